@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes the Python environment of the tests and of the measured comparisons: <repository>/.venv with pinned versions.
+# Does nothing when it is already there and complete. The C++ program never needs it.
+#
+#   tools/python_env.sh            # onnx, onnxruntime, numpy
+#   tools/python_env.sh --torch    # and PyTorch (CPU)
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+venv="$root/.venv"
+packages="onnx==1.23.2 onnxruntime==1.31.1 numpy==2.4.6"
+torch="torch==2.15.0"
+
+want="$packages"
+case "${1:-}" in
+  "") ;;
+  --torch) want="$packages $torch" ;;
+  *) echo "usage: tools/python_env.sh [--torch]" >&2; exit 2 ;;
+esac
+
+if [ ! -x "$venv/bin/python" ]; then
+  "${PYTHON:-python3}" -m venv "$venv"
+fi
+missing=""
+for requirement in $want; do
+  grep -qx "$requirement" "$venv/installed.txt" 2>/dev/null || missing="$missing $requirement"
+done
+if [ -n "$missing" ]; then
+  # shellcheck disable=SC2086
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $missing
+  for requirement in $missing; do echo "$requirement" >> "$venv/installed.txt"; done
+fi
+"$venv/bin/python" -c 'import sys, numpy, onnx, onnxruntime
+print(f"{sys.prefix}: onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}, numpy {numpy.__version__}")'
