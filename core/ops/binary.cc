@@ -1,0 +1,121 @@
+// Elementwise functions of two operands that broadcast together as in NumPy: out[i..] = f(a[i..], b[i..]).
+#include <functional>
+
+#include "core/ops/common.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+namespace {
+
+enum class Order : uint8_t { kFixed, kCommutative };
+enum class Result : uint8_t { kSameType, kBool };
+
+struct Domain {
+  double low = -2;
+  double high = 2;
+};
+
+using BinaryFn = std::function<Scalar(const Scalar& a, const Scalar& b)>;
+
+OpDef Binary(const std::string& name, const std::string& summary, Elements elements, Order order, const BinaryFn& f,
+             Result result = Result::kSameType, Domain domain = {}) {
+  return OpDef{.name = name,
+               .summary = summary,
+               .inputs = {"a", "b"},
+               .commutative = order == Order::kCommutative,
+               .broadcasts = true,
+               .attrs = {},
+               .meaning = [elements, f, result](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
+                 const Broadcast common(b, {0, 1});
+                 b.Output(result == Result::kBool ? DType::kBool : b.dtype(0), common.shape(),
+                          [&](const std::vector<Index>& i) {
+                            return f(b.Read(0, common.At(0, i)), b.Read(1, common.At(1, i)));
+                          });
+                 return absl::OkStatus();
+               },
+               .sample = [elements, domain](Rng& rng) {
+                 const DType dtype = RandomDType(rng, elements);
+                 const std::vector<Shape> shapes = RandomBroadcast(rng, 2, 4);
+                 return OpSample{.inputs = {{dtype, shapes[0]}, {dtype, shapes[1]}},
+                                 .attrs = {},
+                                 .low = domain.low,
+                                 .high = domain.high};
+               }};
+}
+
+}  // namespace
+
+// out[i..] = a[i..] + b[i..]
+OpDef AddOp() {
+  return Binary("add", "The sum of two operands.", Elements::kNumbers, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return a + b; });
+}
+
+// out[i..] = a[i..] - b[i..]
+OpDef SubOp() {
+  return Binary("sub", "The difference of two operands.", Elements::kNumbers, Order::kFixed,
+                [](const Scalar& a, const Scalar& b) { return a - b; });
+}
+
+// out[i..] = a[i..] * b[i..]
+OpDef MulOp() {
+  return Binary("mul", "The product of two operands, element by element.", Elements::kNumbers, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return a * b; });
+}
+
+// out[i..] = a[i..] / b[i..]; of integers, rounded toward zero
+OpDef DivOp() {
+  return Binary("div", "The quotient of two operands; of integers, rounded toward zero.", Elements::kNumbers,
+                Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, Result::kSameType, {1, 4});
+}
+
+// out[i..] = a[i..] to the power b[i..]
+OpDef PowOp() {
+  return Binary("pow", "The first operand raised to the power of the second.", Elements::kFloats, Order::kFixed,
+                [](const Scalar& a, const Scalar& b) { return Pow(a, b); }, Result::kSameType, {0.25, 2});
+}
+
+// out[i..] = min(a[i..], b[i..])
+OpDef MinOp() {
+  return Binary("min", "The smaller of two operands.", Elements::kNumbers, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Min(a, b); });
+}
+
+// out[i..] = max(a[i..], b[i..])
+OpDef MaxOp() {
+  return Binary("max", "The larger of two operands.", Elements::kNumbers, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Max(a, b); });
+}
+
+// out[i..] = a[i..] = b[i..]
+OpDef EqualOp() {
+  return Binary("equal", "Whether two operands are equal.", Elements::kAny, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kEqual, {a, b}); }, Result::kBool);
+}
+
+// out[i..] = a[i..] < b[i..]
+OpDef LessOp() {
+  return Binary("less", "Whether the first operand is less than the second.", Elements::kNumbers, Order::kFixed,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kLess, {a, b}); }, Result::kBool);
+}
+
+// out[i..] = a[i..] <= b[i..]
+OpDef LessEqualOp() {
+  return Binary("less_equal", "Whether the first operand is at most the second.", Elements::kNumbers, Order::kFixed,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kLessEqual, {a, b}); }, Result::kBool);
+}
+
+// out[i..] = a[i..] and b[i..]
+OpDef LogicalAndOp() {
+  return Binary("logical_and", "Whether both operands are true.", Elements::kBools, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kAnd, {a, b}); });
+}
+
+// out[i..] = a[i..] or b[i..]
+OpDef LogicalOrOp() {
+  return Binary("logical_or", "Whether one operand at least is true.", Elements::kBools, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kOr, {a, b}); });
+}
+
+}  // namespace rewright

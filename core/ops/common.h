@@ -1,0 +1,105 @@
+// What several declarations share: attribute specs, checks of element types and ranks, broadcasting, windows, and the
+// random numbers of samples.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/op.h"
+
+namespace rewright {
+
+// ---------------------------------------------------------------- attributes
+
+AttrSpec FlagAttr(const std::string& name, bool fallback, const std::string& doc);
+AttrSpec AxisAttr(const std::string& name, std::optional<Attr> fallback, const std::string& doc);
+AttrSpec AxesAttr(const std::string& name, const std::string& doc);
+AttrSpec DTypeAttr(const std::string& name, const std::string& doc);
+// Lists of integers: fixed by the expression, or symbols of at least `min`.
+AttrSpec StructuralInts(const std::string& name, const std::string& doc);
+AttrSpec SymbolicInts(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
+AttrSpec SymbolicInt(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
+AttrSpec RealAttr(const std::string& name, std::optional<double> fallback, const std::string& doc);
+
+// A fallback: the list `values`.
+std::optional<Attr> List(std::vector<int64_t> values);
+
+// ---------------------------------------------------------------- checks
+
+// The element types that an operator takes.
+enum class Elements : uint8_t { kAny, kNumbers, kFloats, kIntegers, kBools };
+
+absl::Status CheckElements(const OpBuilder& b, int input, Elements allowed);
+// Every input, and all of one type.
+absl::Status CheckElements(const OpBuilder& b, Elements allowed);
+absl::Status CheckRank(const OpBuilder& b, int input, int rank);
+absl::Status CheckRankAtLeast(const OpBuilder& b, int input, int rank);
+absl::Status CheckLength(const OpBuilder& b, const std::string& attr, int length);
+// The first of the errors; OK when there is none.
+absl::Status FirstError(std::initializer_list<absl::Status> checks);
+
+// ---------------------------------------------------------------- shapes and positions
+
+// The product of the sizes; 1 of none.
+Index Product(const std::vector<Index>& sizes);
+
+// `position` with another index at `axis`.
+std::vector<Index> With(std::vector<Index> position, int axis, const Index& index);
+
+// How inputs broadcast together in the manner of NumPy: shapes are aligned at their ends, and an axis of size one is
+// stretched by reading index 0 throughout. Adds the requirement that all other sizes be equal.
+class Broadcast {
+ public:
+  // The last `trailing` axes of every input take no part.
+  Broadcast(OpBuilder& b, std::vector<int> inputs, int trailing = 0);
+
+  // The common shape.
+  const std::vector<Index>& shape() const { return shape_; }
+  // Where `input` is read (without its trailing axes) for the output position, of which the first shape().size()
+  // indices count.
+  std::vector<Index> At(int input, const std::vector<Index>& position) const;
+
+ private:
+  const OpBuilder& b_;
+  int trailing_;
+  std::vector<Index> shape_;
+};
+
+// A window sliding along one axis: tap r of window y reads index y*stride - before + r*dilation.
+struct Window {
+  Index size;  // of the axis
+  Index kernel, stride, before, after, dilation;
+
+  // From the first tap to the last.
+  Index Extent() const { return (kernel - 1) * dilation + 1; }
+  Index At(const Index& y, const Index& tap) const { return y * stride - before + tap * dilation; }
+  Cond Inside(const Index& at) const { return InRange(at, 0, size); }
+  // The number of windows that lie in the padded axis. In ceil mode the last may reach beyond its end, if it begins
+  // before the padding at the end does.
+  Index Count(bool ceil_mode = false) const;
+};
+
+// The windows over the height (axis 2) and width (axis 3) of input 0 from the attributes `strides` and `pads` (top,
+// left, bottom, right), and `dilations` where the operator has them. Requires that the kernel fit.
+std::pair<Window, Window> Windows2d(OpBuilder& b, const Index& kernel_height, const Index& kernel_width);
+
+// ---------------------------------------------------------------- samples
+
+// Uniform in [low, high].
+int64_t RandomInt(Rng& rng, int64_t low, int64_t high);
+bool RandomFlag(Rng& rng);
+std::vector<int64_t> RandomInts(Rng& rng, int length, int64_t low, int64_t high);
+// Mostly f32 where that is allowed.
+DType RandomDType(Rng& rng, Elements allowed);
+// Sizes 1..7, smaller where the rank is high.
+Shape RandomShape(Rng& rng, int min_rank, int max_rank);
+// A tensor of a random shape and allowed type.
+TensorType RandomTensor(Rng& rng, Elements allowed, int min_rank, int max_rank);
+// `count` shapes that broadcast together, to a shape of at most `max_rank` axes.
+std::vector<Shape> RandomBroadcast(Rng& rng, int count, int max_rank);
+// Some axes of a tensor, in order; at least one when there is one.
+std::vector<int64_t> RandomAxes(Rng& rng, int rank);
+
+}  // namespace rewright

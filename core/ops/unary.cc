@@ -1,0 +1,176 @@
+// Elementwise functions of one operand: out[i..] = f(x[i..]).
+#include <functional>
+
+#include "core/ops/common.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+namespace {
+
+// Samples draw elements from here.
+struct Domain {
+  double low = -2;
+  double high = 2;
+};
+constexpr Domain kPositive = {0.1, 3};
+
+using UnaryFn = std::function<Scalar(const OpBuilder& b, const Scalar& x)>;
+
+absl::Status Elementwise(OpBuilder& b, DType to, const UnaryFn& f) {
+  b.Output(to, b.sizes(0), [&](const std::vector<Index>& i) { return f(b, b.Read(0, i)); });
+  return absl::OkStatus();
+}
+
+OpDef Unary(const std::string& name, const std::string& summary, Elements elements, const UnaryFn& f,
+            Domain domain = {}, std::vector<AttrSpec> attrs = {}, const Attrs& sample_attrs = {}) {
+  return OpDef{.name = name,
+               .summary = summary,
+               .inputs = {"x"},
+               .attrs = std::move(attrs),
+               .meaning = [elements, f](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
+                 return Elementwise(b, b.dtype(0), f);
+               },
+               .sample = [elements, domain, sample_attrs](Rng& rng) {
+                 return OpSample{.inputs = {RandomTensor(rng, elements, 0, 4)},
+                                 .attrs = sample_attrs,
+                                 .low = domain.low,
+                                 .high = domain.high};
+               }};
+}
+
+}  // namespace
+
+// out[i..] = x[i..]
+OpDef IdentityOp() {
+  return Unary("identity", "The operand itself.", Elements::kAny, [](const OpBuilder&, const Scalar& x) { return x; });
+}
+
+// out[i..] = -x[i..]
+OpDef NegOp() {
+  return Unary("neg", "The negative.", Elements::kNumbers, [](const OpBuilder&, const Scalar& x) { return -x; });
+}
+
+// out[i..] = |x[i..]|
+OpDef AbsOp() {
+  return Unary("abs", "The absolute value.", Elements::kNumbers,
+               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kAbs, {x}); });
+}
+
+// out[i..] = the greatest integer that is at most x[i..]
+OpDef FloorOp() {
+  return Unary("floor", "Rounds down.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kFloor, {x}); });
+}
+
+// out[i..] = the least integer that is at least x[i..]
+OpDef CeilOp() {
+  return Unary("ceil", "Rounds up.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kCeil, {x}); });
+}
+
+// out[i..] = 1 / x[i..]
+OpDef ReciprocalOp() {
+  return Unary("reciprocal", "One divided by the operand.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return 1.0 / x; }, kPositive);
+}
+
+// out[i..] = exp(x[i..])
+OpDef ExpOp() {
+  return Unary("exp", "The exponential function.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Exp(x); });
+}
+
+// out[i..] = log(x[i..])
+OpDef LogOp() {
+  return Unary("log", "The natural logarithm.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Log(x); }, kPositive);
+}
+
+// out[i..] = sqrt(x[i..])
+OpDef SqrtOp() {
+  return Unary("sqrt", "The square root.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Sqrt(x); }, kPositive);
+}
+
+// out[i..] = 1 / sqrt(x[i..])
+OpDef RsqrtOp() {
+  return Unary("rsqrt", "One divided by the square root.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return 1.0 / Sqrt(x); }, kPositive);
+}
+
+// out[i..] = erf(x[i..])
+OpDef ErfOp() {
+  return Unary("erf", "The error function.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Erf(x); });
+}
+
+// out[i..] = tanh(x[i..])
+OpDef TanhOp() {
+  return Unary("tanh", "The hyperbolic tangent.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Tanh(x); });
+}
+
+// out[i..] = 1 / (1 + exp(-x[i..]))
+OpDef SigmoidOp() {
+  return Unary("sigmoid", "The logistic function.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return Sigmoid(x); });
+}
+
+// out[i..] = max(x[i..], 0)
+OpDef ReluOp() {
+  return Unary("relu", "The positive part.", Elements::kNumbers,
+               [](const OpBuilder&, const Scalar& x) { return Max(x, 0.0); });
+}
+
+// out[i..] = max(x[i..], 0) + alpha * min(x[i..], 0)
+OpDef LeakyReluOp() {
+  return Unary(
+      "leaky_relu", "The operand where it is positive, alpha times the operand elsewhere.", Elements::kFloats,
+      [](const OpBuilder& b, const Scalar& x) {
+        return Max(x, 0.0) + b.Real("alpha", x.dtype()) * Min(x, Constant(0, x.dtype()));
+      },
+      {}, {RealAttr("alpha", 0.01, "slope of the negative side")}, {{"alpha", 0.125}});
+}
+
+// out[i..] = min(max(x[i..], min), max)
+OpDef ClipOp() {
+  return Unary(
+      "clip", "The operand held between two bounds.", Elements::kFloats,
+      [](const OpBuilder& b, const Scalar& x) {
+        return Min(Max(x, b.Real("min", x.dtype())), b.Real("max", x.dtype()));
+      },
+      {}, {RealAttr("min", std::nullopt, "lower bound"), RealAttr("max", std::nullopt, "upper bound")},
+      {{"min", -0.75}, {"max", 1.25}});
+}
+
+// out[i..] = x[i..] / 2 * (1 + erf(x[i..] / sqrt 2))
+OpDef GeluOp() {
+  constexpr double kSqrt2 = 1.4142135623730951;
+  return Unary("gelu", "The Gaussian error linear unit, in its exact form.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return 0.5 * x * (1.0 + Erf(x / kSqrt2)); });
+}
+
+// out[i..] = not x[i..]
+OpDef LogicalNotOp() {
+  return Unary("logical_not", "The negation of truth values.", Elements::kBools,
+               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kNot, {x}); });
+}
+
+// out[i..] = x[i..] as an element of type `to`
+OpDef CastOp() {
+  return OpDef{.name = "cast",
+               .summary = "Converts the elements to another type.",
+               .inputs = {"x"},
+               .attrs = {DTypeAttr("to", "type of the result")},
+               .meaning = [](OpBuilder& b) {
+                 const DType to = b.Type("to");
+                 return Elementwise(b, to, [to](const OpBuilder&, const Scalar& x) { return Cast(x, to); });
+               },
+               .sample = [](Rng& rng) {
+                 const TensorType x = RandomTensor(rng, Elements::kAny, 0, 4);
+                 return OpSample{.inputs = {x}, .attrs = {{"to", RandomDType(rng, Elements::kAny)}}};
+               }};
+}
+
+}  // namespace rewright
