@@ -520,7 +520,10 @@ class OpCounter {
   // Variables of positions that occur in `e`; sizes and attributes are not in extents_ and do not count.
   void FreeVariables(const ExprPtr& e, std::set<int64_t>& out) const {
     if (e->kind == ExprKind::kVar && extents_.contains(e->integer)) out.insert(e->integer);
-    for (const ExprPtr& arg : e->args) FreeVariables(arg, out);
+    std::set<int64_t> below;
+    for (const ExprPtr& arg : e->args) FreeVariables(arg, below);
+    for (const BoundVar& var : e->bound) below.erase(var.id);
+    out.merge(below);
   }
 
   const std::vector<int64_t>& variables_;
