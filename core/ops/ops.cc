@@ -1,0 +1,103 @@
+#include "core/ops/ops.h"
+
+#include <map>
+
+#include "core/check.h"
+
+namespace rewright {
+namespace {
+
+using Maker = OpDef (*)();
+
+// Every operator; the order is that of listings.
+constexpr Maker kMakers[] = {
+    IdentityOp,
+    NegOp,
+    AbsOp,
+    FloorOp,
+    CeilOp,
+    ReciprocalOp,
+    ExpOp,
+    LogOp,
+    SqrtOp,
+    RsqrtOp,
+    ErfOp,
+    TanhOp,
+    SigmoidOp,
+    ReluOp,
+    LeakyReluOp,
+    ClipOp,
+    GeluOp,
+    LogicalNotOp,
+    CastOp,
+    AddOp,
+    SubOp,
+    MulOp,
+    DivOp,
+    PowOp,
+    MinOp,
+    MaxOp,
+    EqualOp,
+    LessOp,
+    LessEqualOp,
+    LogicalAndOp,
+    LogicalOrOp,
+    WhereOp,
+    MatmulOp,
+    Conv2dOp,
+    MaxPool2dOp,
+    AvgPool2dOp,
+    BatchNormOp,
+    LayerNormOp,
+    LrnOp,
+    SoftmaxOp,
+    LogSoftmaxOp,
+    ReduceSumOp,
+    ReduceMeanOp,
+    ReduceMaxOp,
+    ReduceMinOp,
+    ReduceProdOp,
+    ArgmaxOp,
+    ConcatOp,
+    SplitOp,
+    SliceOp,
+    ReverseOp,
+    PadOp,
+    TransposeOp,
+    ReshapeOp,
+    ExpandOp,
+    GatherOp,
+    DepthToSpaceOp,
+    SpaceToDepthOp,
+};
+
+struct Registry {
+  std::vector<const OpDef*> ops;
+  std::map<std::string, const OpDef*> by_name;
+
+  Registry() {
+    for (Maker maker : kMakers) {
+      const OpDef* op = new OpDef(maker());
+      ops.push_back(op);
+      CHECK(by_name.emplace(op->name, op).second) << "two operators are named " << op->name;
+    }
+  }
+};
+
+// Never destroyed: graphs may outlive it otherwise.
+const Registry& TheRegistry() {
+  static const Registry* const registry = new Registry;
+  return *registry;
+}
+
+}  // namespace
+
+const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
+
+const OpDef* FindOp(const std::string& name) {
+  const auto& by_name = TheRegistry().by_name;
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
+}
+
+}  // namespace rewright

@@ -1,0 +1,80 @@
+// The operators' declarations, each in the file of its name or of its family. ops.cc lists them; AllOps and FindOp of
+// core/op.h give them by name.
+#pragma once
+
+#include "core/op.h"
+
+namespace rewright {
+
+// unary.cc
+OpDef IdentityOp();
+OpDef NegOp();
+OpDef AbsOp();
+OpDef FloorOp();
+OpDef CeilOp();
+OpDef ReciprocalOp();
+OpDef ExpOp();
+OpDef LogOp();
+OpDef SqrtOp();
+OpDef RsqrtOp();
+OpDef ErfOp();
+OpDef TanhOp();
+OpDef SigmoidOp();
+OpDef ReluOp();
+OpDef LeakyReluOp();
+OpDef ClipOp();
+OpDef GeluOp();
+OpDef LogicalNotOp();
+OpDef CastOp();
+
+// binary.cc
+OpDef AddOp();
+OpDef SubOp();
+OpDef MulOp();
+OpDef DivOp();
+OpDef PowOp();
+OpDef MinOp();
+OpDef MaxOp();
+OpDef EqualOp();
+OpDef LessOp();
+OpDef LessEqualOp();
+OpDef LogicalAndOp();
+OpDef LogicalOrOp();
+
+OpDef WhereOp();
+
+// Contractions and windows.
+OpDef MatmulOp();
+OpDef Conv2dOp();
+OpDef MaxPool2dOp();  // pool2d.cc
+OpDef AvgPool2dOp();
+
+// Normalization.
+OpDef BatchNormOp();
+OpDef LayerNormOp();
+OpDef LrnOp();
+OpDef SoftmaxOp();
+OpDef LogSoftmaxOp();
+
+// reduce.cc
+OpDef ReduceSumOp();
+OpDef ReduceMeanOp();
+OpDef ReduceMaxOp();
+OpDef ReduceMinOp();
+OpDef ReduceProdOp();
+OpDef ArgmaxOp();
+
+// Movement of elements.
+OpDef ConcatOp();
+OpDef SplitOp();
+OpDef SliceOp();
+OpDef ReverseOp();  // slice.cc
+OpDef PadOp();
+OpDef TransposeOp();
+OpDef ReshapeOp();
+OpDef ExpandOp();
+OpDef GatherOp();
+OpDef DepthToSpaceOp();
+OpDef SpaceToDepthOp();  // depth_to_space.cc
+
+}  // namespace rewright

@@ -1,0 +1,126 @@
+// Reductions over some axes, which stay as axes of size one (keepdims) or go.
+#include <algorithm>
+
+#include "core/ops/common.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+namespace {
+
+// How the axes `axes` of input 0 are reduced.
+class Reduction {
+ public:
+  Reduction(OpBuilder& b, const std::vector<int64_t>& axes) : b_(b), keepdims_(b.Flag("keepdims")) {
+    for (int axis = 0; axis < b.rank(0); ++axis) {
+      reduced_.push_back(std::find(axes.begin(), axes.end(), axis) != axes.end());
+      const Index size = b.size(0, axis);
+      if (!reduced_.back()) {
+        shape_.push_back(size);
+        continue;
+      }
+      if (keepdims_) shape_.push_back(1);
+      ranges_.emplace_back("r" + std::to_string(axis), size);
+      sizes_.push_back(size);
+    }
+  }
+
+  const std::vector<Index>& shape() const { return shape_; }
+  // The number of elements that go into one.
+  Index count() const { return Product(sizes_); }
+  // All x[..] that go into the output's position.
+  Scalar Over(ReduceKind kind, const std::vector<Index>& position) const {
+    return b_.Reduce(kind, ranges_, [&](const std::vector<Index>& bound) {
+      std::vector<Index> at;
+      size_t next_bound = 0, next_position = 0;
+      for (bool reduced : reduced_) {
+        at.push_back(reduced ? bound[next_bound++] : position[next_position]);
+        if (!reduced || keepdims_) ++next_position;
+      }
+      return b_.Read(0, at);
+    });
+  }
+
+ private:
+  OpBuilder& b_;
+  bool keepdims_;
+  std::vector<bool> reduced_;  // by axis of x
+  OpBuilder::Ranges ranges_;
+  std::vector<Index> shape_, sizes_;
+};
+
+AttrSpec Keepdims() { return FlagAttr("keepdims", true, "whether the reduced axes stay, with size one"); }
+
+OpSample RandomReduction(Rng& rng, Elements elements) {
+  const TensorType x = RandomTensor(rng, elements, 0, 4);
+  return OpSample{.inputs = {x}, .attrs = {{"axes", RandomAxes(rng, x.rank())}, {"keepdims", RandomInt(rng, 0, 1)}}};
+}
+
+OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kind) {
+  return OpDef{.name = name,
+               .summary = summary,
+               .inputs = {"x"},
+               .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
+               .meaning = [kind](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+                 const Reduction reduction(b, b.Ints("axes"));
+                 b.Output(b.dtype(0), reduction.shape(),
+                          [&](const std::vector<Index>& i) { return reduction.Over(kind, i); });
+                 return absl::OkStatus();
+               },
+               .sample = [](Rng& rng) { return RandomReduction(rng, Elements::kNumbers); }};
+}
+
+}  // namespace
+
+// out[i..] = sum r..: x[i.., r..]
+OpDef ReduceSumOp() { return Reduce("reduce_sum", "The sum over some axes.", ReduceKind::kSum); }
+
+// out[i..] = prod r..: x[i.., r..]
+OpDef ReduceProdOp() { return Reduce("reduce_prod", "The product over some axes.", ReduceKind::kProd); }
+
+// out[i..] = max r..: x[i.., r..]
+OpDef ReduceMaxOp() { return Reduce("reduce_max", "The maximum over some axes.", ReduceKind::kMax); }
+
+// out[i..] = min r..: x[i.., r..]
+OpDef ReduceMinOp() { return Reduce("reduce_min", "The minimum over some axes.", ReduceKind::kMin); }
+
+// out[i..] = (sum r..: x[i.., r..]) / the number of r..
+OpDef ReduceMeanOp() {
+  return OpDef{.name = "reduce_mean",
+               .summary = "The mean over some axes.",
+               .inputs = {"x"},
+               .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
+               .meaning = [](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
+                 const Reduction reduction(b, b.Ints("axes"));
+                 b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
+                   return reduction.Over(ReduceKind::kSum, i) / FromIndex(reduction.count(), b.dtype(0));
+                 });
+                 return absl::OkStatus();
+               },
+               .sample = [](Rng& rng) { return RandomReduction(rng, Elements::kFloats); }};
+}
+
+// out[i..] = argmax r: x[i.., r, ..], the first of several
+OpDef ArgmaxOp() {
+  return OpDef{.name = "argmax",
+               .summary = "The index of the maximum along an axis; the first where there are several.",
+               .inputs = {"x"},
+               .attrs = {AxisAttr("axis", Attr(0), "axis along which the maximum is looked for"), Keepdims()},
+               .meaning = [](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+                 const Reduction reduction(b, {b.Int("axis")});
+                 b.Require(reduction.count() >= 1, "the axis must not be empty");
+                 b.Output(DType::kInt64, reduction.shape(),
+                          [&](const std::vector<Index>& i) { return reduction.Over(ReduceKind::kArgMax, i); });
+                 return absl::OkStatus();
+               },
+               .sample = [](Rng& rng) {
+                 const TensorType x = RandomTensor(rng, Elements::kNumbers, 1, 4);
+                 return OpSample{.inputs = {x},
+                                 .attrs = {{"axis", RandomInt(rng, 0, x.rank() - 1)},
+                                           {"keepdims", RandomInt(rng, 0, 1)}}};
+               }};
+}
+
+}  // namespace rewright
