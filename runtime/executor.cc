@@ -1,0 +1,205 @@
+#include "runtime/executor.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace rewright {
+namespace {
+
+absl::Status DeviceFault(const std::string& message) { return absl::InternalError("schedule: " + message); }
+
+class DeviceRunner : public GraphRunner {
+ public:
+  explicit DeviceRunner(Device& device) : device_(device) {}
+  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
+    absl::StatusOr<Schedule> schedule = device_.Compile(graph);
+    if (!schedule.ok()) return schedule.status();
+    absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(graph, *std::move(schedule));
+    if (!executor.ok()) return executor.status();
+    return std::unique_ptr<Executable>(*std::move(executor));
+  }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, Schedule schedule) {
+  std::unique_ptr<Executor> executor(new Executor());
+  absl::StatusOr<MemoryPlan> plan = PlanMemory(schedule);
+  if (!plan.ok()) return plan.status();
+  executor->plan_ = *std::move(plan);
+  executor->schedule_ = std::move(schedule);
+  for (Value input : graph.inputs()) {
+    executor->input_names_.push_back(graph.node(input.node).name);
+    executor->input_types_.push_back(graph.type(input));
+  }
+  for (const Output& output : graph.outputs()) executor->output_types_.push_back(graph.type(output.value));
+  absl::Status status = executor->Bind();
+  if (!status.ok()) return status;
+  return executor;
+}
+
+// Which input or output each buffer is: its number, inputs first; -1 for all others. `copied` says which outputs are
+// not written where the caller wants them.
+absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>* copied) const {
+  const std::vector<Buffer>& buffers = schedule_.buffers;
+  if (schedule_.inputs.size() != input_types_.size() || schedule_.outputs.size() != output_types_.size()) {
+    return DeviceFault(absl::StrCat(schedule_.inputs.size(), " inputs and ", schedule_.outputs.size(),
+                                    " outputs for a graph with ", input_types_.size(), " and ",
+                                    output_types_.size()));
+  }
+  std::vector<int> externals(buffers.size(), -1);
+  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+    const int id = schedule_.inputs[i];
+    if (id == -1) continue;
+    if (id < 0 || static_cast<size_t>(id) >= buffers.size()) {
+      return DeviceFault(absl::StrCat("input ", i, " in buffer ", id, ", of ", buffers.size()));
+    }
+    const Buffer& buffer = buffers[static_cast<size_t>(id)];
+    if (buffer.kind != Buffer::Kind::kInput || buffer.alias_of >= 0 || externals[static_cast<size_t>(id)] >= 0) {
+      return DeviceFault(absl::StrCat("input ", i, " has no buffer of its own"));
+    }
+    if (static_cast<int64_t>(buffer.bytes) != input_types_[i].num_bytes()) {
+      return DeviceFault(absl::StrCat("input ", i, " has ", input_types_[i].num_bytes(), " bytes, its buffer ",
+                                      buffer.bytes));
+    }
+    externals[static_cast<size_t>(id)] = static_cast<int>(i);
+  }
+  copied->assign(schedule_.outputs.size(), true);
+  for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
+    const size_t id = static_cast<size_t>(schedule_.outputs[i]);
+    const Buffer& buffer = buffers[id];
+    if (static_cast<int64_t>(buffer.bytes) != output_types_[i].num_bytes()) {
+      return DeviceFault(absl::StrCat("output ", i, " has ", output_types_[i].num_bytes(), " bytes, its buffer ",
+                                      buffer.bytes));
+    }
+    if (buffer.kind != Buffer::Kind::kOutput || buffer.alias_of >= 0 || externals[id] >= 0) continue;
+    externals[id] = static_cast<int>(schedule_.inputs.size() + i);
+    (*copied)[i] = false;
+  }
+  return externals;
+}
+
+absl::Status Executor::AddSlot(int id, const std::vector<int>& externals) {
+  const ResolvedBuffer at = plan_.resolved[static_cast<size_t>(id)];
+  const size_t root = static_cast<size_t>(at.root);
+  const Buffer& buffer = schedule_.buffers[root];
+  void* base = nullptr;
+  switch (buffer.kind) {
+    case Buffer::Kind::kActivation:
+      base = arena_.get() + plan_.offsets[root];
+      break;
+    case Buffer::Kind::kConstant:
+      base = buffer.data.get();
+      if (base == nullptr && buffer.bytes > 0) return DeviceFault(absl::StrCat("constant ", root, " has no data"));
+      break;
+    case Buffer::Kind::kInput:
+    case Buffer::Kind::kOutput:
+      if (externals[root] < 0) return DeviceFault(absl::StrCat("buffer ", root, " is no input or output"));
+      patches_.push_back({addresses_.size(), static_cast<size_t>(externals[root]), at.offset});
+      break;
+  }
+  addresses_.push_back(base == nullptr ? nullptr : static_cast<std::byte*>(base) + at.offset);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Bind() {
+  const size_t bytes = static_cast<size_t>(plan_.arena_bytes + kArenaAlignment);
+  arena_ = {static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, bytes)), std::free};
+  if (arena_ == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("activations need ", bytes, " bytes: out of memory"));
+  }
+  std::vector<bool> copied;
+  absl::StatusOr<std::vector<int>> externals = ExternalsOfBuffers(&copied);
+  if (!externals.ok()) return externals.status();
+  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
+    const Step& step = schedule_.steps[s];
+    if (step.kernel == nullptr) return DeviceFault(absl::StrCat("step ", s, " (", step.label, ") has no kernel"));
+    step_begin_.push_back(addresses_.size());
+    for (int id : step.buffers) {
+      absl::Status status = AddSlot(id, *externals);
+      if (!status.ok()) return status;
+    }
+  }
+  for (size_t i = 0; i < copied.size(); ++i) {
+    if (!copied[i]) continue;
+    copies_.push_back({addresses_.size(), i});
+    absl::Status status = AddSlot(schedule_.outputs[i], *externals);
+    if (!status.ok()) return status;
+  }
+  externals_.assign(input_types_.size() + output_types_.size(), nullptr);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::PrepareRun(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+  if (inputs.size() != input_types_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run: ", inputs.size(), " inputs given, ", input_types_.size(), " expected"));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].type() != input_types_[i] || inputs[i].data() == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("run: input ", input_names_[i], " is ",
+                       inputs[i].data() == nullptr ? "empty" : inputs[i].type().ToString(), ", expected ",
+                       input_types_[i].ToString()));
+    }
+    externals_[i] = const_cast<void*>(inputs[i].data());
+  }
+  outputs->resize(output_types_.size());
+  for (size_t i = 0; i < output_types_.size(); ++i) {
+    Tensor& output = (*outputs)[i];
+    bool fresh = output.data() == nullptr || output.type() != output_types_[i];
+    for (const Tensor& input : inputs) fresh = fresh || input.data() == output.data();
+    for (size_t j = 0; j < i && !fresh; ++j) fresh = (*outputs)[j].data() == output.data();
+    if (fresh) output = Tensor(output_types_[i]);
+    externals_[inputs.size() + i] = output.data();
+  }
+  for (const Patch& patch : patches_) {
+    addresses_[patch.slot] = static_cast<std::byte*>(externals_[patch.external]) + patch.offset;
+  }
+  return absl::OkStatus();
+}
+
+void Executor::FinishRun(std::vector<Tensor>* outputs) const {
+  for (const CopyOut& copy : copies_) {
+    Tensor& output = (*outputs)[copy.output];
+    std::memcpy(output.data(), addresses_[copy.slot], static_cast<size_t>(output.num_bytes()));
+  }
+}
+
+absl::Status Executor::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+  absl::Status status = PrepareRun(inputs, outputs);
+  if (!status.ok()) return status;
+  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
+    schedule_.steps[s].kernel->Run(addresses_.data() + step_begin_[s]);
+  }
+  FinishRun(outputs);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs,
+                                std::vector<double>* seconds) {
+  absl::Status status = PrepareRun(inputs, outputs);
+  if (!status.ok()) return status;
+  seconds->resize(schedule_.steps.size(), 0);
+  auto before = std::chrono::steady_clock::now();
+  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
+    schedule_.steps[s].kernel->Run(addresses_.data() + step_begin_[s]);
+    const auto after = std::chrono::steady_clock::now();
+    (*seconds)[s] += std::chrono::duration<double>(after - before).count();
+    before = after;
+  }
+  FinishRun(outputs);
+  return absl::OkStatus();
+}
+
+std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device) { return std::make_unique<DeviceRunner>(device); }
+
+}  // namespace rewright

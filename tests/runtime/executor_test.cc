@@ -1,0 +1,315 @@
+#include "runtime/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <random>
+
+#include "runtime/timing.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+// Counts what the tests below forbid.
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kElements = 8;
+constexpr size_t kBytes = kElements * sizeof(float);
+
+TensorType VectorType() { return {DType::kFloat32, {kElements}}; }
+
+Tensor Filled(float value) { return Tensor::FromVector(DType::kFloat32, {kElements}, std::vector<float>(kElements, value)); }
+
+std::vector<float> Values(const Tensor& tensor) {
+  return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
+}
+
+using Body = std::function<void(void* const*)>;
+
+class BodyKernel : public Kernel {
+ public:
+  explicit BodyKernel(Body body) : body_(std::move(body)) {}
+  void Run(void* const* buffers) const override { body_(buffers); }
+
+ private:
+  Body body_;
+};
+
+// The last buffer becomes the sum of the others plus `bias`.
+Step SumStep(std::vector<int> buffers, float bias = 0) {
+  Step step;
+  step.buffers = buffers;
+  step.writes = {buffers.back()};
+  step.label = "sum";
+  const size_t count = buffers.size();
+  step.kernel = std::make_unique<BodyKernel>([count, bias](void* const* at) {
+    for (int64_t i = 0; i < kElements; ++i) {
+      float sum = bias;
+      for (size_t b = 0; b + 1 < count; ++b) sum += static_cast<const float*>(at[b])[i];
+      static_cast<float*>(at[count - 1])[i] = sum;
+    }
+  });
+  return step;
+}
+
+// A graph whose types are those that the schedules below compute with; its nodes do not matter to the executor.
+Graph Frame(int inputs, const std::vector<int>& outputs) {
+  auto arena = std::make_shared<Arena>();
+  std::vector<Value> values;
+  for (int i = 0; i < inputs; ++i) values.push_back(*arena->AddInput("in" + std::to_string(i), VectorType()));
+  std::vector<Output> roots;
+  for (int input : outputs) roots.push_back({values[static_cast<size_t>(input)], "out" + std::to_string(input)});
+  return Graph(arena, values, roots);
+}
+
+Buffer Of(Buffer::Kind kind) { return {kind, kBytes, -1, 0, nullptr}; }
+constexpr auto kIn = Buffer::Kind::kInput;
+constexpr auto kOut = Buffer::Kind::kOutput;
+constexpr auto kAct = Buffer::Kind::kActivation;
+
+// out = (in0 + in1 + 1) + (in0 + 2)
+Schedule TwoBranches() {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(kIn), Of(kAct), Of(kAct), Of(kOut)};
+  schedule.steps.push_back(SumStep({0, 1, 2}, 1));
+  schedule.steps.push_back(SumStep({0, 3}, 2));
+  schedule.steps.push_back(SumStep({2, 3, 4}));
+  schedule.inputs = {0, 1};
+  schedule.outputs = {4};
+  return schedule;
+}
+
+std::unique_ptr<Executor> Make(const Graph& graph, Schedule schedule) {
+  auto executor = Executor::Create(graph, std::move(schedule));
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  return *std::move(executor);
+}
+
+TEST(Executor, RunsStepsInOrder) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run({Filled(10), Filled(5)}, &outputs).ok());
+  EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, 28));
+  EXPECT_EQ(executor->peak_live_bytes(), static_cast<int64_t>(2 * kBytes));
+}
+
+TEST(Executor, AllocatesNothingInTheSteadyState) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  const std::vector<Tensor> inputs = {Filled(10), Filled(5)};
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run(inputs, &outputs).ok());
+  const void* memory = outputs[0].data();
+  const int64_t before = allocations;
+  for (int i = 0; i < 10; ++i) {
+    const absl::Status status = executor->Run(inputs, &outputs);
+    if (!status.ok()) break;
+  }
+  const int64_t after = allocations;
+  EXPECT_EQ(after - before, 0);
+  EXPECT_EQ(outputs[0].data(), memory);
+}
+
+TEST(Executor, FreshOutputsEachTimeWhereTheCallerBringsNone) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  std::vector<Tensor> first;
+  std::vector<Tensor> second;
+  ASSERT_TRUE(executor->Run({Filled(1), Filled(1)}, &first).ok());
+  ASSERT_TRUE(executor->Run({Filled(2), Filled(2)}, &second).ok());
+  EXPECT_EQ(Values(first[0])[0], 6);
+  EXPECT_EQ(Values(second[0])[0], 9);
+}
+
+TEST(Executor, AnOutputMayBeFedBack) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  std::vector<Tensor> state = {Filled(1)};
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<Tensor> inputs = {state[0], Filled(0)};
+    ASSERT_TRUE(executor->Run(inputs, &state).ok());
+  }
+  EXPECT_EQ(Values(state[0]), std::vector<float>(kElements, 29));  // 1 -> 5 -> 13 -> 29
+}
+
+TEST(Executor, OutputsThatAreInputsConstantsActivationsOrTwinsAreCopied) {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(kAct), Of(kOut), Of(Buffer::Kind::kConstant)};
+  Tensor constant = Filled(7);
+  schedule.buffers[3].data = std::shared_ptr<void>(std::make_shared<Tensor>(constant), constant.data());
+  schedule.steps.push_back(SumStep({0, 1}, 1));
+  schedule.steps.push_back(SumStep({1, 2}, 1));
+  schedule.inputs = {0};
+  schedule.outputs = {0, 1, 2, 2, 3};
+  auto executor = Make(Frame(1, {0, 0, 0, 0, 0}), std::move(schedule));
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run({Filled(1)}, &outputs).ok());
+  const float expected[] = {1, 2, 3, 3, 7};
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
+}
+
+TEST(Executor, ViewsReachIntoTheirBase) {
+  Schedule schedule;
+  Buffer whole = {kAct, 2 * kBytes, -1, 0, nullptr};
+  Buffer upper = {kAct, kBytes, 2, kBytes, nullptr};
+  Buffer lower = {kAct, kBytes, 2, 0, nullptr};
+  schedule.buffers = {Of(kIn), Of(kOut), whole, lower, upper};
+  schedule.steps.push_back(SumStep({0, 3}, 1));
+  schedule.steps.push_back(SumStep({0, 4}, 2));
+  schedule.steps.push_back(SumStep({3, 4, 1}));
+  schedule.inputs = {0};
+  schedule.outputs = {1};
+  auto executor = Make(Frame(1, {0}), std::move(schedule));
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run({Filled(10)}, &outputs).ok());
+  EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, 23));
+}
+
+TEST(Executor, AnUnusedInputHasNoBuffer) {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(kOut)};
+  schedule.steps.push_back(SumStep({0, 1}, 1));
+  schedule.inputs = {-1, 0};
+  schedule.outputs = {1};
+  auto executor = Make(Frame(2, {0}), std::move(schedule));
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run({Filled(10), Filled(3)}, &outputs).ok());
+  EXPECT_EQ(Values(outputs[0])[0], 4);
+}
+
+TEST(Executor, ChecksInputs) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  std::vector<Tensor> outputs;
+  EXPECT_THAT(std::string(executor->Run({Filled(1)}, &outputs).message()), HasSubstr("1 inputs given, 2 expected"));
+  const Tensor wrong(TensorType{DType::kFloat32, {2, 4}});
+  EXPECT_THAT(std::string(executor->Run({Filled(1), wrong}, &outputs).message()),
+              HasSubstr("input in1 is f32[2,4], expected f32[8]"));
+  EXPECT_THAT(std::string(executor->Run({Filled(1), Tensor()}, &outputs).message()),
+              HasSubstr("input in1 is empty, expected f32[8]"));
+}
+
+std::string ErrorOf(Schedule schedule) {
+  return std::string(Executor::Create(Frame(2, {0}), std::move(schedule)).status().message());
+}
+
+TEST(Executor, RefusesFaultySchedules) {
+  Schedule schedule = TwoBranches();
+  schedule.inputs = {0};
+  EXPECT_THAT(ErrorOf(std::move(schedule)), HasSubstr("1 inputs and 1 outputs for a graph with 2 and 1"));
+  schedule = TwoBranches();
+  schedule.inputs = {0, 2};
+  EXPECT_THAT(ErrorOf(std::move(schedule)), HasSubstr("input 1 has no buffer of its own"));
+  schedule = TwoBranches();
+  schedule.buffers[4].bytes = 4;
+  EXPECT_THAT(ErrorOf(std::move(schedule)), HasSubstr("output 0 has 32 bytes, its buffer 4"));
+  schedule = TwoBranches();
+  schedule.steps[1].kernel = nullptr;
+  EXPECT_THAT(ErrorOf(std::move(schedule)), HasSubstr("step 1 (sum) has no kernel"));
+}
+
+// Random schedules: every step writes a new buffer from earlier ones, checked against running with no sharing at all.
+TEST(Executor, SharedMemoryComputesWhatSeparateMemoryDoes) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 rng(seed);
+    Schedule schedule;
+    schedule.buffers = {Of(kIn)};
+    std::vector<float> expected = {1};
+    const int steps = 1 + static_cast<int>(rng() % 30);
+    for (int s = 0; s < steps; ++s) {
+      const int count = static_cast<int>(schedule.buffers.size());
+      const auto recent = [&] { return std::max(0, count - 1 - static_cast<int>(rng() % 6)); };
+      const int a = recent();
+      const int b = recent();
+      schedule.buffers.push_back(Of(s + 1 == steps ? kOut : kAct));
+      expected.push_back(std::fmod(expected[static_cast<size_t>(a)] + expected[static_cast<size_t>(b)], 1000.0f) +
+                         static_cast<float>(s));
+      Step step;
+      step.buffers = {a, b, count};
+      step.writes = {count};
+      step.kernel = std::make_unique<BodyKernel>([s](void* const* at) {
+        for (int64_t i = 0; i < kElements; ++i) {
+          const float sum = static_cast<const float*>(at[0])[i] + static_cast<const float*>(at[1])[i];
+          static_cast<float*>(at[2])[i] = std::fmod(sum, 1000.0f) + static_cast<float>(s);
+        }
+      });
+      schedule.steps.push_back(std::move(step));
+    }
+    schedule.inputs = {0};
+    schedule.outputs = {static_cast<int>(schedule.buffers.size()) - 1};
+    auto executor = Make(Frame(1, {0}), std::move(schedule));
+    std::vector<Tensor> outputs;
+    ASSERT_TRUE(executor->Run({Filled(1)}, &outputs).ok());
+    ASSERT_EQ(Values(outputs[0]), std::vector<float>(kElements, expected.back())) << "seed " << seed;
+  }
+}
+
+TEST(Timing, CountsRunsAndTimesSteps) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  const std::vector<Tensor> inputs = {Filled(10), Filled(5)};
+  TimingOptions options;
+  options.iterations = 7;
+  const auto timing = TimeRuns(*executor, inputs, options);
+  ASSERT_TRUE(timing.ok()) << timing.status();
+  EXPECT_EQ(timing->count, 7);
+  EXPECT_GT(timing->min, 0);
+  EXPECT_LE(timing->min, timing->median);
+  EXPECT_LE(timing->median, timing->p90);
+  std::vector<Tensor> outputs;
+  std::vector<double> seconds;
+  ASSERT_TRUE(executor->RunTimed(inputs, &outputs, &seconds).ok());
+  EXPECT_EQ(seconds.size(), 3u);
+}
+
+TEST(Timing, StopsWhenAskedOrOutOfTime) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  const std::vector<Tensor> inputs = {Filled(10), Filled(5)};
+  TimingOptions options;
+  options.iterations = 1000;
+  options.max_seconds = 0;
+  EXPECT_EQ(TimeRuns(*executor, inputs, options)->count, options.min_iterations);
+  options.stop = [] { return true; };
+  EXPECT_EQ(TimeRuns(*executor, inputs, options)->count, 1);
+}
+
+TEST(Timing, TheFasterOfTwoWins) {
+  const auto slow_schedule = [](int loops) {
+    Schedule schedule;
+    schedule.buffers = {Of(kIn), Of(kOut)};
+    Step step = SumStep({0, 1});
+    step.kernel = std::make_unique<BodyKernel>([loops](void* const* at) {
+      volatile float sum = 0;
+      for (int i = 0; i < loops; ++i) sum = sum + 1;
+      static_cast<float*>(at[1])[0] = sum;
+    });
+    schedule.steps.push_back(std::move(step));
+    schedule.inputs = {0};
+    schedule.outputs = {1};
+    return schedule;
+  };
+  auto slow = Make(Frame(1, {0}), slow_schedule(400'000));
+  auto fast = Make(Frame(1, {0}), slow_schedule(40'000));
+  const auto comparison = CompareInterleaved(*slow, *fast, {Filled(0)}, {});
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  EXPECT_EQ(comparison->pairs, 30);
+  EXPECT_LT(comparison->ratio, 0.5);
+  EXPECT_LT(comparison->p_value, 0.05);
+  const auto reverse = CompareInterleaved(*fast, *slow, {Filled(0)}, {});
+  EXPECT_GT(reverse->p_value, 0.5);
+}
+
+}  // namespace
+}  // namespace rewright
