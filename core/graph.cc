@@ -213,10 +213,14 @@ Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vecto
     }
   }
   users_.resize(nodes_.size());
+  producers_.resize(nodes_.size());
   for (size_t user = 0; user < nodes_.size(); ++user) {
     for (Value operand : arena_->node(nodes_[user]).operands) {
-      std::vector<int>& list = users_[static_cast<size_t>(index_.at(operand.node))];
-      if (list.empty() || list.back() != static_cast<int>(user)) list.push_back(static_cast<int>(user));
+      const int producer = index_.at(operand.node);
+      std::vector<int>& list = users_[static_cast<size_t>(producer)];
+      if (!list.empty() && list.back() == static_cast<int>(user)) continue;
+      list.push_back(static_cast<int>(user));
+      producers_[user].push_back(producer);
     }
   }
 }

@@ -115,6 +115,8 @@ class Graph {
   int index(NodeId id) const { return index_.at(id); }
   // Nodes that read some output of nodes()[i], each once, by position in nodes(), ascending.
   const std::vector<int>& users(int i) const { return users_[static_cast<size_t>(i)]; }
+  // Nodes whose outputs nodes()[i] reads, each once, by position, in order of first use.
+  const std::vector<int>& producers(int i) const { return producers_[static_cast<size_t>(i)]; }
   // True when the value is an output of the graph.
   bool is_output(Value value) const;
 
@@ -133,6 +135,7 @@ class Graph {
   std::vector<NodeId> nodes_;
   absl::flat_hash_map<NodeId, int> index_;
   std::vector<std::vector<int>> users_;
+  std::vector<std::vector<int>> producers_;
 };
 
 using ValueMap = absl::flat_hash_map<Value, Value>;
