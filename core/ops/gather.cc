@@ -17,6 +17,7 @@ OpDef GatherOp() {
         const int picked = b.rank(1);
         const std::vector<Index> sizes = b.sizes(0);
         const std::vector<Index> picks = b.sizes(1);
+        b.Require(sizes[axis] >= 1, "the axis must not be empty");
         std::vector<Index> shape(sizes.begin(), sizes.begin() + axis);
         shape.insert(shape.end(), picks.begin(), picks.end());
         shape.insert(shape.end(), sizes.begin() + axis + 1, sizes.end());

@@ -26,8 +26,8 @@ OpDef LayerNormOp() {
         std::vector<Index> inner_sizes;
         for (int k = 0; k < inner; ++k) {
           const Index size = b.size(0, axis + k);
-          b.Require(b.size(1, k) == size && b.size(2, k) == size,
-                    "scale and bias must have the sizes of the normalized axes");
+          b.Require(b.size(1, k) == size, "scale must have the sizes of the normalized axes");
+          b.Require(b.size(2, k) == size, "bias must have the sizes of the normalized axes");
           ranges.emplace_back("j" + std::to_string(k), size);
           inner_sizes.push_back(size);
         }

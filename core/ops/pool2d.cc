@@ -23,8 +23,8 @@ absl::Status CheckPool(const OpBuilder& b) {
 std::pair<Window, Window> PoolWindows(OpBuilder& b) {
   const auto windows = Windows2d(b, b.Sym("kernel", 0), b.Sym("kernel", 1));
   for (const Window& window : {windows.first, windows.second}) {
-    b.Require(window.before < window.Extent() && window.after < window.Extent(),
-              "the padding must be smaller than the kernel");
+    b.Require(window.before < window.Extent(), "the padding must be smaller than the kernel");
+    b.Require(window.after < window.Extent(), "the padding must be smaller than the kernel");
   }
   return windows;
 }
@@ -63,8 +63,8 @@ OpDef MaxPool2dOp() {
       .meaning = [](OpBuilder& b) -> absl::Status {
         if (absl::Status error = FirstError({CheckPool(b), CheckLength(b, "dilations", 2)}); !error.ok()) return error;
         const auto [rows, columns] = PoolWindows(b);
-        b.Require(rows.dilation <= rows.size && columns.dilation <= columns.size,
-                  "the dilations must not exceed the height and width");
+        b.Require(rows.dilation <= rows.size, "the dilation must not exceed the height");
+        b.Require(columns.dilation <= columns.size, "the dilation must not exceed the width");
         const bool ceil_mode = b.Flag("ceil_mode");
         b.Output(
             b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},

@@ -144,7 +144,7 @@ TEST(GraphTest, BoostTopologicalSortAgrees) {
   std::vector<boost::default_color_type> colors(graph.nodes().size());
   boost::topological_sort(graph, std::back_inserter(reversed),
                           boost::color_map(boost::make_iterator_property_map(
-                              colors.begin(), boost::get(boost::vertex_index, graph))));
+                              colors.begin(), get(boost::vertex_index, graph))));
   std::vector<size_t> place(reversed.size());
   for (size_t i = 0; i < reversed.size(); ++i) place[reversed[i]] = reversed.size() - i;
   for (size_t i = 0; i < place.size(); ++i) {
@@ -156,7 +156,7 @@ TEST(GraphTest, BoostDominatorsSeeTheDiamond) {
   const Graph graph = Parse(kDiamond);
   std::vector<size_t> dominator(graph.nodes().size(), boost::graph_traits<Graph>::null_vertex());
   boost::lengauer_tarjan_dominator_tree(
-      graph, size_t{0}, boost::make_iterator_property_map(dominator.begin(), boost::get(boost::vertex_index, graph)));
+      graph, size_t{0}, boost::make_iterator_property_map(dominator.begin(), get(boost::vertex_index, graph)));
   EXPECT_EQ(dominator[4], 1u) << "the sum is dominated by relu, not by either branch";
 }
 
