@@ -3,27 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <random>
 
 #include "runtime/timing.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-// Counts what the tests below forbid.
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/runtime/allocation_util.h"
 
 namespace rewright {
 namespace {
@@ -35,7 +21,9 @@ constexpr size_t kBytes = kElements * sizeof(float);
 
 TensorType VectorType() { return {DType::kFloat32, {kElements}}; }
 
-Tensor Filled(float value) { return Tensor::FromVector(DType::kFloat32, {kElements}, std::vector<float>(kElements, value)); }
+Tensor Filled(float value) {
+  return Tensor::FromVector(DType::kFloat32, {kElements}, std::vector<float>(kElements, value));
+}
 
 std::vector<float> Values(const Tensor& tensor) {
   return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
@@ -116,12 +104,12 @@ TEST(Executor, AllocatesNothingInTheSteadyState) {
   std::vector<Tensor> outputs;
   ASSERT_TRUE(executor->Run(inputs, &outputs).ok());
   const void* memory = outputs[0].data();
-  const int64_t before = allocations;
+  const int64_t before = NumAllocations();
   for (int i = 0; i < 10; ++i) {
     const absl::Status status = executor->Run(inputs, &outputs);
     if (!status.ok()) break;
   }
-  const int64_t after = allocations;
+  const int64_t after = NumAllocations();
   EXPECT_EQ(after - before, 0);
   EXPECT_EQ(outputs[0].data(), memory);
 }
