@@ -1,0 +1,79 @@
+#include "bench/zoo/zoo.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "bench/zoo/net.h"
+
+namespace rewright {
+namespace {
+
+using Build = absl::StatusOr<Graph> (*)(const ZooOptions&);
+
+struct Entry {
+  ZooModel model;
+  Build build;
+};
+
+const std::vector<Entry>& Entries() {
+  static const auto* entries = new std::vector<Entry>{
+      {{"resnet50", "image classifier, bottleneck residual blocks with batch norms (torchvision)"},
+       zoo::BuildResNet50},
+      {{"resnext50", "ResNet-50 with 32 groups of 4 channels, batch norms (torchvision resnext50_32x4d)"},
+       zoo::BuildResNeXt50},
+      {{"squeezenet", "SqueezeNet 1.1, fire modules (torchvision)"}, zoo::BuildSqueezeNet},
+      {{"vgg19", "16 convolutions of 3x3 and three large linear layers (torchvision)"}, zoo::BuildVgg19},
+      {{"inception_v3", "parallel convolution branches with batch norms, 299x299 (torchvision)"},
+       zoo::BuildInceptionV3},
+      {{"mobilenet_v2", "inverted residuals with depthwise convolutions, batch norms and relu6 (torchvision)"},
+       zoo::BuildMobileNetV2},
+      {{"bert_base", "BERT-base encoder: 12 layers of 768, 12 heads, 128 tokens"}, zoo::BuildBertBase},
+      {{"mlp", "784 inputs, three hidden layers of 512 with relu, 10 outputs"}, zoo::BuildMlp},
+      {{"taso_resnet50", "ResNet-50 as TASO times it: no stem, no batch norms"}, zoo::BuildTasoResNet50},
+      {{"taso_resnext50", "ResNeXt-50 as TASO times it: no batch norms"}, zoo::BuildTasoResNeXt50},
+      {{"taso_nasnet_a", "NasNet-A as TASO times it: 15 normal and 3 reduction cells"}, zoo::BuildTasoNasNetA},
+      {{"taso_nasrnn", "the recurrent cell found by neural architecture search, 5 steps, as TASO times it"},
+       zoo::BuildTasoNasRnn},
+      {{"taso_bert", "8 attention blocks without softmax or feed-forward part, as TASO times them"},
+       zoo::BuildTasoBert},
+  };
+  return *entries;
+}
+
+absl::Status CheckOptions(const ZooOptions& options) {
+  const std::pair<const char*, int64_t> sizes[] = {{"batch", options.batch},
+                                                   {"image size", options.image_size},
+                                                   {"sequence length", options.sequence_length},
+                                                   {"layers", options.layers}};
+  for (const auto& [what, value] : sizes) {
+    if (value < 0) return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; expected at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const std::vector<ZooModel>& ZooModels() {
+  static const auto* models = [] {
+    auto* list = new std::vector<ZooModel>;
+    for (const Entry& entry : Entries()) list->push_back(entry.model);
+    return list;
+  }();
+  return *models;
+}
+
+absl::StatusOr<Graph> BuildZooModel(const std::string& name, const ZooOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  for (const Entry& entry : Entries()) {
+    if (entry.model.name != name) continue;
+    absl::StatusOr<Graph> graph = entry.build(options);
+    if (!graph.ok()) return absl::Status(graph.status().code(), absl::StrCat(name, ": ", graph.status().message()));
+    return graph;
+  }
+  const auto append_name = [](std::string* out, const ZooModel& model) { out->append(model.name); };
+  return absl::NotFoundError(absl::StrCat("no model called '", name, "' in the zoo; there are ",
+                                          absl::StrJoin(ZooModels(), ", ", append_name)));
+}
+
+}  // namespace rewright

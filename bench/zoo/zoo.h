@@ -1,0 +1,39 @@
+// The model zoo: known architectures built as graphs, with seeded random weights.
+//
+// The weights are scaled so that activations keep an ordinary size through the depth of the network, whatever the
+// seed; the same options give the same bits on every machine. Weights are named as in a PyTorch state dict
+// ("layer1.0.conv1.weight"). Models keep what an exporter keeps: batch norms are batch_norm nodes, linear layers
+// multiply by a transposed weight.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph.h"
+
+namespace rewright {
+
+// Zero means the default of the model. An option that a model has no use for is ignored.
+struct ZooOptions {
+  int64_t batch = 0;            // 1
+  int64_t image_size = 0;       // height and width: 224, or 299 for inception_v3
+  int64_t sequence_length = 0;  // bert_base: 128; taso_bert: 64
+  int64_t layers = 0;           // transformer layers, attention blocks, recurrent steps or hidden layers
+  bool attention_mask = false;  // bert_base: a third input, 1 where a token counts
+  uint64_t seed = 1;
+};
+
+struct ZooModel {
+  std::string name;
+  std::string description;  // one line
+};
+
+// In the order in which they are listed to users.
+const std::vector<ZooModel>& ZooModels();
+
+// Errors: an unknown name (the message lists the known ones), or sizes that the architecture cannot have.
+absl::StatusOr<Graph> BuildZooModel(const std::string& name, const ZooOptions& options = {});
+
+}  // namespace rewright

@@ -1,0 +1,233 @@
+// The zoo's models against what is published of their architectures.
+#include "bench/zoo/zoo.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph Build(const std::string& name, const ZooOptions& options = {}) {
+  absl::StatusOr<Graph> graph = BuildZooModel(name, options);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *graph : Graph();
+}
+
+std::map<std::string, int> CountOps(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (NodeId id : graph.nodes()) {
+    if (graph.node(id).op != nullptr && !graph.node(id).weight_only) ++counts[graph.node(id).op->name];
+  }
+  return counts;
+}
+
+// Trainable parameters, as frameworks count them: without the running statistics of batch norms.
+int64_t Parameters(const Graph& graph) {
+  int64_t total = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.leaf != LeafKind::kWeight) continue;
+    if (node.name.find(".running_") != std::string::npos || node.name.find("running_") == 0) continue;
+    total += node.outputs[0].num_elements();
+  }
+  return total;
+}
+
+// Multiplications and additions of convolutions and products.
+double ProductFlops(const Graph& graph) {
+  double total = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.weight_only || (node.op->name != "conv2d" && node.op->name != "matmul")) continue;
+    std::vector<TensorType> inputs;
+    for (Value operand : node.operands) inputs.push_back(graph.type(operand));
+    total += FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs).flops;
+  }
+  return total;
+}
+
+struct Published {
+  std::string name;
+  int64_t parameters;
+  double giga_macs;  // at batch 1 and the default sizes
+  std::map<std::string, int> ops;
+};
+
+// Parameters and multiply-accumulates: torchvision's model tables (inception_v3 without its auxiliary classifier) and
+// Hugging Face's BertModel (bert-base-uncased, with pooler).
+const Published kPublished[] = {
+    {"resnet50", 25557032, 4.09,
+     {{"conv2d", 53}, {"batch_norm", 53}, {"relu", 49}, {"add", 17}, {"max_pool2d", 1}, {"reduce_mean", 1},
+      {"reshape", 1}, {"matmul", 1}}},
+    {"resnext50", 25028904, 4.23,
+     {{"conv2d", 53}, {"batch_norm", 53}, {"relu", 49}, {"add", 17}, {"max_pool2d", 1}, {"reduce_mean", 1},
+      {"reshape", 1}, {"matmul", 1}}},
+    {"squeezenet", 1235496, 0.35,
+     {{"conv2d", 26}, {"add", 26}, {"relu", 26}, {"concat", 8}, {"max_pool2d", 3}, {"reduce_mean", 1},
+      {"reshape", 1}}},
+    {"vgg19", 143667240, 19.63,
+     {{"conv2d", 16}, {"matmul", 3}, {"add", 19}, {"relu", 18}, {"max_pool2d", 5}, {"reshape", 1}}},
+    {"inception_v3", 23834568, 5.71,
+     {{"conv2d", 94}, {"batch_norm", 94}, {"relu", 94}, {"concat", 15}, {"avg_pool2d", 9}, {"max_pool2d", 4},
+      {"reduce_mean", 1}, {"reshape", 1}, {"matmul", 1}, {"add", 1}}},
+    {"mobilenet_v2", 3504872, 0.30,
+     {{"conv2d", 52}, {"batch_norm", 52}, {"clip", 35}, {"add", 11}, {"reduce_mean", 1}, {"reshape", 1},
+      {"matmul", 1}}},
+    {"bert_base", 109482240, 11.17,
+     {{"matmul", 97}, {"softmax", 12}, {"layer_norm", 25}, {"erf", 12}, {"gather", 2}, {"div", 24}, {"mul", 24},
+      {"add", 111}, {"transpose", 48}, {"reshape", 49}, {"slice", 1}, {"tanh", 1}}},
+};
+
+TEST(ZooTest, ParametersWorkAndOperatorsAreAsPublished) {
+  for (const Published& expected : kPublished) {
+    SCOPED_TRACE(expected.name);
+    const Graph graph = Build(expected.name);
+    EXPECT_EQ(Parameters(graph), expected.parameters);
+    EXPECT_NEAR(ProductFlops(graph) / 2e9, expected.giga_macs, 0.015 * expected.giga_macs);
+    EXPECT_EQ(CountOps(graph), expected.ops);
+  }
+}
+
+TEST(ZooTest, TasoGraphsHaveTheirCounts) {
+  std::map<std::string, int> counts = CountOps(Build("taso_resnet50"));
+  EXPECT_EQ(counts["conv2d"], 52);
+  EXPECT_EQ(counts["add"], 16);
+  EXPECT_EQ(counts["relu"], 16 + 32 + 4);  // after sums, after inner convolutions, after shortcuts
+
+  counts = CountOps(Build("taso_resnext50"));
+  EXPECT_EQ(counts["conv2d"], 53);
+  EXPECT_EQ(counts["add"], 16);
+
+  counts = CountOps(Build("taso_nasnet_a"));
+  EXPECT_EQ(counts["conv2d"], 217);
+  EXPECT_EQ(counts["add"], 90);
+  EXPECT_EQ(counts["concat"], 18);
+  // 51 and 7 before equal nodes are shared: each normal cell averages `prev` twice, each reduction cell takes the
+  // maximum of `cur` twice.
+  EXPECT_EQ(counts["avg_pool2d"], 51 - 15);
+  EXPECT_EQ(counts["max_pool2d"], 7 - 3);
+
+  const Graph rnn = Build("taso_nasrnn");
+  counts = CountOps(rnn);
+  int matmuls = 0;
+  for (NodeId id : rnn.nodes()) matmuls += rnn.node(id).op != nullptr && rnn.node(id).op->name == "matmul";
+  EXPECT_EQ(matmuls, 80);
+  EXPECT_EQ(counts["matmul"], 72);  // the first state is a weight
+  EXPECT_EQ(counts["add"], 55);
+  EXPECT_EQ(counts["mul"], 20);
+  EXPECT_EQ(counts["relu"], 10);
+  EXPECT_EQ(counts["sigmoid"], 25);
+  EXPECT_EQ(counts["tanh"], 40);
+
+  counts = CountOps(Build("taso_bert"));
+  EXPECT_EQ(counts, (std::map<std::string, int>{{"matmul", 48}, {"reshape", 32}, {"transpose", 32}, {"relu", 1}}));
+}
+
+TEST(ZooTest, OptionsSetSizes) {
+  ZooOptions options;
+  options.batch = 4;
+  options.image_size = 64;
+  Graph graph = Build("resnet50", options);
+  ASSERT_EQ(graph.inputs().size(), 1u);
+  EXPECT_EQ(graph.type(graph.inputs()[0]).ToString(), "f32[4,3,64,64]");
+  EXPECT_EQ(graph.type(graph.outputs()[0].value).ToString(), "f32[4,1000]");
+
+  options = {};
+  options.batch = 2;
+  options.sequence_length = 16;
+  options.layers = 1;
+  options.attention_mask = true;
+  graph = Build("bert_base", options);
+  ASSERT_EQ(graph.inputs().size(), 3u);
+  EXPECT_EQ(graph.type(graph.inputs()[2]).ToString(), "i64[2,16]");
+  EXPECT_EQ(graph.type(graph.outputs()[0].value).ToString(), "f32[2,16,768]");
+  EXPECT_EQ(graph.type(graph.outputs()[1].value).ToString(), "f32[2,768]");
+  EXPECT_EQ(CountOps(graph)["softmax"], 1);
+
+  options = {};
+  options.layers = 2;
+  EXPECT_EQ(CountOps(Build("mlp", options))["matmul"], 3);
+  EXPECT_EQ(CountOps(Build("taso_nasrnn", options))["tanh"], 16);
+}
+
+TEST(ZooTest, TheSeedAloneDecidesTheWeights) {
+  const auto weight = [](const Graph& graph, const std::string& name) {
+    for (NodeId id : graph.nodes()) {
+      if (graph.node(id).name == name) return graph.node(id).data;
+    }
+    ADD_FAILURE() << "no weight " << name;
+    return Tensor();
+  };
+  ZooOptions other;
+  other.seed = 2;
+  const std::string name = "layers.1.weight";
+  const Tensor first = weight(Build("mlp"), name);
+  EXPECT_TRUE(first.BitEqual(weight(Build("mlp"), name)));
+  EXPECT_FALSE(first.BitEqual(weight(Build("mlp", other), name)));
+  // Known bits, so that a change of the generator does not pass unseen.
+  EXPECT_EQ(first.num_elements(), 512 * 512);
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < first.num_elements(); ++i) {
+    sum += first.At(i);
+    squares += first.At(i) * first.At(i);
+  }
+  EXPECT_NEAR(sum / 512 / 512, 0, 1e-3);
+  EXPECT_NEAR(squares / 512, 2, 0.02);  // He: variance 2 / 512
+}
+
+TEST(ZooTest, VariancesArePositive) {
+  const Graph graph = Build("mobilenet_v2");
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.name.find("running_var") == std::string::npos) continue;
+    for (int64_t i = 0; i < node.data.num_elements(); ++i) ASSERT_GT(node.data.At(i), 0.5) << node.name;
+  }
+}
+
+TEST(ZooTest, EveryModelIsListedOnceAndBuilds) {
+  std::set<std::string> names;
+  for (const ZooModel& model : ZooModels()) {
+    EXPECT_TRUE(names.insert(model.name).second) << model.name;
+    EXPECT_EQ(model.description.find('\n'), std::string::npos);
+    EXPECT_FALSE(model.description.empty());
+    const Graph graph = Build(model.name);
+    EXPECT_EQ(graph.CanonicalHash(), Build(model.name).CanonicalHash()) << model.name;
+    EXPECT_GT(graph.num_runtime_nodes(), 0);
+  }
+}
+
+TEST(ZooTest, PrintedModelsParseBack) {
+  for (const char* name : {"mlp", "squeezenet", "taso_nasrnn"}) {
+    const Graph graph = Build(name);
+    const std::string text = PrintGraph(graph);
+    absl::StatusOr<Graph> parsed = ParseGraph(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(PrintGraph(*parsed), text);
+  }
+}
+
+TEST(ZooTest, ErrorsSayWhatIsWrong) {
+  EXPECT_THAT(std::string(BuildZooModel("resnet5").status().message()), HasSubstr("no model called 'resnet5'"));
+  EXPECT_THAT(std::string(BuildZooModel("resnet5").status().message()), HasSubstr("resnet50, resnext50"));
+  ZooOptions options;
+  options.batch = -1;
+  EXPECT_THAT(std::string(BuildZooModel("mlp", options).status().message()), HasSubstr("batch is -1"));
+  options = {};
+  options.image_size = 100;
+  EXPECT_THAT(std::string(BuildZooModel("vgg19", options).status().message()), HasSubstr("must be 224"));
+  options.image_size = 8;
+  EXPECT_THAT(std::string(BuildZooModel("inception_v3", options).status().message()), HasSubstr("inception_v3: "));
+  options = {};
+  options.sequence_length = 513;
+  EXPECT_THAT(std::string(BuildZooModel("bert_base", options).status().message()), HasSubstr("at most 512"));
+}
+
+}  // namespace
+}  // namespace rewright
