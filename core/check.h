@@ -31,7 +31,7 @@ struct Voidify {
 
 }  // namespace rewright::internal
 
-#define CHECK(condition)   \
-  (condition) ? (void)0    \
-              : ::rewright::internal::Voidify() & \
-                    ::rewright::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+#define CHECK(condition) \
+  (condition)            \
+      ? (void)0          \
+      : ::rewright::internal::Voidify() & ::rewright::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()

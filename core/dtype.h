@@ -9,8 +9,7 @@ namespace rewright {
 
 enum class DType : uint8_t { kFloat32, kFloat64, kInt64, kInt32, kBool };
 
-inline constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kInt32,
-                                       DType::kBool};
+inline constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kInt32, DType::kBool};
 
 // Printed names: f32, f64, i64, i32, bool.
 const char* DTypeName(DType type);

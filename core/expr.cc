@@ -28,9 +28,7 @@ ExprPtr MakeBool(bool value) {
   return node;
 }
 
-bool IsBool(const ExprPtr& node, bool value) {
-  return node->kind == ExprKind::kBool && (node->integer != 0) == value;
-}
+bool IsBool(const ExprPtr& node, bool value) { return node->kind == ExprKind::kBool && (node->integer != 0) == value; }
 
 int64_t FloorDivide(int64_t a, int64_t b) {
   int64_t quotient = a / b;
@@ -195,8 +193,8 @@ Scalar Call(Fn fn, std::vector<Scalar> args) {
   node->kind = ExprKind::kCall;
   node->fn = fn;
   for (const Scalar& arg : args) {
-    CHECK(arg.dtype() == args[0].dtype()) << FnName(fn) << " of " << DTypeName(args[0].dtype()) << " and "
-                                          << DTypeName(arg.dtype());
+    CHECK(arg.dtype() == args[0].dtype())
+        << FnName(fn) << " of " << DTypeName(args[0].dtype()) << " and " << DTypeName(arg.dtype());
     node->args.push_back(arg.node());
   }
   const bool compares = fn == Fn::kLess || fn == Fn::kLessEqual || fn == Fn::kEqual;
@@ -255,10 +253,10 @@ struct FnInfo {
 
 // In the order of Fn.
 constexpr FnInfo kFns[] = {
-    {"+", 2, true},      {"-", 2, true},     {"*", 2, true},     {"/", 2, true},       {"neg", 1, false},
-    {"max", 2, false},   {"min", 2, false},  {"pow", 2, false},  {"exp", 1, false},    {"log", 1, false},
+    {"+", 2, true},      {"-", 2, true},     {"*", 2, true},     {"/", 2, true},        {"neg", 1, false},
+    {"max", 2, false},   {"min", 2, false},  {"pow", 2, false},  {"exp", 1, false},     {"log", 1, false},
     {"sqrt", 1, false},  {"erf", 1, false},  {"tanh", 1, false}, {"sigmoid", 1, false}, {"abs", 1, false},
-    {"floor", 1, false}, {"ceil", 1, false}, {"<", 2, true},     {"<=", 2, true},      {"==", 2, true},
+    {"floor", 1, false}, {"ceil", 1, false}, {"<", 2, true},     {"<=", 2, true},       {"==", 2, true},
     {"and", 2, true},    {"or", 2, true},    {"not", 1, false},
 };
 static_assert(sizeof(kFns) / sizeof(kFns[0]) == static_cast<size_t>(Fn::kNot) + 1);
@@ -323,7 +321,17 @@ ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& indices, con
 namespace {
 
 // Binding strength: larger binds tighter.
-enum Level { kLowest = 0, kSelectLevel, kOrLevel, kAndLevel, kNotLevel, kCompareLevel, kSumLevel, kProductLevel, kAtom };
+enum Level {
+  kLowest = 0,
+  kSelectLevel,
+  kOrLevel,
+  kAndLevel,
+  kNotLevel,
+  kCompareLevel,
+  kSumLevel,
+  kProductLevel,
+  kAtom
+};
 
 class Printer {
  public:
@@ -331,8 +339,8 @@ class Printer {
 
   std::string Print(const ExprPtr& e, int level) const {
     switch (e->kind) {
-      case ExprKind::kInt: return e->integer < 0 ? Wrap(std::to_string(e->integer), kSumLevel, level)
-                                                 : std::to_string(e->integer);
+      case ExprKind::kInt:
+        return e->integer < 0 ? Wrap(std::to_string(e->integer), kSumLevel, level) : std::to_string(e->integer);
       case ExprKind::kVar:
       case ExprKind::kParam: return e->name;
       case ExprKind::kIndexAdd: return Infix(e, "+", kSumLevel, level);
@@ -356,9 +364,9 @@ class Printer {
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: return CallText(e, level);
       case ExprKind::kSelect:
-        return Wrap(Print(e->args[0], kOrLevel) + " ? " + Print(e->args[1], kOrLevel) + " : " +
-                        Print(e->args[2], kSelectLevel),
-                    kSelectLevel, level);
+        return Wrap(
+            Print(e->args[0], kOrLevel) + " ? " + Print(e->args[1], kOrLevel) + " : " + Print(e->args[2], kSelectLevel),
+            kSelectLevel, level);
       case ExprKind::kReduce: return Reduction(e, level);
       case ExprKind::kCast: return std::string(DTypeName(e->dtype)) + "(" + Print(e->args[0], kLowest) + ")";
     }

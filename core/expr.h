@@ -56,10 +56,29 @@ enum class ExprKind : uint8_t {
 // Scalar functions. Semantics on IEEE floats follow the C library; max and min propagate NaN; div of integers
 // truncates toward zero.
 enum class Fn : uint8_t {
-  kAdd, kSub, kMul, kDiv, kNeg, kMax, kMin, kPow,
-  kExp, kLog, kSqrt, kErf, kTanh, kSigmoid, kAbs, kFloor, kCeil,
-  kLess, kLessEqual, kEqual,  // of two elements, giving a bool
-  kAnd, kOr, kNot,            // of bool elements
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kNeg,
+  kMax,
+  kMin,
+  kPow,
+  kExp,
+  kLog,
+  kSqrt,
+  kErf,
+  kTanh,
+  kSigmoid,
+  kAbs,
+  kFloor,
+  kCeil,
+  kLess,
+  kLessEqual,
+  kEqual,  // of two elements, giving a bool
+  kAnd,
+  kOr,
+  kNot,  // of bool elements
 };
 
 // Reductions. An empty sum is 0, an empty product 1, an empty max -infinity, an empty min +infinity. kArgMax and
@@ -91,7 +110,7 @@ struct ExprNode {
 class Index {
  public:
   Index() = default;
-  Index(int64_t value);  // NOLINT: an integer is an index expression
+  Index(int64_t value);                                     // NOLINT: an integer is an index expression
   Index(int value) : Index(static_cast<int64_t>(value)) {}  // NOLINT
   explicit Index(ExprPtr node) : node_(std::move(node)) {}
   const ExprPtr& node() const { return node_; }

@@ -235,9 +235,8 @@ int Graph::num_applications() const {
 }
 
 int Graph::num_runtime_nodes() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [&](NodeId id) {
-    return node(id).op != nullptr && !node(id).weight_only;
-  }));
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
+                                        [&](NodeId id) { return node(id).op != nullptr && !node(id).weight_only; }));
 }
 
 uint64_t Graph::CanonicalHash() const {

@@ -48,11 +48,11 @@ struct Node {
   LeafKind leaf = LeafKind::kNone;
   const OpDef* op = nullptr;  // null for leaves
   std::vector<Value> operands;
-  Attrs attrs;                // canonical
+  Attrs attrs;                             // canonical
   std::shared_ptr<const Meaning> meaning;  // null for leaves
   std::vector<TensorType> outputs;
-  std::string name;  // of an input or weight: its identity. Empty for constants and applications
-  Tensor data;       // of a weight or constant
+  std::string name;          // of an input or weight: its identity. Empty for constants and applications
+  Tensor data;               // of a weight or constant
   bool weight_only = false;  // depends on weights and constants alone: computed once at load in inference
   uint64_t hash = 0;         // of the structure below; the same in every arena and run
 };

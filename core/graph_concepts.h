@@ -41,8 +41,7 @@ struct GraphCategory : boost::vertex_list_graph_tag, boost::bidirectional_graph_
 
 using OutEdgeIterator = boost::transform_iterator<internal::ToUser, internal::Positions, GraphEdge, GraphEdge>;
 using InEdgeIterator = boost::transform_iterator<internal::FromProducer, internal::Positions, GraphEdge, GraphEdge>;
-using AdjacencyIterator =
-    boost::transform_iterator<internal::ToVertex, internal::Positions, GraphVertex, GraphVertex>;
+using AdjacencyIterator = boost::transform_iterator<internal::ToVertex, internal::Positions, GraphVertex, GraphVertex>;
 
 inline std::pair<boost::counting_iterator<GraphVertex>, boost::counting_iterator<GraphVertex>> vertices(
     const Graph& graph) {

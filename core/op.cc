@@ -149,8 +149,8 @@ Scalar OpBuilder::Real(const std::string& attr, DType dtype) const {
 }
 
 Scalar OpBuilder::Read(int input, std::vector<Index> at) const {
-  CHECK(static_cast<int>(at.size()) == rank(input)) << op_.name << ": read of input " << input << " at " << at.size()
-                                                    << " indices, its rank is " << rank(input);
+  CHECK(static_cast<int>(at.size()) == rank(input))
+      << op_.name << ": read of input " << input << " at " << at.size() << " indices, its rank is " << rank(input);
   auto node = std::make_shared<ExprNode>();
   node->kind = ExprKind::kRead;
   node->integer = input;
@@ -367,8 +367,7 @@ Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& input
     } else if (var.kind == Meaning::VarKind::kAttr) {
       const Attr& attr = attrs.at(var.attr);
       const auto* integer = std::get_if<int64_t>(&attr);
-      bindings.variables[i] =
-          integer ? *integer : std::get<std::vector<int64_t>>(attr)[static_cast<size_t>(var.axis)];
+      bindings.variables[i] = integer ? *integer : std::get<std::vector<int64_t>>(attr)[static_cast<size_t>(var.axis)];
     }
   }
   for (const std::string& name : meaning.params) bindings.params.push_back(std::get<double>(attrs.at(name)));

@@ -37,7 +37,7 @@ using Attr = std::variant<int64_t, double, std::vector<int64_t>, DType>;
 // Attributes by name, always complete (defaults filled in) and canonical (axes counted from the front) on a node.
 using Attrs = std::map<std::string, Attr>;
 
-std::string AttrString(const Attr& attr);    // 3, 0.5, [1,2], f32; reals print so that they parse back exactly
+std::string AttrString(const Attr& attr);     // 3, 0.5, [1,2], f32; reals print so that they parse back exactly
 std::string AttrsString(const Attrs& attrs);  // "axis=1, at=3"
 
 enum class AttrKind : uint8_t {
@@ -67,8 +67,8 @@ struct AttrSpec {
 // What the structural values of one application of an operator are. Two applications with equal keys have the same
 // Meaning.
 struct StructuralKey {
-  std::vector<int> ranks;      // of the inputs
-  std::vector<DType> dtypes;   // of the inputs
+  std::vector<int> ranks;     // of the inputs
+  std::vector<DType> dtypes;  // of the inputs
   // Which axes have size one, as bit masks by input; filled only for operators that broadcast (OpDef::broadcasts).
   // Elsewhere, and in proofs for a symbolic size, the bit is 0: the axis is then required to match.
   std::vector<uint32_t> units;
@@ -88,9 +88,9 @@ struct Requirement {
 
 struct OutputMeaning {
   DType dtype = DType::kFloat32;
-  std::vector<ExprPtr> shape;    // Index over sizes and symbolic attributes
-  std::vector<int> index_vars;   // variable ids of the output position, one per axis
-  ExprPtr element;               // Scalar: the element at that position
+  std::vector<ExprPtr> shape;   // Index over sizes and symbolic attributes
+  std::vector<int> index_vars;  // variable ids of the output position, one per axis
+  ExprPtr element;              // Scalar: the element at that position
 };
 
 // The meaning of an operator at fixed structural values. Variables are numbered 0..variables.size()-1, real
@@ -189,7 +189,7 @@ using Rng = std::mt19937_64;
 class OpDef {
  public:
   std::string name;
-  std::string summary;  // one sentence
+  std::string summary;              // one sentence
   std::vector<std::string> inputs;  // names; the last may stand for several, see `variadic`
   bool variadic = false;
   bool commutative = false;  // the two inputs may be exchanged

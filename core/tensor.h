@@ -28,9 +28,7 @@ struct TensorType {
   int64_t num_bytes() const { return num_elements() * static_cast<int64_t>(DTypeSize(dtype)); }
   // "f32[2,3]"
   std::string ToString() const;
-  friend bool operator==(const TensorType& a, const TensorType& b) {
-    return a.dtype == b.dtype && a.shape == b.shape;
-  }
+  friend bool operator==(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.shape == b.shape; }
   friend bool operator!=(const TensorType& a, const TensorType& b) { return !(a == b); }
 };
 
@@ -62,8 +60,14 @@ class Tensor {
 
   void* data() { return data_; }
   const void* data() const { return data_; }
-  template <typename T> T* as() { return static_cast<T*>(data_); }
-  template <typename T> const T* as() const { return static_cast<const T*>(data_); }
+  template <typename T>
+  T* as() {
+    return static_cast<T*>(data_);
+  }
+  template <typename T>
+  const T* as() const {
+    return static_cast<const T*>(data_);
+  }
 
   // Element by linear index, converted. At/Set go through double; AtInt is exact for integers.
   double At(int64_t i) const;

@@ -1,6 +1,7 @@
 #include "core/text.h"
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -14,12 +15,14 @@ namespace rewright {
 namespace {
 
 bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-' || c == ':'; }
+bool IsNameChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
+}
 
 // Names that do not read as one word are quoted.
 std::string NameText(const std::string& name) {
   bool plain = !name.empty() && IsNameStart(name[0]);
-  for (char c : name) plain = plain && IsNameChar(c) && c != ':';
+  for (char c : name) plain = plain && IsNameChar(c);
   if (plain) return name;
   std::string text = "\"";
   for (char c : name) {
@@ -29,9 +32,18 @@ std::string NameText(const std::string& name) {
   return text + "\"";
 }
 
+// The shortest text that reads back as the same element.
 std::string ElementText(const Tensor& tensor, int64_t i) {
-  if (IsFloating(tensor.dtype())) return AttrString(tensor.At(i));
-  return std::to_string(tensor.AtInt(i));
+  if (!IsFloating(tensor.dtype())) return std::to_string(tensor.AtInt(i));
+  const double value = tensor.At(i);
+  if (tensor.dtype() == DType::kFloat32) {
+    for (int digits = 1; digits <= 9; ++digits) {
+      char text[40];
+      std::snprintf(text, sizeof text, "%.*g", digits, value);
+      if (static_cast<float>(std::strtod(text, nullptr)) == static_cast<float>(value)) return text;
+    }
+  }
+  return AttrString(value);
 }
 
 std::string ConstantText(const Tensor& tensor) {
@@ -139,13 +151,16 @@ class GraphParser {
     ++at_;
     return true;
   }
-  absl::Status Expect(char c) { return Accept(c) ? absl::OkStatus() : Error(absl::StrCat("`", std::string(1, c), "`")); }
+  absl::Status Expect(char c) {
+    return Accept(c) ? absl::OkStatus() : Error(absl::StrCat("`", std::string(1, c), "`"));
+  }
 
   // "line 3, column 7: found `x`, expected a type"
   absl::Status Error(const std::string& expected) const {
     const auto [line, column] = Place();
     std::string found = "the end";
-    if (at_ < text_.size()) found = text_[at_] == '\n' ? "the end of the line" : absl::StrCat("`", text_.substr(at_, 1), "`");
+    if (at_ < text_.size())
+      found = text_[at_] == '\n' ? "the end of the line" : absl::StrCat("`", text_.substr(at_, 1), "`");
     return absl::InvalidArgumentError(
         absl::StrCat("line ", line, ", column ", column, ": found ", found, ", expected ", expected));
   }
@@ -177,7 +192,7 @@ class GraphParser {
       return name;
     }
     if (at_ >= text_.size() || !IsNameStart(text_[at_])) return Error("a name");
-    while (at_ < text_.size() && IsNameChar(text_[at_]) && text_[at_] != ':') name += text_[at_++];
+    while (at_ < text_.size() && IsNameChar(text_[at_])) name += text_[at_++];
     return name;
   }
 
