@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Latency of Rewright's CPU device beside onnxruntime's, on the same models, in one run.
+
+Every model is made by `rewright zoo`. Each round times, one after the other and in processes of their own:
+onnxruntime with all its optimizations, our executor on the unrewritten graph, and (with --optimized) on the graph that
+`rewright optimize` wrote. A figure is the median over the rounds of each round's median; the spread is their range.
+
+    bench/vs_onnxruntime.py --rewright build/release/rewright --out results.csv
+"""
+import argparse
+import csv
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+MODELS = ["resnet50", "squeezenet", "vgg19", "inception_v3", "mobilenet_v2", "bert_base"]
+
+ORT_CHILD = r"""
+import json, sys, time
+import numpy as np
+import onnxruntime as ort
+path, threads, iterations, warmup = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+options = ort.SessionOptions()
+options.intra_op_num_threads = threads
+options.inter_op_num_threads = 1
+options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+rng = np.random.default_rng(1)
+feeds = {}
+for value in session.get_inputs():
+    shape = [d if isinstance(d, int) else 1 for d in value.shape]
+    if "int" in value.type:
+        feeds[value.name] = rng.integers(0, 2, shape).astype("int64" if "64" in value.type else "int32")
+    else:
+        feeds[value.name] = rng.standard_normal(shape).astype("float32")
+for _ in range(warmup):
+    session.run(None, feeds)
+times = []
+for _ in range(iterations):
+    begin = time.perf_counter()
+    session.run(None, feeds)
+    times.append((time.perf_counter() - begin) * 1e3)
+print(json.dumps(times))
+"""
+
+
+def time_ort(path, args):
+    command = [sys.executable, "-c", ORT_CHILD, path, str(args.threads), str(args.iterations), str(args.warmup)]
+    times = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return statistics.median(times)
+
+
+def time_ours(path, args):
+    command = [args.rewright, "run", path, "--threads", str(args.threads), "--iterations", str(args.iterations),
+               "--warmup", str(args.warmup), "--json", "--quiet"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["latency_ms"]["median"]
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def describe_machine(args):
+    import onnxruntime
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return (f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; commit {commit}; "
+            f"onnxruntime {onnxruntime.__version__}; {args.threads} threads, batch 1, {args.rounds} rounds of "
+            f"{args.iterations} iterations")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--optimized", action="store_true", help="also time the superoptimized graphs")
+    parser.add_argument("--profile", default="build/vs_onnxruntime.db", help="profile database for --optimized")
+    parser.add_argument("--out", help="write the table as CSV")
+    args = parser.parse_args()
+
+    machine = describe_machine(args)
+    print("#", machine)
+    columns = ["onnxruntime", "rewright"] + (["optimized"] if args.optimized else [])
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in args.models:
+            path = os.path.join(folder, name + ".onnx")
+            subprocess.run([args.rewright, "zoo", name, "-o", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            optimized = os.path.join(folder, name + ".opt.onnx")
+            if args.optimized:
+                subprocess.run([args.rewright, "optimize", path, "-o", optimized, "--profile", args.profile,
+                                "--threads", str(args.threads), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            samples = {column: [] for column in columns}
+            for _ in range(args.rounds):
+                samples["onnxruntime"].append(time_ort(path, args))
+                samples["rewright"].append(time_ours(path, args))
+                if args.optimized:
+                    samples["optimized"].append(time_ours(optimized, args))
+            row = {"model": name}
+            for column in columns:
+                row[column + "_ms"] = round(statistics.median(samples[column]), 3)
+                row[column + "_range_ms"] = f"{min(samples[column]):.2f}-{max(samples[column]):.2f}"
+            for column in columns[1:]:
+                row[column + "_ratio"] = round(row[column + "_ms"] / row["onnxruntime_ms"], 3)
+            rows.append(row)
+            print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+            for leftover in (path, optimized):
+                if os.path.exists(leftover):
+                    os.remove(leftover)
+    for column in columns[1:]:
+        print(f"geometric mean of {column} over onnxruntime: "
+              f"{geometric_mean([row[column + '_ratio'] for row in rows]):.3f}")
+    if args.out:
+        with open(args.out + ".part", "w", newline="") as file:
+            file.write(f"# {machine}\n# {' '.join(sys.argv)}\n")
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(args.out + ".part", args.out)
+
+
+if __name__ == "__main__":
+    main()
