@@ -34,14 +34,15 @@ OpDef Binary(const std::string& name, const std::string& summary, Elements eleme
                           });
                  return absl::OkStatus();
                },
-               .sample = [elements, domain](Rng& rng) {
-                 const DType dtype = RandomDType(rng, elements);
-                 const std::vector<Shape> shapes = RandomBroadcast(rng, 2, 4);
-                 return OpSample{.inputs = {{dtype, shapes[0]}, {dtype, shapes[1]}},
-                                 .attrs = {},
-                                 .low = domain.low,
-                                 .high = domain.high};
-               }};
+               .sample =
+                   [elements, domain](Rng& rng) {
+                     const DType dtype = RandomDType(rng, elements);
+                     const std::vector<Shape> shapes = RandomBroadcast(rng, 2, 4);
+                     return OpSample{.inputs = {{dtype, shapes[0]}, {dtype, shapes[1]}},
+                                     .attrs = {},
+                                     .low = domain.low,
+                                     .high = domain.high};
+                   }};
 }
 
 }  // namespace
@@ -90,32 +91,48 @@ OpDef MaxOp() {
 
 // out[i..] = a[i..] = b[i..]
 OpDef EqualOp() {
-  return Binary("equal", "Whether two operands are equal.", Elements::kAny, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kEqual, {a, b}); }, Result::kBool);
+  return Binary(
+      "equal", "Whether two operands are equal.", Elements::kAny, Order::kCommutative,
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kEqual, {a, b});
+      },
+      Result::kBool);
 }
 
 // out[i..] = a[i..] < b[i..]
 OpDef LessOp() {
-  return Binary("less", "Whether the first operand is less than the second.", Elements::kNumbers, Order::kFixed,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kLess, {a, b}); }, Result::kBool);
+  return Binary(
+      "less", "Whether the first operand is less than the second.", Elements::kNumbers, Order::kFixed,
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kLess, {a, b});
+      },
+      Result::kBool);
 }
 
 // out[i..] = a[i..] <= b[i..]
 OpDef LessEqualOp() {
-  return Binary("less_equal", "Whether the first operand is at most the second.", Elements::kNumbers, Order::kFixed,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kLessEqual, {a, b}); }, Result::kBool);
+  return Binary(
+      "less_equal", "Whether the first operand is at most the second.", Elements::kNumbers, Order::kFixed,
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kLessEqual, {a, b});
+      },
+      Result::kBool);
 }
 
 // out[i..] = a[i..] and b[i..]
 OpDef LogicalAndOp() {
   return Binary("logical_and", "Whether both operands are true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kAnd, {a, b}); });
+                [](const Scalar& a, const Scalar& b) {
+                  return Call(Fn::kAnd, {a, b});
+                });
 }
 
 // out[i..] = a[i..] or b[i..]
 OpDef LogicalOrOp() {
   return Binary("logical_or", "Whether one operand at least is true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kOr, {a, b}); });
+                [](const Scalar& a, const Scalar& b) {
+                  return Call(Fn::kOr, {a, b});
+                });
 }
 
 }  // namespace rewright

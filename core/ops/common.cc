@@ -11,8 +11,8 @@ namespace {
 
 AttrSpec Spec(const std::string& name, AttrKind kind, bool structural, std::optional<Attr> fallback,
               const std::string& doc, int64_t min = INT64_MIN) {
-  return AttrSpec{.name = name, .kind = kind, .structural = structural, .fallback = std::move(fallback), .doc = doc,
-                  .min = min};
+  return AttrSpec{
+      .name = name, .kind = kind, .structural = structural, .fallback = std::move(fallback), .doc = doc, .min = min};
 }
 
 std::string InputName(const OpBuilder& b, int input) {

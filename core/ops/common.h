@@ -73,7 +73,7 @@ struct Window {
   Index kernel, stride, before, after, dilation;
 
   // From the first tap to the last.
-  Index Extent() const { return (kernel - 1) * dilation + 1; }
+  Index Extent() const { return dilation.Is(1) ? kernel : (kernel - 1) * dilation + 1; }
   Index At(const Index& y, const Index& tap) const { return y * stride - before + tap * dilation; }
   Cond Inside(const Index& at) const { return InRange(at, 0, size); }
   // The number of windows that lie in the padded axis. In ceil mode the last may reach beyond its end, if it begins

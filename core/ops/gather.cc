@@ -5,41 +5,44 @@ namespace rewright {
 
 // x[a.., k, c..], indices[b..]:  out[a.., b.., c..] = x[a.., indices[b..] mod n, c..]
 // where n is the size of the axis: an index -n <= k < 0 counts from the end.
+static absl::Status GatherMeaning(OpBuilder& b) {
+  if (absl::Status error = CheckElements(b, 1, Elements::kIntegers); !error.ok()) return error;
+  const int axis = static_cast<int>(b.Int("axis"));
+  const int picked = b.rank(1);
+  const std::vector<Index> sizes = b.sizes(0);
+  const std::vector<Index> picks = b.sizes(1);
+  b.Require(sizes[axis] >= 1, "the axis must not be empty");
+  std::vector<Index> shape(sizes.begin(), sizes.begin() + axis);
+  shape.insert(shape.end(), picks.begin(), picks.end());
+  shape.insert(shape.end(), sizes.begin() + axis + 1, sizes.end());
+  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+    const auto begin = i.begin() + axis;
+    const Scalar index = b.Read(1, {begin, begin + picked});
+    std::vector<Index> at(i.begin(), begin);
+    at.push_back(Mod(ToIndex(index), sizes[axis]));
+    at.insert(at.end(), begin + picked, i.end());
+    return b.Read(0, at);
+  });
+  return absl::OkStatus();
+}
+
+static OpSample GatherSample(Rng& rng) {
+  const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
+  const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
+  const double size = static_cast<double>(x.shape[static_cast<size_t>(axis)]);
+  return OpSample{.inputs = {x, RandomTensor(rng, Elements::kIntegers, 0, 2)},
+                  .attrs = {{"axis", axis}},
+                  .low = -size,
+                  .high = size - 1};
+}
+
 OpDef GatherOp() {
-  return OpDef{
-      .name = "gather",
-      .summary = "Picks slices of a tensor along an axis by their indices.",
-      .inputs = {"x", "indices"},
-      .attrs = {AxisAttr("axis", Attr(0), "axis of x that the indices count along")},
-      .meaning = [](OpBuilder& b) -> absl::Status {
-        if (absl::Status error = CheckElements(b, 1, Elements::kIntegers); !error.ok()) return error;
-        const int axis = static_cast<int>(b.Int("axis"));
-        const int picked = b.rank(1);
-        const std::vector<Index> sizes = b.sizes(0);
-        const std::vector<Index> picks = b.sizes(1);
-        b.Require(sizes[axis] >= 1, "the axis must not be empty");
-        std::vector<Index> shape(sizes.begin(), sizes.begin() + axis);
-        shape.insert(shape.end(), picks.begin(), picks.end());
-        shape.insert(shape.end(), sizes.begin() + axis + 1, sizes.end());
-        b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
-          const auto begin = i.begin() + axis;
-          const Scalar index = b.Read(1, {begin, begin + picked});
-          std::vector<Index> at(i.begin(), begin);
-          at.push_back(Mod(ToIndex(index), sizes[axis]));
-          at.insert(at.end(), begin + picked, i.end());
-          return b.Read(0, at);
-        });
-        return absl::OkStatus();
-      },
-      .sample = [](Rng& rng) {
-        const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
-        const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-        const double size = static_cast<double>(x.shape[static_cast<size_t>(axis)]);
-        return OpSample{.inputs = {x, RandomTensor(rng, Elements::kIntegers, 0, 2)},
-                        .attrs = {{"axis", axis}},
-                        .low = -size,
-                        .high = size - 1};
-      }};
+  return OpDef{.name = "gather",
+               .summary = "Picks slices of a tensor along an axis by their indices.",
+               .inputs = {"x", "indices"},
+               .attrs = {AxisAttr("axis", Attr(0), "axis of x that the indices count along")},
+               .meaning = GatherMeaning,
+               .sample = GatherSample};
 }
 
 }  // namespace rewright

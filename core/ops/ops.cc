@@ -11,6 +11,7 @@ using Maker = OpDef (*)();
 
 // Every operator; the order is that of listings.
 constexpr Maker kMakers[] = {
+    // Elementwise, of one operand.
     IdentityOp,
     NegOp,
     AbsOp,
@@ -30,6 +31,7 @@ constexpr Maker kMakers[] = {
     GeluOp,
     LogicalNotOp,
     CastOp,
+    // Elementwise, of several operands that broadcast.
     AddOp,
     SubOp,
     MulOp,
@@ -43,21 +45,25 @@ constexpr Maker kMakers[] = {
     LogicalAndOp,
     LogicalOrOp,
     WhereOp,
+    // Contractions and windows.
     MatmulOp,
     Conv2dOp,
     MaxPool2dOp,
     AvgPool2dOp,
+    // Normalization.
     BatchNormOp,
     LayerNormOp,
     LrnOp,
     SoftmaxOp,
     LogSoftmaxOp,
+    // Reductions.
     ReduceSumOp,
     ReduceMeanOp,
     ReduceMaxOp,
     ReduceMinOp,
     ReduceProdOp,
     ArgmaxOp,
+    // Movement of elements.
     ConcatOp,
     SplitOp,
     SliceOp,

@@ -38,13 +38,12 @@ OpSample RandomPool(Rng& rng, int64_t max_dilation) {
     pads.push_back(RandomInt(rng, 0, std::min<int64_t>(2, extent - 1)));
   }
   const DType dtype = RandomDType(rng, Elements::kFloats);
-  OpSample sample{.inputs = {{dtype,
-                              {RandomInt(rng, 1, 2), RandomInt(rng, 1, 3), RandomInt(rng, 5, 7),
-                               RandomInt(rng, 5, 7)}}},
-                  .attrs = {{"kernel", kernel},
-                            {"strides", RandomInts(rng, 2, 1, 3)},
-                            {"pads", pads},
-                            {"ceil_mode", RandomInt(rng, 0, 1)}}};
+  OpSample sample{
+      .inputs = {{dtype, {RandomInt(rng, 1, 2), RandomInt(rng, 1, 3), RandomInt(rng, 5, 7), RandomInt(rng, 5, 7)}}},
+      .attrs = {{"kernel", kernel},
+                {"strides", RandomInts(rng, 2, 1, 3)},
+                {"pads", pads},
+                {"ceil_mode", RandomInt(rng, 0, 1)}}};
   if (max_dilation > 1) sample.attrs["dilations"] = dilations;
   return sample;
 }
@@ -52,79 +51,84 @@ OpSample RandomPool(Rng& rng, int64_t max_dilation) {
 }  // namespace
 
 // out[n, c, y, z] = max r, s: x[n, c, y*sh - top + r*dh, z*sw - left + s*dw], leaving out points beyond x
+static absl::Status MaxPool2dMeaning(OpBuilder& b) {
+  if (absl::Status error = FirstError({CheckPool(b), CheckLength(b, "dilations", 2)}); !error.ok()) return error;
+  const auto [rows, columns] = PoolWindows(b);
+  b.Require(rows.dilation <= rows.size, "the dilation must not exceed the height");
+  b.Require(columns.dilation <= columns.size, "the dilation must not exceed the width");
+  const bool ceil_mode = b.Flag("ceil_mode");
+  b.Output(b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
+           [&](const std::vector<Index>& i) {
+             const Index n = i[0], c = i[1], y = i[2], z = i[3];
+             auto h = [&](const std::vector<Index>& tap) { return rows.At(y, tap[0]); };
+             auto w = [&](const std::vector<Index>& tap) { return columns.At(z, tap[1]); };
+             return b.MaxOver(
+                 {{"r", rows.kernel}, {"s", columns.kernel}},
+                 [&](const std::vector<Index>& tap) {
+                   return b.Read(0, {n, c, h(tap), w(tap)});
+                 },
+                 [&](const std::vector<Index>& tap) { return rows.Inside(h(tap)) && columns.Inside(w(tap)); });
+           },
+           {"n", "c", "y", "z"});
+  return absl::OkStatus();
+}
+
+static OpSample MaxPool2dSample(Rng& rng) { return RandomPool(rng, /*max_dilation=*/2); }
+
 OpDef MaxPool2dOp() {
   std::vector<AttrSpec> attrs = PoolAttrs();
   attrs.push_back(SymbolicInts("dilations", List({1, 1}), 1, "distances of the window's taps down and right"));
-  return OpDef{
-      .name = "max_pool2d",
-      .summary = "The maximum of each window of an image; padding takes no part.",
-      .inputs = {"x"},
-      .attrs = attrs,
-      .meaning = [](OpBuilder& b) -> absl::Status {
-        if (absl::Status error = FirstError({CheckPool(b), CheckLength(b, "dilations", 2)}); !error.ok()) return error;
-        const auto [rows, columns] = PoolWindows(b);
-        b.Require(rows.dilation <= rows.size, "the dilation must not exceed the height");
-        b.Require(columns.dilation <= columns.size, "the dilation must not exceed the width");
-        const bool ceil_mode = b.Flag("ceil_mode");
-        b.Output(
-            b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
-            [&, rows = rows, columns = columns](const std::vector<Index>& i) {
-              const Index n = i[0], c = i[1], y = i[2], z = i[3];
-              auto h = [&](const std::vector<Index>& tap) { return rows.At(y, tap[0]); };
-              auto w = [&](const std::vector<Index>& tap) { return columns.At(z, tap[1]); };
-              return b.MaxOver(
-                  {{"r", rows.kernel}, {"s", columns.kernel}},
-                  [&](const std::vector<Index>& tap) { return b.Read(0, {n, c, h(tap), w(tap)}); },
-                  [&](const std::vector<Index>& tap) { return rows.Inside(h(tap)) && columns.Inside(w(tap)); });
-            },
-            {"n", "c", "y", "z"});
-        return absl::OkStatus();
-      },
-      .sample = [](Rng& rng) { return RandomPool(rng, /*max_dilation=*/2); }};
+  return OpDef{.name = "max_pool2d",
+               .summary = "The maximum of each window of an image; padding takes no part.",
+               .inputs = {"x"},
+               .attrs = attrs,
+               .meaning = MaxPool2dMeaning,
+               .sample = MaxPool2dSample};
 }
 
 // out[n, c, y, z] = (sum r, s: x[n, c, y*sh - top + r, z*sw - left + s]) / count, where a read beyond x is 0
 // count is the number of the window's points within x, or with count_include_pad within x and its padding.
+static absl::Status AvgPool2dMeaning(OpBuilder& b) {
+  if (absl::Status error = CheckPool(b); !error.ok()) return error;
+  const auto [rows, columns] = PoolWindows(b);
+  const bool ceil_mode = b.Flag("ceil_mode");
+  const bool padding_counts = b.Flag("count_include_pad");
+  // The points of window y that count.
+  auto counted = [&](const Window& window, const Index& y) {
+    const Index begin = window.At(y, 0);
+    const Index end = begin + window.kernel;
+    if (!padding_counts) return Min(end, window.size) - Max(begin, 0);
+    return ceil_mode ? Min(end, window.size + window.after) - begin : window.kernel;
+  };
+  b.Output(b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
+           [&](const std::vector<Index>& i) {
+             const Index n = i[0], c = i[1], y = i[2], z = i[3];
+             const Scalar sum = b.Sum({{"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& tap) {
+               const Index h = rows.At(y, tap[0]);
+               const Index w = columns.At(z, tap[1]);
+               return Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
+             });
+             return sum / FromIndex(counted(rows, y) * counted(columns, z), b.dtype(0));
+           },
+           {"n", "c", "y", "z"});
+  return absl::OkStatus();
+}
+
+static OpSample AvgPool2dSample(Rng& rng) {
+  OpSample sample = RandomPool(rng, /*max_dilation=*/1);
+  sample.attrs["count_include_pad"] = RandomInt(rng, 0, 1);
+  return sample;
+}
+
 OpDef AvgPool2dOp() {
   std::vector<AttrSpec> attrs = PoolAttrs();
   attrs.push_back(FlagAttr("count_include_pad", false, "whether padding counts in the mean, as zeros"));
-  return OpDef{
-      .name = "avg_pool2d",
-      .summary = "The mean of each window of an image.",
-      .inputs = {"x"},
-      .attrs = attrs,
-      .meaning = [](OpBuilder& b) -> absl::Status {
-        if (absl::Status error = CheckPool(b); !error.ok()) return error;
-        const auto [rows, columns] = PoolWindows(b);
-        const bool ceil_mode = b.Flag("ceil_mode");
-        const bool padding_counts = b.Flag("count_include_pad");
-        // The points of window y that count.
-        auto counted = [&](const Window& window, const Index& y) {
-          const Index begin = window.At(y, 0);
-          const Index end = begin + window.kernel;
-          if (!padding_counts) return Min(end, window.size) - Max(begin, 0);
-          return ceil_mode ? Min(end, window.size + window.after) - begin : window.kernel;
-        };
-        b.Output(
-            b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
-            [&, rows = rows, columns = columns](const std::vector<Index>& i) {
-              const Index n = i[0], c = i[1], y = i[2], z = i[3];
-              const Scalar sum =
-                  b.Sum({{"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& tap) {
-                    const Index h = rows.At(y, tap[0]);
-                    const Index w = columns.At(z, tap[1]);
-                    return Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
-                  });
-              return sum / FromIndex(counted(rows, y) * counted(columns, z), b.dtype(0));
-            },
-            {"n", "c", "y", "z"});
-        return absl::OkStatus();
-      },
-      .sample = [](Rng& rng) {
-        OpSample sample = RandomPool(rng, /*max_dilation=*/1);
-        sample.attrs["count_include_pad"] = RandomInt(rng, 0, 1);
-        return sample;
-      }};
+  return OpDef{.name = "avg_pool2d",
+               .summary = "The mean of each window of an image.",
+               .inputs = {"x"},
+               .attrs = attrs,
+               .meaning = AvgPool2dMeaning,
+               .sample = AvgPool2dSample};
 }
 
 }  // namespace rewright

@@ -85,42 +85,49 @@ OpDef ReduceMaxOp() { return Reduce("reduce_max", "The maximum over some axes.",
 OpDef ReduceMinOp() { return Reduce("reduce_min", "The minimum over some axes.", ReduceKind::kMin); }
 
 // out[i..] = (sum r..: x[i.., r..]) / the number of r..
+static absl::Status ReduceMeanMeaning(OpBuilder& b) {
+  if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
+  const Reduction reduction(b, b.Ints("axes"));
+  b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
+    return reduction.Over(ReduceKind::kSum, i) / FromIndex(reduction.count(), b.dtype(0));
+  });
+  return absl::OkStatus();
+}
+
+static OpSample ReduceMeanSample(Rng& rng) { return RandomReduction(rng, Elements::kFloats); }
+
 OpDef ReduceMeanOp() {
   return OpDef{.name = "reduce_mean",
                .summary = "The mean over some axes.",
                .inputs = {"x"},
                .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
-               .meaning = [](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
-                 const Reduction reduction(b, b.Ints("axes"));
-                 b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
-                   return reduction.Over(ReduceKind::kSum, i) / FromIndex(reduction.count(), b.dtype(0));
-                 });
-                 return absl::OkStatus();
-               },
-               .sample = [](Rng& rng) { return RandomReduction(rng, Elements::kFloats); }};
+               .meaning = ReduceMeanMeaning,
+               .sample = ReduceMeanSample};
 }
 
 // out[i..] = argmax r: x[i.., r, ..], the first of several
+static absl::Status ArgmaxMeaning(OpBuilder& b) {
+  if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+  const Reduction reduction(b, {b.Int("axis")});
+  b.Require(reduction.count() >= 1, "the axis must not be empty");
+  b.Output(DType::kInt64, reduction.shape(),
+           [&](const std::vector<Index>& i) { return reduction.Over(ReduceKind::kArgMax, i); });
+  return absl::OkStatus();
+}
+
+static OpSample ArgmaxSample(Rng& rng) {
+  const TensorType x = RandomTensor(rng, Elements::kNumbers, 1, 4);
+  return OpSample{.inputs = {x},
+                  .attrs = {{"axis", RandomInt(rng, 0, x.rank() - 1)}, {"keepdims", RandomInt(rng, 0, 1)}}};
+}
+
 OpDef ArgmaxOp() {
   return OpDef{.name = "argmax",
                .summary = "The index of the maximum along an axis; the first where there are several.",
                .inputs = {"x"},
                .attrs = {AxisAttr("axis", Attr(0), "axis along which the maximum is looked for"), Keepdims()},
-               .meaning = [](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
-                 const Reduction reduction(b, {b.Int("axis")});
-                 b.Require(reduction.count() >= 1, "the axis must not be empty");
-                 b.Output(DType::kInt64, reduction.shape(),
-                          [&](const std::vector<Index>& i) { return reduction.Over(ReduceKind::kArgMax, i); });
-                 return absl::OkStatus();
-               },
-               .sample = [](Rng& rng) {
-                 const TensorType x = RandomTensor(rng, Elements::kNumbers, 1, 4);
-                 return OpSample{.inputs = {x},
-                                 .attrs = {{"axis", RandomInt(rng, 0, x.rank() - 1)},
-                                           {"keepdims", RandomInt(rng, 0, 1)}}};
-               }};
+               .meaning = ArgmaxMeaning,
+               .sample = ArgmaxSample};
 }
 
 }  // namespace rewright

@@ -44,26 +44,28 @@ Shape RandomReshape(Rng& rng, const Shape& shape) {
 }  // namespace
 
 // out[i..] = x[j..] where i.. in out and j.. in x come at the same place in row-major order.
+static absl::Status ReshapeMeaning(OpBuilder& b) {
+  std::vector<Index> shape;
+  for (int k = 0; k < b.Length("shape"); ++k) shape.push_back(b.Sym("shape", k));
+  const std::vector<Index> old_shape = b.sizes(0);
+  b.Require(Product(old_shape) == Product(shape), "the numbers of elements must be equal");
+  b.Output(b.dtype(0), shape,
+           [&](const std::vector<Index>& i) { return b.Read(0, PositionOf(LinearIndex(i, shape), old_shape)); });
+  return absl::OkStatus();
+}
+
+static OpSample ReshapeSample(Rng& rng) {
+  const TensorType x = RandomTensor(rng, Elements::kAny, 0, 4);
+  return OpSample{.inputs = {x}, .attrs = {{"shape", RandomReshape(rng, x.shape)}}};
+}
+
 OpDef ReshapeOp() {
-  return OpDef{
-      .name = "reshape",
-      .summary = "Gives the elements, kept in row-major order, another shape.",
-      .inputs = {"x"},
-      .attrs = {SymbolicInts("shape", std::nullopt, 1, "the new shape")},
-      .meaning = [](OpBuilder& b) -> absl::Status {
-        std::vector<Index> shape;
-        for (int k = 0; k < b.Length("shape"); ++k) shape.push_back(b.Sym("shape", k));
-        const std::vector<Index> old_shape = b.sizes(0);
-        b.Require(Product(old_shape) == Product(shape), "the numbers of elements must be equal");
-        b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
-          return b.Read(0, PositionOf(LinearIndex(i, shape), old_shape));
-        });
-        return absl::OkStatus();
-      },
-      .sample = [](Rng& rng) {
-        const TensorType x = RandomTensor(rng, Elements::kAny, 0, 4);
-        return OpSample{.inputs = {x}, .attrs = {{"shape", RandomReshape(rng, x.shape)}}};
-      }};
+  return OpDef{.name = "reshape",
+               .summary = "Gives the elements, kept in row-major order, another shape.",
+               .inputs = {"x"},
+               .attrs = {SymbolicInts("shape", std::nullopt, 1, "the new shape")},
+               .meaning = ReshapeMeaning,
+               .sample = ReshapeSample};
 }
 
 }  // namespace rewright

@@ -10,27 +10,28 @@ namespace {
 using Normalize = std::function<Scalar(const Scalar& shifted, const Scalar& sum)>;
 
 OpDef AlongAxis(const std::string& name, const std::string& summary, const Normalize& normalize) {
-  return OpDef{.name = name,
-               .summary = summary,
-               .inputs = {"x"},
-               .attrs = {AxisAttr("axis", Attr(-1), "axis that is normalized")},
-               .meaning = [normalize](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
-                 const int axis = static_cast<int>(b.Int("axis"));
-                 const Index size = b.size(0, axis);
-                 b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
-                   auto x = [&](const std::vector<Index>& j) { return b.Read(0, With(i, axis, j[0])); };
-                   const Scalar max = b.MaxOver({{"k", size}}, x);
-                   const Scalar sum =
-                       b.Sum({{"j", size}}, [&](const std::vector<Index>& j) { return Exp(x(j) - max); });
-                   return normalize(b.Read(0, i) - max, sum);
-                 });
-                 return absl::OkStatus();
-               },
-               .sample = [](Rng& rng) {
-                 const TensorType x = RandomTensor(rng, Elements::kFloats, 1, 4);
-                 return OpSample{.inputs = {x}, .attrs = {{"axis", RandomInt(rng, -x.rank(), x.rank() - 1)}}};
-               }};
+  return OpDef{
+      .name = name,
+      .summary = summary,
+      .inputs = {"x"},
+      .attrs = {AxisAttr("axis", Attr(-1), "axis that is normalized")},
+      .meaning = [normalize](OpBuilder& b) -> absl::Status {
+        if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
+        const int axis = static_cast<int>(b.Int("axis"));
+        const Index size = b.size(0, axis);
+        b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+          auto x = [&](const std::vector<Index>& j) { return b.Read(0, With(i, axis, j[0])); };
+          const Scalar max = b.MaxOver({{"k", size}}, x);
+          const Scalar sum = b.Sum({{"j", size}}, [&](const std::vector<Index>& j) { return Exp(x(j) - max); });
+          return normalize(b.Read(0, i) - max, sum);
+        });
+        return absl::OkStatus();
+      },
+      .sample =
+          [](Rng& rng) {
+            const TensorType x = RandomTensor(rng, Elements::kFloats, 1, 4);
+            return OpSample{.inputs = {x}, .attrs = {{"axis", RandomInt(rng, -x.rank(), x.rank() - 1)}}};
+          }};
 }
 
 }  // namespace

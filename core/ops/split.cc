@@ -4,36 +4,38 @@
 namespace rewright {
 
 // out_k[.., i, ..] = x[.., sizes_0 + ... + sizes_(k-1) + i, ..]
+static absl::Status SplitMeaning(OpBuilder& b) {
+  const int axis = static_cast<int>(b.Int("axis"));
+  const int parts = b.Length("sizes");
+  if (parts == 0) return b.Error("sizes must not be empty");
+  Index begin = 0;
+  for (int k = 0; k < parts; ++k) {
+    const Index size = b.Sym("sizes", k);
+    b.Output(b.dtype(0), With(b.sizes(0), axis, size),
+             [&](const std::vector<Index>& i) { return b.Read(0, With(i, axis, begin + i[axis])); });
+    begin = begin + size;
+  }
+  b.Require(begin == b.size(0, axis), "the sizes of the parts must add up to the size of the axis");
+  return absl::OkStatus();
+}
+
+static OpSample SplitSample(Rng& rng) {
+  TensorType x = RandomTensor(rng, Elements::kAny, 1, 4);
+  const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
+  const std::vector<int64_t> sizes = RandomInts(rng, static_cast<int>(RandomInt(rng, 1, 3)), 1, 4);
+  x.shape[static_cast<size_t>(axis)] = 0;
+  for (int64_t size : sizes) x.shape[static_cast<size_t>(axis)] += size;
+  return OpSample{.inputs = {x}, .attrs = {{"axis", axis}, {"sizes", sizes}}};
+}
+
 OpDef SplitOp() {
-  return OpDef{
-      .name = "split",
-      .summary = "Cuts a tensor into parts along an axis.",
-      .inputs = {"x"},
-      .attrs = {AxisAttr("axis", std::nullopt, "axis that is cut"),
-                SymbolicInts("sizes", std::nullopt, 1, "sizes of the parts along the axis")},
-      .meaning = [](OpBuilder& b) -> absl::Status {
-        const int axis = static_cast<int>(b.Int("axis"));
-        const int parts = b.Length("sizes");
-        if (parts == 0) return b.Error("sizes must not be empty");
-        Index begin = 0;
-        for (int k = 0; k < parts; ++k) {
-          const Index size = b.Sym("sizes", k);
-          b.Output(b.dtype(0), With(b.sizes(0), axis, size), [&](const std::vector<Index>& i) {
-            return b.Read(0, With(i, axis, begin + i[axis]));
-          });
-          begin = begin + size;
-        }
-        b.Require(begin == b.size(0, axis), "the sizes of the parts must add up to the size of the axis");
-        return absl::OkStatus();
-      },
-      .sample = [](Rng& rng) {
-        TensorType x = RandomTensor(rng, Elements::kAny, 1, 4);
-        const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-        const std::vector<int64_t> sizes = RandomInts(rng, static_cast<int>(RandomInt(rng, 1, 3)), 1, 4);
-        x.shape[static_cast<size_t>(axis)] = 0;
-        for (int64_t size : sizes) x.shape[static_cast<size_t>(axis)] += size;
-        return OpSample{.inputs = {x}, .attrs = {{"axis", axis}, {"sizes", sizes}}};
-      }};
+  return OpDef{.name = "split",
+               .summary = "Cuts a tensor into parts along an axis.",
+               .inputs = {"x"},
+               .attrs = {AxisAttr("axis", std::nullopt, "axis that is cut"),
+                         SymbolicInts("sizes", std::nullopt, 1, "sizes of the parts along the axis")},
+               .meaning = SplitMeaning,
+               .sample = SplitSample};
 }
 
 }  // namespace rewright

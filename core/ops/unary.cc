@@ -31,12 +31,13 @@ OpDef Unary(const std::string& name, const std::string& summary, Elements elemen
                  if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
                  return Elementwise(b, b.dtype(0), f);
                },
-               .sample = [elements, domain, sample_attrs](Rng& rng) {
-                 return OpSample{.inputs = {RandomTensor(rng, elements, 0, 4)},
-                                 .attrs = sample_attrs,
-                                 .low = domain.low,
-                                 .high = domain.high};
-               }};
+               .sample =
+                   [elements, domain, sample_attrs](Rng& rng) {
+                     return OpSample{.inputs = {RandomTensor(rng, elements, 0, 4)},
+                                     .attrs = sample_attrs,
+                                     .low = domain.low,
+                                     .high = domain.high};
+                   }};
 }
 
 }  // namespace
@@ -71,8 +72,9 @@ OpDef CeilOp() {
 
 // out[i..] = 1 / x[i..]
 OpDef ReciprocalOp() {
-  return Unary("reciprocal", "One divided by the operand.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return 1.0 / x; }, kPositive);
+  return Unary(
+      "reciprocal", "One divided by the operand.", Elements::kFloats,
+      [](const OpBuilder&, const Scalar& x) { return 1.0 / x; }, kPositive);
 }
 
 // out[i..] = exp(x[i..])
@@ -83,20 +85,23 @@ OpDef ExpOp() {
 
 // out[i..] = log(x[i..])
 OpDef LogOp() {
-  return Unary("log", "The natural logarithm.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Log(x); }, kPositive);
+  return Unary(
+      "log", "The natural logarithm.", Elements::kFloats, [](const OpBuilder&, const Scalar& x) { return Log(x); },
+      kPositive);
 }
 
 // out[i..] = sqrt(x[i..])
 OpDef SqrtOp() {
-  return Unary("sqrt", "The square root.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Sqrt(x); }, kPositive);
+  return Unary(
+      "sqrt", "The square root.", Elements::kFloats, [](const OpBuilder&, const Scalar& x) { return Sqrt(x); },
+      kPositive);
 }
 
 // out[i..] = 1 / sqrt(x[i..])
 OpDef RsqrtOp() {
-  return Unary("rsqrt", "One divided by the square root.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return 1.0 / Sqrt(x); }, kPositive);
+  return Unary(
+      "rsqrt", "One divided by the square root.", Elements::kFloats,
+      [](const OpBuilder&, const Scalar& x) { return 1.0 / Sqrt(x); }, kPositive);
 }
 
 // out[i..] = erf(x[i..])
@@ -125,23 +130,21 @@ OpDef ReluOp() {
 
 // out[i..] = max(x[i..], 0) + alpha * min(x[i..], 0)
 OpDef LeakyReluOp() {
-  return Unary(
-      "leaky_relu", "The operand where it is positive, alpha times the operand elsewhere.", Elements::kFloats,
-      [](const OpBuilder& b, const Scalar& x) {
-        return Max(x, 0.0) + b.Real("alpha", x.dtype()) * Min(x, Constant(0, x.dtype()));
-      },
-      {}, {RealAttr("alpha", 0.01, "slope of the negative side")}, {{"alpha", 0.125}});
+  return Unary("leaky_relu", "The operand where it is positive, alpha times the operand elsewhere.", Elements::kFloats,
+               [](const OpBuilder& b, const Scalar& x) {
+                 return Max(x, 0.0) + b.Real("alpha", x.dtype()) * Min(x, Constant(0, x.dtype()));
+               },
+               {}, {RealAttr("alpha", 0.01, "slope of the negative side")}, {{"alpha", 0.125}});
 }
 
 // out[i..] = min(max(x[i..], min), max)
 OpDef ClipOp() {
-  return Unary(
-      "clip", "The operand held between two bounds.", Elements::kFloats,
-      [](const OpBuilder& b, const Scalar& x) {
-        return Min(Max(x, b.Real("min", x.dtype())), b.Real("max", x.dtype()));
-      },
-      {}, {RealAttr("min", std::nullopt, "lower bound"), RealAttr("max", std::nullopt, "upper bound")},
-      {{"min", -0.75}, {"max", 1.25}});
+  return Unary("clip", "The operand held between two bounds.", Elements::kFloats,
+               [](const OpBuilder& b, const Scalar& x) {
+                 return Min(Max(x, b.Real("min", x.dtype())), b.Real("max", x.dtype()));
+               },
+               {}, {RealAttr("min", std::nullopt, "lower bound"), RealAttr("max", std::nullopt, "upper bound")},
+               {{"min", -0.75}, {"max", 1.25}});
 }
 
 // out[i..] = x[i..] / 2 * (1 + erf(x[i..] / sqrt 2))
@@ -158,19 +161,23 @@ OpDef LogicalNotOp() {
 }
 
 // out[i..] = x[i..] as an element of type `to`
+static absl::Status CastMeaning(OpBuilder& b) {
+  const DType to = b.Type("to");
+  return Elementwise(b, to, [to](const OpBuilder&, const Scalar& x) { return Cast(x, to); });
+}
+
+static OpSample CastSample(Rng& rng) {
+  const TensorType x = RandomTensor(rng, Elements::kAny, 0, 4);
+  return OpSample{.inputs = {x}, .attrs = {{"to", RandomDType(rng, Elements::kAny)}}};
+}
+
 OpDef CastOp() {
   return OpDef{.name = "cast",
                .summary = "Converts the elements to another type.",
                .inputs = {"x"},
                .attrs = {DTypeAttr("to", "type of the result")},
-               .meaning = [](OpBuilder& b) {
-                 const DType to = b.Type("to");
-                 return Elementwise(b, to, [to](const OpBuilder&, const Scalar& x) { return Cast(x, to); });
-               },
-               .sample = [](Rng& rng) {
-                 const TensorType x = RandomTensor(rng, Elements::kAny, 0, 4);
-                 return OpSample{.inputs = {x}, .attrs = {{"to", RandomDType(rng, Elements::kAny)}}};
-               }};
+               .meaning = CastMeaning,
+               .sample = CastSample};
 }
 
 }  // namespace rewright
