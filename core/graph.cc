@@ -170,6 +170,21 @@ absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, 
   return Intern(std::move(result));
 }
 
+NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
+  Node result;
+  result.op = like.op;
+  result.attrs = like.attrs;
+  result.meaning = like.meaning;
+  result.outputs = like.outputs;
+  result.weight_only = true;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    CHECK(type(operands[i]) == type(like.operands[i])) << like.op->name << ": operand " << i << " changes its type";
+    result.weight_only = result.weight_only && node(operands[i].node).weight_only;
+  }
+  result.operands = std::move(operands);
+  return Intern(std::move(result));
+}
+
 absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
   const OpDef* def = FindOp(op);
   if (def == nullptr) return absl::InvalidArgumentError(absl::StrCat("no operator ", op));
@@ -288,12 +303,11 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
       operand = resolved;
     }
     if (!changed) continue;
-    auto copy = arena->Add(*node.op, std::move(operands), node.attrs);
-    if (!copy.ok()) return copy.status();
-    const int32_t count = static_cast<int32_t>(arena->node(*copy).outputs.size());
+    const NodeId copy = arena->AddLike(node, std::move(operands));
+    const int32_t count = static_cast<int32_t>(arena->node(copy).outputs.size());
     for (int32_t output = 0; output < count; ++output) {
       const Value from{id, output};
-      const Value to{*copy, output};
+      const Value to{copy, output};
       if (replacement.contains(from)) continue;
       rebuilt[from] = to;
       if (arena->name(to).empty() && !arena->name(from).empty()) arena->SetName(to, arena->name(from));

@@ -72,6 +72,9 @@ class Arena {
   // The same, giving output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
 
+  // The application `like` to other operands of the same types: nothing needs to be inferred again.
+  NodeId AddLike(const Node& like, std::vector<Value> operands);
+
   const Node& node(NodeId id) const { return *nodes_[static_cast<size_t>(id)]; }
   const TensorType& type(Value value) const { return node(value.node).outputs[static_cast<size_t>(value.output)]; }
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
