@@ -1,0 +1,595 @@
+#include "substitutions/compiled_rule.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "substitutions/match_plan.h"
+#include "substitutions/rule_binding.h"
+#include "substitutions/rule_lexer.h"
+#include "substitutions/rule_printer.h"
+
+namespace rewright {
+namespace {
+
+#define REWRIGHT_RETURN_IF_ERROR(expr) \
+  if (absl::Status status_ = (expr); !status_.ok()) return status_
+
+constexpr int kMaxNodes = 512;
+
+int ArgCount(ArgFn fn) {
+  switch (fn) {
+    case ArgFn::kMin:
+    case ArgFn::kMax:
+    case ArgFn::kDim:
+    case ArgFn::kCompose:
+    case ArgFn::kRepeat:
+    case ArgFn::kTake:
+    case ArgFn::kDrop:
+    case ArgFn::kContains:
+    case ArgFn::kCountLess: return 2;
+    default: return 1;
+  }
+}
+
+bool TakesTensor(ArgFn fn) {
+  return fn == ArgFn::kRank || fn == ArgFn::kShape || fn == ArgFn::kDim || fn == ArgFn::kPositive ||
+         fn == ArgFn::kWeight || fn == ArgFn::kConstant;
+}
+
+ArgExpr FromAttr(const Attr& attr) {
+  if (const auto* integer = std::get_if<int64_t>(&attr)) return ArgExpr::Int(*integer);
+  if (const auto* real = std::get_if<double>(&attr)) return ArgExpr::Real(*real);
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
+    std::vector<ArgExpr> items;
+    for (int64_t value : *list) items.push_back(ArgExpr::Int(value));
+    return ArgExpr::List(std::move(items));
+  }
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kDType;
+  expr.dtype = std::get<DType>(attr);
+  return expr;
+}
+
+bool IsFixed(const AttrSpec& spec) {
+  return spec.structural || spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis ||
+         spec.kind == AttrKind::kAxes || spec.kind == AttrKind::kDType;
+}
+
+bool IsList(const AttrSpec& spec) { return spec.kind == AttrKind::kInts || spec.kind == AttrKind::kAxes; }
+
+}  // namespace
+
+bool IsPlainName(const ArgExpr& expr) {
+  return expr.ref == ArgExpr::Ref::kSize || expr.ref == ArgExpr::Ref::kPack || expr.ref == ArgExpr::Ref::kAttr;
+}
+
+class RuleCompiler {
+ public:
+  explicit RuleCompiler(const Rule& rule) : out_(std::make_shared<CompiledRule>()) { out_->rule_ = rule; }
+
+  absl::StatusOr<std::shared_ptr<const CompiledRule>> Run() {
+    const Rule& rule = out_->rule_;
+    left_ = true;
+    REWRIGHT_RETURN_IF_ERROR(Side(rule.lhs, out_->lhs_));
+    out_->num_lhs_nodes_ = static_cast<int>(out_->nodes_.size());
+    REWRIGHT_RETURN_IF_ERROR(CheckRoots());
+    REWRIGHT_RETURN_IF_ERROR(DeclareNames());
+    REWRIGHT_RETURN_IF_ERROR(ResolveNodes(0));
+    REWRIGHT_RETURN_IF_ERROR(OrderBinding());
+    REWRIGHT_RETURN_IF_ERROR(CheckDecisions());
+
+    left_ = false;
+    REWRIGHT_RETURN_IF_ERROR(Side(rule.rhs, out_->rhs_));
+    REWRIGHT_RETURN_IF_ERROR(ResolveNodes(out_->num_lhs_nodes_));
+    out_->conditions_ = rule.conditions;
+    for (ArgExpr& condition : out_->conditions_) {
+      REWRIGHT_RETURN_IF_ERROR(Resolve(condition));
+      NotePositive(condition);
+    }
+    if (!PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
+      return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
+    }
+    out_->symmetric_ = IsSymmetric(rule);
+    return std::shared_ptr<const CompiledRule>(out_);
+  }
+
+ private:
+  absl::Status Error(int line, int column, const std::string& message) const {
+    return RuleError(out_->rule_.file, line, column, absl::StrCat("rule ", out_->rule_.name, ": ", message));
+  }
+  absl::Status Error(const TensorTerm& term, const std::string& message) const {
+    return Error(term.line, term.column, message);
+  }
+
+  // ---------------------------------------------------------------- tensors
+
+  absl::Status Side(const RuleSide& side, std::vector<RuleValue>& outputs) {
+    for (const LetTerm& let : side.lets) {
+      RuleValue value;
+      REWRIGHT_RETURN_IF_ERROR(Term(let.term, value));
+      if (tensors_.count(let.name)) return Error(let.term, absl::StrCat("the name ", let.name, " is taken"));
+      tensors_[let.name] = value;
+      is_let_.insert(let.name);
+    }
+    for (const TensorTerm& term : side.outputs) {
+      if (term.all) return Error(term, "an operator without `..` already stands for all of its outputs here");
+      REWRIGHT_RETURN_IF_ERROR(Term(term, outputs.emplace_back()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Term(const TensorTerm& term, RuleValue& value) {
+    switch (term.kind) {
+      case TensorTerm::Kind::kName: REWRIGHT_RETURN_IF_ERROR(Variable(term, value)); break;
+      case TensorTerm::Kind::kValue: REWRIGHT_RETURN_IF_ERROR(ConstantTerm(term, value)); break;
+      case TensorTerm::Kind::kApply: REWRIGHT_RETURN_IF_ERROR(Application(term, value)); break;
+    }
+    if (out_->nodes_.size() > kMaxNodes) return Error(term, "the rule is too large");
+    if (term.output < 0 && !term.all) return absl::OkStatus();
+    if (!value.whole || out_->nodes_[static_cast<size_t>(value.node)].op == nullptr) {
+      return Error(term, "only an application has outputs to select");
+    }
+    value.whole = false;
+    value.all = term.all;
+    value.output = std::max(term.output, 0);
+    return absl::OkStatus();
+  }
+
+  absl::Status Variable(const TensorTerm& term, RuleValue& value) {
+    const auto found = tensors_.find(term.name);
+    if (found != tensors_.end()) {
+      if (term.shape || term.dtype) {
+        const char* why = is_let_.count(term.name) ? "names a term: it takes no shape" : "has a shape already";
+        return Error(term, absl::StrCat(term.name, " ", why));
+      }
+      value = found->second;
+      return absl::OkStatus();
+    }
+    if (!left_) return Error(term, absl::StrCat("the left side has no variable ", term.name));
+    RuleNode leaf;
+    leaf.name = term.name;
+    REWRIGHT_RETURN_IF_ERROR(ElementType(term, leaf));
+    if (term.shape) {
+      leaf.shape = *term.shape;
+    } else {
+      ArgExpr pack;
+      pack.kind = ArgExpr::Kind::kName;
+      pack.name = absl::StrCat("shape(", term.name, ")");
+      ArgExpr splice;
+      splice.kind = ArgExpr::Kind::kSplice;
+      splice.args = {pack};
+      leaf.shape.dims = {splice};
+    }
+    value = AddNode(std::move(leaf));
+    tensors_[term.name] = value;
+    return absl::OkStatus();
+  }
+
+  absl::Status ElementType(const TensorTerm& term, RuleNode& leaf) {
+    if (!term.dtype) return absl::OkStatus();
+    leaf.floating = false;
+    if (term.dtype->kind == ArgExpr::Kind::kDType) {
+      leaf.dtype = term.dtype->dtype;
+      return absl::OkStatus();
+    }
+    const std::string& name = term.dtype->name;
+    if (!attrs_.count(name)) {
+      if (!left_) return Error(term, absl::StrCat("the left side does not bind ?", name));
+      RuleAttr attr;
+      attr.name = name;
+      attr.kind = RuleAttr::Class::kDType;
+      attr.spec_kind = AttrKind::kDType;
+      attrs_[name] = static_cast<int>(out_->attrs_.size());
+      out_->attrs_.push_back(attr);
+    }
+    leaf.dtype_attr = attrs_[name];
+    return absl::OkStatus();
+  }
+
+  absl::Status ConstantTerm(const TensorTerm& term, RuleValue& value) {
+    const bool number = term.value.kind == ArgExpr::Kind::kInt || term.value.kind == ArgExpr::Kind::kReal;
+    if (left_ && !number) return Error(term, "on the left side a constant is a number");
+    RuleNode leaf;
+    leaf.value = term.value;
+    leaf.name = PrintArg(term.value);
+    REWRIGHT_RETURN_IF_ERROR(ElementType(term, leaf));
+    if (term.shape) leaf.shape = *term.shape;
+    if (!left_ && leaf.shape.broadcasts) return Error(term, "`~` is for variables of the left side");
+    leaf.any_shape = left_ && !term.shape;
+    value = AddNode(std::move(leaf));
+    return absl::OkStatus();
+  }
+
+  absl::Status Application(const TensorTerm& term, RuleValue& value) {
+    RuleNode node;
+    node.op = term.op;
+    std::string key = term.name;
+    for (const TensorTerm& operand : term.operands) {
+      RuleValue& ref = node.operands.emplace_back();
+      REWRIGHT_RETURN_IF_ERROR(Term(operand, ref));
+      absl::StrAppend(&key, ",", ref.node, ".", ref.output, ref.whole ? "w" : "", ref.all ? "a" : "");
+    }
+    const size_t declared = term.op->inputs.size();
+    const bool several = std::any_of(node.operands.begin(), node.operands.end(), [](const RuleValue& v) { return v.all; });
+    const bool fits = several              ? term.op->variadic
+                      : term.op->variadic  ? node.operands.size() >= declared
+                                           : node.operands.size() == declared;
+    if (!fits) {
+      return Error(term, absl::StrCat(term.name, " has ", node.operands.size(), " operands, expected ", declared,
+                                      term.op->variadic ? " or more" : ""));
+    }
+    for (const AttrSpec& spec : term.op->attrs) {
+      REWRIGHT_RETURN_IF_ERROR(Attribute(term, spec, node.attrs.emplace_back()));
+      absl::StrAppend(&key, ",", PrintArg(node.attrs.back()));
+    }
+    // Equal applications are one node of a graph.
+    const auto known = applications_.find(key);
+    if (known != applications_.end()) {
+      value = known->second;
+      return absl::OkStatus();
+    }
+    value = AddNode(std::move(node));
+    applications_[key] = value;
+    return absl::OkStatus();
+  }
+
+  absl::Status Attribute(const TensorTerm& term, const AttrSpec& spec, ArgExpr& expr) {
+    for (const NamedArg& given : term.attrs) {
+      if (given.name != spec.name) continue;
+      expr = given.value;
+      return absl::OkStatus();
+    }
+    if (!term.bundle.empty()) {
+      expr.kind = ArgExpr::Kind::kAttr;
+      expr.name = absl::StrCat(term.bundle, ".", spec.name);
+      expr.line = term.line;
+      expr.column = term.column;
+      return absl::OkStatus();
+    }
+    if (!spec.fallback) return Error(term, absl::StrCat("attribute ", spec.name, " of ", term.name, " is missing"));
+    expr = FromAttr(*spec.fallback);
+    return absl::OkStatus();
+  }
+
+  RuleValue AddNode(RuleNode node) {
+    out_->nodes_.push_back(std::move(node));
+    return RuleValue{static_cast<int>(out_->nodes_.size()) - 1, 0, true, false};
+  }
+
+  absl::Status CheckRoots() const {
+    for (size_t k = 0; k < out_->lhs_.size(); ++k) {
+      const TensorTerm& term = out_->rule_.lhs.outputs[k];
+      if (out_->nodes_[static_cast<size_t>(out_->root(k))].op == nullptr) {
+        return Error(term, "an output of the left side must be an application");
+      }
+      for (size_t other = 0; other < k; ++other) {
+        if (out_->lhs_[other] == out_->lhs_[k]) return Error(term, "the left side has this output twice");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- names
+
+  // Sizes, packs and attributes are declared by occurring on the left side.
+  absl::Status DeclareNames() {
+    for (const RuleNode& node : out_->nodes_) {
+      for (const ArgExpr& dim : node.shape.dims) FindPacks(dim);
+      for (const ArgExpr& attr : node.attrs) FindPacks(attr);
+    }
+    for (size_t i = 0; i < out_->nodes_.size(); ++i) {
+      const RuleNode& node = out_->nodes_[i];
+      for (const ArgExpr& dim : node.shape.dims) FindSizes(dim);
+      for (size_t k = 0; k < node.attrs.size(); ++k) {
+        FindSizes(node.attrs[k]);
+        REWRIGHT_RETURN_IF_ERROR(DeclareAttr(static_cast<int>(i), node.op->attrs[k], node.attrs[k]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void FindPacks(const ArgExpr& expr) {
+    if (expr.kind == ArgExpr::Kind::kSplice && expr.args[0].kind == ArgExpr::Kind::kName) {
+      const std::string& name = expr.args[0].name;
+      if (packs_.emplace(name, out_->packs_.size()).second) out_->packs_.push_back(name);
+    }
+    for (const ArgExpr& arg : expr.args) FindPacks(arg);
+  }
+
+  void FindSizes(const ArgExpr& expr) {
+    if (expr.kind == ArgExpr::Kind::kName && !packs_.count(expr.name)) {
+      if (sizes_.emplace(expr.name, out_->sizes_.size()).second) out_->sizes_.push_back(expr.name);
+    }
+    const bool tensor_first = expr.kind == ArgExpr::Kind::kCall && TakesTensor(expr.fn);
+    for (size_t i = tensor_first ? 1 : 0; i < expr.args.size(); ++i) FindSizes(expr.args[i]);
+  }
+
+  // ?a as the whole attribute, or as an element of a list.
+  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr) {
+    if (expr.kind == ArgExpr::Kind::kAttr) return DeclareAttr(node, spec, expr, IsList(spec));
+    if (expr.kind != ArgExpr::Kind::kList || !IsList(spec)) return absl::OkStatus();
+    for (const ArgExpr& item : expr.args) {
+      const bool splice = item.kind == ArgExpr::Kind::kSplice;
+      const ArgExpr& name = splice ? item.args[0] : item;
+      if (name.kind != ArgExpr::Kind::kAttr) continue;
+      REWRIGHT_RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr, bool list) {
+    using Class = RuleAttr::Class;
+    const bool fixed = IsFixed(spec);
+    RuleAttr attr;
+    attr.name = expr.name;
+    attr.kind = spec.kind == AttrKind::kReal    ? Class::kReal
+                : spec.kind == AttrKind::kDType ? Class::kDType
+                : list                          ? (fixed ? Class::kFixedList : Class::kList)
+                                                : (fixed ? Class::kFixedInt : Class::kInt);
+    attr.min = spec.min;
+    attr.node = node;
+    attr.spec_kind = spec.kind;
+    const auto [place, fresh] = attrs_.emplace(expr.name, out_->attrs_.size());
+    if (fresh) {
+      out_->attrs_.push_back(attr);
+      return absl::OkStatus();
+    }
+    RuleAttr& known = out_->attrs_[static_cast<size_t>(place->second)];
+    known.min = std::max(known.min, attr.min);
+    const bool becomes_fixed = (known.kind == Class::kInt && attr.kind == Class::kFixedInt) ||
+                               (known.kind == Class::kList && attr.kind == Class::kFixedList);
+    if (becomes_fixed) {
+      known.kind = attr.kind;
+      known.node = node;
+      known.spec_kind = attr.spec_kind;
+    } else if (known.kind != attr.kind && !(known.kind == Class::kFixedInt && attr.kind == Class::kInt) &&
+               !(known.kind == Class::kFixedList && attr.kind == Class::kList)) {
+      return Error(expr.line, expr.column, absl::StrCat("?", expr.name, " stands for values of two kinds"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveNodes(int begin) {
+    for (size_t i = static_cast<size_t>(begin); i < out_->nodes_.size(); ++i) {
+      RuleNode& node = out_->nodes_[i];
+      for (ArgExpr& dim : node.shape.dims) REWRIGHT_RETURN_IF_ERROR(Resolve(dim));
+      for (ArgExpr& attr : node.attrs) REWRIGHT_RETURN_IF_ERROR(Resolve(attr));
+      if (node.value) REWRIGHT_RETURN_IF_ERROR(Resolve(*node.value));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Resolve(ArgExpr& expr) {
+    if (expr.kind == ArgExpr::Kind::kName) return ResolveName(expr);
+    if (expr.kind == ArgExpr::Kind::kAttr) {
+      const auto found = attrs_.find(expr.name);
+      if (found == attrs_.end()) {
+        return Error(expr.line, expr.column, absl::StrCat("the left side does not bind ?", expr.name));
+      }
+      expr.ref = ArgExpr::Ref::kAttr;
+      expr.id = found->second;
+      return absl::OkStatus();
+    }
+    size_t begin = 0;
+    if (expr.kind == ArgExpr::Kind::kCall) {
+      if (static_cast<int>(expr.args.size()) != ArgCount(expr.fn)) {
+        return Error(expr.line, expr.column,
+                     absl::StrCat(ArgFnName(expr.fn), " has ", expr.args.size(), " arguments, expected ",
+                                  ArgCount(expr.fn)));
+      }
+      const bool real = expr.fn == ArgFn::kPositive && expr.args[0].kind == ArgExpr::Kind::kAttr;
+      if (TakesTensor(expr.fn) && !real) {
+        REWRIGHT_RETURN_IF_ERROR(ResolveTensor(expr.args[0]));
+        begin = 1;
+      }
+    }
+    for (size_t i = begin; i < expr.args.size(); ++i) REWRIGHT_RETURN_IF_ERROR(Resolve(expr.args[i]));
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveName(ArgExpr& expr) {
+    const auto size = sizes_.find(expr.name);
+    const auto pack = packs_.find(expr.name);
+    if (size == sizes_.end() && pack == packs_.end()) {
+      return Error(expr.line, expr.column, absl::StrCat("the left side has no size ", expr.name));
+    }
+    const bool is_pack = pack != packs_.end();
+    expr.ref = is_pack ? ArgExpr::Ref::kPack : ArgExpr::Ref::kSize;
+    expr.id = static_cast<int>(is_pack ? pack->second : size->second);
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveTensor(ArgExpr& expr) {
+    const auto found = expr.kind == ArgExpr::Kind::kName ? tensors_.find(expr.name) : tensors_.end();
+    if (found == tensors_.end()) {
+      return Error(expr.line, expr.column, absl::StrCat("found ", PrintArg(expr), ", expected a tensor"));
+    }
+    expr.ref = ArgExpr::Ref::kTensor;
+    expr.id = found->second.node;
+    return absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- order of binding
+
+  bool Bound(ArgExpr::Ref ref, int id) const { return bound_.count({ref, id}) > 0; }
+
+  // Binds what one item can bind; true when the item is settled.
+  bool BindItem(const ArgExpr& expr) {
+    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
+    if (AllBound(expr, bound)) return true;
+    const ArgExpr* name = SolvableName(expr, bound);
+    if (name == nullptr) return false;
+    bound_.insert({name->ref, name->id});
+    return true;
+  }
+
+  bool BindList(const std::vector<ArgExpr>& items) {
+    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
+    const ArgExpr* open = nullptr;
+    for (const ArgExpr& item : items) {
+      if (item.kind != ArgExpr::Kind::kSplice || AllBound(item, bound)) continue;
+      if (open != nullptr || !IsPlainName(item.args[0])) return false;
+      open = &item.args[0];
+    }
+    if (open != nullptr) bound_.insert({open->ref, open->id});
+    bool settled = true;
+    for (const ArgExpr& item : items) {
+      if (item.kind != ArgExpr::Kind::kSplice) settled &= BindItem(item);
+    }
+    return settled;
+  }
+
+  bool BindEquation(const RuleEquation& equation) {
+    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
+    const RuleNode& node = out_->nodes_[static_cast<size_t>(equation.node)];
+    if (equation.attr < 0) {
+      if (!node.shape.broadcasts) return BindList(node.shape.dims);
+      return std::all_of(node.shape.dims.begin(), node.shape.dims.end(),
+                         [&](const ArgExpr& dim) { return AllBound(dim, bound); });
+    }
+    const ArgExpr& expr = node.attrs[static_cast<size_t>(equation.attr)];
+    return expr.kind == ArgExpr::Kind::kList ? BindList(expr.args) : BindItem(expr);
+  }
+
+  absl::Status OrderBinding() {
+    std::vector<RuleEquation> open;
+    for (size_t i = 0; i < out_->nodes_.size(); ++i) {
+      const RuleNode& node = out_->nodes_[i];
+      const int id = static_cast<int>(i);
+      if (node.op == nullptr && !node.any_shape) open.push_back(RuleEquation{id, -1});
+      if (node.dtype_attr >= 0) bound_.insert({ArgExpr::Ref::kAttr, node.dtype_attr});
+      for (size_t k = 0; k < node.attrs.size(); ++k) open.push_back(RuleEquation{id, static_cast<int>(k)});
+    }
+    while (!open.empty()) {
+      std::vector<RuleEquation> rest;
+      const size_t before = bound_.size();
+      for (const RuleEquation& equation : open) {
+        const size_t known = bound_.size();
+        const bool settled = BindEquation(equation);
+        if (settled || bound_.size() > known) out_->binding_order_.push_back(equation);
+        if (!settled) rest.push_back(equation);
+      }
+      if (rest.size() == open.size() && bound_.size() == before) break;
+      open = std::move(rest);
+    }
+    if (!open.empty()) return Unbound();
+    return absl::OkStatus();
+  }
+
+  absl::Status Unbound() const {
+    std::string names;
+    const auto add = [&](ArgExpr::Ref ref, size_t id, const std::string& name) {
+      if (!Bound(ref, static_cast<int>(id))) absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+    };
+    for (size_t i = 0; i < out_->sizes_.size(); ++i) add(ArgExpr::Ref::kSize, i, out_->sizes_[i]);
+    for (size_t i = 0; i < out_->packs_.size(); ++i) add(ArgExpr::Ref::kPack, i, out_->packs_[i] + "..");
+    for (size_t i = 0; i < out_->attrs_.size(); ++i) add(ArgExpr::Ref::kAttr, i, "?" + out_->attrs_[i].name);
+    return Error(out_->rule_.line, 1, absl::StrCat("the left side does not determine ", names));
+  }
+
+  // Structural attributes are chosen at the node that binds them, operands first: no expression may need one earlier.
+  absl::Status CheckDecisions() const {
+    for (size_t i = 0; i < out_->nodes_.size(); ++i) {
+      for (const ArgExpr& attr : out_->nodes_[i].attrs) REWRIGHT_RETURN_IF_ERROR(CheckDecided(attr, static_cast<int>(i)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDecided(const ArgExpr& expr, int node) const {
+    if (expr.ref == ArgExpr::Ref::kAttr) {
+      const RuleAttr& attr = out_->attrs_[static_cast<size_t>(expr.id)];
+      const bool symbol = attr.kind == RuleAttr::Class::kInt || attr.kind == RuleAttr::Class::kReal;
+      if (!symbol && attr.node > node) {
+        return Error(expr.line, expr.column,
+                     absl::StrCat("?", attr.name, " is bound by an application that comes later"));
+      }
+    }
+    for (const ArgExpr& arg : expr.args) REWRIGHT_RETURN_IF_ERROR(CheckDecided(arg, node));
+    return absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- conditions, symmetry
+
+  void NotePositive(const ArgExpr& condition) {
+    if (condition.kind != ArgExpr::Kind::kCall || condition.fn != ArgFn::kPositive) return;
+    const ArgExpr& arg = condition.args[0];
+    if (arg.ref == ArgExpr::Ref::kTensor) out_->nodes_[static_cast<size_t>(arg.id)].positive = true;
+    if (arg.ref == ArgExpr::Ref::kAttr) out_->attrs_[static_cast<size_t>(arg.id)].positive = true;
+  }
+
+  // Names in order of first use (kept in `names`), so that texts differ only where rules do.
+  static std::string Renamed(const std::string& text, std::map<std::string, std::string>& names) {
+    std::string result;
+    for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+      if (end == i) {
+        result += text[i++];
+        continue;
+      }
+      const std::string word = text.substr(i, end - i);
+      ArgFn fn;
+      const bool keeps = std::isdigit(static_cast<unsigned char>(word[0])) || FindOp(word) || ParseArgFn(word, &fn) ||
+                         (end < text.size() && text[end] == '=');
+      result += keeps ? word : names.emplace(word, absl::StrCat("v", names.size())).first->second;
+      i = end;
+    }
+    return result;
+  }
+
+  // Compares texts with shapes put where the variables first occur, so it may miss a symmetry but finds none that is
+  // not there. Conditions count as a set.
+  static bool IsSymmetric(const Rule& rule) {
+    if (rule.lhs.outputs.size() != 2 || !rule.lhs.lets.empty()) return false;
+    std::map<std::string, TensorTerm> shapes;
+    for (const TensorTerm& term : rule.lhs.outputs) CollectShapes(term, shapes);
+    const auto text = [&](bool swap) {
+      std::set<std::string> seen, conditions;
+      TensorTerm first = rule.lhs.outputs[swap ? 1 : 0];
+      TensorTerm second = rule.lhs.outputs[swap ? 0 : 1];
+      PlaceShapes(first, shapes, seen);
+      PlaceShapes(second, shapes, seen);
+      std::map<std::string, std::string> names;
+      std::string result = Renamed(absl::StrCat(PrintTerm(first), ";", PrintTerm(second)), names);
+      for (const ArgExpr& condition : rule.conditions) conditions.insert(Renamed(PrintArg(condition), names));
+      for (const std::string& condition : conditions) absl::StrAppend(&result, ";", condition);
+      return result;
+    };
+    return text(false) == text(true);
+  }
+
+  static void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& shapes) {
+    if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) shapes[term.name] = term;
+    for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
+  }
+
+  static void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes,
+                          std::set<std::string>& seen) {
+    if (term.kind == TensorTerm::Kind::kName) {
+      const auto found = shapes.find(term.name);
+      const bool first = seen.insert(term.name).second;
+      term.shape.reset();
+      term.dtype.reset();
+      if (first && found != shapes.end()) term = found->second;
+    }
+    for (TensorTerm& operand : term.operands) PlaceShapes(operand, shapes, seen);
+  }
+
+  std::shared_ptr<CompiledRule> out_;
+  bool left_ = true;
+  std::map<std::string, RuleValue> tensors_;  // variables and let terms
+  std::set<std::string> is_let_;
+  std::map<std::string, RuleValue> applications_;
+  std::map<std::string, size_t> sizes_, packs_;
+  std::map<std::string, int> attrs_;
+  std::set<std::pair<ArgExpr::Ref, int>> bound_;
+};
+
+absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule) { return RuleCompiler(rule).Run(); }
+
+}  // namespace rewright

@@ -1,0 +1,127 @@
+// A rule made ready for use: names resolved, both sides flattened into nodes, the order of binding fixed.
+//
+// Instances (instances.h) and the matcher (matcher.h) read this form. It is immutable and may be shared by threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/rule.h"
+
+namespace rewright {
+
+// A reference to a value of a rule: output `output` of node `node`.
+struct RuleValue {
+  int node = 0;
+  int output = 0;
+  // No output was selected: as an operand, the node must have one output only; as an output of a side, it stands for
+  // all of them.
+  bool whole = false;
+  bool all = false;  // `..`: all outputs, as operands
+  friend bool operator==(const RuleValue& a, const RuleValue& b) {
+    return a.node == b.node && a.output == b.output && a.whole == b.whole && a.all == b.all;
+  }
+};
+
+struct RuleNode {
+  const OpDef* op = nullptr;  // null: a leaf
+  std::vector<RuleValue> operands;
+  std::vector<ArgExpr> attrs;  // in the order of op->attrs, defaults filled in
+
+  // Leaves: variables and constants.
+  std::string name;
+  std::optional<ArgExpr> value;  // of a constant; on the left an integer or real
+  ShapeSpec shape;
+  bool any_shape = false;    // a constant of the left side without a shape
+  bool floating = true;      // the element type is the rule's floating type; else:
+  DType dtype = DType::kFloat32;
+  int dtype_attr = -1;       // the attribute that gives the type, or -1
+  bool positive = false;     // a condition says so
+};
+
+// A name ?a.
+struct RuleAttr {
+  enum class Class : uint8_t {
+    kInt,        // a symbol
+    kFixedInt,   // structural: flag, axis
+    kList,       // structural length, symbols
+    kFixedList,  // structural: axes, perm
+    kReal,
+    kDType,
+  };
+  std::string name;
+  Class kind = Class::kInt;
+  int64_t min = INT64_MIN;  // of the symbols
+  // The node that binds it first (-1: the element type of a variable), and the kind of attribute it is there.
+  int node = -1;
+  AttrKind spec_kind = AttrKind::kInt;
+  bool positive = false;    // a condition says so
+};
+
+// What the left side says about names: a shape, or an attribute of a node.
+struct RuleEquation {
+  int node = 0;
+  int attr = -1;  // index into op->attrs; -1: the shape of the leaf
+};
+
+class CompiledRule {
+ public:
+  const Rule& rule() const { return rule_; }
+  const std::string& name() const { return rule_.name; }
+
+  // Operands before users; the first num_lhs_nodes() belong to the left side, and leaves of the left side stand for
+  // themselves on the right.
+  const std::vector<RuleNode>& nodes() const { return nodes_; }
+  int num_lhs_nodes() const { return num_lhs_nodes_; }
+  const std::vector<RuleValue>& lhs() const { return lhs_; }
+  const std::vector<RuleValue>& rhs() const { return rhs_; }
+
+  const std::vector<std::string>& sizes() const { return sizes_; }
+  const std::vector<std::string>& packs() const { return packs_; }
+  const std::vector<RuleAttr>& attrs() const { return attrs_; }
+  const std::vector<ArgExpr>& conditions() const { return conditions_; }
+
+  // Working through these in order binds every name: an equation may come up before all of its names can be bound,
+  // and then comes up again.
+  const std::vector<RuleEquation>& binding_order() const { return binding_order_; }
+
+  // Applications of the left side in the order of matching: users before operands, and each but the roots has a user
+  // before it.
+  const std::vector<int>& match_order() const { return match_order_; }
+  // For root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty when the
+  // root is bound by then itself.
+  const std::vector<std::vector<int>>& entry_paths() const { return entry_paths_; }
+  // Exchanging the first two outputs gives the same rule: of each pair of matches one suffices.
+  bool symmetric() const { return symmetric_; }
+
+  // Node of the left side that is root k.
+  int root(size_t k) const { return lhs_[k].node; }
+
+ private:
+  friend class RuleCompiler;
+
+  Rule rule_;
+  std::vector<RuleNode> nodes_;
+  int num_lhs_nodes_ = 0;
+  std::vector<RuleValue> lhs_, rhs_;
+  std::vector<std::string> sizes_, packs_;
+  std::vector<RuleAttr> attrs_;
+  std::vector<ArgExpr> conditions_;
+  std::vector<RuleEquation> binding_order_;
+  std::vector<int> match_order_;
+  std::vector<std::vector<int>> entry_paths_;
+  bool symmetric_ = false;
+};
+
+// Errors name file, line and column: an unknown name, a name that the left side does not bind, an attribute that is
+// missing, outputs that share nothing.
+absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule);
+
+// Whether `expr` is a lone name of what is bound: a size, pack or attribute.
+bool IsPlainName(const ArgExpr& expr);
+
+}  // namespace rewright

@@ -1,0 +1,193 @@
+// Substitution rules: the text form as data.
+//
+//   # Two products sharing a left factor become one.
+//   rule merge-matmul-shared-lhs
+//     { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) }
+//     => split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])
+//     when weight(y) and weight(z)
+//
+// docs/rules.md describes the language. In short:
+//
+//   x[b.., m, k]     a tensor variable with its shape: sizes are names (at least 1), integers, packs `b..` of any number
+//                    of axes, or expressions of names bound elsewhere (`g*c`). Given where the variable first occurs;
+//                    a variable without a shape has any shape. `x: bool[n]` also fixes the element type; without one
+//                    it is floating (f32 or f64, one for all variables of a rule).
+//   p[~ 1, o, 1, 1]  any shape that broadcasts to the one given: leading axes may be missing, axes may be 1.
+//   1, 0[n, m]       on the left a constant all of whose elements equal the number; without a shape, of any shape that
+//                    leaves the result's shape to the other operand. On the right a new constant.
+//   scalar(e), ?e    on the right: a new constant of the value of an expression, of a real attribute.
+//   axis=?a          binds an attribute, or compares it where ?a is bound already; an attribute that the left side does
+//                    not mention has its default. `attrs=?c` binds all the others at once (as ?c.strides...).
+//   split(..).1      one output of an operator that has several; `split(..)..` all of them, as operands.
+//   let t = .. in    names a term.
+//   { a, b }         several outputs.
+//   when             conditions on sizes and attributes; weight(x), constant(x), positive(x) on values.
+//   expect           the verdict a test expects.
+//   proved           what the verifier found: see ProofRecord.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/op.h"
+
+namespace rewright {
+
+// ---------------------------------------------------------------- integers, lists, reals, types, conditions
+
+enum class ArgOp : uint8_t {
+  kAdd, kSub, kMul, kDiv, kMod, kQuotient,  // + - * div mod (integers, rounded down) / (reals)
+  kNeg,
+  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual,
+  kAnd, kOr, kNot,
+};
+
+enum class ArgFn : uint8_t {
+  kMin, kMax,    // of two integers or, element by element, lists
+  kRank,         // of a tensor
+  kShape,        // of a tensor: a list
+  kDim,          // dim(x, k): size k of a tensor
+  kLen,          // of a list or pack
+  kSum, kProd,   // of a list
+  kCompose,      // compose(p, q)[i] = p[q[i]]
+  kInverse,      // of a permutation
+  kIota,         // iota(n) = [0, .., n-1]
+  kRepeat,       // repeat(v, n) = [v, .., v]
+  kTake, kDrop,  // take(l, n), drop(l, n): the first n elements, the others
+  kContains,     // contains(l, v): fixed values only
+  kCountLess,    // count_less(l, v): how many elements of l are less than v; fixed values only
+  kPositive,     // of a tensor: a known constant, all elements > 0; of a real attribute
+  kWeight,       // of a tensor: depends on weights and constants alone
+  kConstant,     // of a tensor: elements are known
+};
+
+// An expression over what a rule binds.
+struct ArgExpr {
+  enum class Kind : uint8_t {
+    kInt,      // integer
+    kReal,     // real
+    kDType,    // dtype
+    kName,     // a size or a pack, or (as an argument of rank, dim, shape, ...) a tensor
+    kAttr,     // ?name
+    kList,     // [args]; an argument may be a kSplice
+    kSplice,   // args[0]..: the elements of a list, within a list or shape
+    kOp,       // op(args)
+    kElement,  // args[0][args[1]]
+    kCall,     // fn(args)
+  };
+  Kind kind = Kind::kInt;
+  ArgOp op = ArgOp::kAdd;
+  ArgFn fn = ArgFn::kMin;
+  DType dtype = DType::kFloat32;
+  int64_t integer = 0;
+  double real = 0;
+  std::string name;
+  std::vector<ArgExpr> args;
+  int line = 0;
+  int column = 0;
+
+  // Filled in by CompileRule: what `name` stands for, and its number there.
+  enum class Ref : uint8_t { kNone, kSize, kPack, kAttr, kTensor };
+  Ref ref = Ref::kNone;
+  int id = -1;
+
+  static ArgExpr Int(int64_t value);
+  static ArgExpr Real(double value);
+  static ArgExpr List(std::vector<ArgExpr> items);
+};
+
+// ---------------------------------------------------------------- tensors
+
+struct ShapeSpec {
+  bool broadcasts = false;    // ~
+  std::vector<ArgExpr> dims;  // kSplice: a pack
+};
+
+struct NamedArg {
+  std::string name;
+  ArgExpr value;
+};
+
+struct TensorTerm {
+  enum class Kind : uint8_t {
+    kName,    // a variable, or a term named by let
+    kValue,   // a constant all of whose elements are `value`
+    kApply,   // name(operands, attrs)
+  };
+  Kind kind = Kind::kName;
+  std::string name;
+  std::optional<ArgExpr> dtype;    // kDType or kAttr; variables and constants
+  std::optional<ShapeSpec> shape;  // variables and constants
+  ArgExpr value;
+  const OpDef* op = nullptr;
+  std::vector<TensorTerm> operands;
+  std::vector<NamedArg> attrs;
+  std::string bundle;   // the c of attrs=?c; empty: none
+  int output = -1;      // .k; -1: not selected
+  bool all = false;     // `..`: every output, as operands
+  int line = 0;
+  int column = 0;
+};
+
+struct LetTerm {
+  std::string name;
+  TensorTerm term;
+};
+
+struct RuleSide {
+  std::vector<LetTerm> lets;
+  std::vector<TensorTerm> outputs;
+};
+
+// ---------------------------------------------------------------- proofs
+
+// Up to where the structural values of a rule run: the domain in which it is proved and may be applied.
+struct DomainLimits {
+  int max_rank = 6;            // of every variable and every value of the left side
+  int max_perm_rank = 4;       // axes that a structural list bound by the rule (perm) reorders
+  int max_broadcast_rank = 4;  // axes of a shape that variables [~ ..] broadcast to
+  int max_instances = 20000;   // of one rule; more is an error
+  friend bool operator==(const DomainLimits& a, const DomainLimits& b) {
+    return a.max_rank == b.max_rank && a.max_perm_rank == b.max_perm_rank &&
+           a.max_broadcast_rank == b.max_broadcast_rank;
+  }
+};
+
+enum class RuleClass : uint8_t {
+  kExact,             // bit-identical in the float32 interpreter
+  kReassociating,     // equal over the reals; rounding may change
+  kNumericallyRisky,  // may introduce cancellation or overflow
+  kFiniteOnly,        // false when an operand is infinite or NaN
+};
+const char* RuleClassName(RuleClass rule_class);  // exact, reassociating, numerically-risky, finite-only
+bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
+
+// A verdict `proved`, as it stands in a rule file:
+//   proved reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=1 spec="0123456789abcdef"
+struct ProofRecord {
+  RuleClass rule_class = RuleClass::kReassociating;
+  DomainLimits domain;
+  int instances = 0;           // proved; all within the domain
+  int prover = 0;              // version of the prover
+  uint64_t spec_hash = 0;      // SpecHash() of the rule when it was proved
+  std::string certificate;     // path, relative to the rule file; may be empty
+};
+
+// ---------------------------------------------------------------- rules
+
+struct Rule {
+  std::string name;
+  std::vector<std::string> comment;  // lines above the rule, without `#`
+  RuleSide lhs;
+  RuleSide rhs;
+  std::vector<ArgExpr> conditions;   // all must hold
+  std::string expect;                // proved, refuted, unknown; empty: not said
+  std::optional<ProofRecord> proof;
+  std::string file;  // where it was read, and the line of `rule`
+  int line = 0;
+};
+
+}  // namespace rewright

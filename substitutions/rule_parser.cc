@@ -1,0 +1,489 @@
+#include "substitutions/rule_parser.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "substitutions/rule_lexer.h"
+#include "substitutions/rule_printer.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kMaxDepth = 48;        // of nested terms and expressions
+constexpr size_t kMaxItems = 64;     // operands, list elements, outputs, lets
+constexpr size_t kMaxRules = 100000;
+constexpr size_t kMaxTerms = 512;    // tensor terms in one rule
+
+#define REWRIGHT_RETURN_IF_ERROR(expr) \
+  if (absl::Status status_ = (expr); !status_.ok()) return status_
+
+using Kind = RuleToken::Kind;
+
+// Recursive descent. A method leaves the position right behind what it parsed.
+class Parser {
+ public:
+  Parser(std::vector<RuleToken> tokens, const std::string& file) : tokens_(std::move(tokens)), file_(file) {}
+
+  absl::StatusOr<std::vector<Rule>> Run() {
+    std::vector<Rule> rules;
+    std::set<std::string> names;
+    while (Peek().kind != Kind::kEnd) {
+      if (rules.size() >= kMaxRules) return Error("more than 100000 rules");
+      Rule rule;
+      REWRIGHT_RETURN_IF_ERROR(ParseRule(rule));
+      if (!names.insert(rule.name).second) {
+        return RuleError(file_, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
+      }
+      rules.push_back(std::move(rule));
+    }
+    return rules;
+  }
+
+ private:
+  // ---------------------------------------------------------------- tokens
+
+  const RuleToken& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool IsSign(const char* sign, size_t ahead = 0) const {
+    return Peek(ahead).kind == Kind::kSign && Peek(ahead).text == sign;
+  }
+  bool IsWord(const char* word, size_t ahead = 0) const {
+    return Peek(ahead).kind == Kind::kName && Peek(ahead).text == word;
+  }
+  bool Accept(const char* sign) {
+    if (!IsSign(sign)) return false;
+    ++at_;
+    return true;
+  }
+  bool AcceptWord(const char* word) {
+    if (!IsWord(word)) return false;
+    ++at_;
+    return true;
+  }
+  absl::Status Expect(const char* sign) {
+    return Accept(sign) ? absl::OkStatus() : Found(absl::StrCat("`", sign, "`"));
+  }
+  absl::Status Found(const std::string& expected) const {
+    const RuleToken& token = Peek();
+    const std::string found = token.kind == Kind::kEnd ? "the end of the text" : absl::StrCat("`", token.text, "`");
+    return Error(absl::StrCat("found ", found, ", expected ", expected));
+  }
+  absl::Status Error(const std::string& message) const {
+    return RuleError(file_, Peek().line, Peek().column, message);
+  }
+  absl::Status Name(std::string& name, const char* what) {
+    static const std::set<std::string>* const kReserved =
+        new std::set<std::string>{"rule", "when", "expect", "proved", "let", "in", "and", "or", "not", "div", "mod"};
+    if (Peek().kind != Kind::kName || kReserved->count(Peek().text)) return Found(what);
+    name = Peek().text;
+    ++at_;
+    return absl::OkStatus();
+  }
+
+  // Counts the depth of recursion.
+  class Nesting {
+   public:
+    explicit Nesting(int& depth) : depth_(depth) { ++depth_; }
+    ~Nesting() { --depth_; }
+
+   private:
+    int& depth_;
+  };
+
+  // ---------------------------------------------------------------- rules
+
+  absl::Status ParseRule(Rule& rule) {
+    rule.file = file_;
+    rule.line = Peek().line;
+    rule.comment = Peek().comment;
+    terms_ = 0;
+    if (!AcceptWord("rule")) return Found("`rule`");
+    if (Peek().kind != Kind::kName) return Found("the name of the rule");
+    rule.name = Peek().text;
+    ++at_;
+    REWRIGHT_RETURN_IF_ERROR(Side(rule.lhs));
+    REWRIGHT_RETURN_IF_ERROR(Expect("=>"));
+    REWRIGHT_RETURN_IF_ERROR(Side(rule.rhs));
+    if (AcceptWord("when")) {
+      ArgExpr condition;
+      REWRIGHT_RETURN_IF_ERROR(Arg(condition));
+      AddConjuncts(std::move(condition), rule.conditions);
+    }
+    if (AcceptWord("expect")) {
+      if (!IsWord("proved") && !IsWord("refuted") && !IsWord("unknown")) return Found("proved, refuted or unknown");
+      rule.expect = Peek().text;
+      ++at_;
+    }
+    if (AcceptWord("proved")) {
+      rule.proof.emplace();
+      REWRIGHT_RETURN_IF_ERROR(Proof(*rule.proof));
+    }
+    if (Peek().kind != Kind::kEnd && !IsWord("rule")) return Found("`when`, `expect`, `proved` or the next rule");
+    return absl::OkStatus();
+  }
+
+  static void AddConjuncts(ArgExpr condition, std::vector<ArgExpr>& conditions) {
+    if (condition.kind == ArgExpr::Kind::kOp && condition.op == ArgOp::kAnd) {
+      for (ArgExpr& arg : condition.args) AddConjuncts(std::move(arg), conditions);
+    } else {
+      conditions.push_back(std::move(condition));
+    }
+  }
+
+  absl::Status Proof(ProofRecord& proof) {
+    std::string word;
+    REWRIGHT_RETURN_IF_ERROR(Name(word, "the class of the rule"));
+    while (Accept("-")) {
+      std::string part;
+      REWRIGHT_RETURN_IF_ERROR(Name(part, "the class of the rule"));
+      word += "-" + part;
+    }
+    if (!ParseRuleClass(word, &proof.rule_class)) {
+      return Error(absl::StrCat("found class ", word,
+                                ", expected exact, reassociating, numerically-risky or finite-only"));
+    }
+    while (Peek().kind == Kind::kName && IsSign("=", 1)) {
+      const std::string key = Peek().text;
+      at_ += 2;
+      REWRIGHT_RETURN_IF_ERROR(ProofField(key, proof));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ProofField(const std::string& key, ProofRecord& proof) {
+    if (key == "certificate") {
+      if (Peek().kind != Kind::kString) return Found("a path in quotes");
+      proof.certificate = Peek().text;
+      ++at_;
+      return absl::OkStatus();
+    }
+    if (key == "spec") {
+      if (Peek().kind != Kind::kString) return Found("16 hexadecimal digits in quotes");
+      char* end = nullptr;
+      proof.spec_hash = std::strtoull(Peek().text.c_str(), &end, 16);
+      if (Peek().text.size() != 16 || *end != '\0') return Found("16 hexadecimal digits in quotes");
+      ++at_;
+      return absl::OkStatus();
+    }
+    int* field = key == "max_rank"             ? &proof.domain.max_rank
+                 : key == "max_perm_rank"      ? &proof.domain.max_perm_rank
+                 : key == "max_broadcast_rank" ? &proof.domain.max_broadcast_rank
+                 : key == "instances"          ? &proof.instances
+                 : key == "prover"             ? &proof.prover
+                                               : nullptr;
+    if (field == nullptr) {
+      return Error(absl::StrCat("found field ", key, " of a proof, expected max_rank, max_perm_rank, "
+                                "max_broadcast_rank, instances, prover, spec or certificate"));
+    }
+    if (Peek().kind != Kind::kInt || Peek().integer > 1000000000) return Found("an integer");
+    *field = static_cast<int>(Peek().integer);
+    ++at_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Side(RuleSide& side) {
+    while (AcceptWord("let")) {
+      if (side.lets.size() >= kMaxItems) return Error("too many let terms");
+      LetTerm let;
+      REWRIGHT_RETURN_IF_ERROR(Name(let.name, "a name"));
+      REWRIGHT_RETURN_IF_ERROR(Expect("="));
+      REWRIGHT_RETURN_IF_ERROR(Term(let.term));
+      if (!AcceptWord("in") && !IsWord("let")) return Found("`in` or `let`");
+      side.lets.push_back(std::move(let));
+    }
+    const bool braces = Accept("{");
+    do {
+      if (side.outputs.size() >= kMaxItems) return Error("too many outputs");
+      REWRIGHT_RETURN_IF_ERROR(Term(side.outputs.emplace_back()));
+    } while (braces && Accept(","));
+    return braces ? Expect("}") : absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- tensors
+
+  absl::Status Term(TensorTerm& term) {
+    Nesting nesting(depth_);
+    if (depth_ > kMaxDepth) return Error("the rule is nested too deeply");
+    if (++terms_ > kMaxTerms) return Error("the rule has too many terms");
+    term.line = Peek().line;
+    term.column = Peek().column;
+    const bool number = Peek().kind == Kind::kInt || Peek().kind == Kind::kReal || IsSign("-");
+    if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
+      REWRIGHT_RETURN_IF_ERROR(ValueTerm(term));
+    } else {
+      REWRIGHT_RETURN_IF_ERROR(Name(term.name, "a tensor: a variable, an operator or a number"));
+      if (Accept("(")) {
+        term.kind = TensorTerm::Kind::kApply;
+        term.op = FindOp(term.name);
+        if (term.op == nullptr) {
+          return RuleError(file_, term.line, term.column, absl::StrCat("no operator ", term.name));
+        }
+        REWRIGHT_RETURN_IF_ERROR(Operands(term));
+      } else {
+        REWRIGHT_RETURN_IF_ERROR(TypeAndShape(term));
+      }
+    }
+    if (Accept("..")) {
+      term.all = true;
+    } else if (Accept(".")) {
+      if (Peek().kind != Kind::kInt || Peek().integer > 1000) return Found("the number of an output");
+      term.output = static_cast<int>(Peek().integer);
+      ++at_;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ValueTerm(TensorTerm& term) {
+    term.kind = TensorTerm::Kind::kValue;
+    if (AcceptWord("scalar")) {
+      REWRIGHT_RETURN_IF_ERROR(Expect("("));
+      REWRIGHT_RETURN_IF_ERROR(Arg(term.value));
+      REWRIGHT_RETURN_IF_ERROR(Expect(")"));
+    } else {
+      term_value_ = true;
+      REWRIGHT_RETURN_IF_ERROR(Unary(term.value));
+      term_value_ = false;
+      if (term.value.kind == ArgExpr::Kind::kElement || term.value.kind == ArgExpr::Kind::kList) {
+        return RuleError(file_, term.line, term.column, "expected a number, ?name or scalar(..)");
+      }
+    }
+    return TypeAndShape(term);
+  }
+
+  absl::Status TypeAndShape(TensorTerm& term) {
+    if (Accept(":")) {
+      term.dtype.emplace();
+      REWRIGHT_RETURN_IF_ERROR(Primary(*term.dtype));
+      if (term.dtype->kind != ArgExpr::Kind::kDType && term.dtype->kind != ArgExpr::Kind::kAttr) {
+        return RuleError(file_, term.dtype->line, term.dtype->column, "expected an element type or ?name");
+      }
+    }
+    if (!Accept("[")) return absl::OkStatus();
+    term.shape.emplace();
+    term.shape->broadcasts = Accept("~");
+    return Items("]", term.shape->dims);
+  }
+
+  absl::Status Operands(TensorTerm& term) {
+    if (Accept(")")) return absl::OkStatus();
+    do {
+      if (term.operands.size() + term.attrs.size() >= kMaxItems) return Error("too many operands");
+      if (Peek().kind == Kind::kName && IsSign("=", 1)) {
+        REWRIGHT_RETURN_IF_ERROR(Attribute(term));
+      } else {
+        if (!term.attrs.empty() || !term.bundle.empty()) return Error("operands come before attributes");
+        REWRIGHT_RETURN_IF_ERROR(Term(term.operands.emplace_back()));
+      }
+    } while (Accept(","));
+    return Expect(")");
+  }
+
+  absl::Status Attribute(TensorTerm& term) {
+    const RuleToken& name = Peek();
+    if (name.text == "attrs") {
+      at_ += 2;
+      if (!term.bundle.empty()) return RuleError(file_, name.line, name.column, "attrs is given twice");
+      REWRIGHT_RETURN_IF_ERROR(Expect("?"));
+      return Name(term.bundle, "a name");
+    }
+    if (term.op->FindAttr(name.text) == nullptr) {
+      return Error(absl::StrCat(term.name, " has no attribute ", name.text));
+    }
+    for (const NamedArg& other : term.attrs) {
+      if (other.name == name.text) return Error(absl::StrCat("attribute ", name.text, " is given twice"));
+    }
+    NamedArg& attr = term.attrs.emplace_back();
+    attr.name = name.text;
+    at_ += 2;
+    return Arg(attr.value);
+  }
+
+  // ---------------------------------------------------------------- expressions, weakest binding first
+
+  absl::Status Arg(ArgExpr& expr) { return BinaryLevel(expr, 0); }
+
+  // or; and; not; comparisons (one at most); + -; * / div mod.
+  absl::Status BinaryLevel(ArgExpr& expr, int level) {
+    Nesting nesting(depth_);
+    if (depth_ > 8 * kMaxDepth) return Error("the expression is nested too deeply");
+    if (level == 2) return NotLevel(expr);
+    if (level == 6) return Unary(expr);
+    REWRIGHT_RETURN_IF_ERROR(BinaryLevel(expr, level + 1));
+    size_t count = 0;
+    ArgOp op;
+    while (BinaryOp(level, &op)) {
+      if (++count > kMaxItems) return Error("the expression is too long");
+      ArgExpr joined = At();
+      ++at_;
+      joined.kind = ArgExpr::Kind::kOp;
+      joined.op = op;
+      joined.args.push_back(std::move(expr));
+      REWRIGHT_RETURN_IF_ERROR(BinaryLevel(joined.args.emplace_back(), level + 1));
+      expr = std::move(joined);
+      if (level == 3) break;
+    }
+    return absl::OkStatus();
+  }
+
+  bool BinaryOp(int level, ArgOp* op) const {
+    static constexpr std::pair<const char*, ArgOp> kLevels[][6] = {
+        {{"or", ArgOp::kOr}},
+        {{"and", ArgOp::kAnd}},
+        {},
+        {{"==", ArgOp::kEqual}, {"!=", ArgOp::kNotEqual}, {"<", ArgOp::kLess}, {"<=", ArgOp::kLessEqual},
+         {">", ArgOp::kGreater}, {">=", ArgOp::kGreaterEqual}},
+        {{"+", ArgOp::kAdd}, {"-", ArgOp::kSub}},
+        {{"*", ArgOp::kMul}, {"/", ArgOp::kQuotient}, {"div", ArgOp::kDiv}, {"mod", ArgOp::kMod}},
+    };
+    if (Peek().kind != Kind::kName && Peek().kind != Kind::kSign) return false;
+    for (const auto& [text, value] : kLevels[level]) {
+      if (text == nullptr || Peek().text != text) continue;
+      *op = value;
+      return true;
+    }
+    return false;
+  }
+
+  absl::Status NotLevel(ArgExpr& expr) {
+    if (!IsWord("not")) return BinaryLevel(expr, 3);
+    expr = At();
+    ++at_;
+    expr.kind = ArgExpr::Kind::kOp;
+    expr.op = ArgOp::kNot;
+    return BinaryLevel(expr.args.emplace_back(), 2);
+  }
+
+  absl::Status Unary(ArgExpr& expr) {
+    Nesting nesting(depth_);
+    if (depth_ > 8 * kMaxDepth) return Error("the expression is nested too deeply");
+    if (!IsSign("-")) return Postfix(expr);
+    const ArgExpr at = At();
+    ++at_;
+    ArgExpr operand;
+    REWRIGHT_RETURN_IF_ERROR(Unary(operand));
+    expr = at;
+    if (operand.kind == ArgExpr::Kind::kInt) {
+      expr.kind = ArgExpr::Kind::kInt;
+      expr.integer = -operand.integer;
+    } else if (operand.kind == ArgExpr::Kind::kReal) {
+      expr.kind = ArgExpr::Kind::kReal;
+      expr.real = -operand.real;
+    } else {
+      expr.kind = ArgExpr::Kind::kOp;
+      expr.op = ArgOp::kNeg;
+      expr.args.push_back(std::move(operand));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Postfix(ArgExpr& expr) {
+    REWRIGHT_RETURN_IF_ERROR(Primary(expr));
+    // In a term, `?e[n]` is a constant with a shape; elements are taken of attributes in expressions alone.
+    while (IsSign("[") && !term_value_) {
+      ArgExpr element = At();
+      ++at_;
+      element.kind = ArgExpr::Kind::kElement;
+      element.args.push_back(std::move(expr));
+      REWRIGHT_RETURN_IF_ERROR(Arg(element.args.emplace_back()));
+      REWRIGHT_RETURN_IF_ERROR(Expect("]"));
+      expr = std::move(element);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Primary(ArgExpr& expr) {
+    expr = At();
+    const RuleToken token = Peek();
+    if (token.kind == Kind::kInt) {
+      ++at_;
+      expr.integer = token.integer;
+      return absl::OkStatus();
+    }
+    if (token.kind == Kind::kReal) {
+      ++at_;
+      expr.kind = ArgExpr::Kind::kReal;
+      expr.real = token.real;
+      return absl::OkStatus();
+    }
+    if (Accept("?")) {
+      expr.kind = ArgExpr::Kind::kAttr;
+      REWRIGHT_RETURN_IF_ERROR(Name(expr.name, "the name of an attribute"));
+      if (!IsSign(".") || Peek(1).kind != Kind::kName) return absl::OkStatus();
+      ++at_;  // ?c.strides: one attribute of a bundle
+      std::string part;
+      REWRIGHT_RETURN_IF_ERROR(Name(part, "the name of an attribute"));
+      expr.name += "." + part;
+      return absl::OkStatus();
+    }
+    if (Accept("[")) {
+      expr.kind = ArgExpr::Kind::kList;
+      return Items("]", expr.args);
+    }
+    if (Accept("(")) {
+      REWRIGHT_RETURN_IF_ERROR(Arg(expr));
+      return Expect(")");
+    }
+    if (token.kind == Kind::kName && ParseDType(token.text, &expr.dtype)) {
+      ++at_;
+      expr.kind = ArgExpr::Kind::kDType;
+      return absl::OkStatus();
+    }
+    REWRIGHT_RETURN_IF_ERROR(Name(expr.name, "an expression"));
+    expr.kind = ArgExpr::Kind::kName;
+    if (!IsSign("(")) return absl::OkStatus();
+    if (!ParseArgFn(expr.name, &expr.fn)) {
+      return RuleError(file_, expr.line, expr.column, absl::StrCat("no function ", expr.name));
+    }
+    ++at_;
+    expr.kind = ArgExpr::Kind::kCall;
+    expr.name.clear();
+    return Items(")", expr.args);
+  }
+
+  // Expressions up to the closing sign; one followed by `..` is spliced.
+  absl::Status Items(const char* close, std::vector<ArgExpr>& items) {
+    if (Accept(close)) return absl::OkStatus();
+    do {
+      if (items.size() >= kMaxItems) return Error("the list is too long");
+      ArgExpr item;
+      REWRIGHT_RETURN_IF_ERROR(Arg(item));
+      if (IsSign("..")) {
+        ArgExpr splice = At();
+        ++at_;
+        splice.kind = ArgExpr::Kind::kSplice;
+        splice.args.push_back(std::move(item));
+        item = std::move(splice);
+      }
+      items.push_back(std::move(item));
+    } while (Accept(","));
+    return Expect(close);
+  }
+
+  ArgExpr At() const {
+    ArgExpr expr;
+    expr.line = Peek().line;
+    expr.column = Peek().column;
+    return expr;
+  }
+
+  std::vector<RuleToken> tokens_;
+  const std::string& file_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  bool term_value_ = false;  // a number or ?name that stands for a tensor is being parsed
+  size_t terms_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std::string& file) {
+  auto tokens = LexRules(text, file);
+  if (!tokens.ok()) return tokens.status();
+  return Parser(*std::move(tokens), file).Run();
+}
+
+}  // namespace rewright
