@@ -1,0 +1,156 @@
+// Activation functions; those without an operator of their own are written out.
+#include <cmath>
+#include <numbers>
+
+#include "core/onnx/operators.h"
+#include "core/onnx/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+Values Same(OnnxNode& node) { return OneOutput(node.Apply(node.op(), node.inputs())); }
+
+Values LeakyRelu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 0.01f));
+  return OneOutput(node.Apply("leaky_relu", {node.input(0)}, {{"alpha", alpha}}));
+}
+
+// With approximate = "tanh": x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+Values Gelu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::string approximate, node.String("approximate", "none"));
+  const Value x = node.input(0);
+  if (approximate == "none") return OneOutput(node.Apply("gelu", {x}));
+  if (approximate != "tanh") return node.Invalid("attribute approximate is \"" + approximate + "\"");
+  Formula f(node);
+  const Value cube = f("mul", {f("mul", {x, x}), x});
+  const Value inner = f("add", {x, f("mul", {cube, f.Number(x, 0.044715)})});
+  const Value tanh = f("tanh", {f("mul", {inner, f.Number(x, std::sqrt(2 / std::numbers::pi))})});
+  return f.Output(f("mul", {f("mul", {x, f.Number(x, 0.5)}), f("add", {tanh, f.Number(x, 1)})}));
+}
+
+// min(max(alpha*x + beta, 0), 1)
+Value HardSigmoidOf(Formula& f, Value x, double alpha, double beta) {
+  const Value line = f("add", {f("mul", {x, f.Number(x, alpha)}), f.Number(x, beta)});
+  return f("clip", {line}, {{"min", 0.0}, {"max", 1.0}});
+}
+
+Values HardSigmoid(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 0.2f));
+  ASSIGN_OR_RETURN(const double beta, node.Float("beta", 0.5f));
+  Formula f(node);
+  return f.Output(HardSigmoidOf(f, node.input(0), alpha, beta));
+}
+
+Values HardSwish(OnnxNode& node) {
+  Formula f(node);
+  return f.Output(f("mul", {node.input(0), HardSigmoidOf(f, node.input(0), 1.0 / 6, 0.5)}));
+}
+
+// x < 0 ? alpha*(exp(x/beta) - 1) : x, times gamma
+Value EluOf(Formula& f, Value x, double alpha, double beta, double gamma) {
+  const Value exponent = beta == 1 ? x : f("div", {x, f.Number(x, beta)});
+  const Value negative = f("mul", {f("sub", {f("exp", {exponent}), f.Number(x, 1)}), f.Number(x, alpha * gamma)});
+  const Value positive = gamma == 1 ? x : f("mul", {x, f.Number(x, gamma)});
+  return f("where", {f("less", {x, f.Number(x, 0)}), negative, positive});
+}
+
+Values Elu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  Formula f(node);
+  return f.Output(EluOf(f, node.input(0), alpha, 1, 1));
+}
+
+Values Selu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1.67326319217681884765625));
+  ASSIGN_OR_RETURN(const double gamma, node.Float("gamma", 1.05070102214813232421875));
+  Formula f(node);
+  return f.Output(EluOf(f, node.input(0), alpha, 1, gamma));
+}
+
+Values Celu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  Formula f(node);
+  return f.Output(EluOf(f, node.input(0), alpha, alpha, 1));
+}
+
+Values PRelu(OnnxNode& node) {
+  const Value x = node.input(0);
+  Formula f(node);
+  return f.Output(f("where", {f("less", {x, f.Number(x, 0)}), f("mul", {x, node.input(1)}), x}));
+}
+
+// log(1 + exp(x)) without overflow: max(x, 0) + log(1 + exp(-|x|))
+Value SoftplusOf(Formula& f, Value x) {
+  const Value small = f("exp", {f("neg", {f("abs", {x})})});
+  return f("add", {f("relu", {x}), f("log", {f("add", {small, f.Number(x, 1)})})});
+}
+
+Values Softplus(OnnxNode& node) {
+  Formula f(node);
+  return f.Output(SoftplusOf(f, node.input(0)));
+}
+
+Values Softsign(OnnxNode& node) {
+  const Value x = node.input(0);
+  Formula f(node);
+  return f.Output(f("div", {x, f("add", {f("abs", {x}), f.Number(x, 1)})}));
+}
+
+Values Mish(OnnxNode& node) {
+  Formula f(node);
+  return f.Output(f("mul", {node.input(0), f("tanh", {SoftplusOf(f, node.input(0))})}));
+}
+
+Values Swish(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  const Value x = node.input(0);
+  Formula f(node);
+  const Value scaled = alpha == 1 ? x : f("mul", {x, f.Number(x, alpha)});
+  return f.Output(f("mul", {x, f("sigmoid", {scaled})}));
+}
+
+Values ThresholdedRelu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  const Value x = node.input(0);
+  Formula f(node);
+  return f.Output(f("where", {f("less", {f.Number(x, alpha), x}), x, f.Number(x, 0)}));
+}
+
+// x < -lambd ? x + bias : x > lambd ? x - bias : 0
+Values Shrink(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double lambd, node.Float("lambd", 0.5));
+  ASSIGN_OR_RETURN(const double bias, node.Float("bias", 0));
+  const Value x = node.input(0);
+  Formula f(node);
+  const Value above =
+      f("where", {f("less", {f.Number(x, lambd), x}), f("sub", {x, f.Number(x, bias)}), f.Number(x, 0)});
+  return f.Output(f("where", {f("less", {x, f.Number(x, -lambd)}), f("add", {x, f.Number(x, bias)}), above}));
+}
+
+}  // namespace
+
+OnnxOperatorList ActivationOperators() {
+  return {
+      {"Relu", {1, 14, 1, 1, Same, "relu"}},
+      {"Sigmoid", {1, 13, 1, 1, Same, "sigmoid"}},
+      {"Tanh", {1, 13, 1, 1, Same, "tanh"}},
+      {"LeakyRelu", {6, 16, 1, 1, LeakyRelu}},
+      {"Gelu", {20, 20, 1, 1, Gelu}},
+      {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
+      {"HardSwish", {14, 22, 1, 1, HardSwish}},
+      {"Elu", {6, 22, 1, 1, Elu}},
+      {"Selu", {6, 22, 1, 1, Selu}},
+      {"Celu", {12, 28, 1, 1, Celu}},
+      {"PRelu", {7, 16, 2, 2, PRelu}},
+      {"Softplus", {1, 22, 1, 1, Softplus}},
+      {"Softsign", {1, 22, 1, 1, Softsign}},
+      {"Mish", {18, 22, 1, 1, Mish}},
+      {"Swish", {24, 24, 1, 1, Swish}},
+      {"ThresholdedRelu", {10, 22, 1, 1, ThresholdedRelu}},
+      {"Shrink", {9, 9, 1, 1, Shrink}},
+  };
+}
+
+}  // namespace rewright

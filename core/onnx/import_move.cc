@@ -1,0 +1,446 @@
+// Operators that cut, join, move and repeat elements.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/onnx/operators.h"
+#include "core/onnx/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+Values Transpose(OnnxNode& node) {
+  std::vector<int64_t> reversed(static_cast<size_t>(node.input_rank(0)));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> perm, node.Ints("perm", reversed));
+  return OneOutput(node.Transpose(node.input(0), perm));
+}
+
+Values Concat(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", std::nullopt));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  // Exporters write empty pieces of shapes: they add nothing.
+  std::vector<Value> parts;
+  for (Value part : node.inputs()) {
+    const bool empty = node.shape(part) == Shape{0} && node.input_rank(0) == 1;
+    if (!empty) parts.push_back(part);
+  }
+  if (parts.empty()) return std::vector<Value>{node.input(0)};
+  return OneOutput(node.Concat(parts, axis));
+}
+
+// The sizes of the parts: given by attribute or (from opset 13) input, or equal; num_outputs (opset 18) leaves a
+// smaller last one.
+absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxNode& node, int64_t size) {
+  if (node.opset() >= 13 ? node.has_input(1) : node.HasAttribute("split")) {
+    return node.opset() >= 13 ? node.IntsInput(1, "split") : node.Ints("split", {});
+  }
+  int64_t parts = node.num_outputs();
+  if (node.opset() >= 18) {
+    ASSIGN_OR_RETURN(const int64_t declared, node.Int("num_outputs", parts));
+    if (declared != parts) {
+      return node.Invalid(absl::StrCat("num_outputs is ", declared, ", but there are ", parts, " outputs"));
+    }
+  } else if (parts == 0 || size % parts != 0) {
+    return node.Invalid(absl::StrCat("size ", size, " does not divide into ", parts, " equal parts"));
+  }
+  if (parts == 0) return node.Invalid("there are no outputs");
+  const int64_t part = (size + parts - 1) / parts;
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), part);
+  sizes.back() = size - part * (parts - 1);
+  return sizes;
+}
+
+Values Split(OnnxNode& node) {
+  const Value x = node.input(0);
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.type(x).rank()));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SplitSizes(node, node.shape(x)[static_cast<size_t>(axis)]));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("sizes of the parts", sizes));
+  if (static_cast<int>(sizes.size()) != node.num_outputs()) {
+    return node.Invalid(absl::StrCat(sizes.size(), " sizes for ", node.num_outputs(), " outputs"));
+  }
+  if (sizes.size() == 1 && sizes[0] == node.shape(x)[static_cast<size_t>(axis)]) return std::vector<Value>{x};
+  return node.ApplyAll("split", {x}, {{"axis", axis}, {"sizes", sizes}});
+}
+
+// One axis of a slice as a range of the axis, or of the axis turned around where the step is negative.
+struct Range {
+  int64_t start = 0, stop = 0, step = 1;
+  bool reversed = false;
+};
+
+Range RangeOf(int64_t start, int64_t end, int64_t step, int64_t size) {
+  constexpr int64_t kMaxStep = int64_t{1} << 41;  // longer than any axis
+  Range range;
+  range.reversed = step < 0;
+  range.step = std::abs(std::clamp(step, -kMaxStep, kMaxStep));
+  const auto from_front = [&](int64_t bound) { return bound < 0 ? bound + size : bound; };
+  if (!range.reversed) {
+    range.start = std::clamp<int64_t>(from_front(start), 0, size);
+    range.stop = std::clamp<int64_t>(from_front(end), range.start, size);
+  } else {
+    const int64_t first = std::clamp<int64_t>(from_front(start), -1, size - 1);
+    const int64_t last = std::clamp<int64_t>(from_front(end), -1, first);
+    range.start = size - 1 - first;
+    range.stop = size - 1 - last;
+  }
+  return range;
+}
+
+struct SliceBounds {
+  std::vector<int64_t> starts, ends, axes, steps;
+};
+
+// Attributes became inputs in opset 10.
+absl::StatusOr<SliceBounds> ReadSliceBounds(OnnxNode& node) {
+  SliceBounds bounds;
+  bool has_axes = false;
+  if (node.opset() < 10) {
+    ASSIGN_OR_RETURN(bounds.starts, node.Ints("starts", {}));
+    ASSIGN_OR_RETURN(bounds.ends, node.Ints("ends", {}));
+    has_axes = node.HasAttribute("axes");
+    ASSIGN_OR_RETURN(bounds.axes, node.Ints("axes", {}));
+  } else {
+    if (!node.has_input(1) || !node.has_input(2)) return node.Invalid("starts or ends are missing");
+    ASSIGN_OR_RETURN(bounds.starts, node.IntsInput(1, "starts"));
+    ASSIGN_OR_RETURN(bounds.ends, node.IntsInput(2, "ends"));
+    has_axes = node.has_input(3);
+    if (has_axes) {
+      ASSIGN_OR_RETURN(bounds.axes, node.IntsInput(3, "axes"));
+    }
+    if (node.has_input(4)) {
+      ASSIGN_OR_RETURN(bounds.steps, node.IntsInput(4, "steps"));
+    }
+  }
+  const size_t count = bounds.starts.size();
+  if (!has_axes) {
+    bounds.axes.resize(count);
+    std::iota(bounds.axes.begin(), bounds.axes.end(), 0);
+  }
+  if (bounds.steps.empty()) bounds.steps.assign(count, 1);
+  if (bounds.ends.size() != count || bounds.axes.size() != count || bounds.steps.size() != count) {
+    return node.Invalid(absl::StrCat(count, " starts, ", bounds.ends.size(), " ends, ", bounds.axes.size(), " axes, ",
+                                     bounds.steps.size(), " steps"));
+  }
+  ASSIGN_OR_RETURN(bounds.axes, OnnxNode::Axes(bounds.axes, node.input_rank(0)));
+  return bounds;
+}
+
+Values Slice(OnnxNode& node) {
+  Value x = node.input(0);
+  const Shape shape = node.shape(x);
+  ASSIGN_OR_RETURN(const SliceBounds bounds, ReadSliceBounds(node));
+  std::vector<int64_t> starts(shape.size(), 0), stops = shape, steps(shape.size(), 1), reversed;
+  for (size_t i = 0; i < bounds.axes.size(); ++i) {
+    if (bounds.steps[i] == 0) return node.Invalid("a step is zero");
+    const size_t axis = static_cast<size_t>(bounds.axes[i]);
+    const Range range = RangeOf(bounds.starts[i], bounds.ends[i], bounds.steps[i], shape[axis]);
+    starts[axis] = range.start;
+    stops[axis] = range.stop;
+    steps[axis] = range.step;
+    if (range.reversed) reversed.push_back(bounds.axes[i]);
+  }
+  if (!reversed.empty()) {
+    ASSIGN_OR_RETURN(x, node.Apply("reverse", {x}, {{"axes", reversed}}));
+  }
+  const bool stepped = std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; });
+  if (!stepped && stops == shape && std::all_of(starts.begin(), starts.end(), [](int64_t s) { return s == 0; })) {
+    return std::vector<Value>{x};
+  }
+  Attrs attrs = {{"starts", starts}, {"stops", stops}};
+  if (stepped) attrs["steps"] = steps;
+  return OneOutput(node.Apply("slice", {x}, attrs));
+}
+
+// ---------------------------------------------------------------- padding
+
+struct Padding {
+  std::vector<int64_t> before, after;
+};
+
+// Attributes became inputs in opset 11; axes were added in opset 18.
+absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
+  const int rank = node.input_rank(0);
+  std::vector<int64_t> pads;
+  std::vector<int64_t> axes(static_cast<size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.opset() < 11) {
+    ASSIGN_OR_RETURN(pads, node.Ints("pads", {}));
+  } else {
+    if (!node.has_input(1)) return node.Invalid("pads are missing");
+    ASSIGN_OR_RETURN(pads, node.IntsInput(1, "pads"));
+    if (node.has_input(3)) {
+      ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(3, "axes"));
+      ASSIGN_OR_RETURN(axes, OnnxNode::Axes(given, rank));
+    }
+  }
+  if (pads.size() != 2 * axes.size()) {
+    return node.Invalid(absl::StrCat(pads.size(), " pads; expected ", 2 * axes.size()));
+  }
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("pads", pads));
+  Padding padding{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    padding.before[static_cast<size_t>(axes[i])] = pads[i];
+    padding.after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
+  }
+  return padding;
+}
+
+absl::StatusOr<double> PadValue(OnnxNode& node) {
+  if (node.opset() < 11) return node.Float("value", 0);
+  if (!node.has_input(2)) return 0.0;
+  ASSIGN_OR_RETURN(const Tensor value, node.ConstantInput(2, "constant_value"));
+  if (value.num_elements() != 1) return node.Invalid("constant_value is not one number");
+  return value.At(0);
+}
+
+// The operand without what negative pads cut off; their entries become zero.
+absl::StatusOr<Value> Crop(OnnxNode& node, Value x, Padding& padding) {
+  std::vector<int64_t> starts(padding.before.size(), 0), stops = node.shape(x);
+  bool crops = false;
+  for (size_t axis = 0; axis < stops.size(); ++axis) {
+    starts[axis] = std::max<int64_t>(0, -padding.before[axis]);
+    stops[axis] -= std::max<int64_t>(0, -padding.after[axis]);
+    if (starts[axis] > stops[axis]) return node.Invalid("pads cut off more than there is");
+    crops = crops || padding.before[axis] < 0 || padding.after[axis] < 0;
+    padding.before[axis] = std::max<int64_t>(0, padding.before[axis]);
+    padding.after[axis] = std::max<int64_t>(0, padding.after[axis]);
+  }
+  if (!crops) return x;
+  return node.Apply("slice", {x}, {{"starts", starts}, {"stops", stops}});
+}
+
+// What comes before (or after) the operand along one axis in modes that repeat elements of it.
+absl::StatusOr<Value> Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count,
+                             bool before) {
+  const int64_t size = node.shape(x)[static_cast<size_t>(axis)];
+  if (mode == "edge") {
+    if (size == 0) return node.Invalid("an empty axis has no edge");
+    ASSIGN_OR_RETURN(const Value edge, node.SliceAxis(x, axis, before ? 0 : size - 1, before ? 1 : size));
+    Shape shape = node.shape(x);
+    shape[static_cast<size_t>(axis)] = count;
+    return node.Expand(edge, shape);
+  }
+  const int64_t available = mode == "reflect" ? size - 1 : size;
+  if (count > available) return node.Unsupported(absl::StrCat(count, " elements of padding by a tensor of ", size));
+  if (mode == "wrap") return node.SliceAxis(x, axis, before ? size - count : 0, before ? size : count);
+  ASSIGN_OR_RETURN(const Value part, node.SliceAxis(x, axis, before ? 1 : size - 1 - count, before ? count + 1 : size - 1));
+  return node.Apply("reverse", {part}, {{"axes", std::vector<int64_t>{axis}}});
+}
+
+Values Pad(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "constant"));
+  ASSIGN_OR_RETURN(Padding padding, ReadPadding(node));
+  ASSIGN_OR_RETURN(const double value, PadValue(node));
+  ASSIGN_OR_RETURN(Value x, Crop(node, node.input(0), padding));
+  const auto is_zero = [](int64_t count) { return count == 0; };
+  if (std::all_of(padding.before.begin(), padding.before.end(), is_zero) &&
+      std::all_of(padding.after.begin(), padding.after.end(), is_zero)) {
+    return std::vector<Value>{x};
+  }
+  if (mode == "constant") {
+    return OneOutput(
+        node.Apply("pad", {x}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+  }
+  if (mode != "edge" && mode != "reflect" && mode != "wrap") {
+    return node.Invalid(absl::StrCat("attribute mode is \"", mode, "\"; expected constant, edge, reflect or wrap"));
+  }
+  for (size_t axis = 0; axis < padding.before.size(); ++axis) {
+    const int64_t at = static_cast<int64_t>(axis);
+    std::vector<Value> parts = {x};
+    if (padding.before[axis] > 0) {
+      ASSIGN_OR_RETURN(const Value before, Border(node, mode, x, at, padding.before[axis], true));
+      parts.insert(parts.begin(), before);
+    }
+    if (padding.after[axis] > 0) {
+      ASSIGN_OR_RETURN(const Value after, Border(node, mode, x, at, padding.after[axis], false));
+      parts.push_back(after);
+    }
+    ASSIGN_OR_RETURN(x, node.Concat(parts, at));
+  }
+  return std::vector<Value>{x};
+}
+
+// ---------------------------------------------------------------- repeating
+
+Values Expand(OnnxNode& node) {
+  const Value x = node.input(0);
+  ASSIGN_OR_RETURN(Shape shape, node.IntsInput(1, "shape"));
+  // Both sides may be stretched.
+  const Shape& old_shape = node.shape(x);
+  if (shape.size() < old_shape.size()) shape.insert(shape.begin(), old_shape.size() - shape.size(), 1);
+  const size_t added = shape.size() - old_shape.size();
+  for (size_t axis = 0; axis < old_shape.size(); ++axis) {
+    if (shape[added + axis] == 1) shape[added + axis] = old_shape[axis];
+  }
+  return OneOutput(node.Expand(x, shape));
+}
+
+// Each axis r times: [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner`, each element r times
+// ([a, 1, b, 1]).
+absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
+  const Shape shape = node.shape(x);
+  Shape parted, expanded, result;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t size = shape[axis];
+    if (repeats[axis] == 1) {
+      parted.push_back(size);
+      expanded.push_back(size);
+    } else if (inner) {
+      parted.insert(parted.end(), {size, 1});
+      expanded.insert(expanded.end(), {size, repeats[axis]});
+    } else {
+      parted.insert(parted.end(), {1, size});
+      expanded.insert(expanded.end(), {repeats[axis], size});
+    }
+    result.push_back(size * repeats[axis]);
+  }
+  ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
+  ASSIGN_OR_RETURN(const Value repeated, node.Expand(spread, expanded));
+  return node.Reshape(repeated, result);
+}
+
+Values Tile(OnnxNode& node) {
+  const Value x = node.input(0);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> repeats, node.IntsInput(1, "repeats"));
+  if (static_cast<int>(repeats.size()) != node.type(x).rank()) {
+    return node.Invalid(absl::StrCat(repeats.size(), " repeats for ", node.type(x).ToString()));
+  }
+  for (int64_t repeat : repeats) {
+    if (repeat < 1) return node.Invalid(absl::StrCat("repeats ", repeat, " times"));
+  }
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("repeats", repeats));
+  return OneOutput(Repeat(node, x, repeats, /*inner=*/false));
+}
+
+// Upsample and Resize to the nearest element, by whole factors.
+absl::StatusOr<std::vector<int64_t>> ResizeFactors(OnnxNode& node) {
+  const Shape& shape = node.input_type(0).shape;
+  const bool resize = node.op_type() == "Resize";
+  const int scales_input = resize && node.opset() >= 11 ? 2 : 1;
+  std::vector<double> factors;
+  if (resize && node.has_input(3)) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, node.IntsInput(3, "sizes"));
+    if (sizes.size() != shape.size()) return node.Invalid(absl::StrCat(sizes.size(), " sizes"));
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      factors.push_back(shape[axis] == 0 ? 0 : static_cast<double>(sizes[axis]) / static_cast<double>(shape[axis]));
+    }
+  } else if (!resize && node.opset() < 9) {
+    ASSIGN_OR_RETURN(factors, node.Floats("scales"));
+  } else {
+    if (!node.has_input(scales_input)) return node.Invalid("scales are missing");
+    ASSIGN_OR_RETURN(const Tensor scales, node.ConstantInput(scales_input, "scales"));
+    for (int64_t i = 0; i < scales.num_elements(); ++i) factors.push_back(scales.At(i));
+  }
+  if (factors.size() != shape.size()) return node.Invalid(absl::StrCat(factors.size(), " scales"));
+  std::vector<int64_t> whole;
+  for (double factor : factors) {
+    if (!(factor >= 1 && factor <= 1024) || factor != static_cast<double>(static_cast<int64_t>(factor))) {
+      return node.Unsupported(absl::StrCat("resizing by ", factor, "; only whole factors are"));
+    }
+    whole.push_back(static_cast<int64_t>(factor));
+  }
+  return whole;
+}
+
+Values Resize(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "nearest"));
+  if (mode != "nearest") return node.Unsupported("mode " + mode);
+  if (node.op_type() == "Resize" && node.opset() >= 11) {
+    ASSIGN_OR_RETURN(const std::string where, node.String("coordinate_transformation_mode", "half_pixel"));
+    ASSIGN_OR_RETURN(const std::string nearest, node.String("nearest_mode", "round_prefer_floor"));
+    if (node.HasAttribute("axes")) return node.Unsupported("attribute axes");
+    node.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias", "keep_aspect_ratio_policy"});
+    const bool rounds = nearest == "round_prefer_floor" || nearest == "round_prefer_ceil";
+    const bool repeats = ((where == "half_pixel" || where == "pytorch_half_pixel") && rounds) ||
+                         ((where == "asymmetric" || where == "tf_half_pixel_for_nn") && nearest == "floor");
+    if (!repeats) return node.Unsupported(absl::StrCat("coordinates ", where, " with nearest_mode ", nearest));
+  }
+  ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ResizeFactors(node));
+  return OneOutput(Repeat(node, node.input(0), factors, /*inner=*/true));
+}
+
+// ---------------------------------------------------------------- picking
+
+// Indices may count from the end; those that are known are checked.
+Values Gather(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  if (const Tensor* indices = node.KnownTensor(node.input(1)); indices != nullptr) {
+    const int64_t size = node.input_type(0).shape[static_cast<size_t>(axis)];
+    for (int64_t i = 0; i < indices->num_elements(); ++i) {
+      const int64_t index = indices->AtInt(i);
+      if (index < -size || index >= size) {
+        return node.Invalid(absl::StrCat("index ", index, " along axis ", axis, " of ", node.input_type(0).ToString()));
+      }
+    }
+  }
+  return OneOutput(node.Apply("gather", {node.input(0), node.input(1)}, {{"axis", axis}}));
+}
+
+Values DepthToSpace(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("blocksize", {block}));
+  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
+  if (mode != "DCR" && mode != "CRD") return node.Invalid("attribute mode is \"" + mode + "\"; expected DCR or CRD");
+  const Attrs attrs = {{"block", block}, {"channel_first", int64_t{mode == "CRD"}}};
+  return OneOutput(node.Apply("depth_to_space", {node.input(0)}, attrs));
+}
+
+Values SpaceToDepth(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("blocksize", {block}));
+  return OneOutput(node.Apply("space_to_depth", {node.input(0)}, {{"block", block}}));
+}
+
+// Row numbers and column numbers are compared: the part from diagonal k on (upper), or up to it.
+Values Trilu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t upper, node.Int("upper", 1));
+  int64_t diagonal = 0;
+  if (node.has_input(1)) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(1, "k"));
+    if (given.size() != 1) return node.Invalid("k is not one number");
+    diagonal = given[0];
+  }
+  const Value x = node.input(0);
+  const Shape& shape = node.shape(x);
+  if (shape.size() < 2) return node.Invalid(absl::StrCat("operand ", node.type(x).ToString(), "; expected matrices"));
+  const int64_t rows = shape[shape.size() - 2];
+  const int64_t columns = shape[shape.size() - 1];
+  diagonal = std::clamp(diagonal, -rows, columns);
+  RETURN_IF_ERROR(node.ChargeGenerated({DType::kInt64, {rows + columns}}));
+  std::vector<int64_t> first(static_cast<size_t>(rows)), second(static_cast<size_t>(columns));
+  std::iota(first.begin(), first.end(), diagonal);
+  std::iota(second.begin(), second.end(), 0);
+  ASSIGN_OR_RETURN(const Value row, node.Reshape(node.Constant(Tensor::Int64s(first)), {rows, 1}));
+  const Value column = node.Constant(Tensor::Int64s(second));
+  Formula f(node);
+  const Value kept = upper != 0 ? f("less_equal", {row, column}) : f("less_equal", {column, row});
+  return f.Output(f("where", {kept, x, f.Number(x, 0)}));
+}
+
+}  // namespace
+
+OnnxOperatorList MoveOperators() {
+  return {
+      {"Transpose", {1, 25, 1, 1, Transpose}},
+      {"Concat", {4, 13, 1, -1, Concat}},
+      {"Split", {2, 18, 1, 2, Split}},
+      {"Slice", {1, 13, 1, 5, Slice}},
+      {"Pad", {2, 25, 1, 4, Pad}},
+      {"Expand", {8, 13, 2, 2, Expand}},
+      {"Tile", {6, 13, 2, 2, Tile}},
+      {"Upsample", {7, 10, 1, 2, Resize}},
+      {"Resize", {10, 19, 1, 4, Resize}},
+      {"Gather", {1, 13, 2, 2, Gather}},
+      {"DepthToSpace", {1, 28, 1, 1, DepthToSpace}},
+      {"SpaceToDepth", {1, 28, 1, 1, SpaceToDepth}},
+      {"Trilu", {14, 14, 1, 2, Trilu}},
+  };
+}
+
+}  // namespace rewright

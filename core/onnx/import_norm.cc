@@ -1,0 +1,201 @@
+// Normalizations and softmax.
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/onnx/operators.h"
+#include "core/onnx/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+constexpr double kEpsilon = 1e-5f;
+
+Values BatchNormalization(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  ASSIGN_OR_RETURN(const int64_t training, node.Int("training_mode", 0));
+  ASSIGN_OR_RETURN(const int64_t spatial, node.Int("spatial", 1));
+  node.Ignore({"momentum"});
+  if (training != 0) return node.Unsupported("training_mode = 1");
+  if (spatial == 0) return node.Unsupported("spatial = 0");
+  std::vector<Value> operands;
+  for (int i = 0; i < 5; ++i) {
+    ASSIGN_OR_RETURN(const Value operand, node.CastTo(node.input(i), node.input_type(0).dtype));
+    operands.push_back(operand);
+  }
+  return OneOutput(node.Apply("batch_norm", operands, {{"epsilon", epsilon}}));
+}
+
+std::vector<int64_t> AxesFrom(int64_t axis, int rank) {
+  std::vector<int64_t> axes(static_cast<size_t>(rank - axis));
+  std::iota(axes.begin(), axes.end(), axis);
+  return axes;
+}
+
+// What normalizations are made of, over `axes` of x.
+struct Moments {
+  Value mean, centered, variance;
+};
+Moments MomentsOf(Formula& f, Value x, const std::vector<int64_t>& axes) {
+  const Attrs over = {{"axes", axes}, {"keepdims", int64_t{1}}};
+  Moments moments;
+  moments.mean = f("reduce_mean", {x}, over);
+  moments.centered = f("sub", {x, moments.mean});
+  moments.variance = f("reduce_mean", {f("mul", {moments.centered, moments.centered})}, over);
+  return moments;
+}
+
+// Optional outputs: the mean and the inverse of the deviation.
+Values LayerNormalization(OnnxNode& node) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", -1));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, rank));
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  node.Ignore({"stash_type"});  // of 16-bit types
+  const Shape inner(node.shape(x).begin() + axis, node.shape(x).end());
+  const auto parameter = [&](Value given) -> absl::StatusOr<Value> {
+    // A parameter may have fewer axes, or more of size one, than those that are normalized.
+    Shape shape = node.shape(given);
+    while (shape.size() > inner.size() && shape[0] == 1) shape.erase(shape.begin());
+    ASSIGN_OR_RETURN(const Value trimmed, node.Reshape(given, shape));
+    return node.Expand(trimmed, inner);
+  };
+  ASSIGN_OR_RETURN(const Value scale, parameter(node.input(1)));
+  const Value given_bias = node.has_input(2) ? node.input(2) : node.Number(node.type(x).dtype, 0);
+  ASSIGN_OR_RETURN(const Value bias, parameter(given_bias));
+  ASSIGN_OR_RETURN(const Value y, node.Apply("layer_norm", {x, scale, bias}, {{"axis", axis}, {"epsilon", epsilon}}));
+  if (!node.wants_output(1) && !node.wants_output(2)) return std::vector<Value>{y};
+  Formula f(node);
+  const Moments moments = MomentsOf(f, x, AxesFrom(axis, rank));
+  const Value deviation = f("rsqrt", {f("add", {moments.variance, f.Number(x, epsilon)})});
+  RETURN_IF_ERROR(f.Done(deviation).status());
+  return std::vector<Value>{y, moments.mean, deviation};
+}
+
+// A value of one axis as [1, c, 1..] for an operand of that rank.
+absl::StatusOr<Value> PerChannel(OnnxNode& node, Value value, int64_t channels, int rank) {
+  if (node.shape(value) != Shape{channels}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a parameter of shape ", ShapeString(node.shape(value)), "; expected [", channels, "]"));
+  }
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[1] = channels;
+  return node.Reshape(value, shape);
+}
+
+Values InstanceNormalization(OnnxNode& node) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  if (rank < 3) return node.Invalid(absl::StrCat("operand ", node.type(x).ToString(), "; expected [n, c, spatial..]"));
+  ASSIGN_OR_RETURN(const Value scale, PerChannel(node, node.input(1), node.shape(x)[1], rank));
+  ASSIGN_OR_RETURN(const Value bias, PerChannel(node, node.input(2), node.shape(x)[1], rank));
+  Formula f(node);
+  const Moments moments = MomentsOf(f, x, AxesFrom(2, rank));
+  const Value deviation = f("sqrt", {f("add", {moments.variance, f.Number(x, epsilon)})});
+  return f.Output(f("add", {f("mul", {f("div", {moments.centered, deviation}), scale}), bias}));
+}
+
+// Groups of channels are normalized together. Before opset 21 scale and bias had one element per group.
+Values GroupNormalization(OnnxNode& node) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  ASSIGN_OR_RETURN(const int64_t groups, node.Int("num_groups", std::nullopt));
+  node.Ignore({"stash_type"});
+  if (rank < 2) return node.Invalid(absl::StrCat("operand ", node.type(x).ToString(), "; expected [n, c, ..]"));
+  const Shape shape = node.shape(x);
+  const int64_t channels = shape[1];
+  if (groups < 1 || channels % groups != 0 || node.type(x).num_elements() == 0) {
+    return node.Invalid(absl::StrCat(groups, " groups of ", channels, " channels"));
+  }
+  const auto parameter = [&](Value value) -> absl::StatusOr<Value> {
+    if (node.opset() < 21) {
+      if (node.shape(value) != Shape{groups}) {
+        return node.Invalid(absl::StrCat("a parameter ", node.type(value).ToString(), "; expected [", groups, "]"));
+      }
+      ASSIGN_OR_RETURN(const Value column, node.Reshape(value, {groups, 1}));
+      ASSIGN_OR_RETURN(const Value repeated, node.Expand(column, {groups, channels / groups}));
+      ASSIGN_OR_RETURN(value, node.Reshape(repeated, {channels}));
+    }
+    return PerChannel(node, value, channels, rank);
+  };
+  ASSIGN_OR_RETURN(const Value scale, parameter(node.input(1)));
+  ASSIGN_OR_RETURN(const Value bias, parameter(node.input(2)));
+  const int64_t per_group = node.type(x).num_elements() / shape[0] / groups;
+  ASSIGN_OR_RETURN(const Value grouped, node.Reshape(x, {shape[0], groups, per_group}));
+  Formula f(node);
+  const Moments moments = MomentsOf(f, grouped, {2});
+  const Value deviation = f("sqrt", {f("add", {moments.variance, f.Number(x, epsilon)})});
+  const Value normalized = f("reshape", {f("div", {moments.centered, deviation})}, {{"shape", shape}});
+  return f.Output(f("add", {f("mul", {normalized, scale}), bias}));
+}
+
+Values RmsNormalization(OnnxNode& node) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", -1));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, rank));
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  node.Ignore({"stash_type"});
+  Formula f(node);
+  const Attrs over = {{"axes", AxesFrom(axis, rank)}, {"keepdims", int64_t{1}}};
+  const Value squares = f("reduce_mean", {f("mul", {x, x})}, over);
+  const Value deviation = f("sqrt", {f("add", {squares, f.Number(x, epsilon)})});
+  return f.Output(f("mul", {f("div", {x, deviation}), node.input(1)}));
+}
+
+Values Lrn(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1e-4f));
+  ASSIGN_OR_RETURN(const double beta, node.Float("beta", 0.75));
+  ASSIGN_OR_RETURN(const double bias, node.Float("bias", 1));
+  ASSIGN_OR_RETURN(const int64_t size, node.Int("size", std::nullopt));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("size", {size}));
+  return OneOutput(node.Apply("lrn", {node.input(0)}, {{"alpha", alpha}, {"beta", beta}, {"bias", bias}, {"size", size}}));
+}
+
+// Softmax and LogSoftmax. Before opset 13 all axes from `axis` (default 1) on were one.
+Values Softmax(OnnxNode& node) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", node.opset() < 13 ? 1 : -1));
+  if (node.opset() >= 13) return OneOutput(node.Apply(node.op(), {x}, {{"axis", given_axis}}));
+  const Shape shape = node.shape(x);
+  // The end is a legal axis here, too: one element each.
+  int64_t axis = rank;
+  if (given_axis != rank) {
+    ASSIGN_OR_RETURN(axis, OnnxNode::Axis(given_axis, rank));
+  }
+  // Of the axes from `axis` on, at most one that is not of size one needs no reshape.
+  const auto wide = [](int64_t size) { return size != 1; };
+  const auto begin = shape.begin() + axis;
+  if (axis < rank && std::count_if(begin, shape.end(), wide) <= 1) {
+    const auto found = std::find_if(begin, shape.end(), wide);
+    const int64_t only = found == shape.end() ? rank - 1 : found - shape.begin();
+    return OneOutput(node.Apply(node.op(), {x}, {{"axis", only}}));
+  }
+  const Shape flat = {NumElements(Shape(shape.begin(), begin)), NumElements(Shape(begin, shape.end()))};
+  ASSIGN_OR_RETURN(const Value rows, node.Reshape(x, flat));
+  ASSIGN_OR_RETURN(const Value result, node.Apply(node.op(), {rows}, {{"axis", int64_t{1}}}));
+  return OneOutput(node.Reshape(result, shape));
+}
+
+}  // namespace
+
+OnnxOperatorList NormOperators() {
+  return {
+      {"BatchNormalization", {7, 15, 5, 5, BatchNormalization}},
+      {"LayerNormalization", {17, 17, 2, 3, LayerNormalization}},
+      {"InstanceNormalization", {6, 22, 3, 3, InstanceNormalization}},
+      {"GroupNormalization", {18, 21, 3, 3, GroupNormalization}},
+      {"RMSNormalization", {23, 23, 2, 2, RmsNormalization}},
+      {"LRN", {1, 13, 1, 1, Lrn}},
+      {"Softmax", {1, 13, 1, 1, Softmax, "softmax"}},
+      {"LogSoftmax", {1, 13, 1, 1, Softmax, "log_softmax"}},
+  };
+}
+
+}  // namespace rewright

@@ -1,0 +1,131 @@
+// Operators that keep the elements in their order and give them another shape, and those that do nothing.
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "core/onnx/operators.h"
+#include "core/onnx/status_macros.h"
+#include "core/onnx/tensor_proto.h"
+
+namespace rewright {
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+Values Identity(OnnxNode& node) { return std::vector<Value>{node.input(0)}; }
+
+// The operand itself, and where it is asked for a mask of ones.
+Values Dropout(OnnxNode& node) {
+  node.Ignore({"ratio", "seed"});
+  if (node.has_input(2)) {
+    ASSIGN_OR_RETURN(const Tensor training, node.ConstantInput(2, "training_mode"));
+    if (training.num_elements() != 1) return node.Invalid("training_mode is not one truth value");
+    if (training.At(0) != 0) return node.Unsupported("training_mode = true");
+  }
+  const Value x = node.input(0);
+  if (!node.wants_output(1)) return std::vector<Value>{x};
+  const DType mask_type = node.opset() < 10 ? node.type(x).dtype : DType::kBool;
+  ASSIGN_OR_RETURN(const Value mask, node.Expand(node.Number(mask_type, 1), node.shape(x)));
+  return std::vector<Value>{x, mask};
+}
+
+// Sizes of 0 keep the operand's (unless allowzero is set), one of -1 takes what is left.
+Values Reshape(OnnxNode& node) {
+  int64_t allow_zero = 0;
+  if (node.opset() >= 14) {
+    ASSIGN_OR_RETURN(allow_zero, node.Int("allowzero", 0));
+  }
+  const Value x = node.input(0);
+  const Shape& old_shape = node.shape(x);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(1, "shape"));
+  const auto bad = [&](const std::string& why) {
+    return node.Invalid(absl::StrCat("shape ", ShapeString(given), " for ", node.type(x).ToString(), ": ", why));
+  };
+  Shape shape = given;
+  std::optional<size_t> open;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && allow_zero == 0) {
+      if (i >= old_shape.size()) return bad(absl::StrCat("there is no axis ", i, " to keep"));
+      shape[i] = old_shape[i];
+    } else if (shape[i] == -1) {
+      if (open) return bad("-1 occurs twice");
+      open = i;
+      shape[i] = 1;
+    } else if (shape[i] < 0) {
+      return bad(absl::StrCat("size ", shape[i]));
+    }
+  }
+  ASSIGN_OR_RETURN(const int64_t known, CheckedElements(shape));
+  const int64_t elements = node.type(x).num_elements();
+  if (open) {
+    if (known == 0 || elements % known != 0) return bad("the sizes do not divide the number of elements");
+    shape[*open] = elements / known;
+  } else if (known != elements) {
+    return bad("the numbers of elements differ");
+  }
+  return OneOutput(node.Reshape(x, shape));
+}
+
+Values Flatten(OnnxNode& node) {
+  ASSIGN_OR_RETURN(int64_t axis, node.Int("axis", 1));
+  const Value x = node.input(0);
+  const Shape& shape = node.shape(x);
+  const int rank = node.type(x).rank();
+  if (axis != rank) {
+    ASSIGN_OR_RETURN(axis, OnnxNode::Axis(axis, rank));
+  }
+  const auto at = shape.begin() + axis;
+  return OneOutput(node.Reshape(x, {NumElements(Shape(shape.begin(), at)), NumElements(Shape(at, shape.end()))}));
+}
+
+Values Squeeze(OnnxNode& node) {
+  const Value x = node.input(0);
+  const Shape& shape = node.shape(x);
+  ASSIGN_OR_RETURN(const auto given, AxesOf(node, 13));
+  std::vector<int64_t> axes;
+  if (given) {
+    ASSIGN_OR_RETURN(axes, OnnxNode::Axes(*given, node.type(x).rank()));
+  }
+  Shape squeezed;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool named = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    if (named && shape[i] != 1) {
+      return node.Invalid(absl::StrCat("axis ", i, " of ", node.type(x).ToString(), " has not size one"));
+    }
+    if (!named && (given || shape[i] != 1)) squeezed.push_back(shape[i]);
+  }
+  return OneOutput(node.Reshape(x, squeezed));
+}
+
+// Axes are counted in the result.
+Values Unsqueeze(OnnxNode& node) {
+  const Value x = node.input(0);
+  const Shape& shape = node.shape(x);
+  ASSIGN_OR_RETURN(const auto given, AxesOf(node, 13));
+  if (!given) return node.Invalid("axes are missing");
+  const size_t rank = shape.size() + given->size();
+  if (rank > 31) return node.Invalid(absl::StrCat("the result would have ", rank, " axes"));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, OnnxNode::Axes(*given, static_cast<int>(rank)));
+  Shape unsqueezed;
+  auto next = shape.begin();
+  for (size_t i = 0; i < rank; ++i) {
+    const bool added = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    unsqueezed.push_back(added ? 1 : *next++);
+  }
+  return OneOutput(node.Reshape(x, unsqueezed));
+}
+
+}  // namespace
+
+OnnxOperatorList ShapeOperators() {
+  return {
+      {"Identity", {1, 25, 1, 1, Identity}},
+      {"Dropout", {7, 22, 1, 3, Dropout}},
+      {"Reshape", {5, 25, 2, 2, Reshape}},
+      {"Flatten", {1, 25, 1, 1, Flatten}},
+      {"Squeeze", {1, 25, 1, 2, Squeeze}},
+      {"Unsqueeze", {1, 25, 1, 2, Unsqueeze}},
+  };
+}
+
+}  // namespace rewright

@@ -1,0 +1,98 @@
+// Reading ONNX models into graphs and writing graphs as ONNX models.
+//
+// A model file is untrusted input: sizes, counts, offsets and paths are checked before anything is allocated or
+// opened, and what does not hold is an error that says where. Errors read
+//   resnet.onnx: node "conv1" (Conv): conv2d: shapes [1,3,8,8] and [4,2,3,3]: the channels of x must be ...
+//
+// Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. What
+// has no operator of its own is composed of those there are: Gemm becomes matmul and add, Flatten a reshape, Dropout
+// nothing. Whatever depends on constants and shapes alone (the shape arithmetic that exporters write out) is computed
+// while reading.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph.h"
+
+namespace rewright {
+
+// What a model file says beside its graph; kept so that the model that is written resembles the one that was read.
+struct ModelMetadata {
+  int64_t ir_version = 0;                  // 0: none was read
+  std::map<std::string, int64_t> opsets;  // version by domain; "" is ONNX's own
+  std::string producer_name;
+  std::string producer_version;
+  std::string domain;
+  int64_t model_version = 0;
+  std::string doc;
+  std::string graph_name;
+  std::string graph_doc;
+  std::vector<std::pair<std::string, std::string>> properties;
+};
+
+struct ImportOptions {
+  // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
+  std::map<std::string, int64_t> dims;
+  // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
+  int64_t max_generated_bytes = int64_t{4} << 30;
+};
+
+struct ImportedModel {
+  Graph graph;
+  ModelMetadata metadata;
+  // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
+  std::vector<std::string> notes;
+};
+
+// External data is read from the folder of the model (or below it).
+absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options = {});
+// From a serialized model. `name` stands in errors for the path; external data is read from `directory`, or refused
+// where that is empty.
+absl::StatusOr<ImportedModel> ImportOnnxBytes(const std::string& bytes, const std::string& name,
+                                              const std::string& directory, const ImportOptions& options = {});
+
+// The operators of a model file, whether they can be imported or not.
+struct OnnxContents {
+  ModelMetadata metadata;
+  std::map<std::string, int> operators;    // nodes by operator, "domain.Operator" outside ONNX's own domain
+  std::map<std::string, int> unsupported;  // those of them that cannot be imported
+};
+absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path);
+
+// An operator of ONNX that can be imported, from `first_opset` on; `newest_version` is the last version of its
+// definition that is known here.
+struct OnnxOperatorVersions {
+  std::string name;
+  int first_opset = 1;
+  int newest_version = 1;
+};
+std::vector<OnnxOperatorVersions> OnnxOperators();
+// The first and the last opset that are read.
+inline constexpr int64_t kOldestOpset = 7;
+inline constexpr int64_t kNewestOpset = 28;
+
+struct ExportOptions {
+  // Weight-only values that run-time nodes read are computed and written as initializers; otherwise their nodes are
+  // written.
+  bool fold_weights = true;
+  // Weights of more bytes than this, all together, go to a file next to the model (protobuf ends at 2 GiB).
+  int64_t max_inline_bytes = int64_t{1500} << 20;
+  // Large weights whose elements are all equal are written as ConstantOfShape nodes.
+  bool compact_uniform = true;
+};
+
+// Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
+// values keep their names. The opset is that of `metadata`, raised to what the operators need.
+absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
+                        const ExportOptions& options = {});
+// The serialized model; an error where it would need external data.
+absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
+                                            const ExportOptions& options = {});
+
+}  // namespace rewright

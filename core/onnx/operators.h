@@ -1,0 +1,39 @@
+// The families of importers; each returns its part of the table of operators.cc.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/onnx/node.h"
+
+namespace rewright {
+
+using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
+
+OnnxOperatorList ElementwiseOperators();  // import_elementwise.cc
+OnnxOperatorList ActivationOperators();   // import_activation.cc
+OnnxOperatorList ProductOperators();      // import_product.cc: MatMul, Gemm, Conv
+OnnxOperatorList PoolOperators();         // import_pool.cc
+OnnxOperatorList NormOperators();         // import_norm.cc
+OnnxOperatorList ReduceOperators();       // import_reduce.cc
+OnnxOperatorList ShapeOperators();        // import_shape.cc: the elements stay in their order
+OnnxOperatorList MoveOperators();         // import_move.cc: elements are cut, joined, moved, repeated
+OnnxOperatorList ConstantOperators();     // import_constant.cc
+
+// The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
+// where it is not given.
+absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64_t input_since);
+
+// A window sliding over the last two axes of [n, c, h, w]; of [n, c, l] with a height of one put in.
+struct OnnxWindow {
+  std::vector<int64_t> kernel, strides, pads, dilations;  // two, two, four (top, left, bottom, right), two
+  bool one_dimensional = false;
+};
+// From the attributes strides, pads, dilations and auto_pad of Conv and pools, for an operand of that shape.
+absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
+// [n, c, l] as [n, c, 1, l] where the window is one-dimensional, and back.
+absl::StatusOr<Value> ToImages(OnnxNode& node, const OnnxWindow& window, Value x);
+absl::StatusOr<Value> FromImages(OnnxNode& node, const OnnxWindow& window, Value y);
+
+}  // namespace rewright

@@ -1,0 +1,20 @@
+// Single tensors in files: NumPy's .npy (versions 1 to 3, little-endian, row-major) and ONNX's .pb (a TensorProto).
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/tensor.h"
+
+namespace rewright {
+
+// By the extension, .npy or .pb. The file is untrusted: its sizes are checked before memory is taken.
+absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
+
+// These write a temporary file and rename it.
+absl::Status SaveNpy(const std::string& path, const Tensor& tensor);
+// `name` is the tensor's name in the message.
+absl::Status SaveTensorProto(const std::string& path, const std::string& name, const Tensor& tensor);
+
+}  // namespace rewright
