@@ -1,0 +1,24 @@
+// Changes of summation variables that carry one term to another, found by unifying index polynomials.
+#pragma once
+
+#include <vector>
+
+#include "verifier/term.h"
+
+namespace rewright::verifier {
+
+// Solves the equations p = 0 for the unknowns that stand alone with coefficient 1 or -1; may leave some unsolved.
+Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::vector<Var>& unknowns);
+
+// Substitutions of t.bound by polynomials over anchor.bound that are bijections of Z^k (integer, unimodular) and that
+// match the atoms of the two terms as far as unification sees.
+std::vector<Substitution> Alignments(Context& ctx, const Term& t, const Term& anchor);
+
+// t after the substitution, summed over the anchor's variables.
+Term ApplyAlignment(Context& ctx, const Term& t, const Substitution& s, const Term& anchor);
+
+// The same sum over fresh variables that have no recorded range: what follows about them follows from the guard alone.
+Term FreeAnchor(Context& ctx, const Term& t);
+Branch FreeAnchor(Context& ctx, const Branch& b);
+
+}  // namespace rewright::verifier

@@ -1,0 +1,259 @@
+#include "verifier/concrete.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "verifier/counterexample.h"
+#include "verifier/polynomial.h"
+
+namespace rewright::verifier {
+namespace {
+
+constexpr int64_t kMaxElements = 20000;
+
+int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
+  int64_t linear = 0;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    if (at[k] < 0 || at[k] >= shape[k]) return -1;
+    linear = linear * shape[k] + at[k];
+  }
+  return linear;
+}
+
+}  // namespace
+
+ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols,
+                                   std::mt19937_64* rng)
+    : instance_(instance), symbols_(symbols) {
+  for (const RealSymbol& real : instance.reals) {
+    static constexpr double kValues[] = {0.5, 1, 2, 3, -1, -2, 0};
+    reals_.push_back(kValues[(*rng)() % (real.positive ? 4 : 7)]);
+  }
+  const size_t count = instance.nodes.size();
+  shapes_.resize(count);
+  values_.resize(count);
+  state_.resize(count);
+  variables_.resize(count);
+  for (size_t k = 0; k < count; ++k) {
+    const SymbolicNode& n = instance.nodes[k];
+    if (n.meaning != nullptr) {
+      variables_[k].resize(n.meaning->variables.size());
+      for (size_t v = 0; v < n.indices.size() && v < variables_[k].size(); ++v) {
+        if (n.indices[v] != nullptr && !EvaluateIndex(n.indices[v], symbols_, &variables_[k][v])) usable_ = false;
+      }
+    }
+    const size_t outputs = n.meaning != nullptr ? n.meaning->outputs.size() : n.shapes.size();
+    for (size_t o = 0; o < outputs; ++o) {
+      Shape shape;
+      for (const ExprPtr& size : n.meaning != nullptr ? n.meaning->outputs[o].shape : n.shapes[o]) {
+        int64_t value = 0;
+        if (!EvaluateIndex(size, n.meaning != nullptr ? variables_[k] : symbols_, &value) || value < 0) usable_ = false;
+        shape.push_back(value);
+      }
+      if (!usable_) return;
+      int64_t elements = 1;
+      for (int64_t size : shape) {
+        elements *= size;
+        if (elements > kMaxElements) usable_ = false;
+      }
+      if (!usable_) return;
+      shapes_[k].push_back(std::move(shape));
+      values_[k].emplace_back(static_cast<size_t>(elements));
+      state_[k].emplace_back(static_cast<size_t>(elements), n.meaning == nullptr ? 1 : 0);
+    }
+    if (n.meaning == nullptr) FillLeaf(static_cast<int>(k), rng);
+  }
+}
+
+void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
+  for (double& value : values_[static_cast<size_t>(node)][0]) {
+    if (n.splat.has_value()) {
+      value = *n.splat;
+    } else if (n.dtypes[0] == DType::kBool) {
+      value = static_cast<double>((*rng)() % 2);
+    } else if (n.positive) {
+      value = static_cast<double>(1 + (*rng)() % 4);
+    } else {
+      value = static_cast<double>((*rng)() % 7) - 3;
+    }
+  }
+}
+
+double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>& at) {
+  const auto node = static_cast<size_t>(value.node), output = static_cast<size_t>(value.output);
+  int64_t linear = LinearIndex(shapes_[node][output], at);
+  if (linear < 0) {
+    out_of_bounds_ = true;
+    return 0;
+  }
+  const auto place = static_cast<size_t>(linear);
+  uint8_t& state = state_[node][output][place];
+  if (state == 0) {
+    const bool undefined_before = undefined_, out_before = out_of_bounds_;
+    Clear();
+    const OutputMeaning& meaning = instance_.nodes[node].meaning->outputs[output];
+    Frame frame{value.node, variables_[node]};
+    for (size_t k = 0; k < at.size(); ++k) frame.variables[static_cast<size_t>(meaning.index_vars[k])] = at[k];
+    double result = Eval(meaning.element, frame);
+    if (std::isnan(result)) undefined_ = true;
+    values_[node][output][place] = result;
+    state = static_cast<uint8_t>(1 | (undefined_ ? 2 : 0) | (out_of_bounds_ ? 4 : 0));
+    undefined_ = undefined_before;
+    out_of_bounds_ = out_before;
+  }
+  undefined_ = undefined_ || (state & 2) != 0;
+  out_of_bounds_ = out_of_bounds_ || (state & 4) != 0;
+  return values_[node][output][place];
+}
+
+int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
+  switch (e->kind) {
+    case ExprKind::kInt: return e->integer;
+    case ExprKind::kVar: return frame.variables[static_cast<size_t>(e->integer)];
+    case ExprKind::kFromValue: return static_cast<int64_t>(std::llround(Eval(e->args[0], frame)));
+    default: break;
+  }
+  int64_t a = EvalIndexAt(e->args[0], frame), b = EvalIndexAt(e->args[1], frame);
+  switch (e->kind) {
+    case ExprKind::kIndexAdd: return a + b;
+    case ExprKind::kIndexSub: return a - b;
+    case ExprKind::kIndexMul: return a * b;
+    case ExprKind::kIndexMin: return std::min(a, b);
+    case ExprKind::kIndexMax: return std::max(a, b);
+    default: break;
+  }
+  if (b <= 0) {
+    undefined_ = true;
+    return 0;
+  }
+  int64_t q = FloorDivInt(a, b);
+  return e->kind == ExprKind::kFloorDiv ? q : a - b * q;
+}
+
+bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
+  switch (e->kind) {
+    case ExprKind::kBool: return e->integer != 0;
+    case ExprKind::kLess: return EvalIndexAt(e->args[0], frame) < EvalIndexAt(e->args[1], frame);
+    case ExprKind::kLessEqual: return EvalIndexAt(e->args[0], frame) <= EvalIndexAt(e->args[1], frame);
+    case ExprKind::kEqual: return EvalIndexAt(e->args[0], frame) == EvalIndexAt(e->args[1], frame);
+    case ExprKind::kAnd: return EvalCondAt(e->args[0], frame) && EvalCondAt(e->args[1], frame);
+    case ExprKind::kOr: return EvalCondAt(e->args[0], frame) || EvalCondAt(e->args[1], frame);
+    case ExprKind::kNot: return !EvalCondAt(e->args[0], frame);
+    case ExprKind::kHolds: return Eval(e->args[0], frame) != 0;
+    default: break;
+  }
+  undefined_ = true;
+  return false;
+}
+
+double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
+  switch (e->kind) {
+    case ExprKind::kConst: return e->real;
+    case ExprKind::kParam: {
+      const ExprPtr& bound = n.params[static_cast<size_t>(e->integer)];
+      if (bound->kind == ExprKind::kParam) return reals_[static_cast<size_t>(bound->integer)];
+      if (bound->kind == ExprKind::kConst) return bound->real;
+      break;
+    }
+    case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->args[0], frame));
+    case ExprKind::kRead: {
+      std::vector<int64_t> at;
+      for (const ExprPtr& index : e->args) at.push_back(EvalIndexAt(index, frame));
+      return Element(n.inputs[static_cast<size_t>(e->integer)], at);
+    }
+    case ExprKind::kCall: return EvalCall(e, frame);
+    case ExprKind::kSelect: return Eval(e->args[EvalCondAt(e->args[0], frame) ? 1 : 2], frame);
+    case ExprKind::kReduce: return EvalReduce(e, frame);
+    case ExprKind::kCast: return EvalCast(Eval(e->args[0], frame), e->args[0]->dtype, e->dtype);
+    default: break;
+  }
+  undefined_ = true;
+  return 0;
+}
+
+double ConcreteInstance::EvalCast(double x, DType from, DType to) {
+  if (to == DType::kBool) return x != 0 ? 1 : 0;
+  if (IsFloating(from) && IsInteger(to)) return std::trunc(x);
+  return x;
+}
+
+double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
+  const double a = Eval(e->args[0], frame);
+  const double b = e->args.size() > 1 ? Eval(e->args[1], frame) : 0;
+  auto defined_if = [this](bool condition) {
+    if (!condition) undefined_ = true;
+    return condition;
+  };
+  switch (e->fn) {
+    case Fn::kAdd: return a + b;
+    case Fn::kSub: return a - b;
+    case Fn::kMul: return a * b;
+    case Fn::kDiv:
+      if (!defined_if(b != 0)) return 0;
+      return IsInteger(e->dtype) ? std::trunc(a / b) : a / b;
+    case Fn::kNeg: return -a;
+    case Fn::kMax: return std::max(a, b);
+    case Fn::kMin: return std::min(a, b);
+    case Fn::kPow: return defined_if(a > 0 || (a == 0 && b > 0) || b == std::floor(b)) ? std::pow(a, b) : 0;
+    case Fn::kExp: return std::exp(a);
+    case Fn::kLog: return defined_if(a > 0) ? std::log(a) : 0;
+    case Fn::kSqrt: return defined_if(a >= 0) ? std::sqrt(a) : 0;
+    case Fn::kErf: return std::erf(a);
+    case Fn::kTanh: return std::tanh(a);
+    case Fn::kSigmoid: return 1 / (1 + std::exp(-a));
+    case Fn::kAbs: return std::abs(a);
+    case Fn::kFloor: return std::floor(a);
+    case Fn::kCeil: return std::ceil(a);
+    case Fn::kLess: return a < b ? 1 : 0;
+    case Fn::kLessEqual: return a <= b ? 1 : 0;
+    case Fn::kEqual: return a == b ? 1 : 0;
+    case Fn::kAnd: return a != 0 && b != 0 ? 1 : 0;
+    case Fn::kOr: return a != 0 || b != 0 ? 1 : 0;
+    case Fn::kNot: return a == 0 ? 1 : 0;
+  }
+  undefined_ = true;
+  return 0;
+}
+
+double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
+  std::vector<int64_t> extents;
+  bool empty = false;
+  for (const BoundVar& b : e->bound) {
+    frame.variables[static_cast<size_t>(b.id)] = 0;
+    extents.push_back(EvalIndexAt(b.extent, frame));
+    empty = empty || extents.back() <= 0;
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const ReduceKind kind = e->reduce;
+  const bool max = kind == ReduceKind::kMax || kind == ReduceKind::kArgMax;
+  const bool extremum = max || kind == ReduceKind::kMin || kind == ReduceKind::kArgMin;
+  double total = kind == ReduceKind::kProd ? 1 : extremum ? (max ? -kInfinity : kInfinity) : 0;
+  int64_t best = 0;
+  while (!empty) {
+    if (EvalCondAt(e->args[0], frame)) {
+      double x = Eval(e->args[1], frame);
+      if (kind == ReduceKind::kSum) {
+        total += x;
+      } else if (kind == ReduceKind::kProd) {
+        total *= x;
+      } else if (max ? x > total : x < total) {
+        total = x;
+        best = frame.variables[static_cast<size_t>(e->bound[0].id)];
+      }
+    }
+    size_t digit = e->bound.size();
+    while (digit > 0) {
+      int64_t& v = frame.variables[static_cast<size_t>(e->bound[digit - 1].id)];
+      if (++v < extents[digit - 1]) break;
+      v = 0;
+      --digit;
+    }
+    if (digit == 0) break;
+  }
+  return kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin ? static_cast<double>(best) : total;
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,57 @@
+// Elements of a rule instance at concrete sizes, computed on demand from the declarations.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "substitutions/instance.h"
+
+namespace rewright::verifier {
+
+class ConcreteInstance {
+ public:
+  // `symbols` make the left side legal. Leaves and real symbols get random values.
+  ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols, std::mt19937_64* rng);
+
+  // False when a tensor is too large to be worth a look, or a size is negative.
+  bool usable() const { return usable_; }
+  const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][static_cast<size_t>(value.output)]; }
+
+  double Element(SymbolicValue value, const std::vector<int64_t>& at);
+  // What happened since the last Clear.
+  bool undefined() const { return undefined_; }
+  bool out_of_bounds() const { return out_of_bounds_; }
+  void Clear() { undefined_ = out_of_bounds_ = false; }
+
+  const std::vector<double>& LeafValues(int node) const { return values_[static_cast<size_t>(node)][0]; }
+  const std::vector<double>& reals() const { return reals_; }
+
+ private:
+  struct Frame {
+    int node = 0;
+    std::vector<int64_t> variables;
+  };
+  void FillLeaf(int node, std::mt19937_64* rng);
+  int64_t EvalIndexAt(const ExprPtr& e, Frame& frame);
+  bool EvalCondAt(const ExprPtr& e, Frame& frame);
+  double Eval(const ExprPtr& e, Frame& frame);
+  double EvalCall(const ExprPtr& e, Frame& frame);
+  double EvalReduce(const ExprPtr& e, Frame& frame);
+  double EvalCast(double x, DType from, DType to);
+
+  const RuleInstance& instance_;
+  std::vector<int64_t> symbols_;
+  std::vector<double> reals_;
+  std::vector<std::vector<Shape>> shapes_;               // [node][output]
+  std::vector<std::vector<std::vector<double>>> values_;  // [node][output][linear index]
+  std::vector<std::vector<std::vector<uint8_t>>> state_;  // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
+  std::vector<std::vector<int64_t>> variables_;          // [node]: of the meaning
+  bool usable_ = true;
+  bool undefined_ = false;
+  bool out_of_bounds_ = false;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,164 @@
+// The state of one proof attempt: its variables and their definitions, the facts, the strategy, the time limit.
+//
+// Kinds of variables:
+//   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;
+//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify what stands
+//                under the guard that carries it, and never that guard itself;
+//   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
+// Not thread-safe; a proof owns its contexts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "verifier/guard.h"
+#include "verifier/polynomial.h"
+
+namespace rewright::verifier {
+
+struct Term;
+class Solver;
+
+struct VarInfo {
+  enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
+  Kind kind = Kind::kLocal;
+  std::string name;
+  std::optional<int64_t> min;                    // kParam
+  std::optional<std::pair<Poly, Poly>> defined;  // kParam: first / second, exactly (for numeric samples)
+  std::optional<std::pair<Poly, Poly>> range;    // kLocal: lo, hi
+  Poly a, b;                                     // kDiv: a / b; kMin: min(a, b)
+  std::shared_ptr<const std::vector<Term>> value;  // kValue: the element
+  std::vector<Var> inner;                        // definitions: the variables below them, sorted
+};
+
+// What one attempt tries. The attempts of a proof go from cheap to thorough.
+struct Strategy {
+  bool split_products = false;  // split every range that is a product, not only those under a division
+  bool sum_cases = false;       // cover output axes whose size is a sum by cases
+  bool finite_laws = false;     // exp(a + b) = exp(a) * exp(b), reciprocal of a product, x * (1 / x) = 1
+  bool probe = false;           // give up as soon as a division survives both sides
+  int factor_order = 0;         // which order of the factors of a product axis
+};
+
+// Limits and records of a whole proof, shared by its contexts.
+struct ProofSession {
+  double cpu_limit_s = 2;     // of the thread's CPU time since `cpu_start_s`
+  double cpu_start_s = 0;
+  bool keep_smtlib = false;
+  int queries = 0;
+  bool nonlinear = false;     // a query needed native non-linear arithmetic
+  std::vector<std::string> smtlib;
+  std::vector<std::string> steps;  // changes of variables, witnesses, instance lemmas
+
+  double RemainingSeconds() const;
+  void CheckTime() const;  // throws GiveUp
+};
+double ThreadCpuSeconds();
+
+// Numeric values of variables.
+using Assignment = absl::flat_hash_map<Var, int64_t>;
+
+class Context {
+ public:
+  Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // ---- variables
+  Var NewParam(const std::string& name, std::optional<int64_t> min);
+  Var NewLocal(const std::string& name);
+  Var NewRanged(const std::string& name, const Poly& lo, const Poly& hi);
+  // A new variable with the range of v.
+  Var FreshCopy(Var v);
+  const VarInfo& Info(Var v) const { return vars_[v]; }
+  VarInfo& MutableInfo(Var v) { return vars_[v]; }
+  bool IsDefinition(Var v) const { return vars_[v].kind > VarInfo::Kind::kLocal; }
+  bool IsParam(Var v) const { return vars_[v].kind == VarInfo::Kind::kParam; }
+
+  // ---- index arithmetic
+  // den is positive wherever the result is used: the caller has proved it.
+  Poly FloorDiv(const Poly& num, const Poly& den);
+  Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
+  Poly MinOf(const Poly& a, const Poly& b);
+  // The integer element `value` as an index; equal keys give equal variables.
+  Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
+  // Rebuilds definitions so that they can simplify.
+  Poly Subst(const Poly& p, const Substitution& s);
+  Guard Subst(const Guard& g, const Substitution& s);
+  // For substitutions by fresh variables of equal range: nothing new can simplify.
+  Poly Rename(const Poly& p, const Substitution& s);
+  Guard Rename(const Guard& g, const Substitution& s);
+
+  // Variables of p; those under definitions instead of the definitions.
+  std::vector<Var> BaseVars(const Poly& p) const;
+  std::vector<Var> BaseVars(const Guard& g) const;
+  bool Mentions(const Poly& p, const std::vector<Var>& vars) const;
+  bool Mentions(const Guard& g, const std::vector<Var>& vars) const;
+  bool HasDefinition(const Poly& p) const;
+
+  // ---- deciding
+  // p >= 0 from ranges and minima by substituting extremes; sound, incomplete, cheap. The ranges of `hidden` are not
+  // used.
+  bool QuickNonneg(const Poly& p, const std::vector<Var>& hidden = {}) const;
+  // p >= 0 with nonnegative coefficients once every parameter is measured from its minimum.
+  bool TriviallyNonneg(const Poly& p) const { return NonnegParams(p); }
+  // Every goal is >= 0, from ranges, minima, facts and `extra`.
+  bool ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra = {},
+                   const std::vector<Var>& hidden = {});
+  bool ProvePositive(const Poly& p) { return ProveNonneg({p - Poly(1)}); }
+  // Random values of p's variables in a sample; false where something is undefined.
+  bool Evaluate(const Poly& p, Assignment* values) const;
+  bool Evaluate(const Poly& p, Assignment* values, int64_t* result) const;
+  bool Evaluate(const Guard& g, Assignment* values, bool* result) const;
+
+  // ---- printing; `names` overrides the names of variables.
+  using Names = absl::flat_hash_map<Var, std::string>;
+  std::string Print(const Poly& p, const Names& names = {}) const;
+  std::string Print(const Guard& g, const Names& names = {}) const;
+
+  // The rule's conditions and the left side's requirements.
+  const std::vector<Guard>& facts() const { return facts_; }
+  void SetFacts(std::vector<Guard> facts);
+  std::vector<Assignment> samples;  // of the parameters, satisfying the facts
+  Strategy strategy;
+  ProofSession* record;
+  bool used_finite_law = false;
+  std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
+  Solver& solver() { return *solver_; }
+  // Position of a parameter in the order of factors of product axes.
+  int FactorRank(Var v) const;
+  std::vector<Var> factor_order;
+  // Substitution inside the elements that index variables are; set by who knows terms.
+  std::function<Poly(Var, const Substitution&, bool rename)> substitute_value;
+
+ private:
+  Poly MakeDiv(const Poly& num, const Poly& den);
+  Poly SubstImpl(const Poly& p, const Substitution& s, bool rename);
+  Guard SubstImpl(const Guard& g, const Substitution& s, bool rename);
+  void CancelCommonFactor(Poly* num, Poly* den) const;
+  bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
+  bool NonnegParams(const Poly& p) const;
+  bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
+  bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
+                       const std::vector<Var>& hidden);
+  bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;
+
+  std::vector<Guard> facts_;
+  std::vector<VarInfo> vars_;
+  std::map<std::pair<Poly, Poly>, Var> divs_, mins_;
+  std::map<std::string, Var> values_;
+  absl::flat_hash_map<std::string, bool> proved_;
+  std::unique_ptr<Solver> solver_;
+  mutable std::mt19937_64 rng_;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,290 @@
+#include "verifier/counterexample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/expr.h"
+#include "verifier/concrete.h"
+#include "verifier/context.h"
+
+namespace rewright::verifier {
+namespace {
+
+// Sides that differ by less are taken for equal: doubles were used.
+constexpr double kTolerance = 1e-6;
+constexpr int kPointsPerOutput = 10;
+constexpr int kSearchBudget = 4000;
+
+void CollectSymbols(const ExprPtr& e, std::vector<int>* out) {
+  if (e->kind == ExprKind::kVar) out->push_back(static_cast<int>(e->integer));
+  for (const ExprPtr& arg : e->args) CollectSymbols(arg, out);
+}
+
+bool Differ(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return false;
+  if (std::isinf(a) || std::isinf(b)) return a != b;
+  return std::abs(a - b) > kTolerance * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+}  // namespace
+
+bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value) {
+  if (e->kind == ExprKind::kInt) {
+    *value = e->integer;
+    return true;
+  }
+  if (e->kind == ExprKind::kVar) {
+    *value = symbols[static_cast<size_t>(e->integer)];
+    return true;
+  }
+  if (e->args.size() != 2) return false;
+  int64_t a, b;
+  if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
+  switch (e->kind) {
+    case ExprKind::kIndexAdd: *value = a + b; return true;
+    case ExprKind::kIndexSub: *value = a - b; return true;
+    case ExprKind::kIndexMul: *value = a * b; return true;
+    case ExprKind::kIndexMin: *value = std::min(a, b); return true;
+    case ExprKind::kIndexMax: *value = std::max(a, b); return true;
+    default: break;
+  }
+  if ((e->kind != ExprKind::kFloorDiv && e->kind != ExprKind::kMod) || b <= 0) return false;
+  *value = e->kind == ExprKind::kFloorDiv ? FloorDivInt(a, b) : a - b * FloorDivInt(a, b);
+  return true;
+}
+
+bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value) {
+  int64_t a, b;
+  bool x;
+  switch (e->kind) {
+    case ExprKind::kBool: *value = e->integer != 0; return true;
+    case ExprKind::kNot:
+      if (!EvaluateCond(e->args[0], symbols, &x)) return false;
+      *value = !x;
+      return true;
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+      if (!EvaluateCond(e->args[0], symbols, value)) return false;
+      if (*value == (e->kind == ExprKind::kOr)) return true;
+      return EvaluateCond(e->args[1], symbols, value);
+    case ExprKind::kLess:
+    case ExprKind::kLessEqual:
+    case ExprKind::kEqual:
+      if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
+      *value = e->kind == ExprKind::kLess ? a < b : e->kind == ExprKind::kEqual ? a == b : a <= b;
+      return true;
+    default: return false;
+  }
+}
+
+CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
+    : instance_(instance), rng_(seed) {
+  auto add = [this](Constraint c) {
+    CollectSymbols(c.condition != nullptr ? c.condition : c.size, &c.symbols);
+    std::sort(c.symbols.begin(), c.symbols.end());
+    c.symbols.erase(std::unique(c.symbols.begin(), c.symbols.end()), c.symbols.end());
+    left_.push_back(std::move(c));
+  };
+  for (const ExprPtr& condition : instance.conditions) add({condition, nullptr, 0, {}, ""});
+  for (const SymbolicNode& n : instance.nodes) {
+    if (n.meaning != nullptr) continue;
+    for (const ExprPtr& size : n.shapes[0]) add({nullptr, size, 1, {}, ""});
+  }
+  std::vector<Constraint> requirements;
+  AddConstraints(instance, 0, instance.num_lhs_nodes, &requirements);
+  for (Constraint& c : requirements) add(std::move(c));
+  AddConstraints(instance, instance.num_lhs_nodes, static_cast<int>(instance.nodes.size()), &right_);
+}
+
+void CounterexampleSearch::AddConstraints(const RuleInstance& instance, int first, int last,
+                                          std::vector<Constraint>* out) {
+  for (int k = first; k < last; ++k) {
+    const SymbolicNode& n = instance.nodes[static_cast<size_t>(k)];
+    if (n.meaning == nullptr) continue;
+    for (size_t v = 0; v < n.meaning->variables.size() && v < n.indices.size(); ++v) {
+      const Meaning::Variable& variable = n.meaning->variables[v];
+      if (variable.kind != Meaning::VarKind::kAttr || variable.min == INT64_MIN || n.indices[v] == nullptr) continue;
+      out->push_back({nullptr, n.indices[v], variable.min, {},
+                      absl::StrCat(n.op->name, ": ", variable.attr, " is less than ", variable.min)});
+    }
+    for (const Requirement& requirement : n.meaning->requirements) {
+      out->push_back({Substitute(requirement.condition, n.indices, {}), nullptr, 0, {},
+                      absl::StrCat(n.op->name, ": ", requirement.message)});
+    }
+    for (const OutputMeaning& output : n.meaning->outputs) {
+      for (const ExprPtr& size : output.shape) {
+        out->push_back({nullptr, Substitute(size, n.indices, {}), 0, {},
+                        absl::StrCat(n.op->name, ": the output has a negative size")});
+      }
+    }
+  }
+}
+
+bool CounterexampleSearch::Extend(size_t assigned, int width, std::vector<bool>* known, std::vector<int64_t>* values,
+                                  int* budget) {
+  if (--*budget < 0) return false;
+  const size_t count = instance_.symbols.size();
+  for (const Constraint& c : left_) {
+    if (!std::all_of(c.symbols.begin(), c.symbols.end(), [&](int s) { return (*known)[static_cast<size_t>(s)]; })) continue;
+    if (c.condition != nullptr) {
+      bool holds = false;
+      if (!EvaluateCond(c.condition, *values, &holds) || !holds) return false;
+    } else {
+      int64_t size = 0;
+      if (!EvaluateIndex(c.size, *values, &size) || size < c.min) return false;
+    }
+  }
+  if (assigned == count) return true;
+  // An equation that determines a symbol goes first.
+  int next = -1;
+  std::vector<int64_t> choices;
+  for (const Constraint& c : left_) {
+    if (c.condition == nullptr || c.condition->kind != ExprKind::kEqual) continue;
+    for (int side : {0, 1}) {
+      const ExprPtr& alone = c.condition->args[static_cast<size_t>(side)];
+      if (alone->kind != ExprKind::kVar || (*known)[static_cast<size_t>(alone->integer)]) continue;
+      const ExprPtr& other = c.condition->args[static_cast<size_t>(1 - side)];
+      std::vector<int> needed;
+      CollectSymbols(other, &needed);
+      int64_t value;
+      if (std::all_of(needed.begin(), needed.end(), [&](int s) { return (*known)[static_cast<size_t>(s)]; }) &&
+          EvaluateIndex(other, *values, &value)) {
+        next = static_cast<int>(alone->integer);
+        choices = {value};
+      }
+    }
+    if (next >= 0) break;
+  }
+  if (next < 0) {
+    while ((*known)[static_cast<size_t>(++next)]) {
+    }
+    const int64_t min = instance_.symbols[static_cast<size_t>(next)].min;
+    const int64_t low = min == INT64_MIN ? -1 : min;
+    for (int64_t d = 0; d < width; ++d) choices.push_back(low + d);
+    std::shuffle(choices.begin(), choices.end(), rng_);
+  } else if (choices[0] < instance_.symbols[static_cast<size_t>(next)].min) {
+    return false;
+  }
+  (*known)[static_cast<size_t>(next)] = true;
+  for (int64_t choice : choices) {
+    (*values)[static_cast<size_t>(next)] = choice;
+    if (Extend(assigned + 1, width, known, values, budget)) return true;
+    if (*budget < 0) break;
+  }
+  (*known)[static_cast<size_t>(next)] = false;
+  return false;
+}
+
+bool CounterexampleSearch::FindAssignment(int width, std::vector<int64_t>* values) {
+  values->assign(instance_.symbols.size(), 1);
+  std::vector<bool> known(instance_.symbols.size(), false);
+  int budget = kSearchBudget;
+  return Extend(0, width, &known, values, &budget);
+}
+
+std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<int64_t>& values) {
+  Counterexample found;
+  for (size_t s = 0; s < values.size(); ++s) found.symbols.emplace_back(instance_.symbols[s].name, values[s]);
+  for (const Constraint& c : right_) {
+    bool holds = false;
+    int64_t size = 0;
+    if (c.condition != nullptr ? EvaluateCond(c.condition, values, &holds) && holds
+                               : EvaluateIndex(c.size, values, &size) && size >= c.min) {
+      continue;
+    }
+    found.obligation = Obligation::kWellFormed;
+    found.detail = c.text;
+    return found;
+  }
+  ConcreteInstance concrete(instance_, values, &rng_);
+  if (!concrete.usable()) return std::nullopt;
+  ++trials_;
+  for (size_t r = 0; r < instance_.reals.size(); ++r) {
+    found.reals.emplace_back(instance_.reals[r].name, concrete.reals()[r]);
+  }
+  for (size_t o = 0; o < instance_.lhs.size() && o < instance_.rhs.size(); ++o) {
+    found.output = static_cast<int>(o);
+    const Shape shape = concrete.ShapeOf(instance_.lhs[o]);
+    if (shape != concrete.ShapeOf(instance_.rhs[o])) {
+      found.obligation = Obligation::kShape;
+      found.detail = ShapeString(shape) + " and " + ShapeString(concrete.ShapeOf(instance_.rhs[o]));
+      return found;
+    }
+    const int64_t elements = NumElements(shape);
+    for (int64_t point = 0; point < std::min<int64_t>(elements, kPointsPerOutput); ++point) {
+      int64_t linear = elements <= kPointsPerOutput ? point : static_cast<int64_t>(rng_() % static_cast<uint64_t>(elements));
+      std::vector<int64_t> at(shape.size());
+      for (size_t k = shape.size(); k-- > 0; linear /= shape[k]) at[k] = linear % shape[k];
+      concrete.Clear();
+      found.lhs = concrete.Element(instance_.lhs[o], at);
+      if (concrete.undefined() || concrete.out_of_bounds()) continue;
+      found.rhs = concrete.Element(instance_.rhs[o], at);
+      found.at = at;
+      if (concrete.out_of_bounds()) {
+        found.obligation = Obligation::kReads;
+        found.detail = "the right side reads beyond a tensor";
+      } else if (concrete.undefined() || !Differ(found.lhs, found.rhs)) {
+        continue;
+      }
+      for (size_t k = 0; k < instance_.nodes.size(); ++k) {
+        const SymbolicNode& n = instance_.nodes[k];
+        if (n.meaning != nullptr) continue;
+        SymbolicValue leaf{static_cast<int>(k), 0};
+        found.inputs.push_back(
+            {n.name, TensorType{n.dtypes[0], concrete.ShapeOf(leaf)}, concrete.LeafValues(static_cast<int>(k))});
+      }
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Counterexample> CounterexampleSearch::Run(int trials, double cpu_limit_s) {
+  const double start = ThreadCpuSeconds();
+  std::optional<Counterexample> best;
+  int64_t best_size = INT64_MAX;
+  int after_first = 0;
+  for (int k = 0; k < trials && ThreadCpuSeconds() - start < cpu_limit_s; ++k) {
+    if (best.has_value() && ++after_first > 24) break;
+    // From tiny to wide: three values per symbol, then up to six.
+    const int width = best.has_value() ? 2 + k % 2 : std::min(6, 2 + round_++ / 6);
+    std::vector<int64_t> values;
+    if (!FindAssignment(width, &values)) continue;
+    if (assignments_.size() < 24) assignments_.push_back(values);
+    std::optional<Counterexample> found = CheckAt(values);
+    if (!found.has_value()) continue;
+    int64_t size = 0;
+    for (const auto& symbol : found->symbols) size += symbol.second;
+    if (size < best_size) {
+      best = std::move(found);
+      best_size = size;
+    }
+  }
+  return best;
+}
+
+}  // namespace rewright::verifier
+
+namespace rewright {
+
+std::string Counterexample::ToString() const {
+  std::string out = ObligationName(obligation);
+  for (const auto& [name, value] : symbols) absl::StrAppend(&out, " ", name, "=", value);
+  for (const auto& [name, value] : reals) absl::StrAppend(&out, " ", name, "=", value);
+  if (!detail.empty()) absl::StrAppend(&out, ": ", detail);
+  if (obligation == Obligation::kElements) {
+    absl::StrAppend(&out, ": output ", output, " at [", absl::StrJoin(at, ","), "] is ", lhs, " on the left and ", rhs,
+                    " on the right");
+  }
+  for (const Input& input : inputs) {
+    absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [", absl::StrJoin(input.values, ","),
+                    "]");
+  }
+  return out;
+}
+
+}  // namespace rewright

@@ -1,0 +1,56 @@
+// Search for a counterexample of a rule instance at small concrete sizes.
+//
+// Works on the declarations themselves, not on normal forms: an independent check of the prover. Elements are doubles,
+// drawn from small integers, so ring operations are exact; other functions are compared with a tolerance. Points where
+// the left or right side is undefined (division by zero, root of a negative number) are left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "substitutions/instance.h"
+#include "verifier/verifier.h"
+
+namespace rewright::verifier {
+
+class CounterexampleSearch {
+ public:
+  CounterexampleSearch(const RuleInstance& instance, uint64_t seed);
+
+  // Compares the sides at up to `trials` further assignments; stops after `cpu_limit_s` of this thread's time. Keeps the
+  // smallest counterexample.
+  std::optional<Counterexample> Run(int trials, double cpu_limit_s);
+
+  // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
+  const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }
+  int trials() const { return trials_; }
+
+ private:
+  struct Constraint {
+    ExprPtr condition;         // Cond over the symbols; null for a size
+    ExprPtr size;              // Index that must be at least `min`
+    int64_t min = 0;
+    std::vector<int> symbols;  // that occur
+    std::string text;
+  };
+  static void AddConstraints(const RuleInstance& instance, int first, int last, std::vector<Constraint>* out);
+  bool FindAssignment(int width, std::vector<int64_t>* values);
+  bool Extend(size_t assigned, int width, std::vector<bool>* known, std::vector<int64_t>* values, int* budget);
+  std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
+
+  const RuleInstance& instance_;
+  std::mt19937_64 rng_;
+  std::vector<Constraint> left_, right_;
+  std::vector<std::vector<int64_t>> assignments_;
+  int trials_ = 0;
+  int round_ = 0;
+};
+
+// Values of Index and Cond expressions over symbols; false where a divisor is not positive.
+bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value);
+bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value);
+
+}  // namespace rewright::verifier

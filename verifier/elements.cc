@@ -1,0 +1,469 @@
+#include "verifier/elements.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "verifier/algebra.h"
+#include "verifier/give_up.h"
+
+namespace rewright::verifier {
+namespace {
+
+bool MentionsHolds(const ExprPtr& e) {
+  if (e->kind == ExprKind::kHolds) return true;
+  return IsCondKind(e->kind) &&
+         std::any_of(e->args.begin(), e->args.end(), [](const ExprPtr& arg) { return MentionsHolds(arg); });
+}
+
+}  // namespace
+
+bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
+  if (hi.items().size() != 1 || hi.items()[0].coef < 1) return false;
+  std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
+  if (factors.size() + (hi.items()[0].coef > 1 ? 1 : 0) < 2) return false;
+  std::stable_sort(factors.begin(), factors.end(),
+                   [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
+  std::vector<Poly> radices;
+  for (Var f : factors) radices.push_back(Poly::Of(f));
+  if (hi.items()[0].coef > 1) radices.push_back(Poly(hi.items()[0].coef));
+  *value = Poly();
+  for (const Poly& radix : radices) {
+    digits->push_back(ctx.NewRanged(name, Poly(), radix));
+    *value = *value * radix + Poly::Of(digits->back());
+  }
+  return true;
+}
+
+Elements::Elements(Context* ctx, const RuleInstance& instance) : ctx_(*ctx), instance_(instance) {
+  for (const Symbol& symbol : instance.symbols) {
+    std::optional<int64_t> min;
+    if (symbol.min != INT64_MIN) min = symbol.min;
+    symbols_.push_back(Poly::Of(ctx_.NewParam(symbol.name, min)));
+  }
+  ctx_.substitute_value = [this](Var v, const Substitution& s, bool) {
+    const NormalForm value = *ctx_.Info(v).value;
+    NormalForm moved = Subst(ctx_, value, s);
+    return ctx_.ValueOf(moved, NormalFormKey(ctx_, moved), FreeVars(ctx_, moved));
+  };
+}
+
+// ---------------------------------------------------------------- conditions and shapes
+
+Poly Elements::FromSymbols(const ExprPtr& e) {
+  Scope scope;
+  for (const Poly& p : symbols_) scope.variables.emplace_back(p);
+  return ToPoly(e, scope);
+}
+
+Guard Elements::CondFromSymbols(const ExprPtr& e) {
+  Scope scope;
+  for (const Poly& p : symbols_) scope.variables.emplace_back(p);
+  return ToGuard(e, scope);
+}
+
+Elements::Scope Elements::ScopeOf(int node) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
+  Scope scope;
+  scope.node = node;
+  if (n.meaning == nullptr) return scope;
+  scope.variables.resize(n.meaning->variables.size());
+  for (size_t v = 0; v < n.indices.size() && v < scope.variables.size(); ++v) {
+    if (n.indices[v] != nullptr) scope.variables[v] = FromSymbols(n.indices[v]);
+  }
+  return scope;
+}
+
+std::vector<Guard> Elements::Conditions() {
+  std::vector<Guard> out;
+  for (const ExprPtr& condition : instance_.conditions) out.push_back(CondFromSymbols(condition));
+  return out;
+}
+
+std::vector<Guard> Elements::Requirements(int first_node, int last_node) {
+  std::vector<Guard> out;
+  for (int k = first_node; k < last_node; ++k) {
+    const SymbolicNode& n = instance_.nodes[static_cast<size_t>(k)];
+    if (n.meaning == nullptr) continue;
+    Scope scope = ScopeOf(k);
+    for (size_t v = 0; v < n.meaning->variables.size(); ++v) {
+      const Meaning::Variable& variable = n.meaning->variables[v];
+      if (variable.kind != Meaning::VarKind::kAttr || variable.min == INT64_MIN || !scope.variables[v]) continue;
+      out.push_back(Guard::Ge(*scope.variables[v] - Poly(variable.min)));
+    }
+    for (const Requirement& requirement : n.meaning->requirements) {
+      out.push_back(ToGuard(requirement.condition, scope));
+    }
+    for (const OutputMeaning& output : n.meaning->outputs) {
+      for (const ExprPtr& size : output.shape) out.push_back(Guard::Ge(ToPoly(size, scope)));
+    }
+  }
+  return out;
+}
+
+std::vector<Poly> Elements::Shape(SymbolicValue value) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(value.node)];
+  std::vector<Poly> out;
+  if (n.meaning != nullptr) {
+    Scope scope = ScopeOf(value.node);
+    for (const ExprPtr& size : n.meaning->outputs[static_cast<size_t>(value.output)].shape) {
+      out.push_back(ToPoly(size, scope));
+    }
+    return out;
+  }
+  for (const ExprPtr& size : n.shapes[static_cast<size_t>(value.output)]) out.push_back(FromSymbols(size));
+  return out;
+}
+
+std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
+  auto substitute = [&](const Substitution& s) {
+    for (Poly& p : symbols_) p = ctx_.Subst(p, s);
+    std::vector<Guard> rest;
+    for (const Guard& g : facts) {
+      for (const Guard& part : Conjuncts(ctx_.Subst(g, s))) rest.push_back(part);
+    }
+    facts = std::move(rest);
+  };
+  for (bool again = true; again;) {
+    again = false;
+    ctx_.SetFacts(facts);
+    for (const Guard& g : facts) {
+      if (!g.IsEq()) continue;
+      const Poly p = g.poly();
+      // num = den * floor(num / den): the quotient becomes a parameter.
+      for (Var q : p.Vars()) {
+        const VarInfo info = ctx_.Info(q);
+        if (info.kind != VarInfo::Kind::kDiv) continue;
+        Poly exact = info.a - info.b * Poly::Of(q);
+        if (p != exact && p != -exact) continue;
+        Var f = ctx_.NewParam("q" + std::to_string(q), std::nullopt);
+        if (ctx_.QuickNonneg(info.a - Poly(1))) {
+          ctx_.MutableInfo(f).min = 1;
+        } else if (ctx_.QuickNonneg(info.a)) {
+          ctx_.MutableInfo(f).min = 0;
+        }
+        ctx_.MutableInfo(f).defined.emplace(info.a, info.b);
+        facts.erase(std::find(facts.begin(), facts.end(), g));
+        facts.push_back(Guard::Eq(info.a - info.b * Poly::Of(f)));
+        again = true;
+        break;
+      }
+      if (again) break;
+      // A parameter that stands alone: preferably one that equals a polynomial with positive coefficients.
+      Var best = -1;
+      int best_score = -1;
+      for (Var v : p.Vars()) {
+        int64_t coef = p.Coef(v);
+        if (!ctx_.IsParam(v) || (coef != 1 && coef != -1) || !p.IsLinearIn(v)) continue;
+        Poly value = Poly::Of(v) - p * Poly(coef);
+        if (ctx_.Mentions(value, {v})) continue;
+        bool positive = std::all_of(value.items().begin(), value.items().end(),
+                                    [](const Poly::Item& i) { return i.coef > 0; });
+        bool quotient = ctx_.Info(v).defined.has_value();
+        int score = (positive ? 2 : 0) + (quotient ? 0 : 1);
+        if (score >= best_score) best = v, best_score = score;
+      }
+      if (best < 0) continue;
+      Substitution s;
+      s.Set(best, Poly::Of(best) - p * Poly(p.Coef(best)));
+      Guard minimum = Guard::True();
+      if (ctx_.Info(best).min.has_value()) minimum = Guard::Ge(*s.Find(best) - Poly(*ctx_.Info(best).min));
+      substitute(s);
+      if (!minimum.IsTrue() && std::find(facts.begin(), facts.end(), minimum) == facts.end()) {
+        facts.push_back(minimum);
+      }
+      again = true;
+      break;
+    }
+  }
+  facts.erase(std::remove_if(facts.begin(), facts.end(), [](const Guard& g) { return g.IsTrue(); }), facts.end());
+  ctx_.SetFacts(facts);
+  return facts;
+}
+
+// ---------------------------------------------------------------- indices and conditions
+
+Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
+  switch (e->kind) {
+    case ExprKind::kInt: return Poly(e->integer);
+    case ExprKind::kVar: {
+      CHECK(e->integer >= 0 && e->integer < static_cast<int64_t>(scope.variables.size())) << e->name;
+      const std::optional<Poly>& value = scope.variables[static_cast<size_t>(e->integer)];
+      if (!value.has_value()) throw GiveUp("the variable " + e->name + " is not bound");
+      return *value;
+    }
+    case ExprKind::kIndexAdd: return ToPoly(e->args[0], scope) + ToPoly(e->args[1], scope);
+    case ExprKind::kIndexSub: return ToPoly(e->args[0], scope) - ToPoly(e->args[1], scope);
+    case ExprKind::kIndexMul: return ToPoly(e->args[0], scope) * ToPoly(e->args[1], scope);
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod: {
+      Poly num = ToPoly(e->args[0], scope), den = ToPoly(e->args[1], scope);
+      if (!ctx_.ProveNonneg({den - Poly(1)}, scope.path)) {
+        throw GiveUp("the divisor " + ctx_.Print(den) + " is not provably positive");
+      }
+      return e->kind == ExprKind::kMod ? ctx_.Mod(num, den) : ctx_.FloorDiv(num, den);
+    }
+    case ExprKind::kIndexMin: return ctx_.MinOf(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
+    case ExprKind::kIndexMax: return -ctx_.MinOf(-ToPoly(e->args[0], scope), -ToPoly(e->args[1], scope));
+    case ExprKind::kFromValue: {
+      NormalForm value = ToForm(e->args[0], scope);
+      return ctx_.ValueOf(value, NormalFormKey(ctx_, value), FreeVars(ctx_, value));
+    }
+    default: break;
+  }
+  throw GiveUp("an index expression of an unknown kind");
+}
+
+Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
+  switch (e->kind) {
+    case ExprKind::kBool: return e->integer != 0 ? Guard::True() : Guard::False();
+    case ExprKind::kLess: return Guard::Lt(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
+    case ExprKind::kLessEqual: return Guard::Le(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
+    case ExprKind::kEqual: return Guard::Eq(ToPoly(e->args[0], scope) - ToPoly(e->args[1], scope));
+    case ExprKind::kAnd: {
+      Guard first = ToGuard(e->args[0], scope);
+      scope.path.push_back(first);
+      Guard second = ToGuard(e->args[1], scope);
+      scope.path.pop_back();
+      return Guard::And(first, second);
+    }
+    case ExprKind::kOr: return Guard::Or(ToGuard(e->args[0], scope), ToGuard(e->args[1], scope));
+    case ExprKind::kNot: return Guard::Not(ToGuard(e->args[0], scope));
+    default: break;
+  }
+  throw GiveUp("a condition on elements stands where only indices are understood");
+}
+
+NormalForm Elements::ToIndicator(const ExprPtr& e, Scope& scope) {
+  if (!MentionsHolds(e)) return Restrict(ctx_, ToGuard(e, scope), ConstantForm(1));
+  switch (e->kind) {
+    case ExprKind::kHolds: return ToForm(e->args[0], scope);
+    case ExprKind::kNot: return Add(ctx_, ConstantForm(1), Scale(ToIndicator(e->args[0], scope), -1));
+    case ExprKind::kAnd: return Multiply(ctx_, ToIndicator(e->args[0], scope), ToIndicator(e->args[1], scope));
+    case ExprKind::kOr: {
+      NormalForm a = ToIndicator(e->args[0], scope), b = ToIndicator(e->args[1], scope);
+      return Add(ctx_, Add(ctx_, a, b), Scale(Multiply(ctx_, a, RenameAll(ctx_, b)), -1));
+    }
+    default: break;
+  }
+  throw GiveUp("a condition of an unknown kind");
+}
+
+// ---------------------------------------------------------------- elements
+
+NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(value.node)];
+  if (n.meaning == nullptr) {
+    if (n.splat.has_value()) return ToConstant(*n.splat);
+    DType dtype = n.dtypes[static_cast<size_t>(value.output)];
+    return AtomForm(MakeRead(ctx_, Leaf{n.name, n.positive, dtype == DType::kBool}, at));
+  }
+  auto key = std::make_tuple(value.node, value.output, at);
+  auto it = cache_.find(key);
+  if (it != cache_.end()) return RenameAll(ctx_, it->second);
+  Scope scope = ScopeOf(value.node);
+  const OutputMeaning& output = n.meaning->outputs[static_cast<size_t>(value.output)];
+  for (size_t k = 0; k < at.size(); ++k) scope.variables[static_cast<size_t>(output.index_vars[k])] = at[k];
+  NormalForm form = ToForm(output.element, scope);
+  cache_.emplace(std::move(key), form);
+  return form;
+}
+
+// A double that is a small dyadic fraction is that rational; any other stays a symbol, named by its digits: what is
+// proved then holds for every value of it, and rounding of constants is never taken for an identity.
+NormalForm Elements::ToConstant(double value) {
+  if (!std::isfinite(value)) throw GiveUp("an infinite constant");
+  constexpr double kScale = 1 << 20;
+  double scaled = value * kScale;
+  if (std::floor(scaled) == scaled && std::abs(scaled) < 4e15) {
+    return ConstantForm(Rational(static_cast<int64_t>(scaled), static_cast<int64_t>(kScale)));
+  }
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%.17g", std::abs(value));
+  NormalForm form = AtomForm(MakeRead(ctx_, Leaf{digits, true, false}, {}));
+  return value < 0 ? Scale(form, -1) : form;
+}
+
+NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
+  std::vector<Poly> at;
+  for (const ExprPtr& index : e->args) at.push_back(ToPoly(index, scope));
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(scope.node)];
+  const SymbolicValue operand = n.inputs[static_cast<size_t>(e->integer)];
+  if (scope.reads == nullptr) return Element(operand, at);
+  scope.reads->push_back({Guard::And(scope.path), at, Shape(operand), PrintExpr(e, {})});
+  Leaf leaf{"$" + std::to_string(operand.node) + "." + std::to_string(operand.output), false, false};
+  return AtomForm(MakeRead(ctx_, leaf, at));
+}
+
+NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
+  switch (e->kind) {
+    case ExprKind::kConst: return ToConstant(e->real);
+    case ExprKind::kParam: {
+      if (scope.node < 0) {
+        const RealSymbol& real = instance_.reals[static_cast<size_t>(e->integer)];
+        return AtomForm(MakeRead(ctx_, Leaf{"%" + real.name, real.positive, false}, {}));
+      }
+      const auto& params = instance_.nodes[static_cast<size_t>(scope.node)].params;
+      CHECK(e->integer < static_cast<int64_t>(params.size())) << e->name;
+      Scope outer;
+      for (const Poly& p : symbols_) outer.variables.emplace_back(p);
+      return ToForm(params[static_cast<size_t>(e->integer)], outer);
+    }
+    case ExprKind::kFromIndex: return IndexForm(ctx_, ToPoly(e->args[0], scope));
+    case ExprKind::kRead: return ToRead(e, scope);
+    case ExprKind::kCall: return ToCall(e, scope);
+    case ExprKind::kReduce: return ToReduce(e, scope);
+    case ExprKind::kCast: return ToCast(ToForm(e->args[0], scope), e->args[0]->dtype, e->dtype);
+    case ExprKind::kSelect: break;
+    default: throw GiveUp("an element expression of an unknown kind");
+  }
+  if (MentionsHolds(e->args[0])) {
+    NormalForm condition = ToIndicator(e->args[0], scope);
+    NormalForm yes = ToForm(e->args[1], scope), no = ToForm(e->args[2], scope);
+    NormalForm difference = Add(ctx_, yes, Scale(RenameAll(ctx_, no), -1));
+    return Add(ctx_, no, Multiply(ctx_, condition, difference));
+  }
+  Guard condition = ToGuard(e->args[0], scope);
+  scope.path.push_back(condition);
+  NormalForm yes = condition.IsFalse() ? NormalForm() : ToForm(e->args[1], scope);
+  scope.path.back() = Guard::Not(condition);
+  NormalForm no = condition.IsTrue() ? NormalForm() : ToForm(e->args[2], scope);
+  scope.path.pop_back();
+  return Choose(ctx_, condition, yes, no);
+}
+
+NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
+  if (from == to || (IsFloating(to) && from != DType::kBool)) return x;  // rounding is not seen over the reals
+  if (from == DType::kBool) return x;                                    // truth values are 0 and 1
+  if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, "zero", {x}), -1));
+  if (IsInteger(from) && to == DType::kInt64) return x;
+  return Apply(ctx_, IsFloating(from) ? "truncate" : "wrap", {x});
+}
+
+NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
+  std::vector<NormalForm> args;
+  for (const ExprPtr& arg : e->args) args.push_back(ToForm(arg, scope));
+  auto one_minus = [&](const NormalForm& n) { return Add(ctx_, ConstantForm(1), Scale(n, -1)); };
+  auto minus = [&](const NormalForm& a, const NormalForm& b) { return Add(ctx_, a, Scale(b, -1)); };
+  switch (e->fn) {
+    case Fn::kAdd: return Add(ctx_, args[0], args[1]);
+    case Fn::kSub: return minus(args[0], args[1]);
+    case Fn::kMul:
+    case Fn::kAnd: return Multiply(ctx_, args[0], args[1]);
+    case Fn::kNeg: return Scale(args[0], -1);
+    case Fn::kDiv:
+      if (IsInteger(e->dtype)) return Apply(ctx_, "quotient", args);
+      return Multiply(ctx_, args[0], Apply(ctx_, "recip", {args[1]}));
+    case Fn::kMax: return Apply(ctx_, "max", args);
+    case Fn::kMin: return Apply(ctx_, "min", args);
+    case Fn::kPow: return Apply(ctx_, "pow", args);
+    case Fn::kExp: return Apply(ctx_, "exp", args);
+    case Fn::kLog: return Apply(ctx_, "log", args);
+    case Fn::kSqrt: return Apply(ctx_, "sqrt", args);
+    case Fn::kErf: return Apply(ctx_, "erf", args);
+    case Fn::kTanh: return Apply(ctx_, "tanh", args);
+    case Fn::kSigmoid: return Apply(ctx_, "sigmoid", args);
+    case Fn::kAbs: return Apply(ctx_, "abs", args);
+    case Fn::kFloor: return Apply(ctx_, "floor", args);
+    case Fn::kCeil: return Apply(ctx_, "ceil", args);
+    case Fn::kLess: return Apply(ctx_, "pos", {minus(args[1], args[0])});
+    case Fn::kLessEqual: return one_minus(Apply(ctx_, "pos", {minus(args[0], args[1])}));
+    case Fn::kEqual: return Apply(ctx_, "zero", {minus(args[0], args[1])});
+    case Fn::kOr: return minus(Add(ctx_, args[0], args[1]), Multiply(ctx_, args[0], RenameAll(ctx_, args[1])));
+    case Fn::kNot: return one_minus(args[0]);
+  }
+  throw GiveUp("a function of an unknown kind");
+}
+
+void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s,
+                            std::vector<Guard>* ranges) {
+  std::vector<Poly> polys;
+  AllPolys(body, &polys);
+  auto divided = [&](Var v) {
+    for (const Poly& p : polys) {
+      for (Var q : p.Vars()) {
+        if (ctx_.IsDefinition(q) && std::binary_search(ctx_.Info(q).inner.begin(), ctx_.Info(q).inner.end(), v)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  };
+  std::vector<Var> out;
+  for (Var v : *bound) {
+    const Poly hi = ctx_.Info(v).range->second;
+    std::vector<Var> digits;
+    Poly value;
+    if ((ctx_.strategy.split_products || divided(v)) &&
+        SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
+      s->Set(v, value);
+      for (Var d : digits) ranges->push_back(Guard::InRange(Poly::Of(d), Poly(), ctx_.Info(d).range->second));
+      out.insert(out.end(), digits.begin(), digits.end());
+    } else {
+      ranges->push_back(Guard::InRange(Poly::Of(v), Poly(), hi));
+      out.push_back(v);
+    }
+  }
+  *bound = std::move(out);
+}
+
+NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
+  std::vector<Var> bound;
+  const size_t path_size = scope.path.size();
+  for (const BoundVar& b : e->bound) {
+    Poly extent = ToPoly(b.extent, scope);
+    Var v = ctx_.NewRanged(b.name, Poly(), extent);
+    bound.push_back(v);
+    scope.variables[static_cast<size_t>(b.id)] = Poly::Of(v);
+    scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
+  }
+  const bool element_guard = MentionsHolds(e->args[0]);
+  if (element_guard && e->reduce != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
+  Guard guard = element_guard ? Guard::True() : ToGuard(e->args[0], scope);
+  scope.path.push_back(guard);
+  NormalForm body = ToForm(e->args[1], scope);
+  if (element_guard) body = Multiply(ctx_, ToIndicator(e->args[0], scope), body);
+  scope.path.resize(path_size);
+
+  Substitution s;
+  std::vector<Guard> parts;
+  NormalForm guarded = body;
+  if (!guard.IsTrue()) {
+    Term mark;
+    mark.guard = guard;
+    guarded.push_back(mark);  // its divisions count as well
+  }
+  ExpandRanges(&bound, guarded, &s, &parts);
+  parts.push_back(ctx_.Subst(guard, s));
+  guard = Guard::And(parts);
+  body = Subst(ctx_, body, s);
+  switch (e->reduce) {
+    case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
+    case ReduceKind::kMax: return MaxOver(ctx_, {{bound, guard, body}});
+    case ReduceKind::kMin: return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
+    case ReduceKind::kProd: return AtomForm(MakeBinderAtom(ctx_, "prod", {{bound, guard, body}}));
+    case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
+    case ReduceKind::kArgMin: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
+  }
+  throw GiveUp("a reduction of an unknown kind");
+}
+
+std::vector<Elements::ReadObligation> Elements::Reads(int node) {
+  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
+  std::vector<ReadObligation> out;
+  if (n.meaning == nullptr) return out;
+  for (const OutputMeaning& output : n.meaning->outputs) {
+    Scope scope = ScopeOf(node);
+    scope.reads = &out;
+    for (size_t k = 0; k < output.shape.size(); ++k) {
+      Poly size = ToPoly(output.shape[k], scope);
+      Var v = ctx_.NewRanged("i" + std::to_string(k), Poly(), size);
+      scope.variables[static_cast<size_t>(output.index_vars[k])] = Poly::Of(v);
+      scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), size));
+    }
+    ToForm(output.element, scope);
+  }
+  return out;
+}
+
+}  // namespace rewright::verifier

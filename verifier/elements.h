@@ -1,0 +1,85 @@
+// From the declarations to normal forms: the element of any value of a rule instance at symbolic positions, by
+// composing the meanings of the operators; and the obligations that the declarations themselves state.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/expr.h"
+#include "substitutions/instance.h"
+#include "verifier/context.h"
+#include "verifier/guard.h"
+#include "verifier/polynomial.h"
+#include "verifier/term.h"
+
+namespace rewright::verifier {
+
+class Elements {
+ public:
+  // Makes a parameter of `ctx` for each symbol; parameter ids are symbol ids.
+  Elements(Context* ctx, const RuleInstance& instance);
+
+  // ---- conditions and shapes over the parameters
+  // The instance's conditions and whatever makes the applications [first, last) legal.
+  std::vector<Guard> Conditions();
+  std::vector<Guard> Requirements(int first_node, int last_node);
+  std::vector<Poly> Shape(SymbolicValue value);
+
+  // Uses equations among the facts as changes of variables: a size that equals a polynomial of others is replaced by
+  // it, a size that is divisible becomes a product. Returns the facts that remain.
+  std::vector<Guard> SolveEquations(std::vector<Guard> facts);
+
+  // ---- elements
+  NormalForm Element(SymbolicValue value, const std::vector<Poly>& at);
+
+  // A read performed by one output of a node: under `path`, each index lies in [0, size).
+  struct ReadObligation {
+    Guard path;
+    std::vector<Poly> at;
+    std::vector<Poly> sizes;
+    std::string text;
+  };
+  // Of all outputs of a node, at positions within their shapes. The positions' ranges are part of `path`.
+  std::vector<ReadObligation> Reads(int node);
+
+  // The value of a symbol after SolveEquations.
+  const Poly& SymbolValue(int symbol) const { return symbols_[symbol]; }
+
+ private:
+  // Where an expression is evaluated: variables of the node's meaning, and the path for divisors.
+  struct Scope {
+    int node = -1;
+    std::vector<std::optional<Poly>> variables;
+    std::vector<ReadObligation>* reads = nullptr;  // when set, reads are recorded and not followed
+    std::vector<Guard> path;
+  };
+  Scope ScopeOf(int node);
+  Poly ToPoly(const ExprPtr& e, Scope& scope);
+  Guard ToGuard(const ExprPtr& e, Scope& scope);
+  // The 0/1 element of a condition that depends on boolean elements.
+  NormalForm ToIndicator(const ExprPtr& e, Scope& scope);
+  NormalForm ToForm(const ExprPtr& e, Scope& scope);
+  NormalForm ToCall(const ExprPtr& e, Scope& scope);
+  NormalForm ToReduce(const ExprPtr& e, Scope& scope);
+  NormalForm ToCast(const NormalForm& x, DType from, DType to);
+  NormalForm ToRead(const ExprPtr& e, Scope& scope);
+  NormalForm ToConstant(double value);
+  Poly FromSymbols(const ExprPtr& e);
+  Guard CondFromSymbols(const ExprPtr& e);
+  // Splits the ranges that are products where the strategy or a division below asks for it.
+  void ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s, std::vector<Guard>* ranges);
+
+  Context& ctx_;
+  const RuleInstance& instance_;
+  std::vector<Poly> symbols_;
+  std::map<std::tuple<int, int, std::vector<Poly>>, NormalForm> cache_;
+};
+
+// v in [0, hi) as v0 * f1 * f2 + v1 * f2 + ...: the digits, most significant first, when hi is a product of two or more
+// parameters; false otherwise.
+bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value);
+
+}  // namespace rewright::verifier

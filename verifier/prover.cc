@@ -1,0 +1,240 @@
+#include "verifier/prover.h"
+
+#include <algorithm>
+#include <map>
+
+#include "verifier/algebra.h"
+#include "verifier/align.h"
+#include "verifier/give_up.h"
+#include "verifier/solver.h"
+
+namespace rewright::verifier {
+namespace {
+
+constexpr int kMaxJointAttempts = 48;
+constexpr size_t kMaxWitnesses = 32;
+
+std::vector<std::string> SortedAtomKeys(const Context& ctx, const Term& t) {
+  std::vector<std::string> keys;
+  for (const Atom& a : t.atoms) keys.push_back(AtomKey(ctx, a));
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+NormalForm Difference(Context& ctx, const NormalForm& a, const NormalForm& b) {
+  NormalForm all = a;
+  for (const Term& t : b) {
+    Term negated = RenameBound(ctx, t);
+    negated.coef = -negated.coef;
+    all.push_back(std::move(negated));
+  }
+  return Simplify(ctx, all);
+}
+
+}  // namespace
+
+void Prover::Trace(const char* what, const Substitution& s) {
+  std::string text = what;
+  for (const auto& [v, p] : s.entries()) text += " " + ctx_.Print(Poly::Of(v)) + ":=" + ctx_.Print(p);
+  ctx_.record->steps.push_back(std::move(text));
+}
+
+bool Prover::Holds(const Guard& goal, const char* tag) {
+  if (goal.IsTrue()) return true;
+  for (const Guard& part : Conjuncts(goal)) {
+    if (std::find(facts_.begin(), facts_.end(), part) != facts_.end()) continue;
+    if (part.IsGe() && ctx_.QuickNonneg(part.poly())) continue;
+    if (part.IsGe() && std::any_of(facts_.begin(), facts_.end(), [&](const Guard& f) {
+          return f.IsGe() && ctx_.TriviallyNonneg(part.poly() - f.poly());
+        })) {
+      continue;
+    }
+    if (!ctx_.solver().Implies(facts_, part, {}, tag)) return false;
+  }
+  return true;
+}
+
+bool Prover::IsZero(const NormalForm& difference) {
+  if (difference.empty()) return true;
+  std::map<std::string, NormalForm> groups;
+  for (const Term& t : difference) groups[TermHead(t)].push_back(t);
+  NormalForm open;
+  for (const auto& [head, terms] : groups) {
+    // Classes of terms that are equal products after a change of variables: only their guards are left.
+    std::vector<NormalForm> classes;
+    std::vector<std::vector<std::string>> keys;
+    for (const Term& t : terms) {
+      bool placed = false;
+      for (size_t c = 0; c < classes.size() && !placed; ++c) {
+        for (const Substitution& s : Alignments(ctx_, t, classes[c][0])) {
+          Term moved = ApplyAlignment(ctx_, t, s, classes[c][0]);
+          if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
+          if (!s.empty()) Trace("change of variables:", s);
+          classes[c].push_back(std::move(moved));
+          placed = true;
+          break;
+        }
+      }
+      if (placed) continue;
+      classes.push_back({FreeAnchor(ctx_, t)});
+      keys.push_back(SortedAtomKeys(ctx_, classes.back()[0]));
+    }
+    for (const NormalForm& members : classes) {
+      if (!ctx_.solver().CoefficientsCancel(facts_, members)) open.insert(open.end(), members.begin(), members.end());
+    }
+  }
+  if (open.empty()) return true;
+  std::map<size_t, NormalForm> by_arity;
+  for (const Term& t : open) by_arity[t.bound.size()].push_back(t);
+  for (const auto& [arity, terms] : by_arity) {
+    if (!JointlyZero(terms)) return by_arity.size() > 1 && ctx_.solver().IsZero(facts_, open, this);
+  }
+  return true;
+}
+
+bool Prover::JointlyZero(const NormalForm& terms) {
+  if (terms[0].bound.empty()) return ctx_.solver().IsZero(facts_, terms, this);
+  const Term anchor = FreeAnchor(ctx_, terms[0]);
+  std::vector<std::vector<Substitution>> options;
+  for (size_t i = 1; i < terms.size(); ++i) {
+    options.push_back(Alignments(ctx_, terms[i], anchor));
+    if (options.back().empty()) return ctx_.solver().IsZero(facts_, terms, this);
+  }
+  std::vector<size_t> choice(options.size(), 0);
+  for (int attempt = 0; terms.size() > 1 && attempt < kMaxJointAttempts; ++attempt) {
+    NormalForm aligned = {anchor};
+    for (size_t i = 0; i < options.size(); ++i) {
+      aligned.push_back(ApplyAlignment(ctx_, terms[i + 1], options[i][choice[i]], anchor));
+    }
+    for (Term& t : aligned) t.bound.clear();
+    if (ctx_.solver().IsZero(facts_, aligned, this)) {
+      for (size_t i = 0; i < options.size(); ++i) Trace("joint change of variables:", options[i][choice[i]]);
+      return true;
+    }
+    size_t digit = 0;
+    while (digit < choice.size() && ++choice[digit] == options[digit].size()) choice[digit++] = 0;
+    if (digit == choice.size()) break;
+  }
+  return ctx_.solver().IsZero(facts_, terms, this);
+}
+
+bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b) {
+  return Covers(a, b) && Covers(b, a);
+}
+
+// Substitutions of the family's variables that may give the point's value; undetermined ones take their lower bounds.
+void Prover::Candidates(const Branch& point, const Branch& family,
+                        std::vector<std::pair<Guard, NormalForm>>* out) {
+  std::vector<Poly> equations;
+  if (NormalFormHead(point.body) == NormalFormHead(family.body)) {
+    std::vector<Poly> left, right;
+    WalkPolys(family.body, &left);
+    WalkPolys(point.body, &right);
+    std::vector<Var> inner;
+    for (const NormalForm* n : {&point.body, &family.body}) {
+      for (const Term& t : *n) {
+        inner.insert(inner.end(), t.bound.begin(), t.bound.end());
+        for (const Atom& a : t.atoms) InnerBound(a, &inner);
+      }
+    }
+    for (size_t i = 0; i < left.size() && left.size() == right.size(); ++i) {
+      if (!ctx_.Mentions(left[i], inner) && !ctx_.Mentions(right[i], inner)) equations.push_back(left[i] - right[i]);
+    }
+  } else if (!family.bound.empty()) {
+    return;
+  }
+  Substitution solved = SolveLinear(ctx_, equations, family.bound);
+  std::vector<Var> left;
+  std::vector<std::vector<Poly>> witnesses;
+  for (Var v : family.bound) {
+    if (solved.Find(v) != nullptr) continue;
+    left.push_back(v);
+    witnesses.emplace_back();
+    for (const Guard& g : Conjuncts(family.guard)) {
+      if (!g.IsGe() || g.poly().Coef(v) != 1 || !g.poly().IsLinearIn(v)) continue;
+      witnesses.back().push_back(Poly::Of(v) - g.poly());
+    }
+    if (witnesses.back().empty()) witnesses.back().push_back(Poly());
+  }
+  std::vector<size_t> choice(left.size(), 0);
+  for (size_t attempt = 0; attempt < kMaxWitnesses; ++attempt) {
+    Substitution chosen, full;
+    for (size_t i = 0; i < left.size(); ++i) chosen.Set(left[i], witnesses[i][choice[i]]);
+    for (size_t i = 0; i < left.size(); ++i) chosen.Set(left[i], ctx_.Subst(*chosen.Find(left[i]), chosen));
+    bool closed = true;
+    for (const auto& [v, p] : solved.entries()) full.Set(v, ctx_.Subst(p, chosen));
+    for (const auto& [v, p] : chosen.entries()) full.Set(v, p);
+    for (const auto& [v, p] : full.entries()) closed = closed && !ctx_.Mentions(p, family.bound);
+    if (closed) {
+      if (!full.empty()) Trace("witness:", full);
+      out->emplace_back(ctx_.Subst(family.guard, full), Subst(ctx_, family.body, full));
+    }
+    size_t digit = 0;
+    while (digit < choice.size() && ++choice[digit] == witnesses[digit].size()) choice[digit++] = 0;
+    if (digit == choice.size()) break;
+  }
+}
+
+// Every point of a has a point of b with the same value: max a <= max b.
+bool Prover::Covers(const std::vector<Branch>& a, const std::vector<Branch>& b) {
+  for (const Branch& branch : a) {
+    Branch point = FreeAnchor(ctx_, branch);
+    std::vector<std::pair<Guard, NormalForm>> candidates;
+    for (const Branch& family : b) Candidates(point, family, &candidates);
+    if (candidates.empty() && !point.guard.IsTrue()) {
+      // An empty family needs no cover.
+      if (ctx_.solver().Implies(facts_, Guard::Not(point.guard), {}, "empty")) continue;
+    }
+    if (candidates.empty()) return false;
+    Prover inner(ctx_, facts_, depth_ + 1);
+    if (!ctx_.solver().IsCovered(facts_, point.guard, point.body, candidates, &inner)) return false;
+  }
+  return true;
+}
+
+bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+                           const Guard& path) {
+  std::string key = kind;
+  for (const std::vector<Branch>* side : {&a, &b}) {
+    for (const Branch& branch : *side) key += "|" + BranchKey(ctx_, branch);
+    key += "=";
+  }
+  key += ctx_.Print(path);
+  auto it = ctx_.lemmas.find(key);
+  if (it != ctx_.lemmas.end()) return it->second;
+  ctx_.lemmas[key] = false;  // while it is being proved
+  std::vector<Guard> facts = facts_;
+  facts.push_back(path);
+  Prover inner(ctx_, std::move(facts), depth_ + 1);
+  bool equal = false;
+  if (kind == "sum") {
+    auto form = [](const Branch& s) {
+      NormalForm out = s.body;
+      for (Term& t : out) {
+        t.bound.insert(t.bound.begin(), s.bound.begin(), s.bound.end());
+        t.guard = Guard::And(s.guard, t.guard);
+      }
+      return out;
+    };
+    equal = inner.IsZero(Difference(ctx_, form(a[0]), form(b[0])));
+  } else if (kind == "max") {
+    equal = inner.EqualMaxima(a, b);
+  } else if (a.size() == 1 && b.size() == 1 && a[0].bound.size() == b[0].bound.size()) {
+    // Other binders: the same points in the same order with the same values.
+    Branch left = FreeAnchor(ctx_, a[0]);
+    Substitution s;
+    for (size_t i = 0; i < left.bound.size(); ++i) s.Set(b[0].bound[i], Poly::Of(left.bound[i]));
+    Guard guard = ctx_.Subst(b[0].guard, s);
+    NormalForm body = Subst(ctx_, b[0].body, s);
+    Guard same = Guard::And(Guard::Or(Guard::Not(left.guard), guard), Guard::Or(Guard::Not(guard), left.guard));
+    std::vector<Guard> under = inner.facts_;
+    under.push_back(left.guard);
+    equal = ctx_.solver().Implies(inner.facts_, same, {}, "binder") &&
+            Prover(ctx_, under, depth_ + 1).IsZero(Difference(ctx_, left.body, body));
+  }
+  ctx_.lemmas[key] = equal;
+  if (equal) ctx_.record->steps.push_back("equal closures: " + key);
+  return equal;
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,42 @@
+// Equality of normal forms under facts.
+//
+// Terms are grouped by the heads of their atoms and aligned by changes of variables; one query per class of equal
+// products asks whether the guards' coefficients cancel. What is left goes to one joint query in which reads and
+// products are uninterpreted. Maxima over ranges are equal when each family covers the other.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verifier/term.h"
+
+namespace rewright::verifier {
+
+class Prover {
+ public:
+  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0)
+      : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
+
+  bool Holds(const Guard& goal, const char* tag);
+  // The normal form is 0 wherever the facts hold.
+  bool IsZero(const NormalForm& difference);
+  // The maxima over the two unions of families are equal.
+  bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);
+  // Two sums ("sum"), maxima ("max") or other binders with one branch are equal under the facts and `path`.
+  bool EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+                     const Guard& path);
+  int depth() const { return depth_; }
+
+ private:
+  bool Covers(const std::vector<Branch>& a, const std::vector<Branch>& b);
+  void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
+  bool JointlyZero(const NormalForm& terms);
+  void Trace(const char* what, const Substitution& s);
+
+  Context& ctx_;
+  std::vector<Guard> facts_;
+  int depth_;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,149 @@
+#include "verifier/solver.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "verifier/encode.h"
+#include "verifier/give_up.h"
+
+namespace rewright::verifier {
+namespace {
+
+// Milliseconds that one query may take, at most.
+constexpr double kLinearLimitMs = 600;
+constexpr double kNonlinearLimitMs = 900;
+constexpr double kIndexLimitMs = 150;
+
+void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
+  std::vector<Poly> polys;
+  CollectPolys(g, &polys);
+  for (Poly& p : polys) bounds->insert(std::move(p));
+  for (Var v : ctx.BaseVars(g)) {
+    const VarInfo& info = ctx.Info(v);
+    if (info.range.has_value()) {
+      bounds->insert(Poly::Of(v) - info.range->first);
+      bounds->insert(info.range->second - Poly::Of(v) - Poly(1));
+    }
+    if (info.kind == VarInfo::Kind::kParam && info.min.has_value()) bounds->insert(Poly::Of(v) - Poly(*info.min));
+  }
+}
+
+}  // namespace
+
+struct Solver::Impl {
+  explicit Impl(Context* context) : ctx(*context) {}
+
+  z3::context& Z3() {
+    if (z3 == nullptr) z3 = std::make_unique<z3::context>();
+    return *z3;
+  }
+
+  // Facts and the condition that `build` gives are unsatisfiable.
+  bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards,
+                     const std::vector<Var>& hidden, Prover* prover, const std::string& tag,
+                     const std::function<z3::expr(Encoder&)>& build) {
+    std::set<Poly> bounds;
+    for (const Guard& g : facts) AddBounds(ctx, g, &bounds);
+    for (const Guard& g : guards) AddBounds(ctx, g, &bounds);
+    try {
+      for (bool linear : {true, false}) {
+        ctx.record->CheckTime();
+        Encoder encoder(ctx, Z3(), linear, prover);
+        z3::expr goal = build(encoder);
+        std::vector<z3::expr> assertions;
+        for (const Guard& g : facts) assertions.push_back(encoder.OfGuard(g));
+        for (const z3::expr& e : encoder.VariableFacts(hidden)) assertions.push_back(e);
+        for (const z3::expr& e : encoder.Lemmas({bounds.begin(), bounds.end()})) assertions.push_back(e);
+        // Lemmas can bring in further quotients and their definitions.
+        for (const z3::expr& e : encoder.VariableFacts(hidden)) assertions.push_back(e);
+        for (const z3::expr& e : encoder.side()) assertions.push_back(e);
+        z3::check_result result = Check(assertions, goal, linear, tag);
+        if (result == z3::unsat) return true;
+        if (linear && !encoder.has_products()) return false;
+      }
+    } catch (const z3::exception& error) {
+      throw GiveUp(std::string("z3: ") + error.msg());
+    }
+    return false;
+  }
+
+  z3::check_result Check(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear,
+                         const std::string& tag) {
+    ProofSession& record = *ctx.record;
+    record.CheckTime();
+    double limit = std::min(tag == "index" ? kIndexLimitMs : linear ? kLinearLimitMs : kNonlinearLimitMs,
+                            1000 * record.RemainingSeconds() + 1);
+    z3::solver solver = linear ? z3::solver(Z3(), z3::solver::simple()) : z3::solver(Z3());
+    z3::params params(Z3());
+    params.set("timeout", static_cast<unsigned>(limit + 1));
+    solver.set(params);
+    for (const z3::expr& e : assertions) solver.add(e);
+    solver.add(goal);
+    ++record.queries;
+    z3::check_result result = solver.check();
+    if (result == z3::unsat) {
+      record.nonlinear = record.nonlinear || !linear;
+      if (record.keep_smtlib) {
+        record.smtlib.push_back("; " + tag + (linear ? "\n" : " (non-linear)\n") + "(set-info :status unsat)\n" +
+                                solver.to_smt2());
+      }
+    }
+    return result;
+  }
+
+  Context& ctx;
+  std::unique_ptr<z3::context> z3;
+};
+
+Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx)) {}
+Solver::~Solver() = default;
+
+bool Solver::Implies(const std::vector<Guard>& facts, const Guard& goal, const std::vector<Var>& hidden,
+                     const char* tag) {
+  if (goal.IsTrue()) return true;
+  return impl_->Unsatisfiable(facts, {goal}, hidden, nullptr, tag, [&](Encoder& e) { return !e.OfGuard(goal); });
+}
+
+bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalForm& terms) {
+  std::vector<Guard> guards;
+  Rational scale = 1;
+  for (const Term& t : terms) {
+    guards.push_back(t.guard);
+    scale = scale * Rational((t.coef * scale).den());
+  }
+  return impl_->Unsatisfiable(facts, guards, {}, nullptr, "guards", [&](Encoder& e) {
+    if (terms.size() == 1) return e.OfGuard(terms[0].guard);
+    z3::expr zero = impl_->Z3().int_val(0);
+    z3::expr total = zero;
+    for (const Term& t : terms) {
+      int64_t coef = (t.coef * scale).num();
+      total = total + z3::ite(e.OfGuard(t.guard), impl_->Z3().int_val(coef), zero);
+    }
+    return total != zero;
+  });
+}
+
+bool Solver::IsZero(const std::vector<Guard>& facts, const NormalForm& n, Prover* prover) {
+  std::vector<Guard> guards;
+  for (const Term& t : n) guards.push_back(t.guard);
+  return impl_->Unsatisfiable(facts, guards, {}, prover, "elements", [&](Encoder& e) {
+    return e.OfForm(n, Guard::True()) != impl_->Z3().real_val(0);
+  });
+}
+
+bool Solver::IsCovered(const std::vector<Guard>& facts, const Guard& guard, const NormalForm& body,
+                       const std::vector<std::pair<Guard, NormalForm>>& candidates, Prover* prover) {
+  std::vector<Guard> guards = {guard};
+  for (const auto& candidate : candidates) guards.push_back(candidate.first);
+  return impl_->Unsatisfiable(facts, guards, {}, prover, "cover", [&](Encoder& e) {
+    z3::expr value = e.OfForm(body, guard);
+    z3::expr_vector covers(impl_->Z3());
+    for (const auto& [holds, other] : candidates) {
+      covers.push_back(e.OfGuard(holds) && value == e.OfForm(other, Guard::And(guard, holds)));
+    }
+    return e.OfGuard(guard) && !z3::mk_or(covers);
+  });
+}
+
+}  // namespace rewright::verifier

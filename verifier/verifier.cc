@@ -1,0 +1,329 @@
+#include "verifier/verifier.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "absl/strings/str_cat.h"
+#include "verifier/algebra.h"
+#include "verifier/context.h"
+#include "verifier/counterexample.h"
+#include "verifier/elements.h"
+#include "verifier/give_up.h"
+#include "verifier/prover.h"
+#include "verifier/solver.h"
+
+namespace rewright {
+
+const char* VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kProved: return "proved";
+    case Verdict::kRefuted: return "refuted";
+    case Verdict::kUnknown: return "unknown";
+  }
+  return "?";
+}
+
+const char* ObligationName(Obligation obligation) {
+  switch (obligation) {
+    case Obligation::kWellFormed: return "the right side is not legal";
+    case Obligation::kShape: return "shapes differ";
+    case Obligation::kReads: return "a read is out of bounds";
+    case Obligation::kElements: return "elements differ";
+  }
+  return "?";
+}
+
+namespace verifier {
+namespace {
+
+enum class Outcome : uint8_t { kProved, kOpen, kNextStrategy };
+
+// One attempt at an instance under one strategy.
+class Attempt {
+ public:
+  Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options, ProofSession* record,
+          const std::vector<std::vector<int64_t>>& assignments)
+      : instance_(instance), ctx_(record, strategy, options.seed), elements_(&ctx_, instance) {
+    for (const std::vector<int64_t>& values : assignments) {
+      Assignment sample;
+      for (size_t s = 0; s < values.size(); ++s) sample[static_cast<Var>(s)] = values[s];
+      ctx_.samples.push_back(std::move(sample));
+    }
+    OrderFactors(strategy.factor_order);
+  }
+
+  Outcome Run(std::string* reason) {
+    std::vector<Guard> facts = elements_.Conditions();
+    std::vector<Guard> legal = elements_.Requirements(0, instance_.num_lhs_nodes);
+    facts.insert(facts.end(), legal.begin(), legal.end());
+    for (const SymbolicNode& n : instance_.nodes) {
+      if (n.meaning != nullptr) continue;
+      for (const Poly& size : elements_.Shape({static_cast<int>(&n - instance_.nodes.data()), 0})) {
+        if (!ctx_.QuickNonneg(size - Poly(1))) facts.push_back(Guard::Ge(size - Poly(1)));
+      }
+    }
+    std::vector<Guard> flat;
+    for (const Guard& g : facts) {
+      for (const Guard& part : Conjuncts(g)) flat.push_back(part);
+    }
+    facts_ = elements_.SolveEquations(std::move(flat));
+    if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return Outcome::kOpen;
+    return EqualElements(reason);
+  }
+
+  bool used_finite_law() const { return ctx_.used_finite_law; }
+
+ private:
+  void OrderFactors(int order) {
+    // Declaration order of the symbols is the order in which a rule names them: most significant factor first.
+    for (size_t s = 0; s < instance_.symbols.size(); ++s) ctx_.factor_order.push_back(static_cast<Var>(s));
+    if (order == 1) std::reverse(ctx_.factor_order.begin(), ctx_.factor_order.end());
+  }
+
+  bool WellFormed(std::string* reason) {
+    Prover prover(ctx_, facts_);
+    for (const Guard& g :
+         elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
+      if (prover.Holds(g, "legal")) continue;
+      *reason = absl::StrCat("not proved: the right side is legal: ", ctx_.Print(g));
+      return false;
+    }
+    return true;
+  }
+
+  DType TypeOf(SymbolicValue v) const {
+    const SymbolicNode& n = instance_.nodes[static_cast<size_t>(v.node)];
+    return n.meaning != nullptr ? n.meaning->outputs[static_cast<size_t>(v.output)].dtype
+                                : n.dtypes[static_cast<size_t>(v.output)];
+  }
+
+  bool EqualTypes(std::string* reason) {
+    if (instance_.lhs.size() != instance_.rhs.size()) {
+      *reason = "the sides have different numbers of outputs";
+      return false;
+    }
+    Prover prover(ctx_, facts_);
+    for (size_t o = 0; o < instance_.lhs.size(); ++o) {
+      std::vector<Poly> a = elements_.Shape(instance_.lhs[o]), b = elements_.Shape(instance_.rhs[o]);
+      if (a.size() != b.size() || TypeOf(instance_.lhs[o]) != TypeOf(instance_.rhs[o])) {
+        *reason = absl::StrCat("output ", o, " has another rank or element type on the right");
+        return false;
+      }
+      for (size_t k = 0; k < a.size(); ++k) {
+        if (prover.Holds(Guard::Eq(a[k] - b[k]), "shape")) continue;
+        *reason = absl::StrCat("not proved: sizes of output ", o, ": ", ctx_.Print(a[k]), " = ", ctx_.Print(b[k]));
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Each application by itself, at every position of its outputs: the operands' elements may then be taken for defined.
+  bool ReadsInBounds(std::string* reason) {
+    for (size_t k = 0; k < instance_.nodes.size(); ++k) {
+      for (const Elements::ReadObligation& read : elements_.Reads(static_cast<int>(k))) {
+        for (size_t axis = 0; axis < read.at.size(); ++axis) {
+          if (InRange(read.path, read.at[axis], read.sizes[axis])) continue;
+          *reason = absl::StrCat("not proved: a read of ", instance_.nodes[k].op->name, " is in bounds: ", read.text,
+                                 ", index ", ctx_.Print(read.at[axis]), " of ", ctx_.Print(read.sizes[axis]));
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool InRange(const Guard& path, const Poly& index, const Poly& size) {
+    std::vector<Guard> facts;
+    for (const Poly& goal : {index, size - index - Poly(1)}) {
+      if (ctx_.QuickNonneg(goal)) continue;
+      bool given = false;
+      for (const Guard& g : Conjuncts(path)) given = given || (g.IsGe() && ctx_.TriviallyNonneg(goal - g.poly()));
+      if (given) continue;
+      if (facts.empty()) {
+        facts = facts_;
+        facts.push_back(path);
+      }
+      if (!ctx_.solver().Implies(facts, Guard::Ge(goal), {}, "in bounds")) return false;
+    }
+    return true;
+  }
+
+  // Alternatives of positions that together cover the output. A product axis is indexed by digits; a sum axis, where
+  // the strategy says so, is covered piece by piece.
+  std::vector<std::vector<Poly>> Positions(const std::vector<Poly>& shape, std::vector<std::vector<Guard>>* facts) {
+    std::vector<std::vector<Poly>> out = {{}};
+    *facts = {{}};
+    for (size_t k = 0; k < shape.size(); ++k) {
+      std::vector<std::pair<Poly, Poly>> pieces = {{Poly(), shape[k]}};  // offset, size
+      if (ctx_.strategy.sum_cases) CutSum(shape[k], &pieces);
+      std::vector<std::vector<Poly>> longer;
+      std::vector<std::vector<Guard>> longer_facts;
+      for (const auto& [offset, size] : pieces) {
+        const std::string name = "i" + std::to_string(k);
+        std::vector<Var> digits;
+        Poly index;
+        if (!SplitProduct(ctx_, name, size, &digits, &index)) {
+          digits = {ctx_.NewRanged(name, Poly(), size)};
+          index = Poly::Of(digits[0]);
+        }
+        index = index + offset;
+        for (size_t a = 0; a < out.size(); ++a) {
+          longer.push_back(out[a]);
+          longer.back().push_back(index);
+          longer_facts.push_back((*facts)[a]);
+          longer_facts.back().push_back(Guard::InRange(index, Poly(), shape[k]));
+        }
+      }
+      out = std::move(longer);
+      *facts = std::move(longer_facts);
+      if (out.size() > 64) throw GiveUp("too many cases of positions");
+    }
+    return out;
+  }
+
+  void CutSum(const Poly& size, std::vector<std::pair<Poly, Poly>>* pieces) {
+    bool sum = size.items().size() > 1 || (size.items().size() == 1 && size.items()[0].coef > 1);
+    if (size.IsConst() || !sum) return;
+    for (const Poly::Item& item : size.items()) {
+      if (item.coef < 0 || !ctx_.QuickNonneg(Poly::Of(item.vars, 1))) return;
+    }
+    pieces->clear();
+    Poly offset;
+    for (const Poly::Item& item : size.items()) {
+      const int64_t copies = item.vars.empty() ? 1 : std::min<int64_t>(item.coef, 5);
+      for (int64_t c = 0; c < copies; ++c) {
+        // The last of very many copies takes the rest.
+        int64_t coef = item.vars.empty() ? item.coef : c + 1 < copies ? 1 : item.coef - c;
+        Poly piece = Poly::Of(item.vars, coef);
+        pieces->emplace_back(offset, piece);
+        offset = offset + piece;
+      }
+    }
+  }
+
+  Outcome EqualElements(std::string* reason) {
+    for (size_t o = 0; o < instance_.lhs.size(); ++o) {
+      std::vector<std::vector<Guard>> position_facts;
+      std::vector<std::vector<Poly>> positions = Positions(elements_.Shape(instance_.lhs[o]), &position_facts);
+      for (size_t p = 0; p < positions.size(); ++p) {
+        std::vector<Guard> facts = facts_;
+        facts.insert(facts.end(), position_facts[p].begin(), position_facts[p].end());
+        Outcome outcome = EqualAt(o, positions[p], facts);
+        if (outcome == Outcome::kProved) continue;
+        *reason = absl::StrCat("not proved: the elements of output ", o, " are equal");
+        return outcome;
+      }
+    }
+    return Outcome::kProved;
+  }
+
+  Outcome EqualAt(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts) {
+    NormalForm a = elements_.Element(instance_.lhs[output], at);
+    NormalForm b = elements_.Element(instance_.rhs[output], at);
+    Prover prover(ctx_, facts);
+    auto is_range_max = [](const NormalForm& n) {
+      if (!IsSingleAtom(n, AtomNode::Kind::kMax) || n[0].atoms[0]->name != "max") return false;
+      const std::vector<Branch>& branches = n[0].atoms[0]->branches;
+      return std::any_of(branches.begin(), branches.end(), [](const Branch& x) { return !x.bound.empty(); });
+    };
+    NormalForm difference = Add(ctx_, a, Scale(RenameAll(ctx_, b), -1));
+    if (difference.empty()) return Outcome::kProved;
+    if (ctx_.strategy.probe && MentionsDefinition(difference)) return Outcome::kNextStrategy;
+    if (is_range_max(a) && is_range_max(b) &&
+        prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
+      return Outcome::kProved;
+    }
+    return prover.IsZero(LiftConditions(ctx_, difference)) ? Outcome::kProved : Outcome::kOpen;
+  }
+
+  bool MentionsDefinition(const NormalForm& n) const {
+    std::vector<Poly> polys;
+    AllPolys(n, &polys);
+    return std::any_of(polys.begin(), polys.end(), [&](const Poly& p) { return ctx_.HasDefinition(p); });
+  }
+
+  const RuleInstance& instance_;
+  Context ctx_;
+  Elements elements_;
+  std::vector<Guard> facts_;
+};
+
+// From cheap to thorough. First only laws that hold for infinities too.
+std::vector<Strategy> Strategies() {
+  std::vector<Strategy> out;
+  for (bool probe : {true, false}) {
+    for (bool finite_laws : {false, true}) {
+      for (int order : {0, 1}) {
+        out.push_back({.finite_laws = finite_laws, .probe = probe, .factor_order = order});
+        out.push_back({.sum_cases = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
+        out.push_back({.split_products = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
+      }
+    }
+  }
+  return out;
+}
+
+void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
+                   const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
+  for (const Strategy& strategy : Strategies()) {
+    record->steps.clear();
+    record->smtlib.clear();
+    record->nonlinear = false;
+    std::string reason;
+    try {
+      Attempt attempt(instance, strategy, options, record, assignments);
+      Outcome outcome = attempt.Run(&reason);
+      if (outcome == Outcome::kProved) {
+        result->verdict = Verdict::kProved;
+        result->used_finite_only_step = attempt.used_finite_law();
+        result->reason.clear();
+        return;
+      }
+    } catch (const GiveUp& stopped) {
+      reason = stopped.reason;
+    } catch (const std::exception& error) {
+      reason = absl::StrCat("internal: ", error.what());
+    }
+    if (!reason.empty()) result->reason = reason;
+    if (record->RemainingSeconds() <= 0) {
+      result->reason = "time limit; last: " + reason;
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace verifier
+
+ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
+  using verifier::CounterexampleSearch;
+  ProofResult result;
+  verifier::ProofSession record;
+  record.cpu_start_s = verifier::ThreadCpuSeconds();
+  record.cpu_limit_s = options.time_limit_s;
+  record.keep_smtlib = options.keep_smtlib;
+  CounterexampleSearch search(instance, options.seed);
+  auto refute = [&](int trials, double limit_s) {
+    if (!options.search_counterexample) return;
+    result.counterexample = search.Run(trials, limit_s);
+    if (!result.counterexample.has_value()) return;
+    result.verdict = Verdict::kRefuted;
+    result.reason = result.counterexample->ToString();
+    result.reason = result.reason.substr(0, result.reason.find('\n'));
+  };
+  refute(options.trials, options.time_limit_s / 4);
+  if (result.verdict != Verdict::kRefuted) {
+    verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
+    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.time_limit_s);
+  }
+  result.trials = search.trials();
+  result.queries = record.queries;
+  result.used_nonlinear_arithmetic = record.nonlinear;
+  result.steps = std::move(record.steps);
+  result.smtlib = std::move(record.smtlib);
+  result.cpu_ms = 1000 * (verifier::ThreadCpuSeconds() - record.cpu_start_s);
+  return result;
+}
+
+}  // namespace rewright

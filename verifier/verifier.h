@@ -1,0 +1,73 @@
+// The verifier: proves that the two sides of a rule instance are equal for tensors of every size.
+//
+// Four obligations, with PRE the instance's conditions and sizes of the leaves at least 1:
+//   1. PRE and a legal left side imply a legal right side.
+//   2. Every output has the same shape and element type on both sides.
+//   3. Every read of every operator application lies within its operand.
+//   4. Every element of every output is equal over the real numbers.
+// A search for a counterexample at small sizes always comes first. See docs of the folder for the method.
+// Thread-safe: a proof has no state outside its call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+#include "substitutions/instance.h"
+
+namespace rewright {
+
+enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
+const char* VerdictName(Verdict verdict);  // "proved", "refuted", "unknown"
+
+enum class Obligation : uint8_t { kWellFormed, kShape, kReads, kElements };
+const char* ObligationName(Obligation obligation);
+
+// Sizes, attributes and elements at which a rule is false. Enough to be checked again by any interpreter.
+struct Counterexample {
+  Obligation obligation = Obligation::kElements;
+  std::vector<std::pair<std::string, int64_t>> symbols;
+  std::vector<std::pair<std::string, double>> reals;
+  std::string detail;          // what is ill-formed, which shapes differ
+  int output = 0;              // kShape, kElements: number of the output
+  std::vector<int64_t> at;     // kElements: position in that output
+  double lhs = 0;
+  double rhs = 0;
+  struct Input {
+    std::string name;
+    TensorType type;
+    std::vector<double> values;  // row-major
+  };
+  std::vector<Input> inputs;
+  std::string ToString() const;
+};
+
+struct ProofOptions {
+  double time_limit_s = 2;  // of CPU time of the calling thread
+  uint64_t seed = 1;        // of the search for a counterexample
+  bool search_counterexample = true;
+  int trials = 32;          // small assignments tried before the proof
+  int more_trials = 400;    // and after a proof that failed
+  bool keep_smtlib = false;
+};
+
+struct ProofResult {
+  Verdict verdict = Verdict::kUnknown;
+  std::string reason;  // of kUnknown: the obligation that is open; of kRefuted: the counterexample in one line
+  std::optional<Counterexample> counterexample;
+  double cpu_ms = 0;
+  int queries = 0;   // to Z3
+  int trials = 0;    // assignments at which the sides were compared
+  // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
+  bool used_finite_only_step = false;
+  bool used_nonlinear_arithmetic = false;
+  std::vector<std::string> steps;    // changes of variables, witnesses, instance lemmas
+  std::vector<std::string> smtlib;   // the queries that were settled, when asked for
+};
+
+ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {});
+
+}  // namespace rewright
