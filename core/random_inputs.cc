@@ -1,0 +1,82 @@
+#include "core/random_inputs.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace rewright {
+namespace {
+
+bool ReadsOperand(const ExprPtr& expr, int operand) {
+  if (expr->kind == ExprKind::kRead && expr->integer == operand) return true;
+  return std::any_of(expr->args.begin(), expr->args.end(),
+                     [&](const ExprPtr& arg) { return ReadsOperand(arg, operand); });
+}
+
+bool IndexesByOperand(const ExprPtr& expr, int operand) {
+  if (expr->kind == ExprKind::kFromValue) return ReadsOperand(expr->args[0], operand);
+  return std::any_of(expr->args.begin(), expr->args.end(),
+                     [&](const ExprPtr& arg) { return IndexesByOperand(arg, operand); });
+}
+
+// Lowers *size to the smallest axis at which `expr` reads with an index made from elements of `operand`.
+void FindIndexedAxes(const ExprPtr& expr, int operand, const Graph& graph, const Node& node, int64_t* size) {
+  for (size_t axis = 0; axis < expr->args.size(); ++axis) {
+    if (expr->kind == ExprKind::kRead && IndexesByOperand(expr->args[axis], operand)) {
+      const int64_t extent = graph.type(node.operands[static_cast<size_t>(expr->integer)]).shape[axis];
+      *size = *size == 0 ? extent : std::min(*size, extent);
+    }
+    FindIndexedAxes(expr->args[axis], operand, graph, node, size);
+  }
+}
+
+// FNV-1a.
+uint64_t HashName(const std::string& name) {
+  uint64_t hash = 14695981039346656037u;
+  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+Tensor RandomTensor(const TensorType& type, int64_t values, std::mt19937_64& rng) {
+  Tensor tensor(type);
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int64_t> uniform(0, std::max<int64_t>(1, values) - 1);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (IsFloating(type.dtype)) {
+      tensor.Set(i, normal(rng));
+    } else {
+      tensor.SetInt(i, uniform(rng));
+    }
+  }
+  return tensor;
+}
+
+}  // namespace
+
+int64_t IndexedSize(const Graph& graph, Value input) {
+  int64_t size = 0;
+  if (!graph.contains(input.node)) return size;
+  for (int user : graph.users(graph.index(input.node))) {
+    const Node& node = graph.node(graph.nodes()[static_cast<size_t>(user)]);
+    for (size_t operand = 0; operand < node.operands.size(); ++operand) {
+      if (node.operands[operand] != input) continue;
+      for (const OutputMeaning& output : node.meaning->outputs) {
+        FindIndexedAxes(output.element, static_cast<int>(operand), graph, node, &size);
+      }
+    }
+  }
+  return size;
+}
+
+std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed) {
+  std::vector<Tensor> tensors;
+  for (Value input : graph.inputs()) {
+    const TensorType& type = graph.type(input);
+    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(graph.node(input.node).name));
+    const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
+    tensors.push_back(RandomTensor(type, indexed > 0 ? indexed : 2, rng));
+  }
+  return tensors;
+}
+
+}  // namespace rewright

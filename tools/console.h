@@ -1,0 +1,68 @@
+// Where the program's words go.
+//
+//   results   standard output; with --json standard error (nothing with --quiet), and one JSON object on standard output
+//   notes     standard error, not with --quiet
+//   errors    standard error, always
+//   log file  all of the above with the time, and details that no one wants to watch
+#pragma once
+
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nlohmann/json.hpp"
+
+namespace rewright {
+
+using Json = nlohmann::ordered_json;
+
+// What every verb takes.
+struct CommonFlags {
+  bool json = false;
+  bool quiet = false;
+  std::string log_file;
+  uint64_t seed = 1;
+  int threads = 0;  // 0: all that the machine offers
+};
+
+// Thread-safe, except for json().
+class Console {
+ public:
+  // Error: the log file cannot be opened.
+  absl::Status Open(const CommonFlags& flags);
+
+  // Each takes one or more lines, without a newline at the end.
+  void Result(const std::string& text);
+  void Note(const std::string& text);
+  void Warning(const std::string& text);
+  void Error(const std::string& text);
+  void Detail(const std::string& text);
+
+  // The object that --json prints.
+  Json& json() { return json_; }
+  // Prints it. Error: standard output cannot be written.
+  absl::Status Finish();
+
+  bool json_wanted() const { return json_wanted_; }
+
+  // A line that is rewritten in place on a terminal; empty: it is taken away. For Progress.
+  void Transient(const std::string& line);
+  bool transient_possible() const { return !quiet_ && terminal_; }
+  bool quiet() const { return quiet_; }
+
+ private:
+  void ToStandardError(const std::string& text);
+  void ToLog(const char* kind, const std::string& text);
+
+  std::mutex mutex_;
+  bool json_wanted_ = false;
+  bool quiet_ = false;
+  bool terminal_ = false;
+  std::string transient_;
+  std::ofstream log_;
+  Json json_ = Json::object();
+};
+
+}  // namespace rewright

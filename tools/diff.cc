@@ -1,0 +1,215 @@
+// rewright diff A.onnx B.onnx: how two models differ, in structure and in what they compute.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/onnx/tensor_file.h"
+#include "tools/flags.h"
+#include "tools/models.h"
+#include "tools/tensor_diff.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+constexpr size_t kShownNodes = 8;
+
+struct DiffFlags {
+  std::string a;
+  std::string b;
+  std::map<std::string, std::string> inputs;
+  std::map<std::string, int64_t> dims;
+  std::string device = "cpu";
+  Tolerance tolerance;
+  bool structure_only = false;
+};
+
+std::string Describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const std::string& name = graph.arena()->name({id, 0});
+  std::vector<std::string> operands;
+  for (Value operand : node.operands) operands.push_back(graph.type(operand).ToString());
+  const std::string attrs = AttrsString(node.attrs);
+  return absl::StrCat(name.empty() ? "" : name + " = ", node.op->name, "(", absl::StrJoin(operands, ", "),
+                      attrs.empty() ? "" : ", ", attrs, ")");
+}
+
+// Applications of `graph` that `other` does not have, by what they compute from leaves of the same names. `first`
+// lists those of them whose operands both have: where the difference begins.
+int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string>* first) {
+  absl::flat_hash_set<uint64_t> known;
+  for (NodeId id : other.nodes()) known.insert(other.node(id).hash);
+  int foreign = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || known.contains(node.hash)) continue;
+    ++foreign;
+    const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      return known.contains(graph.node(operand.node).hash);
+    });
+    if (begins) first->push_back(Describe(graph, id));
+  }
+  return foreign;
+}
+
+// "{input x: f32[1,3], output y: f32[1,4]}" by role and name.
+std::map<std::string, TensorType> Interface(const Graph& graph) {
+  std::map<std::string, TensorType> entries;
+  for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
+  for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
+  return entries;
+}
+
+std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
+  std::vector<std::string> lines;
+  const std::map<std::string, TensorType> of_a = Interface(a);
+  const std::map<std::string, TensorType> of_b = Interface(b);
+  for (const auto& [name, type] : of_a) {
+    const auto at = of_b.find(name);
+    if (at == of_b.end()) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and missing"));
+    } else if (at->second != type) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and ", at->second.ToString()));
+    }
+  }
+  for (const auto& [name, type] : of_b) {
+    if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
+  }
+  return lines;
+}
+
+// True when both are the same graph; says what is not.
+bool ReportStructure(const Graph& a, const Graph& b, Console& console) {
+  const std::map<std::string, int> counts_a = CountOperators(a);
+  const std::map<std::string, int> counts_b = CountOperators(b);
+  std::map<std::string, std::pair<int, int>> both;
+  for (const auto& [name, count] : counts_a) both[name].first = count;
+  for (const auto& [name, count] : counts_b) both[name].second = count;
+  Json changed = Json::object();
+  console.Result(absl::StrFormat("nodes:     %d and %d", a.num_applications(), b.num_applications()));
+  for (const auto& [name, pair] : both) {
+    if (pair.first == pair.second) continue;
+    console.Result(absl::StrFormat("  %s: %d and %d (%+d)", name, pair.first, pair.second, pair.second - pair.first));
+    changed[name] = {pair.first, pair.second};
+  }
+  std::vector<std::string> first_a;
+  std::vector<std::string> first_b;
+  const int only_a = CountForeign(a, b, &first_a);
+  const int only_b = CountForeign(b, a, &first_b);
+  const auto show = [&](const char* which, int count, const std::vector<std::string>& first) {
+    if (count == 0) return;
+    console.Result(absl::StrFormat("only in %s: %d nodes, beginning with", which, count));
+    for (size_t i = 0; i < std::min(first.size(), kShownNodes); ++i) console.Result("  " + first[i]);
+    if (first.size() > kShownNodes) console.Result(absl::StrFormat("  and %d more", first.size() - kShownNodes));
+  };
+  show("A", only_a, first_a);
+  show("B", only_b, first_b);
+  const bool same = a.CanonicalHash() == b.CanonicalHash();
+  console.Result(same ? "structure: the same" : "structure: different");
+  Json& json = console.json();
+  json["nodes_a"] = a.num_applications();
+  json["nodes_b"] = b.num_applications();
+  json["same_structure"] = same;
+  json["operators_changed"] = std::move(changed);
+  json["only_in_a"] = only_a;
+  json["only_in_b"] = only_b;
+  return same;
+}
+
+// Entries of `from` in the order in which `names` has them; every name occurs.
+template <typename T>
+std::vector<T> Reorder(const std::vector<T>& from, const std::vector<std::string>& from_names,
+                       const std::vector<std::string>& names) {
+  std::vector<T> result;
+  for (const std::string& name : names) {
+    const auto at = std::find(from_names.begin(), from_names.end(), name);
+    result.push_back(from[static_cast<size_t>(at - from_names.begin())]);
+  }
+  return result;
+}
+
+std::vector<std::string> InputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunOnce(const Engine& engine, const Graph& graph,
+                                            const std::vector<Tensor>& inputs) {
+  absl::StatusOr<std::unique_ptr<Executable>> executable = engine.runner().Prepare(graph);
+  if (!executable.ok()) return executable.status();
+  std::vector<Tensor> outputs;
+  absl::Status status = (*executable)->Run(inputs, &outputs);
+  if (!status.ok()) return status;
+  return outputs;
+}
+
+absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const Graph& a, const Graph& b, Session& session) {
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
+  if (!engine.ok()) return engine.status();
+  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(a, flags.inputs, session.flags.seed);
+  if (!inputs.ok()) return inputs.status();
+  absl::StatusOr<std::vector<Tensor>> expected = RunOnce(*engine, a, *inputs);
+  if (!expected.ok()) return expected.status();
+  absl::StatusOr<std::vector<Tensor>> actual = RunOnce(*engine, b, Reorder(*inputs, InputNames(a), InputNames(b)));
+  if (!actual.ok()) return actual.status();
+  const OutputsDiff diff = DiffOutputs(OutputNames(a), *expected, Reorder(*actual, OutputNames(b), OutputNames(a)),
+                                       flags.tolerance);
+  Console& console = session.console;
+  console.Result(absl::StrFormat("outputs:   %s, largest difference %.3g (%.3g of the largest element)",
+                                 diff.equal ? "equal within tolerance" : "different", diff.max_abs_diff,
+                                 diff.max_rel_diff));
+  if (!diff.worst.empty()) console.Result("worst:     " + diff.worst);
+  Json& json = console.json();
+  json["equal"] = diff.equal;
+  json["max_abs_diff"] = diff.max_abs_diff;
+  json["max_rel_diff"] = diff.max_rel_diff;
+  json["worst"] = diff.worst;
+  return diff.equal;
+}
+
+absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
+  Console& console = session.console;
+  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, flags.dims, console);
+  if (!a.ok()) return a.status();
+  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, flags.dims, console);
+  if (!b.ok()) return b.status();
+  const bool same = ReportStructure(a->graph, b->graph, console);
+  if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;
+  const std::vector<std::string> interface = InterfaceDifferences(a->graph, b->graph);
+  if (!interface.empty()) {
+    console.Result(absl::StrCat("outputs:   cannot be compared\n  ", absl::StrJoin(interface, "\n  ")));
+    console.json()["equal"] = false;
+    console.json()["interface"] = interface;
+    return Answer::kNo;
+  }
+  absl::StatusOr<bool> equal = ReportOutputs(flags, a->graph, b->graph, session);
+  if (!equal.ok()) return equal.status();
+  return *equal ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareDiff(CLI::App& app) {
+  auto flags = std::make_shared<DiffFlags>();
+  app.add_option("a", flags->a, "The original")->required()->type_name("A.onnx");
+  app.add_option("b", flags->b, "What is compared with it")->required()->type_name("B.onnx");
+  AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddDevice(app, &flags->device, /*with_reference=*/true);
+  AddReal(app, "--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  AddReal(app, "--atol", &flags->tolerance.atol, 0, 1e300,
+          "Absolute tolerance (default: 1e-4 times the largest element)");
+  app.add_flag("--structure-only", flags->structure_only, "Run nothing; the structures must be the same");
+  return [flags](Session& session) { return Diff(*flags, session); };
+}
+
+}  // namespace rewright

@@ -1,0 +1,40 @@
+#include "tools/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace rewright {
+namespace {
+
+// A signal handler can reach nothing but a global; it is written here alone.
+std::atomic<bool> signalled{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+constexpr char kMessage[] = "\ninterrupted: ending with the best result so far (Ctrl-C again to kill)\n";
+
+void HandleSignal(int) {
+  signalled.store(true);
+  // Only functions that are safe in a signal handler; the message is a courtesy.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  struct sigaction action = {};
+  action.sa_handler = HandleSignal;
+  // The usual effect comes back with the first signal; calls that were under way go on.
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+InterruptGuard::~InterruptGuard() {
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
+
+const std::atomic<bool>& InterruptGuard::flag() { return signalled; }
+
+}  // namespace rewright

@@ -1,0 +1,112 @@
+#include "tools/models.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/onnx/tensor_file.h"
+#include "core/random_inputs.h"
+#include "runtime/executor.h"
+#include "runtime/reference_runner.h"
+#include "tools/flags.h"
+#include "tools/suggest.h"
+
+namespace rewright {
+
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<std::string, int64_t>& dims,
+                                        Console& console) {
+  ImportOptions options;
+  options.dims = dims;
+  absl::StatusOr<ImportedModel> model = ImportOnnx(path, options);
+  if (!model.ok()) return model.status();
+  for (const std::string& note : model->notes) console.Note(absl::StrCat(path, ": ", note));
+  return model;
+}
+
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,
+                                               uint64_t seed) {
+  std::vector<Tensor> inputs = RandomInputs(graph, seed);
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  for (const auto& [name, file] : files) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("--input: the model has no input `", name, "`, its inputs are ",
+                                                     absl::StrJoin(names, ", "), DidYouMean(name, names)));
+    }
+    absl::StatusOr<Tensor> tensor = LoadTensorFile(file);
+    if (!tensor.ok()) return tensor.status();
+    const size_t i = static_cast<size_t>(at - names.begin());
+    if (tensor->type() != inputs[i].type()) {
+      return absl::InvalidArgumentError(absl::StrCat("--input: ", file, " holds ", tensor->type().ToString(),
+                                                     ", expected ", inputs[i].type().ToString(), " for input ", name));
+    }
+    inputs[i] = *std::move(tensor);
+  }
+  return inputs;
+}
+
+std::map<std::string, int> CountOperators(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op != nullptr) ++counts[node.op->name];
+  }
+  return counts;
+}
+
+Json ToJson(const std::map<std::string, int>& counts) {
+  Json json = Json::object();
+  for (const auto& [name, count] : counts) json[name] = count;
+  return json;
+}
+
+std::string CountTable(const std::map<std::string, int>& counts) {
+  std::vector<std::pair<std::string, int>> rows(counts.begin(), counts.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.first.size());
+  std::vector<std::string> lines;
+  for (const auto& [name, count] : rows) {
+    lines.push_back(absl::StrFormat("  %-*s %6d", static_cast<int>(width), name, count));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
+std::vector<std::string> OutputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Output& output : graph.outputs()) names.push_back(output.name);
+  return names;
+}
+
+std::string BytesText(double bytes) {
+  if (bytes < 1000) return absl::StrFormat("%.0f B", bytes);
+  if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);
+  if (bytes < 1e9) return absl::StrFormat("%.1f MB", bytes / 1e6);
+  return absl::StrFormat("%.2f GB", bytes / 1e9);
+}
+
+CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
+  std::vector<std::string> choices = {"cpu"};
+  if (with_reference) choices.push_back("reference");
+  return AddChoice(app, "--device", name, choices,
+                   with_reference ? "Where to run; reference is the interpreter (default cpu)"
+                                  : "The device to optimize for (default cpu)");
+}
+
+absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile) {
+  Engine engine;
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int count = threads > 0 ? threads : all;
+  if (name == "reference") {
+    engine.runner_ = MakeReferenceRunner(count);
+    return engine;
+  }
+  (void)profile;
+  return absl::UnimplementedError(absl::StrCat("--device: `", name, "` is not part of this build"));
+}
+
+}  // namespace rewright

@@ -1,0 +1,57 @@
+// What several verbs do with models: read them, feed them, run them somewhere.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "core/device.h"
+#include "core/onnx/onnx.h"
+#include "tools/console.h"
+
+namespace rewright {
+
+// Reads a model; the notes of the importer are shown. Errors also for --dim names that the model does not have.
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<std::string, int64_t>& dims,
+                                        Console& console);
+
+// Inputs of a graph: those named in `files` (.npy or .pb) from there, the others random. Errors: a name that is no
+// input, a file with a tensor of another type than the input's.
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,
+                                               uint64_t seed);
+
+// Operator applications by operator name.
+std::map<std::string, int> CountOperators(const Graph& graph);
+Json ToJson(const std::map<std::string, int>& counts);
+
+// A table of names and counts, two spaces before each line.
+std::string CountTable(const std::map<std::string, int>& counts);
+
+std::vector<std::string> OutputNames(const Graph& graph);
+
+// "12.3 MB" and so on, powers of 1000.
+std::string BytesText(double bytes);
+
+// --device: "cpu" or "reference".
+CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference);
+
+// What a name of --device stands for.
+class Engine {
+ public:
+  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept.
+  static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile);
+
+  // Null for the reference interpreter.
+  Device* device() const { return device_.get(); }
+  GraphRunner& runner() const { return *runner_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<GraphRunner> runner_;
+};
+
+}  // namespace rewright

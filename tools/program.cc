@@ -1,0 +1,186 @@
+// The program around the verbs: parses flags, runs the verb, turns its outcome into words and an exit status.
+
+#include <omp.h>
+
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tools/flags.h"
+#include "tools/suggest.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kBadInput = 2;
+constexpr int kInternalFault = 3;
+constexpr int kInterrupted = 130;  // as a shell reports SIGINT
+
+constexpr char kVersion[] = "rewright 0.1.0";
+
+int ExitStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kCancelled: return kInterrupted;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted: return kInternalFault;
+    default: return kBadInput;
+  }
+}
+
+void AddCommonFlags(CLI::App& app, CommonFlags* flags) {
+  app.add_flag("--json", flags->json, "Print one JSON object on standard output, everything else on standard error")
+      ->group("Common");
+  app.add_flag("--quiet", flags->quiet, "No progress and no notes")->group("Common");
+  app.add_option("--log-file", flags->log_file, "Append everything that is printed, and details, to this file")
+      ->type_name("F")
+      ->group("Common");
+  app.add_option_function<std::string>(
+         "--seed",
+         [flags](const std::string& text) {
+           if (!absl::SimpleAtoi(text, &flags->seed)) {
+             throw CLI::ValidationError("--seed",
+                                        absl::StrCat("found `", text, "`, expected an integer of at least 0"));
+           }
+         },
+         "Of everything random (default 1)")
+      ->type_name("N")
+      ->group("Common");
+  app.add_option_function<std::string>(
+         "--threads",
+         [flags](const std::string& text) {
+           if (!absl::SimpleAtoi(text, &flags->threads) || flags->threads < 1 || flags->threads > 4096) {
+             throw CLI::ValidationError("--threads",
+                                        absl::StrCat("found `", text, "`, expected an integer from 1 to 4096"));
+           }
+         },
+         "Threads to compute with (default: all of the machine)")
+      ->type_name("N")
+      ->group("Common");
+}
+
+std::vector<std::string> LongFlags(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// A mistyped verb or flag, told before anything else that its absence makes wrong; empty when there is none.
+std::string FindMistyped(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(verb->get_name());
+  }
+  const CLI::App* scope = &app;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument.rfind("--", 0) == 0) {
+      const std::string flag = argument.substr(0, argument.find('='));
+      const std::vector<std::string> known = LongFlags(*scope);
+      if (std::find(known.begin(), known.end(), flag) == known.end()) {
+        return absl::StrCat("unknown flag `", flag, "`", DidYouMean(flag, known));
+      }
+    } else if (scope == &app && argument.rfind("-", 0) != 0) {
+      if (std::find(verbs.begin(), verbs.end(), argument) == verbs.end()) {
+        return absl::StrCat("unknown verb `", argument, "`", DidYouMean(argument, verbs));
+      }
+      scope = app.get_subcommand(argument);
+    }
+  }
+  return "";
+}
+
+// An error of the command line itself: what, and where to look it up.
+int UsageError(const std::string& verb, const std::string& message) {
+  const std::string command = verb.empty() ? "rewright" : "rewright " + verb;
+  std::cerr << command << ": " << message << "\nSee `" << command << " --help`.\n";
+  return kBadInput;
+}
+
+int RunAction(const std::string& verb, const Action& action, Session& session) {
+  Console& console = session.console;
+  const std::string prefix = "rewright " + verb + ": ";
+  absl::Status opened = console.Open(session.flags);
+  if (!opened.ok()) {
+    std::cerr << prefix << opened.message() << "\n";
+    return kBadInput;
+  }
+  if (session.flags.threads > 0) omp_set_num_threads(session.flags.threads);
+  try {
+    absl::StatusOr<Answer> answer = action(session);
+    if (answer.ok()) {
+      absl::Status finished = console.Finish();
+      if (finished.ok()) return static_cast<int>(*answer);
+      answer = finished;
+    }
+    const int exit_status = ExitStatus(answer.status());
+    console.Error(absl::StrCat(prefix, exit_status == kInternalFault ? "internal error: " : "",
+                               std::string(answer.status().message())));
+    return exit_status;
+  } catch (const std::bad_alloc&) {
+    console.Error(prefix + "out of memory");
+  } catch (const std::exception& error) {
+    console.Error(prefix + "internal error: " + error.what());
+  }
+  return kInternalFault;
+}
+
+}  // namespace
+
+std::vector<Verb> AllVerbs() {
+  return {
+      {"optimize", "Make a model faster by verified rewrites", DeclareOptimize},
+      {"run", "Run a model and measure it", DeclareRun},
+      {"diff", "Compare two models: structure and outputs", DeclareDiff},
+      {"verify", "Prove or refute the rules of a file", DeclareVerify},
+      {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},
+      {"ops", "The operators: formula, attributes, inputs", DeclareOps},
+      {"inspect", "What a model consists of", DeclareInspect},
+  };
+}
+
+int RunProgram(const std::vector<std::string>& arguments) {
+  CLI::App app("Rewright makes tensor graphs faster by rewriting them, and proves every rewrite.", "rewright");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  Session session;
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Verb& verb : AllVerbs()) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
+    Action action = verb.declare(*sub);
+    AddCommonFlags(*sub, &session.flags);
+    actions.emplace_back(sub, std::move(action));
+  }
+
+  std::string verb;
+  for (const auto& [sub, action] : actions) {
+    if (!arguments.empty() && arguments.front() == sub->get_name()) verb = arguments.front();
+  }
+  const std::string mistyped = FindMistyped(app, arguments);
+  if (!mistyped.empty()) return UsageError(verb, mistyped);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::Success& help) {  // --help and --version
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return UsageError(verb, arguments.empty() ? "a verb is expected" : error.what());
+  }
+  for (const auto& [sub, action] : actions) {
+    if (sub->parsed()) return RunAction(sub->get_name(), action, session);
+  }
+  return UsageError("", "a verb is expected");
+}
+
+}  // namespace rewright

@@ -1,0 +1,138 @@
+// rewright run MODEL: runs a model on given or random inputs and measures it.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/onnx/tensor_file.h"
+#include "runtime/timing.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/models.h"
+#include "tools/progress.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct RunFlags {
+  std::string model;
+  std::map<std::string, std::string> inputs;
+  std::map<std::string, int64_t> dims;
+  std::string output_dir;
+  std::string device = "cpu";
+  int64_t iterations = 30;
+  int64_t warmup = 3;
+};
+
+// A file name of its own for every output: what a path cannot hold becomes _.
+std::vector<std::string> FileNames(const std::vector<std::string>& outputs) {
+  std::vector<std::string> files;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string file = outputs[i];
+    for (char& c : file) {
+      if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
+    }
+    if (file.empty() || file[0] == '.') file = "_" + file;
+    if (std::find(files.begin(), files.end(), file) != files.end()) absl::StrAppend(&file, "_", i);
+    files.push_back(file);
+  }
+  return files;
+}
+
+absl::Status SaveOutputs(const std::string& folder, const Graph& graph, const std::vector<Tensor>& outputs,
+                         Console& console) {
+  absl::Status status = MakeFolder(folder);
+  if (!status.ok()) return status;
+  const std::vector<std::string> files = FileNames(OutputNames(graph));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string path = absl::StrCat(folder, "/", files[i], ".npy");
+    status = SaveNpy(path, outputs[i]);
+    if (!status.ok()) return status;
+    console.Note(absl::StrCat("output ", graph.outputs()[i].name, ": ", path));
+  }
+  return absl::OkStatus();
+}
+
+void Report(const Graph& graph, const Executable& executable, const Summary& seconds, Console& console) {
+  const GraphFeatures features = FeaturesOf(graph);
+  console.Result(absl::StrFormat("latency:  median %.3f ms, min %.3f, p90 %.3f, spread %.1f %% over %d runs",
+                                 seconds.median * 1e3, seconds.min * 1e3, seconds.p90 * 1e3, seconds.spread * 100,
+                                 seconds.count));
+  console.Result(absl::StrFormat("work:     %.3f G FLOP, %.1f GFLOP/s", features.flops / 1e9,
+                                 seconds.median > 0 ? features.flops / seconds.median / 1e9 : 0));
+  console.Result(absl::StrFormat("memory:   %s for activations (%s live at once)",
+                                 BytesText(static_cast<double>(executable.arena_bytes())),
+                                 BytesText(static_cast<double>(executable.peak_live_bytes()))));
+  Json& json = console.json();
+  json["latency_ms"] = {{"median", seconds.median * 1e3},
+                        {"min", seconds.min * 1e3},
+                        {"p90", seconds.p90 * 1e3},
+                        {"spread", seconds.spread}};
+  json["iterations"] = seconds.count;
+  json["peak_activation_bytes"] = executable.arena_bytes();
+  json["peak_live_bytes"] = executable.peak_live_bytes();
+  json["flops"] = features.flops;
+}
+
+absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
+  Console& console = session.console;
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, flags.dims, console);
+  if (!model.ok()) return model.status();
+  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
+  if (!inputs.ok()) return inputs.status();
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
+  if (!engine.ok()) return engine.status();
+  absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
+  if (!executable.ok()) return executable.status();
+
+  const InterruptGuard interrupt;
+  std::vector<Tensor> outputs;
+  absl::Status status = (*executable)->Run(*inputs, &outputs);
+  if (!status.ok()) return status;
+  if (!flags.output_dir.empty()) {
+    status = SaveOutputs(flags.output_dir, model->graph, outputs, console);
+    if (!status.ok()) return status;
+  }
+  Progress progress(console, "run");
+  int done = 0;
+  TimingOptions options;
+  options.warmup = static_cast<int>(flags.warmup);
+  options.iterations = static_cast<int>(flags.iterations);
+  options.stop = [&] {
+    const double total = static_cast<double>(flags.warmup + flags.iterations);
+    progress.Update(static_cast<double>(done++) / total, "");
+    return InterruptGuard::interrupted();
+  };
+  absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
+  if (!seconds.ok()) return seconds.status();
+  Report(model->graph, **executable, *seconds, console);
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Action DeclareRun(CLI::App& app) {
+  auto flags = std::make_shared<RunFlags>();
+  app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
+  AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  app.add_option("--output-dir", flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
+  AddDevice(app, &flags->device, /*with_reference=*/true);
+  AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
+  AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
+  return [flags, &app](Session& session) {
+    if (flags->device == "reference") {
+      if (app.count("--iterations") == 0) flags->iterations = 1;
+      if (app.count("--warmup") == 0) flags->warmup = 0;
+    }
+    return Run(*flags, session);
+  };
+}
+
+}  // namespace rewright

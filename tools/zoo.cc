@@ -1,0 +1,84 @@
+// rewright zoo [NAME -o F.onnx]: known architectures with seeded random weights.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/zoo/zoo.h"
+#include "core/onnx/onnx.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/suggest.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct ZooFlags {
+  std::string name;
+  std::string output;
+  ZooOptions options;
+};
+
+absl::StatusOr<Answer> ListModels(Session& session) {
+  size_t width = 0;
+  for (const ZooModel& model : ZooModels()) width = std::max(width, model.name.size());
+  Json list = Json::array();
+  for (const ZooModel& model : ZooModels()) {
+    session.console.Result(absl::StrFormat("%-*s  %s", static_cast<int>(width), model.name, model.description));
+    list.push_back({{"name", model.name}, {"description", model.description}});
+  }
+  session.console.json()["models"] = std::move(list);
+  return Answer::kYes;
+}
+
+absl::StatusOr<Answer> WriteModel(const ZooFlags& flags, Session& session) {
+  std::vector<std::string> names;
+  for (const ZooModel& model : ZooModels()) names.push_back(model.name);
+  if (std::find(names.begin(), names.end(), flags.name) == names.end()) {
+    return absl::NotFoundError(absl::StrCat("no model is called `", flags.name, "`", DidYouMean(flags.name, names),
+                                            "; `rewright zoo` lists them"));
+  }
+  if (flags.output.empty()) return absl::InvalidArgumentError("--output is expected: where to write the model");
+  absl::Status status = CheckWritable(flags.output);
+  if (!status.ok()) return status;
+  ZooOptions options = flags.options;
+  options.seed = session.flags.seed;
+  absl::StatusOr<Graph> graph = BuildZooModel(flags.name, options);
+  if (!graph.ok()) return graph.status();
+  ModelMetadata metadata;
+  metadata.producer_name = "rewright";
+  metadata.graph_name = flags.name;
+  status = ExportOnnx(*graph, metadata, flags.output);
+  if (!status.ok()) return status;
+  const GraphFeatures features = FeaturesOf(*graph);
+  session.console.Result(absl::StrFormat("%s: %s, %d nodes, %.3f G FLOP, %.2f M parameters", flags.output, flags.name,
+                                         graph->num_applications(), features.flops / 1e9,
+                                         static_cast<double>(features.parameters) / 1e6));
+  session.console.json() = {{"name", flags.name},
+                            {"output", flags.output},
+                            {"nodes", graph->num_applications()},
+                            {"flops", features.flops},
+                            {"parameters", features.parameters}};
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Action DeclareZoo(CLI::App& app) {
+  auto flags = std::make_shared<ZooFlags>();
+  ZooOptions& options = flags->options;
+  app.add_option("name", flags->name, "An architecture; all are listed without one");
+  app.add_option("-o,--output", flags->output, "Where to write the model")->type_name("F.onnx");
+  AddInt(app, "--batch", &options.batch, 1, 1 << 20, "Examples at once (default 1)");
+  AddInt(app, "--image-size", &options.image_size, 1, 1 << 14, "Height and width of images (default: the usual)");
+  AddInt(app, "--sequence-length", &options.sequence_length, 1, 1 << 20, "Tokens (default: the usual)");
+  AddInt(app, "--layers", &options.layers, 1, 10000, "Layers, blocks or steps (default: the usual)");
+  app.add_flag("--attention-mask", options.attention_mask, "bert_base: an input that masks tokens");
+  return [flags](Session& session) { return flags->name.empty() ? ListModels(session) : WriteModel(*flags, session); };
+}
+
+}  // namespace rewright
