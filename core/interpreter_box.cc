@@ -1,0 +1,181 @@
+// The choice of a stage's blocks, by a simple model of what nodes cost: a fixed part per evaluation, a part per row
+// and a part per lane. Broad boxes spread the fixed parts; a box that extends along an axis on which few nodes depend
+// lets the others be shared along it.
+#include <algorithm>
+#include <bit>
+
+#include "core/interpreter_run.h"
+
+namespace rewright::interp {
+namespace {
+
+constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
+
+// Nanoseconds, roughly; only ratios matter.
+struct UnitCost {
+  double per_row = 0;
+  double per_lane = 0;
+};
+constexpr double kPerEvaluation = 15;
+
+bool IsSlow(Fn fn) {
+  return fn == Fn::kExp || fn == Fn::kLog || fn == Fn::kErf || fn == Fn::kTanh || fn == Fn::kSigmoid || fn == Fn::kPow;
+}
+
+class CostModel {
+ public:
+  explicit CostModel(const Stage& stage) : stage_(stage), evaluations_(stage.nodes.size(), 1), fused_(stage.nodes.size()) {
+    std::vector<double> by_bit(kMaxVariables, 1);  // how often nodes that depend on the variable are evaluated
+    for (size_t i = stage.nodes.size(); i-- > 0;) {  // a reduction comes after what it contains
+      const Node& n = stage.nodes[i];
+      for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
+        evaluations_[i] = std::max(evaluations_[i], by_bit[static_cast<size_t>(std::countr_zero(rest))]);
+      }
+      double trips = evaluations_[i];
+      for (int bit : n.bound) {
+        trips *= static_cast<double>(stage.bound_extents[static_cast<size_t>(bit - kFirstBound)]);
+        by_bit[static_cast<size_t>(bit)] = std::max(by_bit[static_cast<size_t>(bit)], trips);
+      }
+      if (n.kind != NodeKind::kReduce) continue;
+      evaluations_[i] = trips;
+      const Node& body = stage.nodes[static_cast<size_t>(n.args[1])];
+      if (n.reduce == ReduceKind::kSum && body.kind == NodeKind::kCall && body.fn == Fn::kMul) {
+        fused_[static_cast<size_t>(n.args[1])] = true;
+      }
+    }
+  }
+
+  double Cost(const std::vector<int64_t>& box) const {
+    double blocks = 1;
+    for (size_t axis = 0; axis < box.size(); ++axis) {
+      blocks *= static_cast<double>((stage_.extents[axis] + box[axis] - 1) / box[axis]);
+    }
+    double cost = 100;
+    for (size_t i = 0; i < stage_.nodes.size(); ++i) {
+      if (fused_[i]) continue;
+      cost += evaluations_[i] * NodeCost(stage_.nodes[i], box);
+    }
+    return cost * blocks;
+  }
+
+  double work() const {
+    double total = 1;
+    for (int64_t extent : stage_.extents) total *= static_cast<double>(extent);
+    return total * *std::max_element(evaluations_.begin(), evaluations_.end());
+  }
+
+ private:
+  uint32_t AxesOf(int id) const { return static_cast<uint32_t>(stage_.nodes[static_cast<size_t>(id)].deps) & kAxisMask; }
+
+  double NodeCost(const Node& n, const std::vector<int64_t>& box) const {
+    const uint32_t axes = static_cast<uint32_t>(n.deps) & kAxisMask;
+    UnitCost unit{2, 0.3};
+    uint32_t first = axes, second = axes;  // axes of two operands
+    switch (n.kind) {
+      case NodeKind::kConst:
+      case NodeKind::kVar: return 0;
+      case NodeKind::kNonNegative: unit = {5, 0.05}; break;
+      case NodeKind::kFloorDiv:
+      case NodeKind::kMod: unit = {2, 4}; break;
+      case NodeKind::kRead: unit = ReadCost(n, box); break;
+      case NodeKind::kCall:
+        first = AxesOf(n.args[0]);
+        if (n.args.size() > 1) second = AxesOf(n.args[1]);
+        unit = {4, IsSlow(n.fn) ? 6 : 0.2};
+        break;
+      case NodeKind::kReduce: {
+        first = AxesOf(n.args[1]);
+        const Node& body = stage_.nodes[static_cast<size_t>(n.args[1])];
+        if (fused_[static_cast<size_t>(n.args[1])]) {
+          first = AxesOf(body.args[0]);
+          second = AxesOf(body.args[1]);
+        }
+        unit = {4, 0.15};
+        break;
+      }
+      default: break;
+    }
+    // Rows end where an axis belongs to other operands than the axes inside it.
+    double lanes = 1, row = 1;
+    int inner = -1;
+    bool open = true;
+    for (size_t axis = box.size(); axis-- > 0;) {
+      if (!((axes >> axis) & 1) || box[axis] == 1) continue;
+      lanes *= static_cast<double>(box[axis]);
+      const int signature = static_cast<int>(((first >> axis) & 1) * 2 + ((second >> axis) & 1));
+      if (inner < 0) inner = signature;
+      const bool merges = n.kind == NodeKind::kRead ? inner == signature && row == 1 : inner == signature;
+      open &= merges;
+      if (open) row *= static_cast<double>(box[axis]);
+    }
+    return kPerEvaluation + unit.per_row * lanes / row + unit.per_lane * lanes;
+  }
+
+  UnitCost ReadCost(const Node& n, const std::vector<int64_t>& box) const {
+    int64_t inner_factor = 1;
+    int inner_axis = -1;
+    for (const auto& [id, factor] : n.linear.terms) {
+      const Node& atom = stage_.nodes[static_cast<size_t>(id)];
+      if (atom.kind == NodeKind::kVar) {
+        if (atom.imm < kFirstBound && box[static_cast<size_t>(atom.imm)] > 1 && atom.imm > inner_axis) {
+          inner_axis = static_cast<int>(atom.imm);
+          inner_factor = factor;
+        }
+        continue;
+      }
+      for (uint32_t rest = AxesOf(id); rest != 0; rest &= rest - 1) {
+        if (box[static_cast<size_t>(std::countr_zero(rest))] > 1) return {5, 3};  // a gather
+      }
+    }
+    return inner_factor == 1 ? UnitCost{6, 0.1} : UnitCost{6, 1};
+  }
+
+  const Stage& stage_;
+  std::vector<double> evaluations_;  // by node, in one block
+  std::vector<bool> fused_;          // products that are summed as they are formed
+};
+
+// Tries all boxes of at most `limit` lanes with sizes from a coarse scale.
+void Search(const CostModel& model, const std::vector<int64_t>& extents, int64_t limit, size_t axis,
+            std::vector<int64_t>& box, double& best_cost, std::vector<int64_t>& best) {
+  if (axis == extents.size()) {
+    const double cost = model.Cost(box);
+    if (best.empty() || cost < best_cost) {
+      best_cost = cost;
+      best = box;
+    }
+    return;
+  }
+  for (int64_t size = 1;; size *= 4) {
+    const int64_t capped = std::min(size, extents[axis]);
+    if (capped > limit) break;
+    box[axis] = capped;
+    Search(model, extents, limit / capped, axis + 1, box, best_cost, best);
+    if (capped == extents[axis]) break;
+    if (size * 4 > limit && extents[axis] <= limit && size * 4 < extents[axis]) {
+      box[axis] = extents[axis];
+      Search(model, extents, limit / extents[axis], axis + 1, box, best_cost, best);
+    }
+  }
+  box[axis] = 1;
+}
+
+}  // namespace
+
+std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
+  int64_t total = 1;
+  for (int64_t extent : stage.extents) total *= extent;
+  if (total == 0) return std::vector<int64_t>(stage.extents.size(), 1);
+  const CostModel model(stage);
+  int64_t limit = max_lanes;
+  if (total <= max_lanes) {
+    if (model.work() < 1e5) return stage.extents;
+    limit = std::max<int64_t>(64, total / 8);  // leave something for every thread
+  }
+  std::vector<int64_t> box(stage.extents.size(), 1), best;
+  double best_cost = 0;
+  Search(model, stage.extents, limit, 0, box, best_cost, best);
+  return best;
+}
+
+}  // namespace rewright::interp
