@@ -223,6 +223,12 @@ class RuleCompiler {
       return Error(term, absl::StrCat(term.name, " has ", node.operands.size(), " operands, expected ", declared,
                                       term.op->variadic ? " or more" : ""));
     }
+    for (const RuleValue& operand : node.operands) {
+      const RuleNode& leaf = out_->nodes_[static_cast<size_t>(operand.node)];
+      if (leaf.any_shape && !term.op->broadcasts) {
+        return Error(term, absl::StrCat("the constant ", leaf.name, " needs a shape: ", term.name, " does not broadcast"));
+      }
+    }
     for (const AttrSpec& spec : term.op->attrs) {
       REWRIGHT_RETURN_IF_ERROR(Attribute(term, spec, node.attrs.emplace_back()));
       absl::StrAppend(&key, ",", PrintArg(node.attrs.back()));

@@ -1,0 +1,124 @@
+// Building the right side of a match.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "substitutions/match_scope.h"
+#include "substitutions/matcher.h"
+
+namespace rewright {
+namespace {
+
+constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule makes
+
+class Applier {
+ public:
+  Applier(const Graph& graph, const Match& match)
+      : graph_(graph), arena_(*graph.arena()), match_(match), rule_(*match.rule), nodes_(match.nodes),
+        scope_(graph, nodes_, match.bindings, options_) {}
+
+  absl::StatusOr<ValueMap> Run() {
+    for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
+      const RuleNode& node = rule_.nodes()[i];
+      auto value = node.op == nullptr ? Constant(node) : Application(node);
+      if (!value.ok()) return Error(value.status().message());
+      nodes_.push_back(*value);
+    }
+    std::vector<Value> outputs;
+    for (const RuleValue& term : rule_.rhs()) Expand(term, &outputs);
+    if (outputs.size() != match_.roots.size()) return Error("the sides have different numbers of outputs");
+    ValueMap map;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Value from = match_.roots[k], to = outputs[k];
+      if (arena_.type(from) != arena_.type(to)) {
+        return Error(absl::StrCat("output ", k, " is ", arena_.type(to).ToString(), ", expected ",
+                                  arena_.type(from).ToString()));
+      }
+      if (from != to) map[from] = to;
+    }
+    return map;
+  }
+
+ private:
+  absl::Status Error(const absl::string_view message) const {
+    return absl::InternalError(absl::StrCat("rule ", rule_.name(), " at ", match_.Describe(), ": ", message));
+  }
+
+  void Expand(const RuleValue& term, std::vector<Value>* values) const {
+    const Value value = nodes_[static_cast<size_t>(term.node)];
+    const bool leaf = rule_.nodes()[static_cast<size_t>(term.node)].op == nullptr;
+    if (leaf) {
+      values->push_back(value);
+    } else if (term.whole || term.all) {
+      const int32_t count = static_cast<int32_t>(arena_.node(value.node).outputs.size());
+      for (int32_t k = 0; k < count; ++k) values->push_back(Value{value.node, k});
+    } else {
+      values->push_back(Value{value.node, term.output});
+    }
+  }
+
+  absl::StatusOr<Value> Application(const RuleNode& node) {
+    std::vector<Value> operands;
+    for (const RuleValue& operand : node.operands) Expand(operand, &operands);
+    for (Value operand : operands) {
+      if (operand.output >= static_cast<int32_t>(arena_.node(operand.node).outputs.size())) {
+        return absl::InvalidArgumentError(absl::StrCat("there is no output ", operand.output));
+      }
+    }
+    Attrs attrs;
+    for (size_t k = 0; k < node.attrs.size(); ++k) {
+      const AttrSpec& spec = node.op->attrs[k];
+      MatchEvaluator evaluator(scope_);
+      ArgValue<Concrete> value;
+      if (!evaluator.Eval(node.attrs[k], &value) || !ToAttr(value, spec.kind, &attrs[spec.name])) {
+        return absl::InvalidArgumentError(absl::StrCat("attribute ", spec.name, " of ", node.op->name, ": ",
+                                                       evaluator.error() == nullptr ? "wrong kind" : evaluator.error()));
+      }
+    }
+    auto id = arena_.Add(*node.op, std::move(operands), std::move(attrs));
+    if (!id.ok()) return id.status();
+    return Value{*id, 0};
+  }
+
+  absl::StatusOr<Value> Constant(const RuleNode& leaf) {
+    MatchEvaluator evaluator(scope_);
+    ArgValue<Concrete> number, dims;
+    Attr real;
+    if (!evaluator.Eval(*leaf.value, &number) || !ToAttr(number, AttrKind::kReal, &real) ||
+        !evaluator.List(leaf.shape.dims, &dims)) {
+      return absl::InvalidArgumentError(absl::StrCat("the constant ", leaf.name, " has no value"));
+    }
+    TensorType type{match_.bindings.floating, dims.list};
+    if (!leaf.floating) type.dtype = leaf.dtype;
+    if (leaf.dtype_attr >= 0) type.dtype = std::get<DType>(match_.bindings.attrs[static_cast<size_t>(leaf.dtype_attr)]);
+    int64_t count = 1;
+    for (int64_t size : type.shape) {
+      if (size < 1 || __builtin_mul_overflow(count, size, &count) || count > kMaxConstant) {
+        return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
+      }
+    }
+    Tensor tensor(type);
+    for (int64_t i = 0; i < count; ++i) tensor.Set(i, std::get<double>(real));
+    return arena_.AddConstant(tensor);
+  }
+
+  const Graph& graph_;
+  Arena& arena_;
+  const Match& match_;
+  const CompiledRule& rule_;
+  std::vector<Value> nodes_;
+  MatchOptions options_;
+  MatchScope scope_;
+};
+
+}  // namespace
+
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match) { return Applier(graph, match).Run(); }
+
+absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match) {
+  auto map = Instantiate(graph, match);
+  if (!map.ok()) return map.status();
+  return ReplaceValues(graph, *map);
+}
+
+}  // namespace rewright

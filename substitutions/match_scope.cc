@@ -1,0 +1,106 @@
+#include "substitutions/match_scope.h"
+
+namespace rewright {
+namespace {
+
+// Larger tensors are not looked at: conditions are about scalars and per-channel values.
+constexpr int64_t kMaxLookedAt = 1 << 16;
+
+}  // namespace
+
+const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions& options) {
+  const Node& node = graph.node(value.node);
+  const bool known = node.leaf == LeafKind::kConstant || (node.leaf == LeafKind::kWeight && options.inference);
+  return known && node.data.data() != nullptr ? &node.data : nullptr;
+}
+
+bool AllElementsEqual(const Tensor& tensor, double value) {
+  // Most tensors differ early, so that the length does not matter.
+  const int64_t count = tensor.num_elements();
+  for (int64_t i = 0; i < count; ++i) {
+    if (tensor.At(i) != value) return false;
+  }
+  return count > 0;
+}
+
+bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
+  const size_t at = static_cast<size_t>(id);
+  switch (ref) {
+    case ArgExpr::Ref::kSize:
+      value->kind = Value::Kind::kInt;
+      value->integer = bindings_.sizes[at];
+      return true;
+    case ArgExpr::Ref::kPack:
+      value->kind = Value::Kind::kList;
+      value->list = bindings_.packs[at];
+      return true;
+    case ArgExpr::Ref::kAttr: FromAttr(bindings_.attrs[at], value); return true;
+    default: return false;
+  }
+}
+
+bool MatchScope::TensorShape(int node, std::vector<int64_t>* shape) const {
+  const size_t at = static_cast<size_t>(node);
+  if (at >= nodes_.size() || nodes_[at].node < 0) return false;
+  if (graph_.node(nodes_[at].node).outputs.size() != 1 && graph_.node(nodes_[at].node).op == nullptr) return false;
+  *shape = graph_.type(nodes_[at]).shape;
+  return true;
+}
+
+bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) const {
+  if (arg.ref == ArgExpr::Ref::kAttr) {
+    const double* real = std::get_if<double>(&bindings_.attrs[static_cast<size_t>(arg.id)]);
+    *truth = fn == ArgFn::kPositive && real != nullptr && *real > 0;
+    return true;
+  }
+  const size_t at = static_cast<size_t>(arg.id);
+  if (at >= nodes_.size() || nodes_[at].node < 0) return false;
+  if (fn == ArgFn::kWeight) {
+    *truth = graph_.node(nodes_[at].node).weight_only;
+    return true;
+  }
+  const Tensor* tensor = KnownElements(graph_, nodes_[at], options_);
+  *truth = tensor != nullptr;
+  if (fn == ArgFn::kConstant || tensor == nullptr) return true;
+  const int64_t count = tensor->num_elements();
+  *truth = count <= kMaxLookedAt;
+  for (int64_t i = 0; i < count && *truth; ++i) *truth = tensor->At(i) > 0;
+  return true;
+}
+
+bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr) {
+  using Kind = ArgValue<Concrete>::Kind;
+  switch (value.kind) {
+    case Kind::kInt:
+      if (kind == AttrKind::kReal) {
+        *attr = static_cast<double>(value.integer);
+      } else {
+        *attr = value.integer;
+      }
+      return kind != AttrKind::kAxes && kind != AttrKind::kInts && kind != AttrKind::kDType;
+    case Kind::kList: *attr = value.list; return kind == AttrKind::kAxes || kind == AttrKind::kInts;
+    case Kind::kReal: *attr = value.real; return kind == AttrKind::kReal;
+    case Kind::kDType: *attr = value.dtype; return kind == AttrKind::kDType;
+    case Kind::kBool: return false;
+  }
+  return false;
+}
+
+void FromAttr(const Attr& attr, ArgValue<Concrete>* value) {
+  using Kind = ArgValue<Concrete>::Kind;
+  if (const auto* integer = std::get_if<int64_t>(&attr)) {
+    value->kind = Kind::kInt;
+    value->integer = *integer;
+  } else if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
+    value->kind = Kind::kList;
+    value->list = *list;
+  } else if (const auto* real = std::get_if<double>(&attr)) {
+    value->kind = Kind::kReal;
+    value->real = *real;
+  } else {
+    value->kind = Kind::kDType;
+    value->dtype = std::get<DType>(attr);
+  }
+}
+
+}  // namespace rewright

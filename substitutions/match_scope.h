@@ -1,0 +1,44 @@
+// The names of a rule at a place in a graph, as ArgEvaluator reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "substitutions/arg_eval.h"
+#include "substitutions/matcher.h"
+
+namespace rewright {
+
+class MatchScope {
+ public:
+  using Value = ArgValue<Concrete>;
+
+  // `nodes`: as Match::nodes, possibly with those of the right side behind; node -1: not known. `bound`: null when
+  // all names are bound. All outlive the scope.
+  MatchScope(const Graph& graph, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings,
+             const MatchOptions& options)
+      : graph_(graph), nodes_(nodes), bindings_(bindings), options_(options) {}
+
+  bool Get(ArgExpr::Ref ref, int id, Value* value) const;
+  bool TensorShape(int node, std::vector<int64_t>* shape) const;
+  bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, bool* truth) const;
+
+ private:
+  const Graph& graph_;
+  const std::vector<rewright::Value>& nodes_;
+  const RuleBindings& bindings_;
+  const MatchOptions& options_;
+};
+
+using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
+
+// The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
+// Null when they are not.
+const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions& options);
+bool AllElementsEqual(const Tensor& tensor, double value);
+
+// An evaluated attribute as an operator takes it; false when the kinds do not fit.
+bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr);
+void FromAttr(const Attr& attr, ArgValue<Concrete>* value);
+
+}  // namespace rewright

@@ -1,0 +1,111 @@
+// Finding and applying rules in graphs.
+//
+// A match binds every name of the left side so that the left side, read at the bound values, is the matched part of
+// the graph, its conditions hold, and the structural values lie in the domain in which the rule is proved. A broadcast
+// in the graph counts only where the rule's own text allows it: a rule about equal sizes does not match an axis of
+// size one that is stretched.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/graph.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/instances.h"
+
+namespace rewright {
+
+// Names of a rule at a place in a graph.
+struct RuleBindings {
+  std::vector<int64_t> sizes;               // as CompiledRule::sizes()
+  std::vector<std::vector<int64_t>> packs;  // as packs()
+  std::vector<Attr> attrs;                  // as attrs()
+  DType floating = DType::kFloat32;         // the element type of variables that declare none
+};
+
+struct Match {
+  const CompiledRule* rule = nullptr;
+  // What is replaced: the left side's outputs; an application with several outputs stands for all of them.
+  std::vector<Value> roots;
+  // By node of the left side: the value of a leaf, output 0 of an application.
+  std::vector<Value> nodes;
+  RuleBindings bindings;
+
+  // "b..=2, n=64, ?a=1": for traces.
+  std::string Describe() const;
+};
+
+struct MatchOptions {
+  // Weights keep their values: numbers in a rule and positive() may look at them. Not so in training.
+  bool inference = true;
+};
+
+// A rule, the domain in which it may be applied, and the structural instances met so far. Thread-safe.
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {},
+                   const MatchOptions& options = {});
+
+  const CompiledRule& rule() const { return *rule_; }
+  const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
+  // The operator of the first output: only its applications can match.
+  const OpDef* root_op() const;
+
+  // Appends the matches whose first output is computed by `node`, an application of the graph.
+  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
+  // All matches, in the order of the graph's nodes.
+  std::vector<Match> FindMatches(const Graph& graph) const;
+
+ private:
+  friend class MatchSearch;
+
+  // What must be checked of a match in one structure.
+  struct Domain {
+    bool proved = false;
+    std::vector<ExprPtr> requirements;  // Cond over the instance's symbols
+    std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
+  };
+  std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
+  Domain MakeDomain(const Structure& structure) const;
+
+  std::shared_ptr<const CompiledRule> rule_;
+  DomainLimits limits_;
+  MatchOptions options_;
+  // By node of the left side: attributes that are literals.
+  std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
+
+  mutable std::mutex mutex_;
+  mutable MeaningCache meanings_;
+  mutable absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Domain>> domains_;
+};
+
+// Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
+// ReplaceValues() makes the new graph. An error means that the rule is wrong.
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match);
+
+// Both in one.
+absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match);
+
+// Many rules, looked up by the operator at their root.
+class RuleIndex {
+ public:
+  RuleIndex() = default;
+  explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
+
+  const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
+  // The rules whose first output `op` computes, in order.
+  const std::vector<const Matcher*>& RootedAt(const OpDef* op) const;
+  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
+  std::vector<Match> FindMatches(const Graph& graph) const;
+
+ private:
+  std::vector<std::shared_ptr<const Matcher>> matchers_;
+  absl::flat_hash_map<const OpDef*, std::vector<const Matcher*>> by_root_;
+};
+
+}  // namespace rewright

@@ -1,0 +1,200 @@
+#include "substitutions/rule_set.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "substitutions/rule_lexer.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+
+namespace rewright {
+namespace {
+
+// FNV-1a, which is the same everywhere.
+class TextHash {
+ public:
+  void Add(const std::string& text) {
+    for (char c : text) Mix(static_cast<unsigned char>(c));
+    Mix(0xff);
+  }
+  uint64_t value() const { return hash_; }
+
+ private:
+  void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+// The instances whose operators SpecHash looks at.
+constexpr DomainLimits kSpecLimits = {4, 3, 2, 1 << 20};
+
+std::string MeaningText(const OpDef& op, const Meaning& meaning) {
+  std::string text = op.name;
+  for (const Meaning::Variable& variable : meaning.variables) {
+    absl::StrAppend(&text, ";", variable.name, ":", static_cast<int>(variable.kind), ",", variable.min);
+  }
+  for (const Requirement& requirement : meaning.requirements) {
+    absl::StrAppend(&text, ";", PrintExpr(requirement.condition, op.inputs));
+  }
+  for (const OutputMeaning& output : meaning.outputs) {
+    absl::StrAppend(&text, ";", DTypeName(output.dtype), "[");
+    for (const ExprPtr& size : output.shape) absl::StrAppend(&text, PrintExpr(size, op.inputs), ",");
+    absl::StrAppend(&text, "]=", PrintExpr(output.element, op.inputs));
+  }
+  return text;
+}
+
+absl::Status ReadText(const std::string& path, std::string* text) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (file) content << file.rdbuf();
+  if (!file || file.bad()) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  *text = content.str();
+  return absl::OkStatus();
+}
+
+absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
+  if (options.trust_unverified) return absl::OkStatus();
+  const auto refuse = [&](const std::string& why) {
+    return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
+  };
+  const auto& proof = rule.rule().proof;
+  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
+  auto hash = SpecHash(rule);
+  if (!hash.ok()) return hash.status();
+  if (proof->prover != kProverVersion || proof->spec_hash != *hash) {
+    return refuse(
+        "has a stale proof: the rule, an operator that it uses or the prover has changed since; `rewright verify` "
+        "proves it anew, --trust-unverified takes it as it is");
+  }
+  return absl::OkStatus();
+}
+
+bool IsLeftOut(const Rule& rule, const LoadOptions& options) {
+  if (std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end()) return true;
+  if (!rule.proof) return false;
+  return (rule.proof->rule_class == RuleClass::kNumericallyRisky && !options.allow_risky) ||
+         (rule.proof->rule_class == RuleClass::kFiniteOnly && !options.allow_finite_only);
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
+  std::set<std::string> meanings;
+  std::set<const Meaning*> seen;
+  std::vector<std::shared_ptr<const Meaning>> keep;  // so that addresses in `seen` stay taken
+  absl::Status status = ForEachInstance(rule, kSpecLimits, [&](RuleInstance instance) {
+    for (const SymbolicNode& node : instance.nodes) {
+      if (node.op == nullptr || !seen.insert(node.meaning.get()).second) continue;
+      keep.push_back(node.meaning);
+      meanings.insert(MeaningText(*node.op, *node.meaning));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  TextHash hash;
+  hash.Add(absl::StrCat("prover ", kProverVersion));
+  hash.Add(PrintLaw(rule.rule()));
+  for (const std::string& text : meanings) hash.Add(text);
+  return hash.value();
+}
+
+absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file, const LoadOptions& options) {
+  auto rules = ParseRules(text, file);
+  if (!rules.ok()) return rules.status();
+  return FromRules(*rules, options);
+}
+
+absl::StatusOr<RuleSet> RuleSet::FromFiles(const std::vector<std::string>& paths, const LoadOptions& options) {
+  std::vector<Rule> all;
+  for (const std::string& path : paths) {
+    auto rules = ReadRules(path);
+    if (!rules.ok()) return rules.status();
+    std::move(rules->begin(), rules->end(), std::back_inserter(all));
+  }
+  return FromRules(all, options);
+}
+
+absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const LoadOptions& options) {
+  RuleSet set;
+  std::vector<std::shared_ptr<const Matcher>> matchers;
+  std::set<std::string> names;
+  TextHash hash;
+  for (const Rule& rule : rules) {
+    if (!names.insert(rule.name).second) {
+      return RuleError(rule.file, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
+    }
+    if (IsLeftOut(rule, options)) continue;
+    auto compiled = CompileRule(rule);
+    if (!compiled.ok()) return compiled.status();
+    if (absl::Status error = CheckProof(**compiled, options); !error.ok()) return error;
+    const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
+    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, options.match));
+    hash.Add(PrintLaw(rule));
+    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",",
+                          options.match.inference));
+  }
+  for (const std::string& name : options.disabled) {
+    if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));
+  }
+  set.index_ = RuleIndex(std::move(matchers));
+  set.hash_ = hash.value();
+  return set;
+}
+
+const Matcher* RuleSet::Find(const std::string& name) const {
+  for (const auto& matcher : matchers()) {
+    if (matcher->rule().name() == name) return matcher.get();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path) {
+  std::string text;
+  if (absl::Status error = ReadText(path, &text); !error.ok()) return error;
+  return ParseRules(text, path);
+}
+
+absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
+                        const std::vector<Rule>& rules) {
+  std::string text;
+  for (const std::string& line : header) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
+  for (const Rule& rule : rules) absl::StrAppend(&text, text.empty() ? "" : "\n", PrintRule(rule));
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  const auto fail = [&](const char* what) {
+    const absl::Status status = absl::InternalError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
+    std::remove(temporary.c_str());
+    return status;
+  };
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return fail("cannot be written");
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0 &&
+                       fsync(fileno(file)) == 0;
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed) return fail("cannot be written");
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot be replaced");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& program_dir) {
+  const std::vector<std::string> places = {absl::StrCat(program_dir, "/../share/rewright/", name),
+                                           absl::StrCat(program_dir, "/", name),
+                                           absl::StrCat(REWRIGHT_SUBSTITUTIONS_DIR, "/", name)};
+  for (const std::string& place : places) {
+    std::error_code error;
+    if (std::filesystem::exists(place, error)) return place;
+  }
+  return absl::NotFoundError(absl::StrCat(name, ": found neither at ", places[0], " nor at ", places[1], " nor at ", places[2]));
+}
+
+}  // namespace rewright

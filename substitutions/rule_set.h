@@ -1,0 +1,66 @@
+// Rule files: loading rules with their proofs, and writing them.
+//
+// A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
+// good: the hash covers the rule's law, the meanings of the operators it uses, and the version of the prover.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/matcher.h"
+#include "substitutions/rule.h"
+
+namespace rewright {
+
+// To be raised when the prover changes what it accepts.
+inline constexpr int kProverVersion = 1;
+
+// Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
+absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);
+
+struct LoadOptions {
+  bool trust_unverified = false;  // also take rules without a proof, or with a stale one
+  bool allow_risky = false;       // also those of class numerically-risky
+  bool allow_finite_only = false;  // also those of class finite-only: the caller knows that all values are finite
+  std::vector<std::string> disabled;  // names of rules to leave out; a name that no rule has is an error
+  MatchOptions match;
+};
+
+class RuleSet {
+ public:
+  // Rules whose proof is refused are an error; rules that are left out (risky, disabled) are not.
+  // Errors: core.rules:12:1: rule x is not proved; `rewright verify` proves it, --trust-unverified takes it as it is
+  static absl::StatusOr<RuleSet> FromText(const std::string& text, const std::string& file,
+                                          const LoadOptions& options = {});
+  static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {});
+
+  const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return index_.matchers(); }
+  const RuleIndex& index() const { return index_; }
+  // Null when there is no such rule.
+  const Matcher* Find(const std::string& name) const;
+  // Changes when a rule is added, dropped or altered: part of the key of what search remembers.
+  uint64_t hash() const { return hash_; }
+
+ private:
+  static absl::StatusOr<RuleSet> FromRules(const std::vector<Rule>& rules, const LoadOptions& options);
+
+  RuleIndex index_;
+  uint64_t hash_ = 0;
+};
+
+// All rules of a file, proved or not: for the verifier and tests.
+absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
+
+// Writes the rules, with comments, expectations and proofs, to a temporary file which then takes the place of `path`.
+// `header`: lines of comment at the top.
+absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header, const std::vector<Rule>& rules);
+
+// Where a file that comes with the program lies, such as "rules/core.rules": beside an installed program
+// (DIR/../share/rewright) or in the source folder. `program_dir` is the folder of the running program.
+absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& program_dir);
+
+}  // namespace rewright
