@@ -1,0 +1,150 @@
+#include "search/cost_model.h"
+
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+namespace {
+
+// A device does 1e9 operations and more per second; a graph that folds weights must never look slower for it.
+constexpr double kSecondsPerLoadFlop = 1e-17;
+constexpr double kSecondsPerLoadByte = 1e-17;
+constexpr double kSecondsPerNode = 1e-11;
+
+// Constants of up to so many elements are part of the signature by content.
+constexpr int64_t kSmallConstant = 16;
+
+int64_t Bits(double value) {
+  int64_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// Writes what a device can see of a group as a list of numbers. Every list is preceded by its length, so that equal
+// signatures mean equal groups.
+class SignatureWriter {
+ public:
+  SignatureWriter(const Graph& graph, const Group& group) : graph_(graph), group_(group) {}
+
+  std::vector<int64_t> Write() {
+    for (size_t i = 0; i < group_.nodes.size(); ++i) places_[group_.nodes[i]] = static_cast<int64_t>(i);
+    Put(static_cast<int64_t>(group_.nodes.size()));
+    for (NodeId id : group_.nodes) PutNode(graph_.node(id));
+    for (Value output : group_.outputs) {
+      Put(places_.at(output.node));
+      Put(output.output);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void Put(int64_t number) { out_.push_back(number); }
+
+  void PutNode(const Node& node) {
+    // Operators are never destroyed, so their addresses are names.
+    Put(static_cast<int64_t>(reinterpret_cast<intptr_t>(node.op)));
+    for (const auto& [name, attr] : node.attrs) PutAttr(attr);
+    Put(static_cast<int64_t>(node.operands.size()));
+    for (Value operand : node.operands) PutOperand(operand);
+    for (const TensorType& type : node.outputs) PutType(type);
+  }
+
+  void PutAttr(const Attr& attr) {
+    Put(static_cast<int64_t>(attr.index()));
+    if (const auto* integer = std::get_if<int64_t>(&attr)) {
+      Put(*integer);
+    } else if (const auto* real = std::get_if<double>(&attr)) {
+      Put(Bits(*real));
+    } else if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
+      Put(static_cast<int64_t>(list->size()));
+      out_.insert(out_.end(), list->begin(), list->end());
+    } else {
+      Put(static_cast<int64_t>(std::get<DType>(attr)));
+    }
+  }
+
+  void PutOperand(Value operand) {
+    if (auto it = places_.find(operand.node); it != places_.end()) {
+      Put(it->second);
+      Put(operand.output);
+      return;
+    }
+    const auto [it, fresh] = externals_.try_emplace(operand, static_cast<int64_t>(externals_.size()));
+    Put(-1 - it->second);
+    if (!fresh) return;
+    const Node& node = graph_.node(operand.node);
+    PutType(graph_.type(operand));
+    Put(node.weight_only);
+    const bool known = node.leaf == LeafKind::kConstant && node.outputs[0].num_elements() <= kSmallConstant;
+    Put(known);
+    if (!known) return;
+    for (int64_t i = 0; i < node.data.num_elements(); ++i) {
+      Put(IsFloating(node.data.dtype()) ? Bits(node.data.At(i)) : node.data.AtInt(i));
+    }
+  }
+
+  void PutType(const TensorType& type) {
+    Put(static_cast<int64_t>(type.dtype));
+    Put(type.rank());
+    out_.insert(out_.end(), type.shape.begin(), type.shape.end());
+  }
+
+  const Graph& graph_;
+  const Group& group_;
+  absl::flat_hash_map<NodeId, int64_t> places_;
+  absl::flat_hash_map<Value, int64_t> externals_;
+  std::vector<int64_t> out_;
+};
+
+std::string GroupString(const Graph& graph, const Group& group) {
+  std::string text;
+  for (NodeId id : group.nodes) absl::StrAppend(&text, text.empty() ? "" : "+", graph.node(id).op->name);
+  return text;
+}
+
+}  // namespace
+
+double TieBreak(const Graph& graph) {
+  double seconds = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr) continue;
+    if (!node.weight_only) {
+      seconds += kSecondsPerNode;
+      continue;
+    }
+    std::vector<TensorType> inputs;
+    for (Value operand : node.operands) inputs.push_back(graph.type(operand));
+    seconds += kSecondsPerLoadFlop * FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs).flops;
+    for (const TensorType& type : node.outputs) {
+      seconds += kSecondsPerLoadByte * static_cast<double>(type.num_bytes());
+    }
+  }
+  return seconds;
+}
+
+absl::StatusOr<GraphCost> CostModel::Cost(const Graph& graph) {
+  GraphCost cost;
+  for (const Group& group : device_.Partition(graph)) {
+    ++lookups_;
+    Signature signature = SignatureWriter(graph, group).Write();
+    auto it = seconds_.find(signature);
+    if (it == seconds_.end()) {
+      const absl::StatusOr<double> seconds = device_.Cost(graph, group);
+      if (!seconds.ok()) {
+        return absl::Status(seconds.status().code(),
+                            absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name(), ": ",
+                                         seconds.status().message()));
+      }
+      it = seconds_.emplace(std::move(signature), *seconds).first;
+    }
+    cost.seconds += it->second;
+  }
+  cost.tie_break = TieBreak(graph);
+  return cost;
+}
+
+}  // namespace rewright

@@ -1,0 +1,51 @@
+// What a graph costs: the sum over the groups that the device runs, each asked of the device once.
+//
+// Two groups are the same to a device when they have the same operators, attributes, types, inner edges, aliased
+// inputs, kinds of inputs (weights or activations, small constants by content) and escaping values. That signature is
+// the key of the memory, so a hundred equal layers are costed once and a search may ask as often as it likes.
+//
+// Work that is done once at load counts next to nothing: it only breaks ties, and so does the number of nodes.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+struct GraphCost {
+  double seconds = 0;    // of the groups
+  double tie_break = 0;  // far below what can be measured
+  double total() const { return seconds + tie_break; }
+};
+
+class CostModel {
+ public:
+  // The device outlives the model.
+  explicit CostModel(Device& device) : device_(device) {}
+
+  // Errors: those of Device::Cost, with the operators of the group.
+  absl::StatusOr<GraphCost> Cost(const Graph& graph);
+
+  Device& device() const { return device_; }
+  // Different groups seen so far, and how often a group was asked for.
+  int64_t distinct_groups() const { return static_cast<int64_t>(seconds_.size()); }
+  int64_t lookups() const { return lookups_; }
+
+ private:
+  using Signature = std::vector<int64_t>;
+
+  Device& device_;
+  absl::flat_hash_map<Signature, double> seconds_;
+  int64_t lookups_ = 0;
+};
+
+// Seconds that stand for work at load, and for each node that runs: see above.
+double TieBreak(const Graph& graph);
+
+}  // namespace rewright

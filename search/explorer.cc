@@ -1,0 +1,177 @@
+#include "search/explorer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "search/resources.h"
+
+namespace rewright {
+namespace {
+
+std::vector<Value> Roots(const std::vector<Output>& outputs) {
+  std::vector<Value> roots;
+  for (const Output& output : outputs) roots.push_back(output.value);
+  return roots;
+}
+
+// Candidates that are timed must differ by more than the noise of timing.
+constexpr double kClearlyCheaper = 0.99;
+
+}  // namespace
+
+Explorer::Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options)
+    : graph_(graph),
+      rewriter_(rewriter),
+      costs_(costs),
+      options_(options),
+      estimator_(costs, options.place_radius),
+      start_(absl::Now()),
+      start_cpu_(ProcessCpuSeconds()) {}
+
+absl::Status Explorer::Start() {
+  const absl::StatusOr<GraphCost> cost = costs_.Cost(graph_);
+  if (!cost.ok()) return cost.status();
+  original_.outputs = graph_.outputs();
+  original_.cost = *cost;
+  improvements_.push_back(original_);
+  known_[Roots(original_.outputs)] = {*cost, /*can_run=*/true, /*returned=*/true};
+  return absl::OkStatus();
+}
+
+Graph Explorer::View(const SearchState& state) const {
+  return Graph(graph_.arena(), graph_.inputs(), state.outputs);
+}
+
+std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule) {
+  std::vector<Proposal> proposals;
+  for (Rewrite& rewrite : rewriter_.Find(graph, rule)) {
+    if (Interrupted()) break;
+    ++explored_;
+    const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
+    if (!estimate.ok()) continue;
+    int position = static_cast<int>(graph.nodes().size());
+    for (const auto& [from, to] : rewrite.replacement) position = std::min(position, graph.index(from.node));
+    proposals.push_back({std::move(rewrite), *estimate, position});
+  }
+  return proposals;
+}
+
+bool Explorer::Applies(const Graph& graph, const Rewrite& rewrite) {
+  return std::all_of(rewrite.matched.begin(), rewrite.matched.end(), [&](NodeId id) { return graph.contains(id); });
+}
+
+std::optional<Explorer::Built> Explorer::Build(const SearchState& state, const Graph& graph, const Proposal& proposal,
+                                               double limit) {
+  ++steps_;
+  Report();
+  const ValueMap replacement(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end());
+  absl::StatusOr<Graph> next = ReplaceValues(graph, replacement);
+  if (!next.ok()) return std::nullopt;
+  Known& known = CostOf(*next);
+  if (known.returned || !known.can_run || known.cost.total() >= limit) return std::nullopt;
+  known.returned = true;
+  SearchState built;
+  built.outputs = next->outputs();
+  built.cost = known.cost;
+  built.step = static_cast<int>(trace_.size());
+  built.base = state.base;
+  built.depth = state.depth + 1;
+  trace_.push_back({state.step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite),
+                    state.cost.seconds, built.cost.seconds});
+  moves_.push_back({proposal.rewrite.rule, proposal.estimate.signature});
+  return Built{std::move(built), *std::move(next)};
+}
+
+Explorer::Known& Explorer::CostOf(const Graph& graph) {
+  const auto [it, fresh] = known_.try_emplace(Roots(graph.outputs()));
+  if (fresh) {
+    const absl::StatusOr<GraphCost> cost = costs_.Cost(graph);
+    it->second.can_run = cost.ok();
+    if (cost.ok()) it->second.cost = *cost;
+  }
+  return it->second;
+}
+
+std::string Explorer::PlaceName(const Graph& graph, const Rewrite& rewrite) const {
+  std::string text;
+  for (const auto& [from, to] : rewrite.replacement) {
+    const std::string& name = graph.arena()->name(from);
+    absl::StrAppend(&text, text.empty() ? "" : ", ");
+    if (!name.empty()) {
+      absl::StrAppend(&text, name);
+    } else {
+      const Node& node = graph.node(from.node);
+      absl::StrAppend(&text, node.op == nullptr ? "leaf" : node.op->name, "#", graph.index(from.node));
+    }
+  }
+  return text;
+}
+
+bool Explorer::Interrupted() {
+  if (end_) return true;
+  if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
+    end_ = SearchEnd::kStopped;
+  } else if (absl::ToDoubleSeconds(absl::Now() - start_) >= options_.time_limit_seconds) {
+    end_ = SearchEnd::kTimeLimit;
+  }
+  return end_.has_value();
+}
+
+bool Explorer::Done() {
+  if (Interrupted()) return true;
+  if (steps_ >= options_.budget) {
+    end_ = SearchEnd::kBudget;
+  } else if (options_.memory_limit_bytes > 0 && ResidentBytes() >= options_.memory_limit_bytes) {
+    end_ = SearchEnd::kMemoryLimit;
+  }
+  return end_.has_value();
+}
+
+bool Explorer::Offer(SearchState* state) {
+  if (!Cheaper(state->cost.total(), best().cost.total())) return false;
+  state->base = state->step;
+  state->depth = 0;
+  improvements_.push_back(*state);
+  return true;
+}
+
+std::vector<Explorer::Move> Explorer::MovesBetween(int ancestor, int step) const {
+  std::vector<Move> moves;
+  for (int at = step; at >= 0 && at != ancestor; at = trace_[static_cast<size_t>(at)].parent) {
+    moves.push_back(moves_[static_cast<size_t>(at)]);
+  }
+  std::reverse(moves.begin(), moves.end());
+  return moves;
+}
+
+void Explorer::Report() const {
+  if (!options_.progress) return;
+  options_.progress({steps_, options_.budget, explored_, absl::ToDoubleSeconds(absl::Now() - start_),
+                     original_.cost.seconds, best().cost.seconds});
+}
+
+SearchResult Explorer::Finish() {
+  SearchResult result;
+  result.original_cost = original_.cost;
+  for (size_t i = improvements_.size(); i-- > 0;) {
+    const SearchState& state = improvements_[i];
+    const bool full = static_cast<int>(result.candidates.size()) >= options_.candidates;
+    // The original is what the others are compared with: it is a candidate when nothing is cheaper.
+    const bool differs = result.candidates.empty() ||
+                         (i > 0 && result.candidates.back().cost.seconds < kClearlyCheaper * state.cost.seconds);
+    if (differs && (!full || result.candidates.empty())) {
+      result.candidates.push_back({View(state), state.cost, state.step});
+    }
+  }
+  result.trace = std::move(trace_);
+  result.steps = steps_;
+  result.explored = explored_;
+  result.seconds = absl::ToDoubleSeconds(absl::Now() - start_);
+  result.cpu_seconds = ProcessCpuSeconds() - start_cpu_;
+  result.end = end_.value_or(SearchEnd::kExhausted);
+  return result;
+}
+
+}  // namespace rewright

@@ -1,0 +1,113 @@
+// The ground that strategies share: proposing and judging rewrites, building graphs, limits, trace, the best so far.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "search/place.h"
+#include "search/search.h"
+
+namespace rewright {
+
+// A graph of the search: its roots say all, the Graph view is made again when it is needed.
+struct SearchState {
+  std::vector<Output> outputs;
+  GraphCost cost;
+  int step = -1;  // in the trace
+  int base = -1;  // the step of the nearest ancestor, or of itself, that was the best graph of its time
+  int depth = 0;  // steps since that one
+};
+
+// A rewrite with its estimate.
+struct Proposal {
+  Rewrite rewrite;
+  PlaceEstimate estimate;
+  int position = 0;  // the first replaced value's, in the graph's order
+};
+
+class Explorer {
+ public:
+  Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options);
+
+  const SearchOptions& options() const { return options_; }
+  // Costs the original. To be called first.
+  absl::Status Start();
+  const SearchState& original() const { return original_; }
+  Graph View(const SearchState& state) const;
+
+  // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places. Those that the device
+  // cannot run are left out.
+  std::vector<Proposal> Propose(const Graph& graph, int rule = -1);
+
+  // Whether the left side is still there.
+  static bool Applies(const Graph& graph, const Rewrite& rewrite);
+
+  // Carries out a rewrite of `graph`, the view of `state`, and costs the result. Nothing when that graph was returned
+  // before, cannot run, or costs `limit` or more. Counts one step.
+  struct Built {
+    SearchState state;
+    Graph graph;
+  };
+  std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit);
+
+  // True when a limit is reached.
+  bool Done();
+
+  // Whether the graph is cheaper than all before; it is then the best, and its own base.
+  bool Offer(SearchState* state);
+  const SearchState& best() const { return improvements_.back(); }
+  // Cheaper by more than rounding.
+  static bool Cheaper(double a, double b) { return a < JustBelow(b); }
+  static double JustBelow(double cost) { return cost * (1 - 1e-13); }
+
+  // What led from `ancestor` to `step`, first one first.
+  struct Move {
+    int rule = 0;
+    uint64_t signature = 0;
+  };
+  std::vector<Move> MovesBetween(int ancestor, int step) const;
+
+  SearchResult Finish();
+
+ private:
+  // A graph that was built.
+  struct Known {
+    GraphCost cost;
+    bool can_run = false;
+    bool returned = false;
+  };
+  Known& CostOf(const Graph& graph);
+  std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
+  bool Interrupted();
+  void Report() const;
+
+  const Graph graph_;
+  Rewriter& rewriter_;
+  CostModel& costs_;
+  SearchOptions options_;
+  PlaceEstimator estimator_;
+  SearchState original_;
+  std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first
+  std::vector<TraceStep> trace_;
+  std::vector<Move> moves_;  // one per step of the trace
+  absl::flat_hash_map<std::vector<Value>, Known> known_;  // by roots
+  int64_t steps_ = 0;
+  int64_t explored_ = 0;
+  std::optional<SearchEnd> end_;
+  absl::Time start_;
+  double start_cpu_;
+};
+
+// Takes cheaper rewrites until there is none, see search.h. `state` becomes the local optimum.
+void Descend(Explorer& explorer, SearchState* state);
+
+// Descends, then searches around the optimum.
+void Backtrack(Explorer& explorer);
+
+}  // namespace rewright

@@ -1,0 +1,57 @@
+#include "search/measure.h"
+
+#include <chrono>
+
+#include "core/stats.h"
+
+namespace rewright {
+namespace {
+
+class Contestant {
+ public:
+  Contestant(Executable& executable, const std::vector<Tensor>& inputs) : executable_(executable), inputs_(inputs) {}
+
+  absl::StatusOr<double> Run() {
+    const auto start = std::chrono::steady_clock::now();
+    const absl::Status status = executable_.Run(inputs_, &outputs_);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (!status.ok()) return status;
+    return elapsed.count();
+  }
+
+ private:
+  Executable& executable_;
+  const std::vector<Tensor>& inputs_;
+  std::vector<Tensor> outputs_;  // kept, so that later runs allocate nothing
+};
+
+}  // namespace
+
+absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable& candidate,
+                                               const std::vector<Tensor>& inputs, const MeasureOptions& options) {
+  Contestant contestants[] = {{original, inputs}, {candidate, inputs}};
+  std::vector<double> samples[2];
+  std::vector<double> ratios;
+  Measurement result;
+  for (int pair = -options.warmup; pair < options.pairs; ++pair) {
+    double seconds[2];
+    for (int turn = 0; turn < 2; ++turn) {
+      const int which = (pair + turn) & 1;
+      const absl::StatusOr<double> run = contestants[which].Run();
+      if (!run.ok()) return run.status();
+      seconds[which] = *run;
+    }
+    if (pair < 0) continue;
+    for (int which = 0; which < 2; ++which) samples[which].push_back(seconds[which]);
+    ratios.push_back(seconds[0] / seconds[1]);
+    result.wins += seconds[1] < seconds[0];
+    result.losses += seconds[1] > seconds[0];
+  }
+  result.original_seconds = Summarize(std::move(samples[0])).median;
+  result.candidate_seconds = Summarize(std::move(samples[1])).median;
+  result.ratio = Quantile(std::move(ratios), 0.5);
+  result.p_value = SignTest(result.wins, result.losses);
+  return result;
+}
+
+}  // namespace rewright

@@ -1,0 +1,29 @@
+// Whether one executable is faster than another, measured so that a busy machine meets both alike.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+struct MeasureOptions {
+  int warmup = 3;
+  int pairs = 30;
+};
+
+struct Measurement {
+  double original_seconds = 0;   // medians
+  double candidate_seconds = 0;
+  double ratio = 1;     // median over the pairs of original / candidate: above 1 the candidate is faster
+  int wins = 0;         // pairs in which the candidate was faster
+  int losses = 0;
+  double p_value = 1;   // one-sided sign test: that so many wins are an accident
+};
+
+// Runs both in turn, pair by pair, exchanging who goes first.
+absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable& candidate,
+                                               const std::vector<Tensor>& inputs, const MeasureOptions& options);
+
+}  // namespace rewright

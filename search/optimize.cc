@@ -1,0 +1,199 @@
+#include "search/optimize.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/random_inputs.h"
+#include "search/resources.h"
+
+namespace rewright {
+namespace {
+
+using Why = DroppedCandidate::Why;
+
+std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
+  std::map<std::string, int> counts;
+  for (int step : path) ++counts[trace[static_cast<size_t>(step)].rule];
+  std::vector<RewriteCount> list;
+  for (const auto& [rule, count] : counts) list.push_back({rule, count});
+  std::stable_sort(list.begin(), list.end(),
+                   [](const RewriteCount& a, const RewriteCount& b) { return a.count > b.count; });
+  return list;
+}
+
+std::string Describe(const Measurement& measured) {
+  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
+                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
+}
+
+class Optimizer {
+ public:
+  Optimizer(const Graph& graph, Device& device, GraphRunner* runner, const OptimizeOptions& options)
+      : graph_(graph), device_(device), runner_(runner), options_(options), checker_(graph, runner, options.checking) {}
+
+  absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
+    Phase("searching");
+    CostModel costs(device_);
+    absl::StatusOr<SearchResult> found = Search(graph_, rewriter, costs, options_.search);
+    if (!found.ok()) return found.status();
+    report_.search = *std::move(found);
+    report_.search_cpu_seconds = report_.search.cpu_seconds;
+    report_.graphs_explored = report_.search.explored;
+    report_.cost_before = report_.search.original_cost.seconds;
+    report_.nodes_before = graph_.num_runtime_nodes();
+    for (const Candidate& candidate : report_.search.candidates) {
+      if (candidate.step >= 0) contenders_.push_back({&candidate, std::nullopt});
+    }
+    if (contenders_.empty()) {
+      ReturnOriginal("no rewrite makes it cheaper");
+    } else {
+      if (options_.measure) {
+        if (absl::Status status = Time(); !status.ok()) return status;
+      }
+      if (absl::Status status = Choose(); !status.ok()) return status;
+    }
+    report_.peak_rss_bytes = PeakResidentBytes();
+    return std::move(report_);
+  }
+
+ private:
+  struct Contender {
+    const Candidate* candidate;
+    std::optional<Measurement> measured;
+  };
+
+  void Phase(const std::string& text) const {
+    if (options_.phase) options_.phase(text);
+  }
+
+  // Times all contenders; those that are not faster are dropped, the others sorted by how much.
+  absl::Status Time() {
+    const std::vector<Tensor> inputs = RandomInputs(graph_, options_.checking.seed);
+    absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
+    if (!original.ok()) return original.status();
+    std::vector<Contender> faster;
+    const double significance = options_.significance / static_cast<double>(contenders_.size());
+    for (size_t i = 0; i < contenders_.size(); ++i) {
+      Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
+      Contender& contender = contenders_[i];
+      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, inputs);
+      if (!measured.ok()) {
+        Drop(*contender.candidate, Why::kFailed, std::string(measured.status().message()));
+        continue;
+      }
+      contender.measured = *measured;
+      if (!report_.measured || measured->ratio > report_.measured->ratio) report_.measured = *measured;
+      if (measured->ratio > 1 && measured->p_value <= significance) {
+        faster.push_back(contender);
+      } else {
+        Drop(*contender.candidate, Why::kNotFaster, Describe(*measured));
+      }
+    }
+    std::stable_sort(faster.begin(), faster.end(),
+                     [](const Contender& a, const Contender& b) { return a.measured->ratio > b.measured->ratio; });
+    contenders_ = std::move(faster);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Measurement> Measure(Executable& original, const Graph& graph, const std::vector<Tensor>& inputs) {
+    absl::StatusOr<std::unique_ptr<Executable>> candidate = runner_->Prepare(graph);
+    if (!candidate.ok()) return candidate.status();
+    return MeasureInterleaved(original, **candidate, inputs, options_.measuring);
+  }
+
+  // Takes the first contender whose outputs are right.
+  absl::Status Choose() {
+    for (const Contender& contender : contenders_) {
+      if (!options_.check) {
+        Take(contender);
+        return absl::OkStatus();
+      }
+      Phase("comparing outputs");
+      const absl::StatusOr<OutputCheck> check = checker_.Check(contender.candidate->graph);
+      if (!check.ok()) {
+        Drop(*contender.candidate, Why::kFailed, std::string(check.status().message()));
+        continue;
+      }
+      if (check->done && !check->equal) {
+        Drop(*contender.candidate, Why::kOutputsDiffer, check->text);
+        continue;
+      }
+      report_.check = *check;
+      Take(contender);
+      return absl::OkStatus();
+    }
+    const auto differs = [](const DroppedCandidate& dropped) { return dropped.why == Why::kOutputsDiffer; };
+    if (std::any_of(report_.dropped.begin(), report_.dropped.end(), differs)) {
+      ReturnOriginal("the outputs of the rewritten graph differ: a rule is wrong");
+    } else if (std::all_of(report_.dropped.begin(), report_.dropped.end(),
+                           [](const DroppedCandidate& dropped) { return dropped.why == Why::kFailed; })) {
+      ReturnOriginal(absl::StrCat("no candidate could be run: ", report_.dropped.front().text));
+    } else {
+      ReturnOriginal("no candidate is measurably faster");
+    }
+    return absl::OkStatus();
+  }
+
+  void Drop(const Candidate& candidate, Why why, std::string text) {
+    const std::vector<TraceStep>& trace = report_.search.trace;
+    report_.dropped.push_back(
+        {why, std::move(text), candidate.cost.seconds, CountRewrites(trace, PathTo(trace, candidate.step))});
+  }
+
+  void Take(const Contender& contender) {
+    const Candidate& candidate = *contender.candidate;
+    report_.graph = candidate.graph;
+    report_.rewritten = true;
+    report_.nodes_after = candidate.graph.num_runtime_nodes();
+    report_.cost_after = candidate.cost.seconds;
+    report_.path = PathTo(report_.search.trace, candidate.step);
+    report_.rewrites = CountRewrites(report_.search.trace, report_.path);
+    report_.measured = contender.measured;
+    if (contender.measured) {
+      report_.latency_before = contender.measured->original_seconds;
+      report_.latency_after = contender.measured->candidate_seconds;
+      report_.verdict = absl::StrFormat("%.3g times faster: ", contender.measured->ratio);
+      absl::StrAppend(&report_.verdict, Describe(*contender.measured));
+    } else {
+      const double gain = candidate.cost.seconds > 0 ? report_.cost_before / candidate.cost.seconds : 1;
+      report_.verdict = absl::StrFormat("cost lower by %.4g times", gain);
+    }
+  }
+
+  void ReturnOriginal(const std::string& reason) {
+    report_.graph = graph_;
+    report_.rewritten = false;
+    report_.verdict = absl::StrCat("the original: ", reason);
+    report_.nodes_after = report_.nodes_before;
+    report_.cost_after = report_.cost_before;
+    if (report_.measured) {
+      report_.latency_before = report_.measured->original_seconds;
+      report_.latency_after = report_.measured->original_seconds;
+    }
+    report_.equal = true;
+  }
+
+  const Graph& graph_;
+  Device& device_;
+  GraphRunner* runner_;
+  const OptimizeOptions& options_;
+  OutputChecker checker_;
+  OptimizeReport report_;
+  std::vector<Contender> contenders_;
+};
+
+}  // namespace
+
+absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,
+                                        const OptimizeOptions& options) {
+  if (options.measure && runner == nullptr) {
+    return absl::InvalidArgumentError("candidates cannot be timed without a runner");
+  }
+  return Optimizer(graph, device, runner, options).Run(rewriter);
+}
+
+}  // namespace rewright

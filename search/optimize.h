@@ -1,0 +1,80 @@
+// Optimize: search, measure, check. What comes back computes what the original does and is not slower.
+//
+// The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
+// test says that it is faster. Its outputs are then compared with the original's on seeded inputs; one that differs is
+// dropped and reported, and the next is taken. When none is left, the original comes back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+#include "search/measure.h"
+#include "search/output_check.h"
+#include "search/rewriter.h"
+#include "search/search.h"
+
+namespace rewright {
+
+struct OptimizeOptions {
+  SearchOptions search;
+  // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
+  bool measure = true;
+  MeasureOptions measuring;
+  // That a candidate which is no faster passes for faster, over all candidates together.
+  double significance = 0.05;
+  bool check = true;
+  OutputCheckOptions checking;
+  // Told what is being done: "searching", "timing candidate 1 of 3", ...
+  std::function<void(const std::string&)> phase;
+};
+
+struct RewriteCount {
+  std::string rule;
+  int count = 0;
+};
+
+// A candidate that was not taken.
+struct DroppedCandidate {
+  enum class Why : uint8_t { kNotFaster, kOutputsDiffer, kFailed };
+  Why why = Why::kNotFaster;
+  std::string text;
+  double cost = 0;
+  std::vector<RewriteCount> rewrites;
+};
+
+struct OptimizeReport {
+  Graph graph;
+  bool rewritten = false;  // false: `graph` is the original
+  std::string verdict;     // one sentence
+  int nodes_before = 0;    // that run at inference
+  int nodes_after = 0;
+  double cost_before = 0;  // seconds
+  double cost_after = 0;
+  // Of the chosen graph, or of the best candidate where none was chosen; nothing when nothing was timed.
+  std::optional<Measurement> measured;
+  // Of the returned graph; medians. Nothing when nothing was timed.
+  std::optional<double> latency_before;
+  std::optional<double> latency_after;
+  // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
+  bool equal = true;
+  OutputCheck check;
+  double search_cpu_seconds = 0;
+  int64_t graphs_explored = 0;  // rewrites judged
+  int64_t peak_rss_bytes = 0;
+  std::vector<RewriteCount> rewrites;  // of the returned graph, most frequent first
+  std::vector<int> path;               // their steps in search.trace, in order
+  std::vector<DroppedCandidate> dropped;
+  SearchResult search;
+};
+
+// `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
+// the original graph.
+absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,
+                                        const OptimizeOptions& options);
+
+}  // namespace rewright

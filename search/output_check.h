@@ -1,0 +1,63 @@
+// Whether a rewritten graph computes what the original does, on seeded inputs.
+//
+// Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
+// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+struct OutputCheckOptions {
+  // |candidate - original| <= atol + rtol * |original|. A negative atol means 1e-4 times the largest magnitude in the
+  // output: an element near zero carries the rounding errors of the terms that cancelled in it.
+  double rtol = 1e-3;
+  double atol = -1;
+  int input_sets = 2;
+  uint64_t seed = 1;
+  // Up to so many operations, the interpreter is the reference.
+  double interpreter_flops = 3e8;
+  // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
+  double interpreter_only_flops = 2e9;
+  int threads = 1;
+};
+
+struct OutputCheck {
+  bool done = false;   // else the text says why nothing was checked
+  bool equal = false;
+  double max_abs_diff = 0;
+  double max_rel_diff = 0;  // of the largest magnitude in the original's output
+  std::string text;         // the worst element
+};
+
+class OutputChecker {
+ public:
+  // `runner` may be null. The original and the runner outlive the checker.
+  OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
+
+  // Errors: the original or the candidate cannot be run.
+  absl::StatusOr<OutputCheck> Check(const Graph& candidate);
+
+ private:
+  using Outputs = std::vector<Tensor>;
+
+  // One vector per set of inputs.
+  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph) const;
+  absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph) const;
+  absl::Status Prepare();
+
+  const Graph& original_;
+  GraphRunner* runner_;
+  OutputCheckOptions options_;
+  double flops_;
+  std::vector<std::vector<Tensor>> inputs_;
+  std::vector<Outputs> expected_;
+};
+
+}  // namespace rewright

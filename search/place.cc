@@ -1,0 +1,196 @@
+#include "search/place.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace rewright {
+namespace {
+
+// A node with very many users (a concat, a shared input) does not draw all of them in.
+constexpr size_t kMaxPlaceNodes = 64;
+constexpr int32_t kMaxScratchNodes = 200000;
+
+bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
+
+// Positions in graph.nodes(), ascending.
+std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius) {
+  std::set<int> place;
+  std::vector<int> frontier;
+  for (NodeId id : seeds) {
+    if (RunsAtRuntime(graph.node(id)) && place.insert(graph.index(id)).second) frontier.push_back(graph.index(id));
+  }
+  for (int distance = 0; distance < radius && !frontier.empty(); ++distance) {
+    std::vector<int> next;
+    for (int i : frontier) {
+      for (const std::vector<int>* side : {&graph.producers(i), &graph.users(i)}) {
+        for (int neighbour : *side) {
+          if (place.size() >= kMaxPlaceNodes) break;
+          if (!RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(neighbour)]))) continue;
+          if (place.insert(neighbour).second) next.push_back(neighbour);
+        }
+      }
+    }
+    frontier = std::move(next);
+  }
+  return {place.begin(), place.end()};
+}
+
+}  // namespace
+
+// Copies a place into the scratch arena. Values computed outside become inputs, numbered by first use.
+class PlaceEstimator::Cutter {
+ public:
+  Cutter(PlaceEstimator& estimator, const Graph& graph, const Rewrite& rewrite)
+      : estimator_(estimator),
+        graph_(graph),
+        rewrite_(rewrite),
+        scratch_(estimator.scratch_),
+        place_(NodesAround(graph, rewrite.matched, estimator.radius_)) {
+    for (int i : place_) inside_.insert(graph.nodes()[static_cast<size_t>(i)]);
+    for (int i : place_) {
+      const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+      const int32_t count = static_cast<int32_t>(graph.node(id).outputs.size());
+      for (int32_t output = 0; output < count; ++output) {
+        if (Escapes(i, Value{id, output})) escaping_.push_back(Value{id, output});
+      }
+    }
+  }
+
+  Graph Before() {
+    std::vector<Output> outputs;
+    for (Value value : escaping_) outputs.push_back({Copy(value), ""});
+    return Graph(scratch_, inputs_, std::move(outputs));
+  }
+
+  // As ReplaceValues does it, within the place.
+  Graph After() {
+    ValueMap rebuilt;
+    for (const auto& [from, to] : rewrite_.replacement) rebuilt[from] = Copy(to);
+    const auto resolve = [&](Value value) {
+      auto it = rebuilt.find(value);
+      return it == rebuilt.end() ? Copy(value) : it->second;
+    };
+    for (int i : place_) {
+      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      const Node& node = graph_.node(id);
+      const bool changed = std::any_of(node.operands.begin(), node.operands.end(),
+                                       [&](Value operand) { return rebuilt.contains(operand); });
+      if (!changed) continue;
+      std::vector<Value> operands;
+      for (Value operand : node.operands) operands.push_back(resolve(operand));
+      const NodeId copy = scratch_->AddLike(node, std::move(operands));
+      for (int32_t output = 0; output < static_cast<int32_t>(node.outputs.size()); ++output) {
+        rebuilt.try_emplace(Value{id, output}, Value{copy, output});
+      }
+    }
+    std::vector<Output> outputs;
+    for (Value value : escaping_) outputs.push_back({resolve(value), ""});
+    return Graph(scratch_, inputs_, std::move(outputs));
+  }
+
+ private:
+  bool Escapes(int position, Value value) const {
+    if (graph_.is_output(value)) return true;
+    for (int user : graph_.users(position)) {
+      const NodeId id = graph_.nodes()[static_cast<size_t>(user)];
+      if (inside_.contains(id)) continue;
+      const std::vector<Value>& operands = graph_.node(id).operands;
+      if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
+    }
+    return false;
+  }
+
+  Value Copy(Value value) {
+    const Node& node = graph_.arena()->node(value.node);
+    if (node.weight_only) return {CopyWeightOnly(value.node), value.output};
+    if (auto it = copies_.find(value); it != copies_.end()) return it->second;
+    // New nodes of the right side are copied; one that the graph computes elsewhere already comes from there.
+    const bool outside = node.op == nullptr || (graph_.contains(value.node) && !inside_.contains(value.node));
+    Value copy;
+    if (outside) {
+      copy = AddInput(graph_.arena()->type(value));
+    } else {
+      copy = {CopyNode(node), value.output};
+    }
+    copies_[value] = copy;
+    return copy;
+  }
+
+  NodeId CopyNode(const Node& node) {
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(Copy(operand));
+    return scratch_->AddLike(node, std::move(operands));
+  }
+
+  NodeId CopyWeightOnly(NodeId id) {
+    if (auto it = estimator_.copied_.find(id); it != estimator_.copied_.end()) return it->second;
+    const Node& node = graph_.arena()->node(id);
+    NodeId copy = -1;
+    if (node.leaf == LeafKind::kConstant) {
+      copy = scratch_->AddConstant(node.data).node;
+    } else if (node.leaf == LeafKind::kWeight) {
+      const absl::StatusOr<Value> weight = scratch_->AddWeight(node.name, node.data);
+      CHECK(weight.ok()) << weight.status().ToString();
+      copy = weight->node;
+    } else {
+      copy = CopyNode(node);
+    }
+    estimator_.copied_[id] = copy;
+    return copy;
+  }
+
+  Value AddInput(const TensorType& type) {
+    const std::string name = absl::StrCat("%", inputs_.size(), ":", type.ToString());
+    const absl::StatusOr<Value> input = scratch_->AddInput(name, type);
+    CHECK(input.ok()) << input.status().ToString();
+    inputs_.push_back(*input);
+    return *input;
+  }
+
+  PlaceEstimator& estimator_;
+  const Graph& graph_;
+  const Rewrite& rewrite_;
+  std::shared_ptr<Arena> scratch_;
+  std::vector<int> place_;  // positions, ascending
+  absl::flat_hash_set<NodeId> inside_;
+  std::vector<Value> escaping_;
+  std::vector<Value> inputs_;
+  ValueMap copies_;
+};
+
+absl::StatusOr<double> PlaceEstimator::TotalCost(const Graph& place, uint64_t hash) {
+  if (auto it = total_cost_.find(hash); it != total_cost_.end()) return it->second;
+  const absl::StatusOr<GraphCost> cost = costs_.Cost(place);
+  if (!cost.ok()) return cost.status();
+  total_cost_[hash] = cost->total();
+  return cost->total();
+}
+
+absl::StatusOr<PlaceEstimate> PlaceEstimator::Judge(const Graph& graph, const Rewrite& rewrite) {
+  if (scratch_ == nullptr || scratch_->size() > kMaxScratchNodes) {
+    scratch_ = std::make_shared<Arena>();
+    copied_.clear();
+  }
+  Cutter cutter(*this, graph, rewrite);
+  const Graph before = cutter.Before();
+  const Graph after = cutter.After();
+  const uint64_t before_hash = before.CanonicalHash();
+  const uint64_t after_hash = after.CanonicalHash();
+  const absl::StatusOr<double> before_cost = TotalCost(before, before_hash);
+  if (!before_cost.ok()) return before_cost.status();
+  const absl::StatusOr<double> after_cost = TotalCost(after, after_hash);
+  if (!after_cost.ok()) return after_cost.status();
+  PlaceEstimate estimate;
+  estimate.delta = *after_cost - *before_cost;
+  estimate.signature = absl::HashOf(rewrite.rule, before_hash, after_hash);
+  return estimate;
+}
+
+}  // namespace rewright

@@ -1,0 +1,49 @@
+// What a rewrite does to the cost of a graph, judged from the place around it.
+//
+// The place is the rewrite's left side and what lies within a few edges of it. It is cut out and costed before and
+// after the rewrite; what is outside is the same both times. This is an estimate (a device may fuse over the edge of
+// the place), but one that needs neither the rewritten graph nor a new partition of all of it.
+//
+// Places that look alike have equal signatures, whatever their weights are called and wherever they are.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "search/cost_model.h"
+#include "search/rewriter.h"
+
+namespace rewright {
+
+struct PlaceEstimate {
+  double delta = 0;        // total cost after minus before
+  uint64_t signature = 0;  // of the rule and the place
+};
+
+class PlaceEstimator {
+ public:
+  // For graphs of one arena.
+  PlaceEstimator(CostModel& costs, int radius) : costs_(costs), radius_(radius) {}
+
+  // Errors: the place after the rewrite cannot run on the device.
+  absl::StatusOr<PlaceEstimate> Judge(const Graph& graph, const Rewrite& rewrite);
+
+ private:
+  class Cutter;
+
+  absl::StatusOr<double> TotalCost(const Graph& place, uint64_t hash);
+
+  CostModel& costs_;
+  int radius_;
+  // Places are cut out into an arena of their own, which is thrown away when it has grown large.
+  std::shared_ptr<Arena> scratch_;
+  absl::flat_hash_map<NodeId, NodeId> copied_;       // weight-only nodes, into scratch_
+  absl::flat_hash_map<uint64_t, double> total_cost_;  // by canonical hash
+};
+
+}  // namespace rewright

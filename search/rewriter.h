@@ -1,0 +1,64 @@
+// What search needs of the rules: the rewrites that apply to a graph, ready to be carried out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/graph.h"
+#include "substitutions/matcher.h"
+
+namespace rewright {
+
+// A place where a rule applies. Its right side is in the arena already; nothing downstream is.
+struct Rewrite {
+  int rule = 0;  // number in the Rewriter
+  // The values that are replaced, and by what, in the order of the rule's outputs.
+  std::vector<std::pair<Value, Value>> replacement;
+  // Applications that the left side covers.
+  std::vector<NodeId> matched;
+};
+
+class Rewriter {
+ public:
+  virtual ~Rewriter() = default;
+  virtual int num_rules() const = 0;
+  virtual const std::string& rule_name(int rule) const = 0;
+  // All rewrites by one rule, or by all (-1), in an order that depends on the graph alone.
+  virtual std::vector<Rewrite> Find(const Graph& graph, int rule) = 0;
+};
+
+// The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
+// load.
+//
+// A rule with one output matches at a node whatever graph of the arena the node is in: such matches are looked for
+// once per node, so that a graph that differs from others by one rewrite is matched where it differs.
+class RuleRewriter : public Rewriter {
+ public:
+  // The index outlives the rewriter.
+  explicit RuleRewriter(const RuleIndex& rules);
+
+  int num_rules() const override { return static_cast<int>(rules_.matchers().size()); }
+  const std::string& rule_name(int rule) const override {
+    return rules_.matchers()[static_cast<size_t>(rule)]->rule().name();
+  }
+  std::vector<Rewrite> Find(const Graph& graph, int rule) override;
+
+  // Matches whose right side could not be built (a fault of the rule), with the first error.
+  int64_t failures() const { return failures_; }
+  const std::string& first_failure() const { return first_failure_; }
+
+ private:
+  std::vector<Rewrite> FindAt(const Graph& graph, NodeId node, const Matcher& matcher, int rule);
+
+  const RuleIndex& rules_;
+  absl::flat_hash_map<const Matcher*, int> numbers_;
+  const Arena* arena_ = nullptr;  // of the nodes in known_
+  absl::flat_hash_map<std::pair<NodeId, int>, std::vector<Rewrite>> known_;  // by node and rule
+  int64_t failures_ = 0;
+  std::string first_failure_;
+};
+
+}  // namespace rewright

@@ -1,0 +1,68 @@
+#include "search/search.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "search/explorer.h"
+
+namespace rewright {
+namespace {
+
+absl::Status CheckOptions(const SearchOptions& options) {
+  if (!(options.alpha >= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("alpha is ", options.alpha, "; expected at least 1"));
+  }
+  if (options.budget < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the budget is ", options.budget, " steps; expected at least 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char* SearchStrategyName(SearchStrategy strategy) {
+  return strategy == SearchStrategy::kGreedy ? "greedy" : "backtrack";
+}
+
+bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy) {
+  for (SearchStrategy candidate : {SearchStrategy::kGreedy, SearchStrategy::kBacktrack}) {
+    if (name != SearchStrategyName(candidate)) continue;
+    *strategy = candidate;
+    return true;
+  }
+  return false;
+}
+
+const char* SearchEndName(SearchEnd end) {
+  switch (end) {
+    case SearchEnd::kExhausted: return "exhausted";
+    case SearchEnd::kBudget: return "budget";
+    case SearchEnd::kTimeLimit: return "time limit";
+    case SearchEnd::kMemoryLimit: return "memory limit";
+    case SearchEnd::kStopped: return "stopped";
+  }
+  return "";
+}
+
+absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
+                                    const SearchOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  Explorer explorer(graph, rewriter, costs, options);
+  if (absl::Status status = explorer.Start(); !status.ok()) return status;
+  if (options.strategy == SearchStrategy::kGreedy) {
+    SearchState state = explorer.original();
+    Descend(explorer, &state);
+  } else {
+    Backtrack(explorer);
+  }
+  return explorer.Finish();
+}
+
+std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step) {
+  std::vector<int> path;
+  for (int at = step; at >= 0; at = trace[static_cast<size_t>(at)].parent) path.push_back(at);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+}  // namespace rewright

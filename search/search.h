@@ -1,0 +1,115 @@
+// Search: from a graph to the cheapest equal one that the rules reach within a budget.
+//
+// Two strategies stand behind one function.
+//
+// `greedy` is descent alone: in rounds, every rewrite that makes the graph cheaper is taken, the best of those that
+// overlap. Fifty batch norms fold in one or two rounds, in any order, at the price of one look at each.
+//
+// `backtrack` descends first and then searches around the optimum as TASO does (Jia et al., SOSP'19, section 5): a
+// queue of graphs by cost, expanded while they cost less than alpha times the best, so that a rewrite that costs
+// something may open the way to one that pays. Three things make it scale:
+//
+//   - Candidates are judged before they are built. What a rewrite does to the cost is read from the place around it
+//     (search/place.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among those
+//     known only when its turn comes.
+//   - Of places that look alike, one is tried. What pays there is replayed at all the others.
+//   - The queue orders by cost plus a little per step since the last improvement: else rewrites that change nothing
+//     (an exchange of operands) would be combined without end before any that costs something is tried.
+//
+// Given the costs and a budget in steps, the result is the same in every run: nothing random is used, and ties are
+// broken by the order of rules and nodes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph.h"
+#include "search/cost_model.h"
+#include "search/rewriter.h"
+
+namespace rewright {
+
+enum class SearchStrategy : uint8_t { kGreedy, kBacktrack };
+// "greedy", "backtrack".
+const char* SearchStrategyName(SearchStrategy strategy);
+bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy);
+
+enum class SearchEnd : uint8_t {
+  kExhausted,  // nothing left below alpha times the best
+  kBudget,
+  kTimeLimit,
+  kMemoryLimit,
+  kStopped,
+};
+const char* SearchEndName(SearchEnd end);
+
+struct SearchProgress {
+  int64_t steps = 0;
+  int64_t budget = 0;
+  int64_t explored = 0;
+  double seconds = 0;
+  double first_cost = 0;  // seconds
+  double best_cost = 0;
+};
+
+struct SearchOptions {
+  SearchStrategy strategy = SearchStrategy::kBacktrack;
+  double alpha = 1.05;
+  // Graphs built. Greedy descent counts too.
+  int64_t budget = 1000;
+  double time_limit_seconds = std::numeric_limits<double>::infinity();
+  // Of the whole process; 0: none.
+  int64_t memory_limit_bytes = 0;
+  // What a step since the last improvement adds to the place in the queue, relative to the best cost.
+  double step_penalty = 0.001;
+  // How far around a rewrite its effect on the cost is looked at, in edges.
+  int place_radius = 3;
+  // How many candidates SearchResult keeps.
+  int candidates = 3;
+  // Ends the search with the best graph so far.
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const SearchProgress&)> progress;
+};
+
+// One rewrite that was carried out: an edge of the tree of graphs.
+struct TraceStep {
+  int parent = -1;  // the step that made the graph it starts from; -1: the original
+  std::string rule;
+  std::string place;  // names of the replaced values, or operator and number where they have none
+  double cost_before = 0;  // seconds
+  double cost_after = 0;
+};
+
+struct Candidate {
+  Graph graph;
+  GraphCost cost;
+  int step = -1;  // the last step of its path; -1: the original
+};
+
+struct SearchResult {
+  GraphCost original_cost;
+  // The cheapest graph first, then the ones it came by that are clearly different in cost. Never empty: the original
+  // stands last where nothing is cheaper.
+  std::vector<Candidate> candidates;
+  std::vector<TraceStep> trace;
+  int64_t steps = 0;      // graphs built
+  int64_t explored = 0;   // rewrites judged
+  double seconds = 0;
+  double cpu_seconds = 0;
+  SearchEnd end = SearchEnd::kExhausted;
+};
+
+// Errors: those of the device. A graph that the device cannot run is such an error; a rewrite to one is not, it is
+// left out.
+absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
+                                    const SearchOptions& options);
+
+// The steps from the original to `step`, first one first.
+std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step);
+
+}  // namespace rewright
