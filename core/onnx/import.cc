@@ -91,8 +91,13 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
     return absl::InvalidArgumentError("holds no graph with outputs; not an ONNX model?");
   }
   const auto opset = metadata.opsets.find("");
-  if (opset == metadata.opsets.end()) return absl::InvalidArgumentError("does not say its opset (of domain \"\")");
-  if (opset->second < kOldestOpset || opset->second > kNewestOpset) {
+  const auto& nodes = model.graph().node();
+  if (opset == metadata.opsets.end()) {
+    // A model of other domains alone has none; its operators will be listed as unsupported.
+    if (std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return IsOnnxDomain(node.domain()); })) {
+      return absl::InvalidArgumentError("does not say its opset (of domain \"\")");
+    }
+  } else if (opset->second < kOldestOpset || opset->second > kNewestOpset) {
     return absl::UnimplementedError(
         absl::StrCat("opset ", opset->second, "; expected ", kOldestOpset, " to ", kNewestOpset));
   }
@@ -104,6 +109,11 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
                                                  "\" is not supported"));
   }
   return absl::OkStatus();
+}
+
+int64_t OpsetOf(const ModelMetadata& metadata) {
+  const auto found = metadata.opsets.find("");
+  return found == metadata.opsets.end() ? kOldestOpset : found->second;
 }
 
 bool HoldsSubgraph(const onnx::NodeProto& node) {
@@ -384,7 +394,7 @@ absl::StatusOr<ImportedModel> ImportModel(onnx::ModelProto& model, const std::st
   ImportedModel imported;
   imported.metadata = MetadataOf(model);
   RETURN_IF_ERROR(CheckModel(model, imported.metadata));
-  GraphImporter importer(model, directory, imported.metadata.opsets.at(""), options);
+  GraphImporter importer(model, directory, OpsetOf(imported.metadata), options);
   ASSIGN_OR_RETURN(imported.graph, importer.Import());
   imported.notes = importer.notes();
   if (model.training_info_size() > 0) imported.notes.push_back("the training graphs of the file are left aside");
@@ -420,7 +430,7 @@ absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {
   RETURN_IF_ERROR(Annotate(CheckModel(*model, contents.metadata), path));
   for (const onnx::NodeProto& node : model->graph().node()) {
     ++contents.operators[QualifiedName(node)];
-    if (FindOperator(node, contents.metadata.opsets.at("")) == nullptr) ++contents.unsupported[QualifiedName(node)];
+    if (FindOperator(node, OpsetOf(contents.metadata)) == nullptr) ++contents.unsupported[QualifiedName(node)];
   }
   return contents;
 }

@@ -22,10 +22,10 @@ Values Transpose(OnnxNode& node) {
 Values Concat(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", std::nullopt));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
-  // Exporters write empty pieces of shapes: they add nothing.
+  // Empty parts add nothing (exporters write them in shape arithmetic).
   std::vector<Value> parts;
   for (Value part : node.inputs()) {
-    const bool empty = node.shape(part) == Shape{0} && node.input_rank(0) == 1;
+    const bool empty = node.type(part).rank() == node.input_rank(0) && node.shape(part)[static_cast<size_t>(axis)] == 0;
     if (!empty) parts.push_back(part);
   }
   if (parts.empty()) return std::vector<Value>{node.input(0)};
@@ -64,7 +64,19 @@ Values Split(OnnxNode& node) {
     return node.Invalid(absl::StrCat(sizes.size(), " sizes for ", node.num_outputs(), " outputs"));
   }
   if (sizes.size() == 1 && sizes[0] == node.shape(x)[static_cast<size_t>(axis)]) return std::vector<Value>{x};
-  return node.ApplyAll("split", {x}, {{"axis", axis}, {"sizes", sizes}});
+  // Our split makes no empty parts.
+  std::vector<int64_t> wide;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(wide), [](int64_t size) { return size != 0; });
+  if (wide.empty()) return node.Unsupported("all parts are empty");
+  ASSIGN_OR_RETURN(const std::vector<Value> parts, node.ApplyAll("split", {x}, {{"axis", axis}, {"sizes", wide}}));
+  std::vector<Value> values;
+  auto next = parts.begin();
+  for (int64_t size : sizes) {
+    TensorType empty = node.type(x);
+    empty.shape[static_cast<size_t>(axis)] = 0;
+    values.push_back(size != 0 ? *next++ : node.Constant(Tensor(empty)));
+  }
+  return values;
 }
 
 // One axis of a slice as a range of the axis, or of the axis turned around where the step is negative.
@@ -394,7 +406,16 @@ Values DepthToSpace(OnnxNode& node) {
 Values SpaceToDepth(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("blocksize", {block}));
-  return OneOutput(node.Apply("space_to_depth", {node.input(0)}, {{"block", block}}));
+  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
+  ASSIGN_OR_RETURN(const Value y, node.Apply("space_to_depth", {node.input(0)}, {{"block", block}}));
+  if (mode == "DCR") return std::vector<Value>{y};
+  if (mode != "CRD") return node.Invalid("attribute mode is \"" + mode + "\"; expected DCR or CRD");
+  // Channels [block * block, c] as [c, block * block].
+  const Shape& x = node.input_type(0).shape;
+  const Shape& deep = node.shape(y);
+  ASSIGN_OR_RETURN(const Value parted, node.Reshape(y, {deep[0], block * block, x[1], deep[2], deep[3]}));
+  ASSIGN_OR_RETURN(const Value turned, node.Transpose(parted, {0, 2, 1, 3, 4}));
+  return OneOutput(node.Reshape(turned, deep));
 }
 
 // Row numbers and column numbers are compared: the part from diagonal k on (upper), or up to it.

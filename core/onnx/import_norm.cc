@@ -157,6 +157,21 @@ Values Lrn(OnnxNode& node) {
   return OneOutput(node.Apply("lrn", {node.input(0)}, {{"alpha", alpha}, {"beta", beta}, {"bias", bias}, {"size", size}}));
 }
 
+// x over its norm along an axis: the sum of absolute values, or the root of the sum of squares.
+Values LpNormalization(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t axis, node.Int("axis", -1));
+  ASSIGN_OR_RETURN(const int64_t p, node.Int("p", 2));
+  if (p != 1 && p != 2) return node.Invalid(absl::StrCat("attribute p is ", p, "; expected 1 or 2"));
+  const Value x = node.input(0);
+  const Attrs over = {{"axes", std::vector<int64_t>{axis}}, {"keepdims", int64_t{1}}};
+  Formula f(node);
+  const Value sum = f("reduce_sum", {p == 1 ? f("abs", {x}) : f("mul", {x, x})}, over);
+  const Value norm = p == 1 ? sum : f("sqrt", {sum});
+  // All zeros stay zeros.
+  const Value zero = f.Number(x, 0);
+  return f.Output(f("where", {f("equal", {norm, zero}), zero, f("div", {x, norm})}));
+}
+
 // Softmax and LogSoftmax. Before opset 13 all axes from `axis` (default 1) on were one.
 Values Softmax(OnnxNode& node) {
   const Value x = node.input(0);
@@ -192,6 +207,7 @@ OnnxOperatorList NormOperators() {
       {"InstanceNormalization", {6, 22, 3, 3, InstanceNormalization}},
       {"GroupNormalization", {18, 21, 3, 3, GroupNormalization}},
       {"RMSNormalization", {23, 23, 2, 2, RmsNormalization}},
+      {"LpNormalization", {1, 22, 1, 1, LpNormalization}},
       {"LRN", {1, 13, 1, 1, Lrn}},
       {"Softmax", {1, 13, 1, 1, Softmax, "softmax"}},
       {"LogSoftmax", {1, 13, 1, 1, Softmax, "log_softmax"}},

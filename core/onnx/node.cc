@@ -213,7 +213,8 @@ absl::StatusOr<Value> OnnxNode::Apply(const std::string& op, std::vector<Value> 
 
 absl::StatusOr<Value> OnnxNode::Reshape(Value x, const Shape& shape) {
   if (this->shape(x) == shape) return x;
-  if (absl::Status status = CheckedElements(shape).status(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(shape));
+  if (elements == 0 && type(x).num_elements() == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
   return Apply("reshape", {x}, {{"shape", shape}});
 }
 
@@ -226,7 +227,8 @@ absl::StatusOr<Value> OnnxNode::Transpose(Value x, const std::vector<int64_t>& p
 
 absl::StatusOr<Value> OnnxNode::Expand(Value x, const Shape& shape) {
   if (this->shape(x) == shape) return x;
-  if (absl::Status status = CheckedElements(shape).status(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(shape));
+  if (elements == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
   return Apply("expand", {x}, {{"shape", shape}});
 }
 

@@ -88,7 +88,7 @@ struct ExportOptions {
 };
 
 // Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
-// values keep their names. The opset is that of `metadata`, raised to what the operators need.
+// values keep their names. The opset is that of `metadata` within 13 to 22, raised to what the operators need.
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
 // The serialized model; an error where it would need external data.

@@ -1,0 +1,427 @@
+// The model around the nodes: opset, names, computed weights, initializers, the file.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/interpreter.h"
+#include "core/onnx/files.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/status_macros.h"
+#include "core/onnx/tensor_proto.h"
+#include "core/onnx/writer.h"
+
+namespace rewright {
+namespace {
+
+// Nothing that is written needs a newer opset than the highest, and more programs read an older one.
+constexpr int64_t kLowestExportedOpset = 13;
+constexpr int64_t kHighestExportedOpset = 22;
+constexpr int64_t kDefaultOpset = 17;
+constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
+constexpr int64_t kMinExternalBytes = 1024;    // smaller tensors stay in the model
+constexpr int64_t kExternalAlignment = 64;
+
+// The version of the format with which an opset appeared.
+int64_t IrVersionOf(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+
+// The bias of a convolution: the sum and the value of shape [1, o, 1, 1] that is added.
+struct ConvBias {
+  NodeId sum = -1;
+  Value bias;
+};
+
+bool IsUniform(const Tensor& tensor) {
+  const size_t size = DTypeSize(tensor.dtype());
+  const auto* bytes = static_cast<const char*>(tensor.data());
+  for (int64_t i = 1; i < tensor.num_elements(); ++i) {
+    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * size, size) != 0) return false;
+  }
+  return true;
+}
+
+class Exporter {
+ public:
+  Exporter(const Graph& graph, const ModelMetadata& metadata, const ExportOptions& options, int64_t opset)
+      : graph_(graph), metadata_(metadata), options_(options), writer_(opset) {}
+
+  absl::Status Build() {
+    NameOutputs();
+    FindConvBiases();
+    RETURN_IF_ERROR(FoldWeights());
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (node.op == nullptr || absorbed_.contains(id)) continue;
+      if (node.weight_only && (options_.fold_weights || !IsNeeded(id))) continue;
+      RETURN_IF_ERROR(WriteNode(id));
+    }
+    WriteAliases();
+    return absl::OkStatus();
+  }
+
+  // Without initializers.
+  onnx::ModelProto Model() {
+    onnx::ModelProto model;
+    model.set_ir_version(IrVersionOf(writer_.opset()));
+    onnx::OperatorSetIdProto* opset = model.add_opset_import();
+    opset->set_domain("");
+    opset->set_version(writer_.opset());
+    model.set_producer_name(metadata_.producer_name.empty() ? "rewright" : metadata_.producer_name);
+    model.set_producer_version(metadata_.producer_version);
+    model.set_domain(metadata_.domain);
+    model.set_model_version(metadata_.model_version);
+    model.set_doc_string(metadata_.doc);
+    for (const auto& [key, value] : metadata_.properties) {
+      onnx::StringStringEntryProto* property = model.add_metadata_props();
+      property->set_key(key);
+      property->set_value(value);
+    }
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
+    graph.set_doc_string(metadata_.graph_doc);
+    for (Value input : graph_.inputs()) Describe(graph_.node(input.node).name, graph_.type(input), graph.add_input());
+    for (const Output& output : graph_.outputs()) {
+      Describe(output.name, graph_.type(output.value), graph.add_output());
+    }
+    for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
+    for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
+    return model;
+  }
+
+  const std::vector<std::pair<std::string, Tensor>>& initializers() { return writer_.initializers(); }
+
+ private:
+  static void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) {
+    info->set_name(name);
+    onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(DTypeToOnnx(type.dtype));
+    tensor->mutable_shape();  // present even for a scalar
+    for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
+  }
+
+  bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
+  bool IsWeightOnlyNode(Value value) const { return !IsLeaf(value) && graph_.node(value.node).weight_only; }
+
+  // The name that a value was given, if any.
+  const std::string& GivenName(Value value) const {
+    const Node& node = graph_.node(value.node);
+    return node.name.empty() ? graph_.arena()->name(value) : node.name;
+  }
+
+  // Inputs and outputs have their names whatever happens. A value takes the name of the first output that it is; a
+  // leaf, and a value that is several outputs, is written to the others by Identity.
+  void NameOutputs() {
+    for (Value input : graph_.inputs()) {
+      names_[input] = graph_.node(input.node).name;
+      writer_.Reserve(names_[input]);
+    }
+    for (const Output& output : graph_.outputs()) {
+      writer_.Reserve(output.name);
+      const bool leaf = IsLeaf(output.value);
+      if (leaf && GivenName(output.value) == output.name) {
+        names_[output.value] = output.name;
+      } else if (leaf || !names_.emplace(output.value, output.name).second) {
+        aliases_.push_back(output);
+      }
+    }
+    for (NodeId id : graph_.nodes()) {
+      if (graph_.node(id).leaf == LeafKind::kWeight) NameOf(Value{id, 0});
+    }
+  }
+
+  // The name of a value; a leaf that is asked for the first time becomes an initializer.
+  std::string NameOf(Value value) {
+    if (const auto found = names_.find(value); found != names_.end()) return found->second;
+    std::string wanted = GivenName(value);
+    if (wanted.empty()) {
+      const Node& node = graph_.node(value.node);
+      wanted = absl::StrCat(node.op == nullptr ? "constant" : node.op->name + "_out", "_", ++unnamed_);
+    }
+    return names_[value] = writer_.UniqueName(wanted);
+  }
+
+  // A leaf's or computed weight's data is written when something reads it.
+  std::string Read(Value value) {
+    const std::string name = NameOf(value);
+    const Node& node = graph_.node(value.node);
+    if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
+    if (node.op == nullptr) {
+      WriteTensor(name, node.data);
+    } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
+      WriteTensor(name, folded->second);
+    } else {
+      return name;
+    }
+    written_.insert(value);
+    return name;
+  }
+
+  void WriteTensor(const std::string& name, const Tensor& tensor) {
+    if (!options_.compact_uniform || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
+      writer_.AddInitializer(name, tensor);
+      return;
+    }
+    onnx::NodeProto* node = writer_.AddNode("ConstantOfShape", {writer_.Ints(tensor.shape())}, {name});
+    onnx::AttributeProto* value = node->add_attribute();
+    value->set_name("value");
+    value->set_type(onnx::AttributeProto::TENSOR);
+    Tensor element(TensorType{tensor.dtype(), {1}});
+    std::memcpy(element.data(), tensor.data(), DTypeSize(tensor.dtype()));
+    FillTensor("", element, value->mutable_t());
+  }
+
+  // ---- conv2d and add as Conv with a bias
+
+  // The operand of `sum` beside `conv`, if it can be a bias.
+  std::optional<Value> BiasOperand(const Node& sum, Value conv) const {
+    const Value other = sum.operands[0] == conv ? sum.operands[1] : sum.operands[0];
+    if (other == conv || !graph_.node(other.node).weight_only) return std::nullopt;
+    Shape shape = graph_.type(other).shape;
+    if (shape.size() > 4) return std::nullopt;
+    shape.insert(shape.begin(), 4 - shape.size(), 1);
+    if (shape != Shape{1, graph_.type(conv).shape[1], 1, 1}) return std::nullopt;
+    return other;
+  }
+
+  // A vector that, reshaped, is the value: no reshape is needed then.
+  std::optional<Value> VectorBehind(Value bias) const {
+    const Node& node = graph_.node(bias.node);
+    if (node.op == nullptr || node.op->name != "reshape") return std::nullopt;
+    const Value vector = node.operands[0];
+    return graph_.type(vector).rank() == 1 ? std::optional<Value>(vector) : std::nullopt;
+  }
+
+  void FindConvBiases() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeId id = graph_.nodes()[i];
+      const Node& conv = graph_.node(id);
+      const Value result{id, 0};
+      if (conv.op == nullptr || conv.op->name != "conv2d" || conv.weight_only || graph_.is_output(result)) continue;
+      if (graph_.users(static_cast<int>(i)).size() != 1) continue;
+      const NodeId sum_id = graph_.nodes()[static_cast<size_t>(graph_.users(static_cast<int>(i))[0])];
+      const Node& sum = graph_.node(sum_id);
+      if (sum.op == nullptr || sum.op->name != "add") continue;
+      const std::optional<Value> bias = BiasOperand(sum, result);
+      if (!bias) continue;
+      // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.
+      const std::optional<Value> vector = VectorBehind(*bias);
+      if (!options_.fold_weights && !(vector && IsLeaf(*vector))) continue;
+      biases_[id] = ConvBias{sum_id, *bias};
+      absorbed_.insert(sum_id);
+    }
+  }
+
+  // The bias as a vector of one element per channel.
+  std::string ReadBias(Value bias) {
+    if (const auto vector = VectorBehind(bias)) return Read(*vector);
+    const Tensor& tensor = IsLeaf(bias) ? graph_.node(bias.node).data : folded_.at(bias);
+    const TensorType vector{tensor.dtype(), {tensor.num_elements()}};
+    Tensor data(vector);
+    std::memcpy(data.data(), tensor.data(), static_cast<size_t>(tensor.num_bytes()));
+    return writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
+  }
+
+  // ---- weights that are computed now
+
+  // What run-time nodes and outputs read of the weight-only values that are no leaves.
+  std::vector<Value> NeededWeights() const {
+    std::set<Value> needed;
+    const auto need = [&](Value value) {
+      if (IsWeightOnlyNode(value)) needed.insert(value);
+    };
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (node.op == nullptr || node.weight_only) continue;
+      for (Value operand : node.operands) {
+        const bool is_bias = absorbed_.contains(id) && graph_.node(operand.node).weight_only;
+        need(is_bias ? VectorBehind(operand).value_or(operand) : operand);
+      }
+    }
+    for (const Output& output : graph_.outputs()) need(output.value);
+    return std::vector<Value>(needed.begin(), needed.end());
+  }
+
+  absl::Status FoldWeights() {
+    const std::vector<Value> needed = NeededWeights();
+    if (!options_.fold_weights) {
+      MarkNeeded(needed);
+      return absl::OkStatus();
+    }
+    if (needed.empty()) return absl::OkStatus();
+    std::vector<Output> outputs;
+    for (Value value : needed) outputs.push_back(Output{value, absl::StrCat("weight_", outputs.size())});
+    auto tensors = InterpretGraph(Graph(graph_.arena(), {}, std::move(outputs)), {});
+    if (!tensors.ok()) {
+      return absl::Status(tensors.status().code(), absl::StrCat("computing weights: ", tensors.status().message()));
+    }
+    for (size_t i = 0; i < needed.size(); ++i) {
+      folded_[needed[i]] = (*tensors)[i];
+      for (const Output& output : graph_.outputs()) {
+        if (output.value == needed[i]) Read(needed[i]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void MarkNeeded(const std::vector<Value>& values) {
+    std::vector<NodeId> stack;
+    for (Value value : values) stack.push_back(value.node);
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      if (!needed_.insert(id).second) continue;
+      for (Value operand : graph_.node(id).operands) stack.push_back(operand.node);
+    }
+  }
+  bool IsNeeded(NodeId id) const { return needed_.contains(id); }
+
+  // ---- nodes
+
+  absl::Status WriteNode(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OnnxForm* form = FindOnnxForm(node.op->name);
+    if (form == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("operator ", node.op->name, " has no form in ONNX"));
+    }
+    ExportedNode exported{node, {}, {}, {}};
+    for (Value operand : node.operands) {
+      exported.operand_types.push_back(graph_.type(operand));
+      exported.inputs.push_back(Read(operand));
+    }
+    NodeId result = id;
+    if (const auto bias = biases_.find(id); bias != biases_.end()) {
+      exported.inputs.push_back(ReadBias(bias->second.bias));
+      result = bias->second.sum;
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Value value{result, static_cast<int32_t>(i)};
+      exported.outputs.push_back(NameOf(value));
+      if (!graph_.is_output(value)) described_.emplace_back(exported.outputs.back(), node.outputs[i]);
+    }
+    form->write(writer_, exported);
+    return absl::OkStatus();
+  }
+
+  void WriteAliases() {
+    for (const Output& output : graph_.outputs()) {
+      if (IsLeaf(output.value)) Read(output.value);
+    }
+    for (const Output& alias : aliases_) writer_.AddNode("Identity", {Read(alias.value)}, {alias.name});
+  }
+
+  const Graph& graph_;
+  const ModelMetadata& metadata_;
+  const ExportOptions& options_;
+  OnnxWriter writer_;
+  absl::flat_hash_map<Value, std::string> names_;
+  int unnamed_ = 0;
+  std::vector<Output> aliases_;
+  absl::flat_hash_set<Value> written_;
+  absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
+  absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
+  absl::flat_hash_map<Value, Tensor> folded_;
+  absl::flat_hash_set<NodeId> needed_;  // weight-only nodes that are written
+  std::vector<std::pair<std::string, TensorType>> described_;
+};
+
+// The imported opset within those that are written, raised to what the operators need.
+int64_t OpsetFor(const Graph& graph, const ModelMetadata& metadata) {
+  const auto imported = metadata.opsets.find("");
+  int64_t opset = std::clamp(imported == metadata.opsets.end() ? kDefaultOpset : imported->second,
+                             kLowestExportedOpset, kHighestExportedOpset);
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
+    if (form != nullptr) opset = std::max<int64_t>(opset, form->min_opset);
+  }
+  return opset;
+}
+
+int64_t TotalBytes(const std::vector<std::pair<std::string, Tensor>>& initializers) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : initializers) bytes += tensor.num_bytes();
+  return bytes;
+}
+
+void AddInline(const std::vector<std::pair<std::string, Tensor>>& initializers, onnx::GraphProto* graph) {
+  for (const auto& [name, tensor] : initializers) FillTensor(name, tensor, graph->add_initializer());
+}
+
+// Large tensors go to `data`, which the model calls `location`.
+absl::Status AddExternal(const std::vector<std::pair<std::string, Tensor>>& initializers, const std::string& location,
+                         OutputFile& data, onnx::GraphProto* graph) {
+  const std::string zeros(kExternalAlignment, '\0');
+  int64_t offset = 0;
+  for (const auto& [name, tensor] : initializers) {
+    onnx::TensorProto* proto = graph->add_initializer();
+    if (tensor.num_bytes() < kMinExternalBytes) {
+      FillTensor(name, tensor, proto);
+      continue;
+    }
+    const int64_t gap = (kExternalAlignment - offset % kExternalAlignment) % kExternalAlignment;
+    RETURN_IF_ERROR(data.Write(zeros.data(), gap));
+    offset += gap;
+    RETURN_IF_ERROR(data.Write(tensor.data(), tensor.num_bytes()));
+    FillTensorType(name, tensor.type(), proto);
+    proto->set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : {std::pair<std::string, std::string>("location", location),
+                                     {"offset", absl::StrCat(offset)},
+                                     {"length", absl::StrCat(tensor.num_bytes())}}) {
+      onnx::StringStringEntryProto* entry = proto->add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    offset += tensor.num_bytes();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {
+  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError("the model is larger than 2 GiB, where protobuf ends");
+  }
+  std::string bytes;
+  if (!model.SerializeToString(&bytes)) return absl::InternalError("the model could not be serialized");
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
+                        const ExportOptions& options) {
+  Exporter exporter(graph, metadata, options, OpsetFor(graph, metadata));
+  RETURN_IF_ERROR(exporter.Build());
+  onnx::ModelProto model = exporter.Model();
+  std::optional<OutputFile> data;
+  if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+    ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
+    data.emplace(std::move(file));
+    RETURN_IF_ERROR(AddExternal(exporter.initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
+  } else {
+    AddInline(exporter.initializers(), model.mutable_graph());
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
+  if (data) RETURN_IF_ERROR(data->Commit());
+  return file.Commit();
+}
+
+absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
+                                            const ExportOptions& options) {
+  Exporter exporter(graph, metadata, options, OpsetFor(graph, metadata));
+  RETURN_IF_ERROR(exporter.Build());
+  if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the weights have more than ", options.max_inline_bytes,
+                                                   " bytes: they need a file of their own"));
+  }
+  onnx::ModelProto model = exporter.Model();
+  AddInline(exporter.initializers(), model.mutable_graph());
+  return Serialize(model);
+}
+
+}  // namespace rewright

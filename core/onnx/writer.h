@@ -1,0 +1,82 @@
+// Builds the nodes and initializers of an ONNX model. For the sources of this folder only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "core/graph.h"
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+class OnnxWriter;
+
+// One application on its way out: its operands and results have names.
+struct ExportedNode {
+  const Node& node;
+  std::vector<TensorType> operand_types;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+
+  int64_t Int(const char* attr) const { return std::get<int64_t>(node.attrs.at(attr)); }
+  double Real(const char* attr) const { return std::get<double>(node.attrs.at(attr)); }
+  const std::vector<int64_t>& Ints(const char* attr) const { return std::get<std::vector<int64_t>>(node.attrs.at(attr)); }
+  const TensorType& type() const { return node.outputs[0]; }
+};
+
+// Writes an application of one of our operators as nodes of ONNX.
+struct OnnxForm {
+  void (*write)(OnnxWriter&, const ExportedNode&) = nullptr;
+  const char* op_type = "";  // for functions that serve several operators
+  int min_opset = 13;
+};
+// Null where the operator has no form in ONNX (export_ops.cc).
+const OnnxForm* FindOnnxForm(const std::string& op);
+
+class OnnxWriter {
+ public:
+  explicit OnnxWriter(int64_t opset) : opset_(opset) {}
+
+  int64_t opset() const { return opset_; }
+
+  // A name that nothing else has: `wanted` itself where it is free.
+  std::string UniqueName(const std::string& wanted);
+  // False where the name is taken.
+  bool Reserve(const std::string& name) { return taken_.insert(name).second; }
+
+  onnx::NodeProto* AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
+                           const std::vector<std::string>& outputs);
+  static void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
+  static void SetFloat(onnx::NodeProto* node, const std::string& name, double value);
+  static void SetString(onnx::NodeProto* node, const std::string& name, const std::string& value);
+  static void SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values);
+
+  // An initializer; `name` is free (UniqueName). Gives the name.
+  const std::string& AddInitializer(const std::string& name, const Tensor& tensor);
+  // Lists and numbers that nodes read; equal ones are one initializer.
+  std::string Ints(const std::vector<int64_t>& values);
+  std::string Number(DType dtype, double value);
+
+  // A name for a value in between.
+  std::string Temporary(const ExportedNode& node) { return UniqueName(node.outputs[0] + "_part"); }
+
+  std::vector<onnx::NodeProto>& nodes() { return nodes_; }
+  std::vector<std::pair<std::string, Tensor>>& initializers() { return initializers_; }
+
+ private:
+  int64_t opset_;
+  absl::flat_hash_set<std::string> taken_;
+  std::vector<onnx::NodeProto> nodes_;
+  absl::flat_hash_map<std::string, int> node_counts_;  // by operator
+  std::vector<std::pair<std::string, Tensor>> initializers_;
+  std::map<std::vector<int64_t>, std::string> ints_;
+  std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes
+};
+
+}  // namespace rewright

@@ -1,0 +1,88 @@
+// Imports models, runs them in the reference interpreter and exports them again, for the Python tests of this folder.
+//
+// One job per line of standard input, fields separated by tabs:
+//   MODEL  OUTPUT_DIR  EXPORTED_MODEL  DIMS  INPUT_FILE...
+// "-" leaves a field away: no run, no export, no sizes of symbolic dimensions (else N=1,M=2). Inputs come in the order
+// of the model's. Outputs are written as OUTPUT_DIR/0.npy, 1.npy, ... One line per job answers:
+//   ok NUMBER_OF_OUTPUTS NODES   |   unsupported MESSAGE   |   error MESSAGE
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/interpreter.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/tensor_file.h"
+
+namespace rewright {
+namespace {
+
+absl::StatusOr<ImportOptions> OptionsOf(const std::string& dims) {
+  ImportOptions options;
+  if (dims == "-") return options;
+  const std::vector<std::string> items = absl::StrSplit(dims, ',');
+  for (const std::string& item : items) {
+    const std::vector<std::string> pair = absl::StrSplit(item, '=');
+    int64_t size = 0;
+    if (pair.size() != 2 || !absl::SimpleAtoi(pair[1], &size)) {
+      return absl::InvalidArgumentError(absl::StrCat("bad size ", item));
+    }
+    options.dims[pair[0]] = size;
+  }
+  return options;
+}
+
+absl::Status RunGraph(const Graph& graph, const std::vector<std::string>& files, const std::string& directory) {
+  if (files.size() != graph.inputs().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(files.size(), " inputs for ", graph.inputs().size()));
+  }
+  absl::flat_hash_map<std::string, Tensor> inputs;
+  for (size_t i = 0; i < files.size(); ++i) {
+    auto tensor = LoadTensorFile(files[i]);
+    if (!tensor.ok()) return tensor.status();
+    inputs[graph.node(graph.inputs()[i].node).name] = *tensor;
+  }
+  auto outputs = InterpretGraph(graph, inputs);
+  if (!outputs.ok()) return outputs.status();
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    if (absl::Status status = SaveNpy(absl::StrCat(directory, "/", i, ".npy"), (*outputs)[i]); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RunJob(const std::vector<std::string>& fields) {
+  if (fields.size() < 4) return absl::InvalidArgumentError("a job has four fields and the inputs");
+  auto options = OptionsOf(fields[3]);
+  if (!options.ok()) return options.status();
+  auto model = ImportOnnx(fields[0], *options);
+  if (!model.ok()) return model.status();
+  if (fields[2] != "-") {
+    if (absl::Status status = ExportOnnx(model->graph, model->metadata, fields[2]); !status.ok()) return status;
+  }
+  if (fields[1] != "-") {
+    const std::vector<std::string> files(fields.begin() + 4, fields.end());
+    if (absl::Status status = RunGraph(model->graph, files, fields[1]); !status.ok()) return status;
+  }
+  return absl::StrCat(model->graph.outputs().size(), "\t", model->graph.num_runtime_nodes());
+}
+
+}  // namespace
+}  // namespace rewright
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    auto answer = rewright::RunJob(absl::StrSplit(line, '\t'));
+    std::string text = answer.ok() ? *answer : std::string(answer.status().message());
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    const char* verdict = answer.ok() ? "ok" : absl::IsUnimplemented(answer.status()) ? "unsupported" : "error";
+    std::cout << verdict << '\t' << text << std::endl;
+  }
+  return 0;
+}
