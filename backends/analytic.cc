@@ -1,0 +1,120 @@
+#include "backends/analytic.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+namespace {
+
+constexpr double kLaunchSeconds = 5e-6;
+constexpr double kFlopsPerSecond = 9e12;
+constexpr double kBytesPerSecond = 0.7e12;
+constexpr double kElementBytes = 4;
+
+class AnalyticDevice : public Device {
+ public:
+  explicit AnalyticDevice(bool strict) : strict_(strict) {}
+
+  std::string name() const override { return strict_ ? "analytic:v100-strict" : "analytic:v100"; }
+  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
+
+  std::vector<Group> Partition(const Graph& graph) const override {
+    std::vector<Group> groups;
+    std::vector<bool> taken(graph.nodes().size(), false);
+    // In order of the last node of each group, so that operands come before users.
+    std::vector<std::pair<int, Group>> ordered;
+    for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
+      const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+      const Node& node = graph.node(id);
+      if (node.op == nullptr || node.weight_only || taken[static_cast<size_t>(i)]) continue;
+      Group group;
+      group.nodes = {id};
+      int last = i;
+      if (node.op->name == "conv2d" && !graph.is_output({id, 0}) && graph.users(i).size() == 1) {
+        const int user = graph.users(i)[0];
+        const std::string& name = graph.node(graph.nodes()[static_cast<size_t>(user)]).op->name;
+        if (name == "relu" || name == "sigmoid" || name == "tanh") {
+          taken[static_cast<size_t>(user)] = true;
+          last = user;
+          group.nodes.push_back(graph.nodes()[static_cast<size_t>(user)]);
+        }
+      }
+      for (Value operand : node.operands) {
+        if (std::find(group.inputs.begin(), group.inputs.end(), operand) == group.inputs.end()) {
+          group.inputs.push_back(operand);
+        }
+      }
+      const NodeId result = group.nodes.back();
+      for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) group.outputs.push_back({result, k});
+      ordered.emplace_back(last, std::move(group));
+    }
+    std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [last, group] : ordered) groups.push_back(std::move(group));
+    return groups;
+  }
+
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    double flops = 0, bytes = 0;
+    bool charged = false;
+    for (NodeId id : group.nodes) {
+      if (IsFree(graph, id)) continue;
+      charged = true;
+      flops += Flops(graph, graph.node(id));
+    }
+    if (!charged) return 0.0;
+    for (Value input : group.inputs) bytes += Elements(graph.type(input)) * kElementBytes;
+    for (Value output : group.outputs) bytes += Elements(graph.type(output)) * kElementBytes;
+    const Node& node = graph.node(group.nodes[0]);
+    if (node.op->name == "concat") bytes = 2 * Elements(node.outputs[0]) * kElementBytes;
+    return kLaunchSeconds + std::max(flops / kFlopsPerSecond, bytes / kBytesPerSecond);
+  }
+
+  absl::StatusOr<Schedule> Compile(const Graph&) override {
+    return absl::UnimplementedError(absl::StrCat(name(), ": an analytic device gives costs and runs nothing"));
+  }
+
+ private:
+  static double Elements(const TensorType& type) { return static_cast<double>(type.num_elements()); }
+
+  bool IsFree(const Graph& graph, NodeId id) const {
+    const Node& node = graph.node(id);
+    if (node.weight_only || node.op->name == "reshape") return true;
+    if (node.op->name == "transpose") return !strict_;
+    if (node.op->name != "split") return false;
+    if (!strict_) return true;
+    const TensorType& type = graph.type(node.operands[0]);
+    const int64_t axis = std::get<int64_t>(node.attrs.at("axis"));
+    return std::all_of(type.shape.begin(), type.shape.begin() + axis, [](int64_t size) { return size == 1; });
+  }
+
+  static double Flops(const Graph& graph, const Node& node) {
+    const double out = Elements(node.outputs[0]);
+    if (node.op->name == "conv2d") {
+      const Shape& weights = graph.type(node.operands[1]).shape;
+      return 2 * out * static_cast<double>(weights[1] * weights[2] * weights[3]);
+    }
+    if (node.op->name == "matmul") return 2 * out * static_cast<double>(graph.type(node.operands[0]).shape.back());
+    if (node.op->name == "max_pool2d" || node.op->name == "avg_pool2d") {
+      const auto& kernel = std::get<std::vector<int64_t>>(node.attrs.at("kernel"));
+      return out * static_cast<double>(kernel[0] * kernel[1]);
+    }
+    double all = 0;
+    for (const TensorType& type : node.outputs) all += Elements(type);
+    return all;
+  }
+
+  const bool strict_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
+  if (name != "v100" && name != "v100-strict") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("analytic device ", name, ": expected v100 or v100-strict"));
+  }
+  return std::unique_ptr<Device>(std::make_unique<AnalyticDevice>(name == "v100-strict"));
+}
+
+}  // namespace rewright

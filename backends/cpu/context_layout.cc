@@ -1,0 +1,77 @@
+#include "backends/cpu/context_layout.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/meaning.h"
+
+namespace rewright::cpu {
+
+const Layout& ContextLayouts::Of(const Graph& graph, Value value) {
+  if (arena_.lock() != graph.arena()) {
+    arena_ = graph.arena();
+    known_.clear();
+  }
+  // Producers first, without recursion: chains may be long.
+  std::vector<Value> stack = {value};
+  while (!stack.empty()) {
+    const Value top = stack.back();
+    if (known_.contains(top)) {
+      stack.pop_back();
+      continue;
+    }
+    bool ready = true;
+    const Node& node = graph.node(top.node);
+    if (node.op != nullptr && !node.weight_only) {
+      for (Value operand : node.operands) {
+        if (known_.contains(operand)) continue;
+        stack.push_back(operand);
+        ready = false;
+      }
+    }
+    if (!ready) continue;
+    stack.pop_back();
+    known_[top] = std::make_unique<Layout>(Compute(graph, top));
+  }
+  return *known_.at(value);
+}
+
+Layout ContextLayouts::Compute(const Graph& graph, Value value) {
+  const Node& node = graph.node(value.node);
+  const Shape& dims = graph.type(value).shape;
+  const Layout row_major = Layout::RowMajor(dims);
+  if (node.op == nullptr || node.weight_only) return row_major;
+  auto blocked = [&](int64_t block) {
+    return dims.size() == 4 && block != 0 && dims[1] % block == 0 ? Simplified(Layout::Blocked(dims, block))
+                                                                  : row_major;
+  };
+  auto of = [&](size_t operand) -> const Layout& { return *known_.at(node.operands[operand]); };
+  const std::string& name = node.op->name;
+  if (name == "conv2d") return node.outputs[0].dtype == DType::kFloat32 ? blocked(block_) : row_major;
+  if (name == "max_pool2d" || name == "avg_pool2d" || name == "lrn" || name == "pad") return blocked(of(0).block);
+  if (name == "concat") {
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (of(i).block != of(0).block) return row_major;
+    }
+    return blocked(of(0).block);
+  }
+  if (name == "reshape") {
+    Layout layout;
+    return ReshapeLayout(of(0), dims, &layout) ? layout : row_major;
+  }
+  if (const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output)) {
+    Layout layout;
+    int64_t offset = 0;
+    if (ViewOf(of(static_cast<size_t>(access->input)), *access, dims, &layout, &offset)) return layout;
+    return row_major;
+  }
+  if (IsPointwise(*node.meaning)) {
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (of(i).dims == dims && of(i).IsDense() && !of(i).IsRowMajor()) return of(i);
+    }
+  }
+  return row_major;
+}
+
+}  // namespace rewright::cpu

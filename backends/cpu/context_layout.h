@@ -1,0 +1,27 @@
+// The layout that a value has when its graph is lowered, told from the value's producers alone.
+#pragma once
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/cpu/layout.h"
+#include "core/graph.h"
+
+namespace rewright::cpu {
+
+// Remembers its answers for one arena: nodes never change. Not thread-safe.
+class ContextLayouts {
+ public:
+  // `block`: channels per block in the convolutions of this machine.
+  explicit ContextLayouts(int64_t block) : block_(block) {}
+  const Layout& Of(const Graph& graph, Value value);
+
+ private:
+  Layout Compute(const Graph& graph, Value value);
+
+  const int64_t block_;
+  std::weak_ptr<Arena> arena_;
+  absl::flat_hash_map<Value, std::unique_ptr<Layout>> known_;
+};
+
+}  // namespace rewright::cpu

@@ -1,0 +1,102 @@
+#include "backends/cpu/cpu_device.h"
+
+#include <sched.h>
+
+#include <fstream>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/fusion.h"
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/measure.h"
+#include "backends/profile_db.h"
+
+namespace rewright::cpu {
+namespace {
+
+int AvailableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string ProcessorName() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(info, line)) {
+    if (line.compare(0, 10, "model name") == 0 && line.find(':') != std::string::npos) {
+      return line.substr(line.find(':') + 2);
+    }
+  }
+  return "unknown";
+}
+
+class CpuDevice : public Device {
+ public:
+  CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
+      : context_(std::move(context)), profile_(std::move(profile)), layouts_(Simd().lanes < 16 ? 8 : 16) {
+    const dnnl_version_t* version = dnnl_version();
+    name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
+                         ".", version->patch, ", threads ", context_->threads, ")");
+  }
+
+  std::string name() const override { return name_; }
+
+  // What has no kernel of its own runs on the reference interpreter.
+  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
+
+  std::vector<Group> Partition(const Graph& graph) const override {
+    std::vector<Group> groups;
+    for (FusedGroup& group : FuseGraph(graph, WeightMode::kConstant)) groups.push_back(std::move(group.group));
+    return groups;
+  }
+
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::string signature = GroupSignature(graph, group, layouts_);
+    if (const auto found = costs_.find(signature); found != costs_.end()) return found->second;
+    absl::StatusOr<std::optional<ProfileEntry>> stored = profile_->Find(name_, signature);
+    if (!stored.ok()) return stored.status();
+    if (!stored->has_value()) {
+      const ThreadScope threads(context_->threads);
+      absl::StatusOr<ProfileEntry> measured = MeasureGroup(context_, graph, group, layouts_);
+      if (!measured.ok()) return measured.status();
+      if (absl::Status status = profile_->Put(name_, signature, *measured); !status.ok()) return status;
+      *stored = *measured;
+    }
+    costs_[signature] = (*stored)->median;
+    return (*stored)->median;
+  }
+
+  absl::StatusOr<Schedule> Compile(const Graph& graph) override {
+    const ThreadScope threads(context_->threads);
+    return Lowering(context_, graph, {}).Run();
+  }
+
+ private:
+  const std::shared_ptr<const DnnlContext> context_;
+  std::string name_;
+  std::mutex mutex_;  // of what follows
+  std::unique_ptr<ProfileDb> profile_;
+  ContextLayouts layouts_;
+  absl::flat_hash_map<std::string, double> costs_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& options) {
+  absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
+  if (!profile.ok()) return profile.status();
+  auto context = std::make_shared<DnnlContext>();
+  const absl::StatusOr<bool> made = CatchDnnl("cpu", [&] {
+    context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
+    context->stream = dnnl::stream(context->engine);
+    return true;
+  });
+  if (!made.ok()) return made.status();
+  context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
+  return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
+}
+
+}  // namespace rewright::cpu

@@ -1,0 +1,302 @@
+#include "backends/cpu/fusion.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/cpu/meaning.h"
+#include "backends/cpu/pointwise.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int kMaxRegion = 12;  // nodes of a decomposed activation function
+
+// The single element of a leaf whose data is known, as a tensor; null for anything else.
+const Tensor* SingleConstant(const Graph& graph, Value value) {
+  const Node& node = graph.node(value.node);
+  if (node.op != nullptr || !node.weight_only || node.data.data() == nullptr) return nullptr;
+  return node.data.num_elements() == 1 ? &node.data : nullptr;
+}
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, WeightMode mode) : graph_(graph), mode_(mode), owner_(graph.nodes().size(), -1) {}
+
+  std::vector<FusedGroup> Run() {
+    const int count = static_cast<int>(graph_.nodes().size());
+    for (int i = 0; i < count; ++i) {
+      if (owner_[static_cast<size_t>(i)] < 0 && IsAnchor(i)) FuseAnchor(i);
+    }
+    for (int i = count - 1; i >= 0; --i) {
+      if (owner_[static_cast<size_t>(i)] >= 0 || !IsRuntime(NodeAt(i))) continue;
+      if (CanJoinPointwise(i)) {
+        GatherPointwise(i);
+      } else {
+        FusedGroup group;
+        group.kind = IsView(i) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
+        AddGroup(std::move(group), {i});
+      }
+    }
+    std::sort(order_.begin(), order_.end());
+    std::vector<FusedGroup> sorted;
+    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[static_cast<size_t>(index)]));
+    return sorted;
+  }
+
+ private:
+  bool IsConstant(const Node& node) const {
+    return node.weight_only && (mode_ == WeightMode::kConstant || node.op == nullptr);
+  }
+  bool IsRuntime(const Node& node) const { return node.op != nullptr && !IsConstant(node); }
+  const Node& NodeAt(int i) const { return graph_.node(graph_.nodes()[static_cast<size_t>(i)]); }
+  NodeId IdAt(int i) const { return graph_.nodes()[static_cast<size_t>(i)]; }
+  bool Escapes(int i) const { return graph_.is_output(Value{IdAt(i), 0}); }
+
+  bool IsAnchor(int i) const {
+    const Node& node = NodeAt(i);
+    if (!IsRuntime(node) || node.outputs[0].dtype != DType::kFloat32) return false;
+    return node.op->name == "conv2d" || node.op->name == "matmul";
+  }
+
+  bool IsView(int i) const {
+    const Node& node = NodeAt(i);
+    if (node.op->name == "reshape") return true;
+    for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+      if (!CopyAccessOf(graph_, node, output)) return false;
+    }
+    return true;
+  }
+
+  bool CanJoinPointwise(int i) const {
+    const Node& node = NodeAt(i);
+    return IsRuntime(node) && owner_[static_cast<size_t>(i)] < 0 && IsPointwise(*node.meaning) &&
+           CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves && node.outputs[0].num_elements() > 0;
+  }
+
+  // `members` are positions in any order; the last in the graph's order is the one whose outputs escape.
+  void AddGroup(FusedGroup group, std::vector<int> members) {
+    std::sort(members.begin(), members.end());
+    const int index = static_cast<int>(groups_.size());
+    std::set<Value> inputs;
+    for (int i : members) {
+      owner_[static_cast<size_t>(i)] = index;
+      group.group.nodes.push_back(IdAt(i));
+    }
+    for (int i : members) {
+      for (Value operand : NodeAt(i).operands) {
+        const bool inside = std::find(group.group.nodes.begin(), group.group.nodes.end(), operand.node) !=
+                            group.group.nodes.end();
+        if (!inside && inputs.insert(operand).second) group.group.inputs.push_back(operand);
+      }
+    }
+    const Node& last = NodeAt(members.back());
+    for (int output = 0; output < static_cast<int>(last.outputs.size()); ++output) {
+      group.group.outputs.push_back({IdAt(members.back()), output});
+    }
+    order_.emplace_back(members.back(), index);
+    groups_.push_back(std::move(group));
+  }
+
+  // ---- anchors
+
+  void FuseAnchor(int anchor) {
+    const bool conv = NodeAt(anchor).op->name == "conv2d";
+    FusedGroup group;
+    group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
+    std::vector<int> members = {anchor};
+    bool linear = true, residual = false;
+    int last = anchor;
+    while (!Escapes(last)) {
+      const std::vector<int>& users = graph_.users(last);
+      if (users.empty()) break;
+      if (users.size() == 1 && owner_[static_cast<size_t>(users[0])] < 0 &&
+          TakeUser(anchor, last, users[0], &linear, &residual, &group.epilogue)) {
+        members.push_back(users[0]);
+        last = users[0];
+        continue;
+      }
+      std::vector<int> region;
+      if (!TakeRegion(last, &region, &group.epilogue)) break;
+      linear = false;
+      members.insert(members.end(), region.begin(), region.end());
+      last = region.back();
+    }
+    AddGroup(std::move(group), std::move(members));
+  }
+
+  // Tries to make node `user`, the only reader of node `last`, the next step.
+  bool TakeUser(int anchor, int last, int user, bool* linear, bool* residual, std::vector<EpilogueStep>* epilogue) {
+    const Node& node = NodeAt(user);
+    const TensorType& type = NodeAt(last).outputs[0];
+    if (node.outputs.size() != 1 || node.outputs[0] != type) return false;
+    const Value value{IdAt(last), 0};
+    EpilogueStep step;
+    step.node = IdAt(user);
+    const auto uses = std::count(node.operands.begin(), node.operands.end(), value);
+    if (uses != 1) return false;
+    step.operand = static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) -
+                                    node.operands.begin());
+    if (*linear && IsLinearStep(anchor, node, step.operand, type)) {
+      step.kind = EpilogueStep::Kind::kLinear;
+    } else if (!*residual && node.op->name == "add" && IsResidual(node.operands[1 - step.operand], type)) {
+      step.kind = EpilogueStep::Kind::kResidual;
+      step.other = node.operands[static_cast<size_t>(1 - step.operand)];
+      *residual = true;
+      *linear = false;
+    } else if (const std::optional<ActivationFunction> named = NamedActivation(node); named.has_value()) {
+      step.kind = EpilogueStep::Kind::kActivation;
+      step.activation = *named;
+      *linear = false;
+    } else {
+      return false;
+    }
+    epilogue->push_back(step);
+    return true;
+  }
+
+  bool IsResidual(Value other, const TensorType& type) const { return graph_.type(other) == type; }
+
+  bool IsLinearStep(int anchor, const Node& node, int operand, const TensorType& type) const {
+    const Node& anchor_node = NodeAt(anchor);
+    const bool conv = anchor_node.op->name == "conv2d";
+    const int channel = conv ? 1 : type.rank() - 1;
+    const bool weights = IsConstant(graph_.node(anchor_node.operands[1].node));
+    const std::string& name = node.op->name;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return false;
+    }
+    if (name == "batch_norm") return operand == 0 && conv && weights;
+    if (name != "add" && name != "sub" && name != "mul" && name != "div") return false;
+    if (name == "div" && operand == 1) return false;
+    const TensorType& other = graph_.type(node.operands[static_cast<size_t>(1 - operand)]);
+    if (!IsPerChannel(other, type, channel)) return false;
+    const bool scales = name == "mul" || name == "div" || (name == "sub" && operand == 1);
+    // A product of two activations can be scaled as a whole.
+    return !scales || weights || (!conv && other.num_elements() == 1);
+  }
+
+  // The smallest closed region of pointwise nodes over the value of `last` that is a known activation function.
+  bool TakeRegion(int last, std::vector<int>* region, std::vector<EpilogueStep>* epilogue) {
+    const TensorType& type = NodeAt(last).outputs[0];
+    std::priority_queue<int, std::vector<int>, std::greater<int>> candidates;
+    for (int user : graph_.users(last)) candidates.push(user);
+    std::set<int> members;
+    auto inside = [&](int i) { return i == last || members.count(i) > 0; };
+    while (!candidates.empty() && members.size() < kMaxRegion) {
+      const int i = candidates.top();
+      candidates.pop();
+      if (members.count(i) > 0) continue;
+      const Node& node = NodeAt(i);
+      if (owner_[static_cast<size_t>(i)] >= 0 || node.outputs.size() != 1 || node.outputs[0].shape != type.shape ||
+          !CanJoinPointwise(i)) {
+        return false;
+      }
+      for (Value operand : node.operands) {
+        if (!inside(graph_.index(operand.node)) && SingleConstant(graph_, operand) == nullptr) return false;
+      }
+      members.insert(i);
+      region->push_back(i);
+      if (IsClosed(last, *region, members)) {
+        std::vector<NodeId> nodes;
+        for (int member : *region) nodes.push_back(IdAt(member));
+        const auto program = BuildProgram(graph_, nodes, [&](Value v) { return SingleConstant(graph_, v); });
+        if (program.ok()) {
+          if (const auto known = RecognizeActivation(*program); known.has_value()) {
+            EpilogueStep step;
+            step.kind = EpilogueStep::Kind::kActivation;
+            step.node = IdAt(i);
+            step.activation = *known;
+            epilogue->push_back(step);
+            return true;
+          }
+        }
+      }
+      if (Escapes(i)) return false;
+      for (int user : graph_.users(i)) candidates.push(user);
+    }
+    return false;
+  }
+
+  // Only the value of the newest member is read outside.
+  bool IsClosed(int last, const std::vector<int>& region, const std::set<int>& members) const {
+    auto closed = [&](int i) {
+      const std::vector<int>& users = graph_.users(i);
+      return std::all_of(users.begin(), users.end(), [&](int user) { return members.count(user) > 0; });
+    };
+    return closed(last) && std::all_of(region.begin(), region.end() - 1, [&](int i) { return closed(i); });
+  }
+
+  // ---- pointwise groups
+
+  void GatherPointwise(int sink) {
+    const Shape& shape = NodeAt(sink).outputs[0].shape;
+    std::set<int> members = {sink};
+    int leaves = CountProgramLeaves(*NodeAt(sink).meaning);
+    std::priority_queue<int> candidates;
+    auto push_operands = [&](int i) {
+      for (Value operand : NodeAt(i).operands) candidates.push(graph_.index(operand.node));
+    };
+    push_operands(sink);
+    while (!candidates.empty()) {
+      const int i = candidates.top();
+      candidates.pop();
+      if (members.count(i) > 0 || !CanJoinPointwise(i) || NodeAt(i).outputs[0].shape != shape || Escapes(i)) continue;
+      const std::vector<int>& users = graph_.users(i);
+      const bool closed = std::all_of(users.begin(), users.end(), [&](int user) {
+        return members.count(user) > 0 && ReadsIdentically(user, i);
+      });
+      const int more = CountProgramLeaves(*NodeAt(i).meaning);
+      if (!closed || leaves + more > kMaxProgramLeaves) continue;
+      members.insert(i);
+      leaves += more;
+      push_operands(i);
+    }
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kPointwise;
+    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+  }
+
+  bool ReadsIdentically(int user, int producer) const {
+    const Node& node = NodeAt(user);
+    for (const PointwiseRead& read : PointwiseReads(*node.meaning)) {
+      const Value operand = node.operands[static_cast<size_t>(read.input)];
+      if (operand.node == IdAt(producer) && !IsIdentityRead(read, graph_.type(operand), node.outputs[0])) return false;
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const WeightMode mode_;
+  std::vector<int> owner_;  // group of each position, -1: none yet
+  std::vector<FusedGroup> groups_;
+  std::vector<std::pair<int, int>> order_;  // last position, group
+};
+
+}  // namespace
+
+std::vector<FusedGroup> FuseGraph(const Graph& graph, WeightMode mode) { return Fuser(graph, mode).Run(); }
+
+bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis) {
+  if (operand.dtype != DType::kFloat32 || operand.rank() > accumulated.rank()) return false;
+  const int skipped = accumulated.rank() - operand.rank();
+  for (int d = 0; d < operand.rank(); ++d) {
+    const int64_t size = operand.shape[static_cast<size_t>(d)];
+    if (size != 1 && (d + skipped != channel_axis || size != accumulated.shape[static_cast<size_t>(channel_axis)])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string GroupLabel(const Graph& graph, const Group& group) {
+  std::string label;
+  for (NodeId id : group.nodes) {
+    if (!label.empty()) label += "+";
+    label += graph.node(id).op->name;
+  }
+  return label;
+}
+
+}  // namespace rewright::cpu

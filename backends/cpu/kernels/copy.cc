@@ -1,0 +1,189 @@
+// Strided copies between two layouts of any element type.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
+
+namespace rewright::cpu {
+namespace {
+
+struct CopyAxis {
+  int64_t size;
+  int64_t from;  // strides
+  int64_t to;
+};
+
+constexpr int64_t kSquare = 16;          // side of the squares that a transposing copy works in
+constexpr int64_t kSerialBytes = 65536;  // below this one thread copies
+
+// Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
+// (`turned`): then the two are walked in squares, so that lines of both sides are used whole.
+template <typename T>
+class CopyKernel : public Kernel {
+ public:
+  CopyKernel(std::vector<CopyAxis> axes, int turned, int64_t from_offset, int64_t to_offset, int threads)
+      : turned_(turned), from_offset_(from_offset), to_offset_(to_offset) {
+    if (turned_ >= 0) {
+      // The two inner axes become (turned, last).
+      const CopyAxis axis = axes[static_cast<size_t>(turned_)];
+      axes.erase(axes.begin() + turned_);
+      axes.insert(axes.end() - 1, axis);
+    }
+    const size_t inner = turned_ >= 0 ? 2 : 1;
+    last_ = axes.back();
+    middle_ = turned_ >= 0 ? axes[axes.size() - 2] : CopyAxis{1, 0, 0};
+    axes.resize(axes.size() - inner);
+    outer_ = std::move(axes);
+    outer_count_ = 1;
+    for (const CopyAxis& axis : outer_) outer_count_ *= axis.size;
+    stripes_ = (middle_.size + kSquare - 1) / kSquare;
+    const int64_t bytes = outer_count_ * middle_.size * last_.size * static_cast<int64_t>(sizeof(T));
+    threads_ = bytes < kSerialBytes ? 1 : static_cast<int>(std::min<int64_t>(threads, outer_count_ * stripes_));
+  }
+
+  void Run(void* const* buffers) const override {
+    const T* from = static_cast<const T*>(buffers[0]) + from_offset_;
+    T* to = static_cast<T*>(buffers[1]) + to_offset_;
+    const int64_t units = outer_count_ * stripes_;
+    if (threads_ == 1) {
+      Units(from, to, 0, units);
+      return;
+    }
+#pragma omp parallel num_threads(threads_)
+    {
+      const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
+      Units(from, to, units * me / count, units * (me + 1) / count);
+    }
+  }
+
+ private:
+  void Units(const T* from, T* to, int64_t begin, int64_t end) const {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      int64_t rest = unit / stripes_;
+      const int64_t stripe = unit % stripes_;
+      const T* src = from;
+      T* dst = to;
+      for (size_t k = outer_.size(); k-- > 0;) {
+        const int64_t index = rest % outer_[k].size;
+        rest /= outer_[k].size;
+        src += index * outer_[k].from;
+        dst += index * outer_[k].to;
+      }
+      if (turned_ < 0) {
+        Line(src, dst, last_.size);
+      } else {
+        const int64_t first = stripe * kSquare;
+        Stripe(src + first * middle_.from, dst + first * middle_.to, std::min(kSquare, middle_.size - first));
+      }
+    }
+  }
+
+  void Line(const T* src, T* dst, int64_t count) const {
+    if (last_.from == 1 && last_.to == 1) {
+      std::memcpy(dst, src, static_cast<size_t>(count) * sizeof(T));
+    } else if (last_.to == 1) {
+      for (int64_t i = 0; i < count; ++i) dst[i] = src[i * last_.from];
+    } else {
+      for (int64_t i = 0; i < count; ++i) dst[i * last_.to] = src[i * last_.from];
+    }
+  }
+
+  // `rows` lines of the middle axis.
+  void Stripe(const T* src, T* dst, int64_t rows) const {
+    for (int64_t column = 0; column < last_.size; column += kSquare) {
+      const int64_t columns = std::min(kSquare, last_.size - column);
+      if (rows == kSquare && columns == kSquare) {
+        Square(src + column * last_.from, dst + column * last_.to);
+        continue;
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = column; c < column + columns; ++c) {
+          dst[r * middle_.to + c * last_.to] = src[r * middle_.from + c * last_.from];
+        }
+      }
+    }
+  }
+
+  void Square(const T* src, T* dst) const {
+    T tile[kSquare][kSquare];
+    for (int64_t c = 0; c < kSquare; ++c) {
+      for (int64_t r = 0; r < kSquare; ++r) tile[r][c] = src[r * middle_.from + c * last_.from];
+    }
+    for (int64_t r = 0; r < kSquare; ++r) {
+      for (int64_t c = 0; c < kSquare; ++c) dst[r * middle_.to + c * last_.to] = tile[r][c];
+    }
+  }
+
+  int turned_;
+  int64_t from_offset_, to_offset_;
+  CopyAxis last_, middle_;
+  std::vector<CopyAxis> outer_;
+  int64_t outer_count_ = 1, stripes_ = 1;
+  int threads_ = 1;
+};
+
+// Appends the axes of both layouts, the channels cut into blocks where one side is blocked.
+std::vector<CopyAxis> AxesOf(const Layout& from, const Layout& to) {
+  CHECK(from.dims == to.dims) << ShapeString(from.dims) << " " << ShapeString(to.dims);
+  CHECK(!from.IsPadded() && !to.IsPadded()) << from.ToString() << " " << to.ToString();
+  CHECK(from.block == 0 || to.block == 0 || from.block == to.block) << from.ToString() << " " << to.ToString();
+  const int64_t block = std::max(from.block, to.block);
+  std::vector<CopyAxis> axes;
+  for (size_t k = 0; k < from.dims.size(); ++k) {
+    if (block == 0 || k != 1) {
+      axes.push_back({from.dims[k], from.strides[k], to.strides[k]});
+      continue;
+    }
+    auto outer = [&](const Layout& layout) { return layout.strides[1] * (layout.block != 0 ? 1 : block); };
+    auto inner = [&](const Layout& layout) { return layout.block != 0 ? 1 : layout.strides[1]; };
+    axes.push_back({from.dims[1] / block, outer(from), outer(to)});
+    axes.push_back({block, inner(from), inner(to)});
+  }
+  return axes;
+}
+
+template <typename T>
+KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offset, int threads) {
+  std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
+  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
+  std::vector<CopyAxis> merged;
+  for (const CopyAxis& axis : axes) {
+    if (!merged.empty() && merged.back().from == axis.from * axis.size && merged.back().to == axis.to * axis.size) {
+      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  if (merged.empty()) merged.push_back({1, 1, 1});
+  int turned = -1;
+  if (merged.back().from != 1) {
+    for (size_t k = 0; k + 1 < merged.size(); ++k) {
+      if (merged[k].from == 1 && merged[k].size >= 4) turned = static_cast<int>(k);
+    }
+  } else if (merged.size() == 1 && merged[0].to == 1 && merged[0].size > 65536) {
+    // One long run: cut it, so that threads can share it.
+    const CopyAxis run = merged[0];
+    int64_t pieces = 16;
+    while (pieces > 1 && run.size % pieces != 0) --pieces;
+    merged = {{pieces, run.size / pieces, run.size / pieces}, {run.size / pieces, 1, 1}};
+  }
+  return std::make_unique<CopyKernel<T>>(std::move(merged), turned, from_offset, to_offset, threads);
+}
+
+}  // namespace
+
+KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
+                         size_t element_bytes, int threads) {
+  std::vector<CopyAxis> axes = AxesOf(from, to);
+  switch (element_bytes) {
+    case 1: return Make<uint8_t>(std::move(axes), from_offset, to_offset, threads);
+    case 4: return Make<uint32_t>(std::move(axes), from_offset, to_offset, threads);
+    case 8: return Make<uint64_t>(std::move(axes), from_offset, to_offset, threads);
+    default: CHECK(false) << element_bytes; return nullptr;
+  }
+}
+
+}  // namespace rewright::cpu

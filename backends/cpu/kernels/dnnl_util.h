@@ -1,0 +1,123 @@
+// The edge to oneDNN: its exceptions end here and become a Status.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/layout.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace rewright::cpu {
+
+// Shared by all kernels of a device.
+struct DnnlContext {
+  dnnl::engine engine;
+  dnnl::stream stream;
+  int threads = 1;
+};
+
+// Sets the number of OpenMP threads that oneDNN sees, for a scope.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads);
+  ~ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+};
+
+// A descriptor of f32 elements; none where oneDNN has no form for the layout (stride 0, rank 0 or above 12).
+std::optional<dnnl::memory::desc> DescOf(const Layout& layout);
+// The inverse, for activations; none where the device has no form for it.
+std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
+
+struct DnnlArg {
+  int arg;
+  dnnl::memory::desc desc;
+};
+
+// Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0.
+class DnnlKernel : public Kernel {
+ public:
+  DnnlKernel(std::shared_ptr<const DnnlContext> context, const dnnl::primitive& primitive, std::vector<DnnlArg> args);
+  void Run(void* const* buffers) const override;
+
+ private:
+  std::shared_ptr<const DnnlContext> context_;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> args_;
+  mutable std::vector<void*> handles_;  // as the memory objects have them
+};
+
+// ---------------------------------------------------------------- conv.cc
+
+struct ConvProblem {
+  Shape src;      // n, c, h, w
+  Shape weights;  // o, c / groups, r, s
+  Shape dst;      // n, o, y, z
+  std::vector<int64_t> strides, pads, dilations;
+  int64_t groups = 1;
+  bool bias = false;
+  PostOps post_ops;
+  bool residual_in_place = false;  // the residual lies where the result is written
+};
+
+// Buffers: src, weights, [bias], [residual unless in place], dst, [scratch].
+struct ConvPlan {
+  Layout src, dst;  // as oneDNN wants them; the residual lies like dst
+  dnnl::memory::desc weights;
+  size_t scratch_bytes = 0;
+  std::string implementation;
+  KernelPtr kernel;
+};
+
+absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
+// Weights as oneDNN reads them from row-major memory.
+dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
+
+// ---------------------------------------------------------------- pool.cc
+
+struct PoolProblem {
+  bool max = true;
+  bool count_padding = false;
+  Shape dst;
+  std::vector<int64_t> kernel, strides, pads, dilations;
+};
+
+// Buffers: src, dst, [scratch].
+struct PoolPlan {
+  Layout dst;
+  size_t scratch_bytes = 0;
+  KernelPtr kernel;
+};
+
+absl::StatusOr<PoolPlan> MakePool(const std::shared_ptr<const DnnlContext>& context, const PoolProblem& problem,
+                                  const Layout& src);
+
+// Local response normalization over channels. Buffers: src, dst (laid out alike), [scratch].
+absl::StatusOr<PoolPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,
+                                 double alpha, double beta, double bias);
+
+// ---------------------------------------------------------------- reorder.cc
+
+// Buffers: from, to. An error where oneDNN has no fast way.
+absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context,
+                                      const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
+// Runs `make`, which may throw dnnl::error, and gives its result or the error as a Status that starts with `what`.
+template <typename F>
+auto CatchDnnl(const char* what, F make) -> absl::StatusOr<decltype(make())> {
+  try {
+    return make();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(std::string(what) + ": oneDNN: " + error.what());
+  }
+}
+
+}  // namespace rewright::cpu

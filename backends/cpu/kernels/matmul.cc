@@ -1,0 +1,312 @@
+// Matrix products on f32. The right factor is packed into panels of as many columns as the micro-kernel computes at
+// once (at compile time where it is constant, else by the kernel itself); the left one is read in place. A block of
+// rows times a chunk of the inner size stays in the second level of cache, one panel's chunk in the first.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd/simd.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kDepthChunk = 384;
+constexpr int64_t kRowBlock = 192;
+constexpr int64_t kPanelsPerBlock = 8;  // panels between two runs of the post-ops
+constexpr double kSerialFlops = 100e3;
+
+int64_t Panels(int64_t n) {
+  const int64_t columns = Simd().gemm_columns;
+  return (n + columns - 1) / columns;
+}
+
+int64_t PanelElements(int64_t k) { return k * Simd().gemm_columns; }
+
+void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, const float* scale,
+               float* to) {
+  const int64_t width = Simd().gemm_columns;
+  if (n_stride == 1 || columns < 4) {
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t j = 0; j < columns; ++j) to[k * width + j] = b[k * k_stride + j * n_stride];
+      for (int64_t j = columns; j < width; ++j) to[k * width + j] = 0;
+    }
+  } else {
+    for (int64_t k0 = 0; k0 < depth; k0 += 16) {
+      const int64_t k1 = std::min(depth, k0 + 16);
+      for (int64_t j = 0; j < width; ++j) {
+        for (int64_t k = k0; k < k1; ++k) to[k * width + j] = j < columns ? b[k * k_stride + j * n_stride] : 0.0f;
+      }
+    }
+  }
+  if (scale == nullptr) return;
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t j = 0; j < columns; ++j) to[k * width + j] *= scale[j];
+  }
+}
+
+// Sizes and strides of one batch axis.
+struct BatchAxis {
+  int64_t size, a, b, c, residual;
+};
+
+class MatmulKernel : public Kernel {
+ public:
+  MatmulKernel(const MatmulProblem& problem, int threads) : problem_(problem) {
+    const size_t rank = problem.c.dims.size();
+    rows_ = problem.c.dims[rank - 2];
+    columns_ = problem.c.dims[rank - 1];
+    depth_ = problem.a.dims[rank - 1];
+    a_row_ = problem.a.strides[rank - 2];
+    a_step_ = problem.a.strides[rank - 1];
+    c_row_ = problem.c.strides[rank - 2];
+    r_row_ = problem.post_ops.residual ? problem.residual.strides[rank - 2] : 0;
+    auto stride = [](const Layout& layout, size_t axis) { return layout.dims[axis] == 1 ? 0 : layout.strides[axis]; };
+    for (size_t axis = 0; axis + 2 < rank; ++axis) {
+      const int64_t size = problem.c.dims[axis];
+      if (size == 1) continue;
+      batch_.push_back({size, stride(problem.a, axis), problem.packed ? 0 : stride(problem.b, axis),
+                        problem.c.strides[axis], problem.post_ops.residual ? problem.residual.strides[axis] : 0});
+      batches_ *= size;
+    }
+    panels_ = Panels(columns_);
+    const double flops = 2.0 * static_cast<double>(batches_ * rows_ * columns_) * static_cast<double>(depth_);
+    threads_ = flops < kSerialFlops ? 1 : threads;
+    // One unit of work is a range of panels of one batch, or of its rows where there are few panels.
+    const int64_t wanted = std::max<int64_t>(1, (threads_ + batches_ - 1) / batches_);
+    if (batches_ >= 4 * threads_ || batches_ % threads_ == 0) {
+      row_parts_ = column_parts_ = 1;
+    } else if (panels_ >= 4 * wanted || panels_ % wanted == 0 || rows_ < Simd().gemm_rows * wanted) {
+      column_parts_ = std::min(panels_, wanted);
+    } else {
+      row_parts_ = wanted;
+    }
+    separate_b_ = false;
+    for (const BatchAxis& axis : batch_) separate_b_ = separate_b_ || axis.b != 0;
+  }
+
+  void Run(void* const* buffers) const override {
+    Operands operands;
+    size_t next = 0;
+    operands.a = static_cast<const float*>(buffers[next++]);
+    operands.b = static_cast<const float*>(buffers[next++]);
+    if (problem_.bias) operands.bias = static_cast<const float*>(buffers[next++]);
+    if (problem_.post_ops.residual) operands.residual = static_cast<const float*>(buffers[next++]);
+    if (!problem_.packed) operands.scratch = static_cast<float*>(buffers[next++]);
+    operands.c = static_cast<float*>(buffers[next++]);
+    const int64_t units = batches_ * row_parts_ * column_parts_;
+    if (threads_ == 1) {
+      if (!problem_.packed) Pack(operands, 0, 1);
+      for (int64_t unit = 0; unit < units; ++unit) RunUnit(operands, unit);
+      return;
+    }
+#pragma omp parallel num_threads(threads_)
+    {
+      if (!problem_.packed) {
+        Pack(operands, omp_get_thread_num(), omp_get_num_threads());
+#pragma omp barrier
+      }
+#pragma omp for schedule(static)
+      for (int64_t unit = 0; unit < units; ++unit) RunUnit(operands, unit);
+    }
+  }
+
+ private:
+  struct Operands {
+    const float* a = nullptr;
+    const float* b = nullptr;
+    const float* bias = nullptr;
+    const float* residual = nullptr;
+    float* scratch = nullptr;
+    float* c = nullptr;
+  };
+
+  int64_t PackedElements() const { return panels_ * PanelElements(depth_); }
+
+  void Offsets(int64_t batch, int64_t* a, int64_t* b, int64_t* c, int64_t* residual) const {
+    *a = *b = *c = *residual = 0;
+    for (size_t k = batch_.size(); k-- > 0;) {
+      const int64_t index = batch % batch_[k].size;
+      batch /= batch_[k].size;
+      *a += index * batch_[k].a;
+      *b += index * batch_[k].b;
+      *c += index * batch_[k].c;
+      *residual += index * batch_[k].residual;
+    }
+  }
+
+  // Share `me` of `count` of packing the right factors.
+  void Pack(const Operands& operands, int64_t me, int64_t count) const {
+    const size_t rank = problem_.b.dims.size();
+    const int64_t matrices = separate_b_ ? batches_ : 1;
+    const int64_t units = matrices * panels_;
+    for (int64_t unit = units * me / count; unit < units * (me + 1) / count; ++unit) {
+      const int64_t matrix = unit / panels_, panel = unit % panels_;
+      int64_t a, b, c, residual;
+      Offsets(matrix, &a, &b, &c, &residual);
+      const int64_t first = panel * Simd().gemm_columns;
+      PackPanel(operands.b + b + first * problem_.b.strides[rank - 1], depth_,
+                std::min<int64_t>(Simd().gemm_columns, columns_ - first), problem_.b.strides[rank - 2],
+                problem_.b.strides[rank - 1], nullptr,
+                operands.scratch + matrix * PackedElements() + panel * PanelElements(depth_));
+    }
+  }
+
+  void RunUnit(const Operands& operands, int64_t unit) const {
+    const int64_t column_part = unit % column_parts_;
+    const int64_t row_part = unit / column_parts_ % row_parts_;
+    const int64_t batch = unit / (column_parts_ * row_parts_);
+    int64_t a, b, c, residual;
+    Offsets(batch, &a, &b, &c, &residual);
+    Operands mine = operands;
+    mine.a += a;
+    mine.c += c;
+    if (mine.residual != nullptr) mine.residual += residual;
+    if (!problem_.packed) mine.b = operands.scratch + (separate_b_ ? batch * PackedElements() : 0);
+    const int64_t unit_rows = Simd().gemm_rows;
+    const int64_t row_units = (rows_ + unit_rows - 1) / unit_rows;
+    const int64_t first_row = row_units * row_part / row_parts_ * unit_rows;
+    const int64_t last_row = std::min(rows_, row_units * (row_part + 1) / row_parts_ * unit_rows);
+    const int64_t first_panel = panels_ * column_part / column_parts_;
+    const int64_t last_panel = panels_ * (column_part + 1) / column_parts_;
+    for (int64_t row = first_row; row < last_row; row += kRowBlock) {
+      for (int64_t panel = first_panel; panel < last_panel; panel += kPanelsPerBlock) {
+        Block(mine, row, std::min(last_row, row + kRowBlock), panel, std::min(last_panel, panel + kPanelsPerBlock));
+      }
+    }
+  }
+
+  void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel) const {
+    const SimdTable& simd = Simd();
+    const int64_t width = simd.gemm_columns;
+    const bool scaled = problem_.scale != 1;
+    // With a residual in the memory of c, the product must not be accumulated there.
+    for (int64_t chunk = 0; chunk < depth_; chunk += kDepthChunk) {
+      const int64_t depth = std::min(kDepthChunk, depth_ - chunk);
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        const float* b = at.b + panel * PanelElements(depth_) + chunk * width;
+        const int64_t columns = std::min(width, columns_ - panel * width);
+        const float* bias = at.bias != nullptr && !scaled ? at.bias + panel * width : nullptr;
+        for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
+          simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
+                          at.c + row * c_row_ + panel * width, c_row_,
+                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns,
+                          chunk > 0 || InPlaceResidual(at), InPlaceResidual(at) ? nullptr : bias);
+        }
+      }
+    }
+    Finish(at, first_row, last_row, first_panel * width, std::min(columns_, last_panel * width));
+  }
+
+  // The residual lies where c is written: the product is added to it.
+  bool InPlaceResidual(const Operands& at) const { return at.residual == at.c; }
+
+  void Finish(const Operands& at, int64_t first_row, int64_t last_row, int64_t first, int64_t last) const {
+    const bool in_place = InPlaceResidual(at);
+    const bool add_bias = at.bias != nullptr && (in_place || problem_.scale != 1);
+    const bool add_residual = at.residual != nullptr && !in_place;
+    if (!add_bias && !add_residual && problem_.scale == 1 && problem_.post_ops.activations.empty()) return;
+    const SimdTable& simd = Simd();
+    for (int64_t row = first_row; row < last_row; ++row) {
+      float* c = at.c + row * c_row_ + first;
+      const int64_t n = last - first;
+      if (problem_.scale != 1) {
+        for (int64_t j = 0; j < n; ++j) c[j] *= problem_.scale;
+      }
+      if (add_bias) simd.f32[kTileAdd](c, c, at.bias + first, nullptr, n);
+      if (add_residual) simd.f32[kTileAdd](c, c, at.residual + row * r_row_ + first, nullptr, n);
+      for (const ActivationFunction& f : problem_.post_ops.activations) {
+        simd.activate[static_cast<int>(f.activation)](c, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
+      }
+    }
+  }
+
+  const MatmulProblem problem_;
+  std::vector<BatchAxis> batch_;
+  int64_t batches_ = 1, rows_ = 0, columns_ = 0, depth_ = 0, panels_ = 0;
+  int64_t a_row_ = 0, a_step_ = 0, c_row_ = 0, r_row_ = 0;
+  int64_t row_parts_ = 1, column_parts_ = 1;
+  bool separate_b_ = false;
+  int threads_ = 1;
+};
+
+// One row against packed weights: bound by the memory that holds them.
+class GemvKernel : public Kernel {
+ public:
+  GemvKernel(const MatmulProblem& problem, int threads)
+      : problem_(problem), depth_(problem.a.dims.back()), columns_(problem.c.dims.back()) {
+    threads_ = static_cast<double>(depth_ * columns_) < kSerialFlops ? 1 : threads;
+  }
+
+  void Run(void* const* buffers) const override {
+    size_t next = 0;
+    const float* a = static_cast<const float*>(buffers[next++]);
+    const float* b = static_cast<const float*>(buffers[next++]);
+    const float* bias = problem_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
+    const float* residual = problem_.post_ops.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
+    float* c = static_cast<float*>(buffers[next++]);
+    const SimdTable& simd = Simd();
+    const int64_t width = simd.gemm_columns, panels = Panels(columns_);
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const int64_t first = panel * width, n = std::min(width, columns_ - first);
+      float y[64];
+      simd.gemv_panel(a, b + panel * PanelElements(depth_), depth_, y, n, bias != nullptr ? bias + first : nullptr);
+      if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
+      for (const ActivationFunction& f : problem_.post_ops.activations) {
+        simd.activate[static_cast<int>(f.activation)](y, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
+      }
+      std::memcpy(c + first, y, static_cast<size_t>(n) * sizeof(float));
+    }
+  }
+
+ private:
+  const MatmulProblem problem_;
+  const int64_t depth_, columns_;
+  int threads_;
+};
+
+}  // namespace
+
+size_t PackedMatmulBytes(int64_t k, int64_t n) {
+  return static_cast<size_t>(Panels(n) * PanelElements(k)) * sizeof(float);
+}
+
+void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, const float* scale,
+                       float* packed) {
+  const int64_t width = Simd().gemm_columns, panels = Panels(n);
+#pragma omp parallel for schedule(static) if (k * n > 65536)
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t first = panel * width;
+    PackPanel(b + first * n_stride, k, std::min(width, n - first), k_stride, n_stride,
+              scale != nullptr ? scale + first : nullptr, packed + panel * PanelElements(k));
+  }
+}
+
+size_t MatmulScratchBytes(const MatmulProblem& problem) {
+  if (problem.packed) return 0;
+  const size_t rank = problem.b.dims.size();
+  int64_t matrices = 1;
+  for (size_t axis = 0; axis + 2 < rank; ++axis) matrices *= problem.b.dims[axis];
+  // Batches of b that broadcast are packed once each when all do, else once per batch of c.
+  if (matrices != 1) {
+    matrices = 1;
+    for (size_t axis = 0; axis + 2 < rank; ++axis) matrices *= problem.c.dims[axis];
+  }
+  return static_cast<size_t>(matrices) * PackedMatmulBytes(problem.b.dims[rank - 2], problem.b.dims[rank - 1]);
+}
+
+KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
+  const size_t rank = problem.c.dims.size();
+  CHECK(problem.a.dims.size() == rank && problem.b.dims.size() == rank) << ShapeString(problem.c.dims);
+  CHECK(problem.c.dims[rank - 1] == 1 || problem.c.strides[rank - 1] == 1) << problem.c.ToString();
+  const bool one_row = problem.c.num_elements() == problem.c.dims[rank - 1];
+  const bool contiguous = problem.a.dims[rank - 1] == 1 || problem.a.strides[rank - 1] == 1;
+  if (one_row && contiguous && problem.packed && problem.scale == 1) {
+    return std::make_unique<GemvKernel>(problem, threads);
+  }
+  return std::make_unique<MatmulKernel>(problem, threads);
+}
+
+}  // namespace rewright::cpu

@@ -1,0 +1,390 @@
+// Runs a PointwiseProgram tile by tile, so that everything between its operands and its result stays in the first
+// level of cache.
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kTile = 512;     // elements
+constexpr int kMaxSlots = 64;      // tiles on the stack
+constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
+
+// ---------------------------------------------------------------- operations on other types than f32
+
+template <typename T, typename F>
+void Map1(void* dst, const void* a, const void*, const void*, long n) {
+  for (long i = 0; i < n; ++i) static_cast<T*>(dst)[i] = F()(static_cast<const T*>(a)[i]);
+}
+template <typename T, typename R, typename F>
+void Map2(void* dst, const void* a, const void* b, const void*, long n) {
+  for (long i = 0; i < n; ++i) {
+    static_cast<R*>(dst)[i] = static_cast<R>(F()(static_cast<const T*>(a)[i], static_cast<const T*>(b)[i]));
+  }
+}
+template <typename T>
+void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
+  for (long i = 0; i < n; ++i) {
+    static_cast<T*>(dst)[i] = static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i]
+                                                                       : static_cast<const T*>(b)[i];
+  }
+}
+template <typename From, typename To>
+void MapCast(void* dst, const void* a, const void*, const void*, long n) {
+  for (long i = 0; i < n; ++i) static_cast<To*>(dst)[i] = static_cast<To>(static_cast<const From*>(a)[i]);
+}
+template <typename From>
+void MapToBool(void* dst, const void* a, const void*, const void*, long n) {
+  for (long i = 0; i < n; ++i) static_cast<uint8_t*>(dst)[i] = static_cast<const From*>(a)[i] != From(0);
+}
+
+struct MaxFn { template <typename T> T operator()(T a, T b) const { return a > b || a != a ? a : b; } };
+struct MinFn { template <typename T> T operator()(T a, T b) const { return a < b || a != a ? a : b; } };
+struct PowFn { template <typename T> T operator()(T a, T b) const { return std::pow(a, b); } };
+struct NegFn { template <typename T> T operator()(T a) const { return -a; } };
+struct ExpFn { template <typename T> T operator()(T a) const { return std::exp(a); } };
+struct LogFn { template <typename T> T operator()(T a) const { return std::log(a); } };
+struct SqrtFn { template <typename T> T operator()(T a) const { return std::sqrt(a); } };
+struct ErfFn { template <typename T> T operator()(T a) const { return std::erf(a); } };
+struct TanhFn { template <typename T> T operator()(T a) const { return std::tanh(a); } };
+struct SigmoidFn { template <typename T> T operator()(T a) const { return 1 / (1 + std::exp(-a)); } };
+struct AbsFn { template <typename T> T operator()(T a) const { return a < 0 ? -a : a; } };
+struct FabsFn { template <typename T> T operator()(T a) const { return std::fabs(a); } };
+struct FloorFn { template <typename T> T operator()(T a) const { return std::floor(a); } };
+struct CeilFn { template <typename T> T operator()(T a) const { return std::ceil(a); } };
+struct NotFn { uint8_t operator()(uint8_t a) const { return a == 0; } };
+struct AndFn { uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 && b != 0; } };
+struct OrFn { uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 || b != 0; } };
+
+template <typename T>
+TileFn NumberFn(TileOp op) {
+  switch (op) {
+    case kTileAdd: return Map2<T, T, std::plus<T>>;
+    case kTileSub: return Map2<T, T, std::minus<T>>;
+    case kTileMul: return Map2<T, T, std::multiplies<T>>;
+    case kTileDiv: return Map2<T, T, std::divides<T>>;
+    case kTileMax: return Map2<T, T, MaxFn>;
+    case kTileMin: return Map2<T, T, MinFn>;
+    case kTileNeg: return Map1<T, NegFn>;
+    case kTileAbs: return std::is_floating_point_v<T> ? Map1<T, FabsFn> : Map1<T, AbsFn>;
+    case kTileLess: return Map2<T, uint8_t, std::less<T>>;
+    case kTileLessEqual: return Map2<T, uint8_t, std::less_equal<T>>;
+    case kTileEqual: return Map2<T, uint8_t, std::equal_to<T>>;
+    case kTileSelect: return MapSelect<T>;
+    case kTileCopy: return MapCast<T, T>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+TileFn FloatFn(TileOp op) {
+  switch (op) {
+    case kTilePow: return Map2<T, T, PowFn>;
+    case kTileExp: return Map1<T, ExpFn>;
+    case kTileLog: return Map1<T, LogFn>;
+    case kTileSqrt: return Map1<T, SqrtFn>;
+    case kTileErf: return Map1<T, ErfFn>;
+    case kTileTanh: return Map1<T, TanhFn>;
+    case kTileSigmoid: return Map1<T, SigmoidFn>;
+    case kTileFloor: return Map1<T, FloorFn>;
+    case kTileCeil: return Map1<T, CeilFn>;
+    default: return NumberFn<T>(op);
+  }
+}
+
+template <typename From>
+TileFn CastFn(DType to) {
+  switch (to) {
+    case DType::kFloat32: return MapCast<From, float>;
+    case DType::kFloat64: return MapCast<From, double>;
+    case DType::kInt64: return MapCast<From, int64_t>;
+    case DType::kInt32: return MapCast<From, int32_t>;
+    case DType::kBool: return MapToBool<From>;
+  }
+  return nullptr;
+}
+
+TileFn CastFn(DType from, DType to) {
+  switch (from) {
+    case DType::kFloat32: return CastFn<float>(to);
+    case DType::kFloat64: return CastFn<double>(to);
+    case DType::kInt64: return CastFn<int64_t>(to);
+    case DType::kInt32: return CastFn<int32_t>(to);
+    case DType::kBool: return CastFn<uint8_t>(to);
+  }
+  return nullptr;
+}
+
+TileFn BoolFn(TileOp op) {
+  switch (op) {
+    case kTileAnd: return Map2<uint8_t, uint8_t, AndFn>;
+    case kTileOr: return Map2<uint8_t, uint8_t, OrFn>;
+    case kTileNot: return Map1<uint8_t, NotFn>;
+    default: return NumberFn<uint8_t>(op);
+  }
+}
+
+// The tile operation, null where there is none.
+TileFn Function(const PointwiseInstruction& instruction) {
+  if (instruction.op == kTileCopy && instruction.type != instruction.to) {
+    return CastFn(instruction.type, instruction.to);
+  }
+  switch (instruction.type) {
+    case DType::kFloat32: {
+      const TileFn simd = Simd().f32[instruction.op];
+      return simd != nullptr ? simd : FloatFn<float>(instruction.op);
+    }
+    case DType::kFloat64: return FloatFn<double>(instruction.op);
+    case DType::kInt64: return NumberFn<int64_t>(instruction.op);
+    case DType::kInt32: return NumberFn<int32_t>(instruction.op);
+    case DType::kBool: return BoolFn(instruction.op);
+  }
+  return nullptr;
+}
+
+// ---------------------------------------------------------------- the kernel
+
+// Where a value of the program lies while a tile is computed.
+struct Place {
+  enum class Kind : uint8_t { kSlot, kMemory, kResult } kind = Kind::kSlot;
+  int slot = -1;
+};
+
+class PointwiseKernel : public Kernel {
+ public:
+  PointwiseKernel(const PointwiseProgram& program, std::vector<StridedReader> readers, int64_t positions, int threads)
+      : program_(program), readers_(std::move(readers)), positions_(positions), threads_(threads) {}
+
+  // Gives every value a place and every instruction its function.
+  absl::Status Prepare() {
+    const int values = program_.num_values();
+    places_.resize(static_cast<size_t>(values));
+    std::vector<int> last_use(static_cast<size_t>(values), -1);
+    const int leaves = values - static_cast<int>(program_.instructions.size());
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      for (int operand : {instruction.a, instruction.b, instruction.c}) {
+        if (operand >= 0) last_use[static_cast<size_t>(operand)] = static_cast<int>(i);
+      }
+      functions_.push_back(Function(instruction));
+      if (functions_.back() == nullptr) {
+        return absl::UnimplementedError(absl::StrCat("no tile operation ", instruction.op, " on ",
+                                                     DTypeName(instruction.type)));
+      }
+    }
+    for (int v = 0; v < leaves; ++v) {
+      const bool memory = v < static_cast<int>(readers_.size()) && readers_[static_cast<size_t>(v)].contiguous();
+      places_[static_cast<size_t>(v)] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kSlot, slots_++};
+    }
+    std::vector<int> free;
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const int value = leaves + static_cast<int>(i);
+      Place place{Place::Kind::kResult, -1};
+      if (value != program_.result) {
+        place.kind = Place::Kind::kSlot;
+        if (free.empty()) {
+          place.slot = slots_++;
+        } else {
+          place.slot = free.back();
+          free.pop_back();
+        }
+      }
+      places_[static_cast<size_t>(value)] = place;
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      std::array<int, 3> operands = {instruction.a, instruction.b, instruction.c};
+      std::sort(operands.begin(), operands.end());
+      for (size_t k = 0; k < operands.size(); ++k) {
+        const int operand = operands[k];
+        if (operand < leaves || (k > 0 && operands[k - 1] == operand)) continue;
+        const Place& at = places_[static_cast<size_t>(operand)];
+        if (last_use[static_cast<size_t>(operand)] == static_cast<int>(i) && at.kind == Place::Kind::kSlot) {
+          free.push_back(at.slot);
+        }
+      }
+    }
+    if (slots_ > kMaxSlots) return absl::InternalError(absl::StrCat("a pointwise group needs ", slots_, " tiles"));
+    return absl::OkStatus();
+  }
+
+  void Run(void* const* buffers) const override {
+    const int64_t tiles = (positions_ + kTile - 1) / kTile;
+    const int threads = positions_ < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads_, tiles));
+    if (threads <= 1) {
+      RunRange(buffers, 0, positions_);
+      return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+      const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
+      RunRange(buffers, tiles * me / count * kTile, std::min(positions_, tiles * (me + 1) / count * kTile));
+    }
+  }
+
+ private:
+  struct alignas(64) Slot {
+    unsigned char bytes[kTile * 8];
+  };
+
+  void RunRange(void* const* buffers, int64_t begin, int64_t end) const {
+    Slot slots[kMaxSlots];
+    const size_t operands = readers_.size();
+    for (size_t v = 0; v < operands; ++v) {
+      if (readers_[v].scalar() && places_[v].slot >= 0) {
+        readers_[v].Fill(slots[places_[v].slot].bytes, buffers[v], 0, 1);
+        Repeat(slots[places_[v].slot].bytes, DTypeSize(program_.operands[v].dtype));
+      }
+    }
+    for (size_t c = 0; c < program_.constants.size(); ++c) {
+      unsigned char* tile = slots[places_[operands + c].slot].bytes;
+      const PointwiseConstant& constant = program_.constants[c];
+      StoreConstant(tile, constant);
+      Repeat(tile, DTypeSize(constant.dtype));
+    }
+    for (int64_t start = begin; start < end; start += kTile) {
+      RunTile(buffers, slots, start, std::min(kTile, end - start));
+    }
+  }
+
+  void RunTile(void* const* buffers, Slot* slots, int64_t start, int64_t count) const {
+    const size_t operands = readers_.size();
+    for (size_t v = 0; v < operands; ++v) {
+      if (places_[v].kind == Place::Kind::kSlot && !readers_[v].scalar()) {
+        readers_[v].Fill(slots[places_[v].slot].bytes, buffers[v], start, count);
+      }
+    }
+    unsigned char* result =
+        static_cast<unsigned char*>(buffers[operands]) + static_cast<size_t>(start) * DTypeSize(program_.dtype);
+    auto at = [&](int value) -> void* {
+      if (value < 0) return nullptr;
+      const Place& place = places_[static_cast<size_t>(value)];
+      switch (place.kind) {
+        case Place::Kind::kSlot: return slots[place.slot].bytes;
+        case Place::Kind::kResult: return result;
+        case Place::Kind::kMemory:
+          return static_cast<unsigned char*>(buffers[value]) +
+                 static_cast<size_t>(start) * DTypeSize(program_.operands[static_cast<size_t>(value)].dtype);
+      }
+      return nullptr;
+    };
+    const int leaves = program_.num_values() - static_cast<int>(program_.instructions.size());
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      functions_[i](at(leaves + static_cast<int>(i)), at(instruction.a), at(instruction.b), at(instruction.c), count);
+    }
+    if (program_.result < leaves) {  // a program that only passes a value on
+      std::memmove(result, at(program_.result), static_cast<size_t>(count) * DTypeSize(program_.dtype));
+    }
+  }
+
+  // Copies the first element to the whole tile.
+  static void Repeat(unsigned char* tile, size_t bytes) {
+    for (int64_t i = 1; i < kTile; ++i) std::memcpy(tile + static_cast<size_t>(i) * bytes, tile, bytes);
+  }
+  static void StoreConstant(unsigned char* tile, const PointwiseConstant& constant) {
+    auto store = [&](auto value) { std::memcpy(tile, &value, sizeof value); };
+    switch (constant.dtype) {
+      case DType::kFloat32: store(static_cast<float>(constant.real)); break;
+      case DType::kFloat64: store(constant.real); break;
+      case DType::kInt64: store(constant.integer); break;
+      case DType::kInt32: store(static_cast<int32_t>(constant.integer)); break;
+      case DType::kBool: store(static_cast<uint8_t>(constant.integer != 0)); break;
+    }
+  }
+
+  const PointwiseProgram program_;
+  const std::vector<StridedReader> readers_;
+  const int64_t positions_;
+  const int threads_;
+  std::vector<Place> places_;
+  std::vector<TileFn> functions_;
+  int slots_ = 0;
+};
+
+// The axes in which positions are walked: those of the result in the order of its memory, with the channels cut into
+// blocks where some layout is blocked.
+struct Space {
+  struct Axis {
+    int axis = 0;             // of the result
+    enum class Part : uint8_t { kWhole, kBlocks, kWithin } part = Part::kWhole;
+    int64_t size = 1;
+  };
+  std::vector<Axis> axes;
+  int64_t block = 0;
+};
+
+Space SpaceOf(const Layout& out, int64_t block) {
+  std::vector<std::pair<int64_t, Space::Axis>> by_stride;
+  for (int k = 0; k < out.rank(); ++k) {
+    const size_t axis = static_cast<size_t>(k);
+    if (block != 0 && k == 1) {
+      const int64_t blocks = out.dims[axis] / block;
+      const int64_t outer = out.block != 0 ? out.strides[axis] : out.strides[axis] * block;
+      const int64_t inner = out.block != 0 ? 1 : out.strides[axis];
+      by_stride.push_back({outer, {k, Space::Axis::Part::kBlocks, blocks}});
+      by_stride.push_back({inner, {k, Space::Axis::Part::kWithin, block}});
+    } else {
+      by_stride.push_back({out.strides[axis], {k, Space::Axis::Part::kWhole, out.dims[axis]}});
+    }
+  }
+  std::stable_sort(by_stride.begin(), by_stride.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  Space space;
+  space.block = block;
+  for (const auto& [stride, axis] : by_stride) {
+    if (axis.size != 1) space.axes.push_back(axis);
+  }
+  return space;
+}
+
+// Strides of an operand along the axes of the space; `axes` maps its axes to those of the result.
+std::vector<int64_t> StridesIn(const Space& space, const Layout& layout, const std::vector<int>& axes) {
+  std::vector<int64_t> strides;
+  for (const Space::Axis& axis : space.axes) {
+    int64_t stride = 0;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      if (axes[d] != axis.axis || layout.dims[d] == 1) continue;
+      const bool blocked = layout.block != 0 && d == 1;
+      switch (axis.part) {
+        case Space::Axis::Part::kWhole: stride = layout.strides[d]; break;
+        case Space::Axis::Part::kBlocks: stride = blocked ? layout.strides[d] : layout.strides[d] * space.block; break;
+        case Space::Axis::Part::kWithin: stride = blocked ? 1 : layout.strides[d]; break;
+      }
+    }
+    strides.push_back(stride);
+  }
+  return strides;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, const std::vector<Layout>& operands,
+                                              const Layout& out, int threads) {
+  int64_t block = out.block;
+  for (const Layout& layout : operands) {
+    if (layout.block == 0) continue;
+    CHECK(!layout.IsPadded() && (block == 0 || block == layout.block)) << layout.ToString();
+    block = layout.block;
+  }
+  CHECK(out.IsDense()) << out.ToString();
+  const Space space = SpaceOf(out, block);
+  std::vector<int64_t> sizes;
+  for (const Space::Axis& axis : space.axes) sizes.push_back(axis.size);
+  std::vector<StridedReader> readers;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    readers.emplace_back(sizes, StridesIn(space, operands[i], program.operands[i].axes),
+                         DTypeSize(program.operands[i].dtype));
+  }
+  auto kernel = std::make_unique<PointwiseKernel>(program, std::move(readers), out.num_elements(), threads);
+  if (absl::Status status = kernel->Prepare(); !status.ok()) return status;
+  return KernelPtr(std::move(kernel));
+}
+
+}  // namespace rewright::cpu

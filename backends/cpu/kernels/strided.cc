@@ -1,0 +1,98 @@
+#include "backends/cpu/kernels/strided.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace rewright::cpu {
+namespace {
+
+template <typename T>
+void FillRun(T* dst, const T* src, int64_t stride, int64_t count) {
+  if (stride == 1) {
+    if (count == 8) {
+      std::memcpy(dst, src, 8 * sizeof(T));
+    } else if (count == 16) {
+      std::memcpy(dst, src, 16 * sizeof(T));
+    } else {
+      std::memcpy(dst, src, static_cast<size_t>(count) * sizeof(T));
+    }
+  } else if (stride == 0) {
+    const T value = *src;
+    for (int64_t i = 0; i < count; ++i) dst[i] = value;
+  } else {
+    for (int64_t i = 0; i < count; ++i) dst[i] = src[i * stride];
+  }
+}
+
+template <typename T>
+void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+               int64_t start, int64_t count) {
+  const int rank = static_cast<int>(sizes.size());
+  int64_t index[kMaxAxes];
+  int64_t offset = 0;
+  for (int k = rank - 1; k >= 0; --k) {
+    index[k] = start % sizes[static_cast<size_t>(k)];
+    start /= sizes[static_cast<size_t>(k)];
+    offset += index[k] * strides[static_cast<size_t>(k)];
+  }
+  const int inner = rank - 1;
+  const int64_t inner_size = sizes[static_cast<size_t>(inner)], inner_stride = strides[static_cast<size_t>(inner)];
+  while (count > 0) {
+    const int64_t run = std::min(count, inner_size - index[inner]);
+    FillRun(dst, base + offset, inner_stride, run);
+    dst += run;
+    count -= run;
+    offset -= index[inner] * inner_stride;
+    index[inner] = 0;
+    for (int k = inner - 1; k >= 0; --k) {
+      const size_t axis = static_cast<size_t>(k);
+      offset += strides[axis];
+      if (++index[k] < sizes[axis]) break;
+      offset -= sizes[axis] * strides[axis];
+      index[k] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+StridedReader::StridedReader(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                             size_t element_bytes)
+    : element_bytes_(element_bytes) {
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] == 1) continue;
+    if (!sizes_.empty() && strides_.back() == strides[k] * sizes[k]) {
+      sizes_.back() *= sizes[k];
+      strides_.back() = strides[k];
+    } else {
+      sizes_.push_back(sizes[k]);
+      strides_.push_back(strides[k]);
+    }
+  }
+  if (sizes_.empty()) {
+    sizes_ = {1};
+    strides_ = {1};
+  }
+  CHECK(sizes_.size() <= kMaxAxes) << sizes_.size();
+  contiguous_ = sizes_.size() == 1 && strides_[0] == 1;
+  scalar_ = sizes_.size() == 1 && (strides_[0] == 0 || sizes_[0] == 1);
+}
+
+void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t count) const {
+  switch (element_bytes_) {
+    case 1:
+      FillSpace(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(base), sizes_, strides_, start, count);
+      break;
+    case 4:
+      FillSpace(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(base), sizes_, strides_, start, count);
+      break;
+    case 8:
+      FillSpace(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(base), sizes_, strides_, start, count);
+      break;
+    default: CHECK(false) << element_bytes_;
+  }
+}
+
+}  // namespace rewright::cpu

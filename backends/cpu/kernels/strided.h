@@ -1,0 +1,35 @@
+// Walking over elements of a tensor in the order of an iteration space.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rewright::cpu {
+
+// The elements that one operand contributes to the positions 0, 1, 2... of an iteration space, in row-major order of
+// its axes. Axes that can be walked as one are merged.
+class StridedReader {
+ public:
+  // `sizes` of the space; `strides` in elements, 0 where the operand repeats.
+  StridedReader(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, size_t element_bytes);
+
+  // Position p reads element p.
+  bool contiguous() const { return contiguous_; }
+  // Every position reads the first element.
+  bool scalar() const { return scalar_; }
+
+  // dst[i] = element of position `start + i`, for i < count; `base` is the operand's first element.
+  void Fill(void* dst, const void* base, int64_t start, int64_t count) const;
+
+ private:
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> strides_;
+  size_t element_bytes_;
+  bool contiguous_ = false;
+  bool scalar_ = false;
+};
+
+constexpr int kMaxAxes = 24;
+
+}  // namespace rewright::cpu

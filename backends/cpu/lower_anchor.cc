@@ -1,0 +1,279 @@
+// Convolutions and matrix products with their epilogues.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/lowering.h"
+
+namespace rewright::cpu {
+namespace {
+
+const std::vector<int64_t>& Ints(const Node& node, const char* name) {
+  return std::get<std::vector<int64_t>>(node.attrs.at(name));
+}
+
+std::shared_ptr<void> Allocate(size_t bytes) {
+  return std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
+}
+
+// Element c of a tensor with one element per channel, or its only one.
+double PerChannel(const Tensor& tensor, int64_t c) { return tensor.At(tensor.num_elements() == 1 ? 0 : c); }
+
+PostOps PostOpsOf(const FusedGroup& group, Value* residual) {
+  PostOps post_ops;
+  for (const EpilogueStep& step : group.epilogue) {
+    if (step.kind == EpilogueStep::Kind::kResidual) {
+      post_ops.residual = true;
+      *residual = step.other;
+    } else if (step.kind == EpilogueStep::Kind::kActivation) {
+      post_ops.activations.push_back(step.activation);
+    }
+  }
+  return post_ops;
+}
+
+}  // namespace
+
+absl::StatusOr<Lowering::ScaleShift> Lowering::FoldEpilogue(const FusedGroup& group, int64_t channels) const {
+  ScaleShift result;
+  result.scale.assign(static_cast<size_t>(channels), 1);
+  result.shift.assign(static_cast<size_t>(channels), 0);
+  for (const EpilogueStep& step : group.epilogue) {
+    if (step.kind != EpilogueStep::Kind::kLinear) continue;
+    const Node& node = graph_.node(step.node);
+    const std::string& name = node.op->name;
+    auto tensor = [&](int operand) -> const Tensor& {
+      return ConstantTensor(node.operands[static_cast<size_t>(operand)]);
+    };
+    for (int64_t c = 0; c < channels; ++c) {
+      double& scale = result.scale[static_cast<size_t>(c)];
+      double& shift = result.shift[static_cast<size_t>(c)];
+      double factor = 1, term = 0;
+      if (name == "batch_norm") {
+        const double epsilon = std::get<double>(node.attrs.at("epsilon"));
+        factor = PerChannel(tensor(1), c) / std::sqrt(PerChannel(tensor(4), c) + epsilon);
+        term = PerChannel(tensor(2), c) - PerChannel(tensor(3), c) * factor;
+      } else {
+        const double other = PerChannel(tensor(1 - step.operand), c);
+        if (name == "add") {
+          term = other;
+        } else if (name == "sub") {
+          factor = step.operand == 0 ? 1 : -1;
+          term = step.operand == 0 ? -other : other;
+        } else {
+          factor = name == "mul" ? other : 1 / other;
+        }
+      }
+      scale *= factor;
+      shift = shift * factor + term;
+      result.scaled = result.scaled || factor != 1;
+      result.shifted = result.shifted || term != 0;
+    }
+  }
+  return result;
+}
+
+absl::Status Lowering::LowerConv(const FusedGroup& group) {
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph_.node(anchor);
+  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
+  absl::StatusOr<ScaleShift> linear = FoldEpilogue(group, node.outputs[0].shape[1]);
+  if (!linear.ok()) return linear.status();
+
+  ConvProblem problem;
+  problem.src = graph_.type(x).shape;
+  problem.weights = graph_.type(w).shape;
+  problem.dst = node.outputs[0].shape;
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = Ints(node, "dilations");
+  problem.groups = std::get<int64_t>(node.attrs.at("groups"));
+  problem.bias = linear->shifted;
+  Value residual;
+  problem.post_ops = PostOpsOf(group, &residual);
+  absl::StatusOr<ConvPlan> plan = MakeConv(context_, problem);
+  if (!plan.ok()) return plan.status();
+
+  Place residual_place;
+  if (problem.post_ops.residual) {
+    absl::StatusOr<Place> found = FindAs(residual, plan->dst);
+    if (!found.ok()) return found.status();
+    residual_place = *found;
+    if (CanOverwrite(residual, residual_place, out, Simplified(plan->dst)) ||
+        CanOverwrite(residual, residual_place, out, plan->dst)) {
+      ConvProblem in_place = problem;
+      in_place.residual_in_place = true;
+      absl::StatusOr<ConvPlan> other = MakeConv(context_, in_place);
+      if (other.ok() && other->dst == plan->dst && other->src == plan->src) {
+        problem = in_place;
+        plan = std::move(other);
+      }
+    }
+  }
+  absl::StatusOr<Place> src = FindAs(x, plan->src);
+  if (!src.ok()) return src.status();
+  std::vector<int> buffers = {src->buffer};
+
+  // Weights, scaled and packed.
+  const size_t packed_bytes = plan->weights.get_size();
+  absl::StatusOr<KernelPtr> pack = MakeReorder(context_, PlainConvWeights(problem), plan->weights);
+  if (!pack.ok()) return pack.status();
+  if (IsConstant(w)) {
+    const Tensor& plain = ConstantTensor(w);
+    Tensor scaled = plain;
+    if (linear->scaled) {
+      scaled = Tensor(plain.type());
+      const int64_t slice = plain.num_elements() / plain.shape()[0];
+      for (int64_t i = 0; i < plain.num_elements(); ++i) {
+        scaled.as<float>()[i] = static_cast<float>(static_cast<double>(plain.as<float>()[i]) *
+                                                   linear->scale[static_cast<size_t>(i / slice)]);
+      }
+    }
+    std::shared_ptr<void> packed = Allocate(packed_bytes);
+    void* addresses[] = {scaled.data(), packed.get()};
+    (*pack)->Run(addresses);
+    buffers.push_back(AddConstantBuffer(std::move(packed), packed_bytes));
+  } else {
+    absl::StatusOr<Place> weights = FindRowMajor(w);
+    if (!weights.ok()) return weights.status();
+    const int packed = AddScratch(packed_bytes);
+    Emit(*std::move(pack), {weights->buffer, packed}, {packed}, "reorder");
+    buffers.push_back(packed);
+  }
+  if (problem.bias) {
+    buffers.push_back(AddConstantFloats(std::vector<float>(linear->shift.begin(), linear->shift.end())));
+  }
+  int result = -1;
+  if (problem.residual_in_place) {
+    result = residual_place.buffer;
+    DefineAt(out, result, plan->dst);
+  } else {
+    if (problem.post_ops.residual) buffers.push_back(residual_place.buffer);
+    result = Define(out, plan->dst).buffer;
+  }
+  buffers.push_back(result);
+  std::vector<int> writes = {result};
+  if (plan->scratch_bytes > 0) {
+    const int scratch = AddScratch(plan->scratch_bytes);
+    buffers.push_back(scratch);
+    writes.push_back(scratch);
+  }
+  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), GroupLabel(graph_, group.group));
+  return absl::OkStatus();
+}
+
+// The value's place, plain, with its layout extended by leading axes of size one to `rank`.
+absl::StatusOr<Layout> Lowering::MatmulOperand(Value value, int64_t rank, Place* place) {
+  absl::StatusOr<Place> found = Find(value);
+  if (found.ok() && found->layout.blocked()) found = FindRowMajor(value);
+  if (!found.ok()) return found.status();
+  *place = *found;
+  Layout layout = found->layout;
+  const size_t added = static_cast<size_t>(rank) - layout.dims.size();
+  layout.dims.insert(layout.dims.begin(), added, 1);
+  layout.strides.insert(layout.strides.begin(), added, 0);
+  return layout;
+}
+
+Layout Lowering::OutputLayoutForReader(Value value) const {
+  const Shape& dims = graph_.type(value).shape;
+  const Layout row_major = Layout::RowMajor(dims);
+  if (graph_.is_output(value)) return row_major;
+  const std::vector<int>& users = graph_.users(graph_.index(value.node));
+  if (users.size() != 1 || dims.empty()) return row_major;
+  const Node& user = graph_.node(graph_.nodes()[static_cast<size_t>(users[0])]);
+  if (user.op->name != "transpose") return row_major;
+  const std::vector<int64_t>& perm = Ints(user, "perm");
+  if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
+  const Layout after = Layout::RowMajor(user.outputs[0].shape);
+  Layout layout = row_major;
+  for (size_t k = 0; k < perm.size(); ++k) layout.strides[static_cast<size_t>(perm[k])] = after.strides[k];
+  return layout;
+}
+
+absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph_.node(anchor);
+  const Value a = node.operands[0], b = node.operands[1], out = group.group.outputs[0];
+  const Shape& dims = node.outputs[0].shape;
+  const size_t rank = dims.size();
+  const int64_t n = dims[rank - 1];
+  absl::StatusOr<ScaleShift> linear = FoldEpilogue(group, n);
+  if (!linear.ok()) return linear.status();
+
+  MatmulProblem problem;
+  Value residual;
+  problem.post_ops = PostOpsOf(group, &residual);
+  problem.bias = linear->shifted;
+  Place a_place, b_place, residual_place;
+  absl::StatusOr<Layout> a_layout = MatmulOperand(a, static_cast<int64_t>(rank), &a_place);
+  if (!a_layout.ok()) return a_layout.status();
+  problem.a = *a_layout;
+
+  const Shape& b_dims = graph_.type(b).shape;
+  const int64_t k = b_dims[b_dims.size() - 2];
+  if (IsConstant(b) && NumElements(b_dims) == k * n) {
+    problem.packed = true;
+    const size_t bytes = PackedMatmulBytes(k, n);
+    std::shared_ptr<void> packed = Allocate(bytes);
+    const std::vector<float> scale(linear->scale.begin(), linear->scale.end());
+    PackMatmulWeights(ConstantTensor(b).as<float>(), k, n, n, 1, linear->scaled ? scale.data() : nullptr,
+                      static_cast<float*>(packed.get()));
+    b_place.buffer = AddConstantBuffer(std::move(packed), bytes);
+    Shape packed_dims(rank, 1);
+    packed_dims[rank - 2] = k;
+    packed_dims[rank - 1] = n;
+    problem.b = Layout::RowMajor(packed_dims);
+  } else {
+    absl::StatusOr<Layout> b_layout = MatmulOperand(b, static_cast<int64_t>(rank), &b_place);
+    if (!b_layout.ok()) return b_layout.status();
+    problem.b = *b_layout;
+    if (linear->scaled) problem.scale = static_cast<float>(linear->scale[0]);
+  }
+
+  problem.c = OutputLayoutForReader(out);
+  // All rows of all batches against one matrix are one product.
+  if (problem.packed && rank > 2) {
+    Layout flat;
+    const Shape flat_dims = {NumElements(dims) / n, k};
+    if (problem.c.IsRowMajor() && ReshapeLayout(problem.a, flat_dims, &flat)) {
+      problem.a = flat;
+      problem.b = Layout::RowMajor({k, n});
+      problem.c = Layout::RowMajor({flat_dims[0], n});
+    }
+  }
+  const Layout out_layout = problem.c.dims == dims ? problem.c : Layout::RowMajor(dims);
+  bool in_place = false;
+  if (problem.post_ops.residual) {
+    absl::StatusOr<Place> found = FindAs(residual, out_layout);
+    if (!found.ok()) return found.status();
+    residual_place = *found;
+    problem.residual = problem.c;
+    in_place = problem.scale == 1 && CanOverwrite(residual, residual_place, out, out_layout);
+  }
+  std::vector<int> buffers = {a_place.buffer, b_place.buffer};
+  if (problem.bias) {
+    buffers.push_back(AddConstantFloats(std::vector<float>(linear->shift.begin(), linear->shift.end())));
+  }
+  int result = -1;
+  if (in_place) {
+    result = residual_place.buffer;
+    DefineAt(out, result, out_layout);
+  } else {
+    result = Define(out, out_layout).buffer;
+  }
+  std::vector<int> writes = {result};
+  if (problem.post_ops.residual) buffers.push_back(residual_place.buffer);
+  if (const size_t scratch_bytes = MatmulScratchBytes(problem); scratch_bytes > 0) {
+    const int scratch = AddScratch(scratch_bytes);
+    buffers.push_back(scratch);
+    writes.push_back(scratch);
+  }
+  buffers.push_back(result);
+  Emit(MakeMatmulKernel(problem, context_->threads), std::move(buffers), std::move(writes),
+       GroupLabel(graph_, group.group));
+  return absl::OkStatus();
+}
+
+}  // namespace rewright::cpu

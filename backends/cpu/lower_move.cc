@@ -1,0 +1,193 @@
+// Operators that move elements: views where the layout allows, copies elsewhere.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/lowering.h"
+
+namespace rewright::cpu {
+namespace {
+
+const std::vector<int64_t>& Ints(const Node& node, const char* name) {
+  return std::get<std::vector<int64_t>>(node.attrs.at(name));
+}
+
+}  // namespace
+
+bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset) {
+  *to = Layout{dims, std::vector<int64_t>(dims.size(), 0), from.block};
+  *offset = 0;
+  for (size_t d = 0; d < access.indices.size(); ++d) {
+    LinearIndex index = access.indices[d];
+    if (from.block != 0 && d == 1) {
+      // Whole blocks of channels, in order; other axes must not reach into the channels.
+      for (size_t k = 0; k < dims.size(); ++k) {
+        if (index.coefficients[k] != (k == 1 ? 1 : 0)) return false;
+      }
+      if (index.constant % from.block != 0 || dims[1] % from.block != 0 || from.IsPadded()) return false;
+      to->strides[1] = from.strides[1];
+      *offset += index.constant / from.block * from.strides[1];
+      continue;
+    }
+    *offset += index.constant * from.strides[d];
+    for (size_t k = 0; k < dims.size(); ++k) {
+      if (index.coefficients[k] == 0 || dims[k] == 1) continue;
+      if (from.block != 0 && k == 1) return false;
+      to->strides[k] += index.coefficients[k] * from.strides[d];
+    }
+  }
+  return std::all_of(to->strides.begin(), to->strides.end(), [](int64_t stride) { return stride >= 0; });
+}
+
+absl::Status Lowering::LowerView(const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph_.node(id);
+  if (node.op->name == "reshape") return LowerReshape(id);
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    if (absl::Status status = LowerCopy(id, output); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerReshape(NodeId id) {
+  const Value x = graph_.node(id).operands[0], out{id, 0};
+  absl::StatusOr<Place> place = Find(x);
+  if (!place.ok()) return place.status();
+  Layout layout;
+  if (!ReshapeLayout(place->layout, graph_.type(out).shape, &layout)) {
+    place = FindRowMajor(x);
+    if (!place.ok()) return place.status();
+    layout = Layout::RowMajor(graph_.type(out).shape);
+  }
+  DefineAt(out, AddView(place->buffer, 0, Bytes(out, layout)), layout);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerCopy(NodeId id, int output) {
+  const Node& node = graph_.node(id);
+  const Value out{id, output};
+  const std::optional<CopyAccess> access = CopyAccessOf(graph_, node, output);
+  if (!access) return absl::InternalError("not a copy");
+  const Value x = node.operands[static_cast<size_t>(access->input)];
+  const Shape& dims = graph_.type(out).shape;
+  absl::StatusOr<Place> place = Find(x);
+  if (!place.ok()) return place.status();
+  const size_t element = DTypeSize(graph_.type(x).dtype);
+  Layout layout;
+  int64_t offset = 0;
+  bool is_view = ViewOf(place->layout, *access, dims, &layout, &offset);
+  if (!is_view && place->layout.blocked()) {
+    place = FindRowMajor(x);
+    if (!place.ok()) return place.status();
+    is_view = ViewOf(place->layout, *access, dims, &layout, &offset);
+  }
+  if (is_view) {
+    DefineAt(out, AddView(place->buffer, static_cast<size_t>(offset) * element, Bytes(out, layout)), layout);
+    return absl::OkStatus();
+  }
+  // Backwards: copy.
+  const Layout to = Layout::RowMajor(dims);
+  const int result = Define(out, to).buffer;
+  Emit(MakeCopyKernel(layout, offset, to, 0, element, context_->threads), {place->buffer, result}, {result},
+       node.op->name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerConcat(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value out{id, 0};
+  const Shape& dims = graph_.type(out).shape;
+  const size_t axis = static_cast<size_t>(std::get<int64_t>(node.attrs.at("axis")));
+  const size_t element = DTypeSize(graph_.type(out).dtype);
+
+  // Blocked when all operands are, with whole blocks.
+  int64_t block = -1;
+  for (Value x : node.operands) {
+    absl::StatusOr<Place> place = Find(x);
+    if (!place.ok()) return place.status();
+    const Layout& layout = place->layout;
+    // One point per image is row-major and blocked at once.
+    if (block == -1) block = layout.block;
+    if (layout.block != block || layout.IsPadded()) block = 0;
+  }
+  const Layout to = block > 0 ? Layout::Blocked(dims, block) : Layout::RowMajor(dims);
+  int64_t outer = 1;
+  for (size_t k = 0; k < axis; ++k) outer *= dims[k];
+
+  const int result = Define(out, to).buffer;
+  int64_t begin = 0;
+  for (Value x : node.operands) {
+    const Shape& x_dims = graph_.type(x).shape;
+    const Layout own = block > 0 ? Layout::Blocked(x_dims, block) : Layout::RowMajor(x_dims);
+    const int64_t offset = block > 0 && axis == 1 ? begin / block * to.strides[1] : begin * to.strides[axis];
+    begin += x_dims[axis];
+    absl::StatusOr<Place> place = Find(x);
+    if (!place.ok()) return place.status();
+    Buffer& buffer = schedule_.buffers[static_cast<size_t>(place->buffer)];
+    const bool movable = outer == 1 && place->layout == Simplified(own) &&
+                         buffer.kind == Buffer::Kind::kActivation && buffer.alias_of < 0 &&
+                         buffer.bytes == Bytes(x, own) && claimed_.count(place->buffer) == 0;
+    if (movable) {
+      claimed_.insert(place->buffer);
+      buffer.alias_of = result;
+      buffer.offset = static_cast<size_t>(offset) * element;
+      continue;
+    }
+    Layout target{x_dims, to.strides, to.block};
+    if (place->layout.IsPadded() || (place->layout.blocked() && to.blocked() && place->layout.block != to.block)) {
+      place = FindAs(x, own);
+      if (!place.ok()) return place.status();
+    }
+    Emit(MakeCopyKernel(place->layout, 0, target, offset, element, context_->threads), {place->buffer, result},
+         {result}, "concat");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerPad(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  const std::vector<int64_t>& before = Ints(node, "before");
+  const std::vector<int64_t>& after = Ints(node, "after");
+  absl::StatusOr<Place> place = Find(x);
+  if (!place.ok()) return place.status();
+  const bool blocked = place->layout.blocked() && !place->layout.IsPadded() && before[1] == 0 && after[1] == 0;
+  if (place->layout.blocked() && !blocked) {
+    place = FindRowMajor(x);
+    if (!place.ok()) return place.status();
+  }
+  const Shape& dims = graph_.type(out).shape;
+  const Layout to = blocked ? Layout::Blocked(dims, place->layout.block) : Layout::RowMajor(dims);
+  const int result = Define(out, to).buffer;
+  const DType dtype = graph_.type(out).dtype;
+  Emit(MakeFillKernel(to.Span(), dtype, std::get<double>(node.attrs.at("value")), context_->threads), {result},
+       {result}, "pad");
+  int64_t offset = 0;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (!blocked || k != 1) offset += before[k] * to.strides[k];
+  }
+  const Layout inner{graph_.type(x).shape, to.strides, to.block};
+  Emit(MakeCopyKernel(place->layout, 0, inner, offset, DTypeSize(dtype), context_->threads), {place->buffer, result},
+       {result}, "pad");
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerGather(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], indices = node.operands[1], out{id, 0};
+  absl::StatusOr<Place> x_place = FindRowMajor(x);
+  if (!x_place.ok()) return x_place.status();
+  absl::StatusOr<Place> index_place = FindRowMajor(indices);
+  if (!index_place.ok()) return index_place.status();
+  const Shape& dims = graph_.type(x).shape;
+  const size_t axis = static_cast<size_t>(std::get<int64_t>(node.attrs.at("axis")));
+  int64_t outer = 1, inner = 1;
+  for (size_t k = 0; k < axis; ++k) outer *= dims[k];
+  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
+  const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
+  Emit(MakeGatherKernel(outer, dims[axis], inner, graph_.type(indices).num_elements(),
+                        DTypeSize(graph_.type(x).dtype), graph_.type(indices).dtype, context_->threads),
+       {x_place->buffer, index_place->buffer, result}, {result}, node.op->name);
+  return absl::OkStatus();
+}
+
+}  // namespace rewright::cpu

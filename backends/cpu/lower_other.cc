@@ -1,0 +1,163 @@
+// Pooling, reductions, normalization over rows, and everything that has no kernel of its own.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/lowering.h"
+
+namespace rewright::cpu {
+namespace {
+
+const std::vector<int64_t>& Ints(const Node& node, const char* name) {
+  return std::get<std::vector<int64_t>>(node.attrs.at(name));
+}
+int64_t Int(const Node& node, const char* name) { return std::get<int64_t>(node.attrs.at(name)); }
+double Real(const Node& node, const char* name) { return std::get<double>(node.attrs.at(name)); }
+
+}  // namespace
+
+absl::Status Lowering::LowerPool(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  PoolProblem problem;
+  problem.max = node.op->name == "max_pool2d";
+  problem.dst = node.outputs[0].shape;
+  problem.kernel = Ints(node, "kernel");
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = problem.max ? Ints(node, "dilations") : std::vector<int64_t>{1, 1};
+  problem.count_padding = !problem.max && Int(node, "count_include_pad") != 0;
+  const Shape& dims = graph_.type(x).shape;
+  for (size_t k = 0; k < 2; ++k) {
+    const int64_t extent = (problem.kernel[k] - 1) * problem.dilations[k] + 1;
+    const int64_t reach = (problem.dst[2 + k] - 1) * problem.strides[k] + extent;
+    const int64_t padded = dims[2 + k] + problem.pads[k] + problem.pads[2 + k];
+    // oneDNN divides by the whole window where padding counts.
+    if (problem.count_padding && reach > padded) return LowerGeneric(id);
+  }
+  absl::StatusOr<Place> place = Find(x);
+  if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
+  if (!place.ok()) return place.status();
+  absl::StatusOr<PoolPlan> plan = MakePool(context_, problem, place->layout);
+  if (!plan.ok()) return LowerGeneric(id);
+  const int result = Define(out, plan->dst).buffer;
+  std::vector<int> buffers = {place->buffer, result}, writes = {result};
+  if (plan->scratch_bytes > 0) {
+    buffers.push_back(AddScratch(plan->scratch_bytes));
+    writes.push_back(buffers.back());
+  }
+  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), node.op->name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerLrn(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  const int64_t size = Int(node, "size");
+  // oneDNN's window is symmetric.
+  if (size % 2 == 0) return LowerGeneric(id);
+  absl::StatusOr<Place> place = Find(x);
+  if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
+  if (!place.ok()) return place.status();
+  absl::StatusOr<PoolPlan> plan =
+      MakeLrn(context_, place->layout, size, Real(node, "alpha"), Real(node, "beta"), Real(node, "bias"));
+  if (!plan.ok()) return LowerGeneric(id);
+  const int result = Define(out, plan->dst).buffer;
+  std::vector<int> buffers = {place->buffer, result}, writes = {result};
+  if (plan->scratch_bytes > 0) {
+    buffers.push_back(AddScratch(plan->scratch_bytes));
+    writes.push_back(buffers.back());
+  }
+  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), node.op->name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerReduce(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  absl::StatusOr<Place> place = Find(x);
+  if (place.ok() && place->layout.IsPadded()) place = FindRowMajor(x);
+  if (!place.ok()) return place.status();
+  const Shape& dims = graph_.type(x).shape;
+  std::vector<bool> reduced(dims.size(), false);
+  for (int64_t axis : Ints(node, "axes")) reduced[static_cast<size_t>(axis)] = true;
+  Shape kept = dims;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (reduced[k]) kept[k] = 1;
+  }
+  const Layout row_major = Layout::RowMajor(graph_.type(out).shape);
+  const int result = Define(out, row_major).buffer;
+  const std::string& name = node.op->name;
+  const Reduction reduction = name == "reduce_sum"    ? Reduction::kSum
+                              : name == "reduce_mean" ? Reduction::kMean
+                              : name == "reduce_max"  ? Reduction::kMax
+                                                      : Reduction::kMin;
+  Emit(MakeReduceKernel(reduction, place->layout, reduced, Layout::RowMajor(kept), context_->threads),
+       {place->buffer, result}, {result}, name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerSoftmax(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  const Shape& dims = graph_.type(x).shape;
+  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  // The axis must be innermost: the result keeps the layout in which it is.
+  Layout layout = Layout::RowMajor(dims);
+  int64_t inner = 1;
+  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
+  if (inner != 1) {
+    for (size_t k = axis + 1; k < dims.size(); ++k) layout.strides[k] *= dims[axis];
+    layout.strides[axis] = 1;
+  }
+  absl::StatusOr<Place> place = FindAs(x, layout);
+  if (!place.ok()) return place.status();
+  int result = -1;
+  if (CanOverwrite(x, *place, out, layout)) {
+    result = place->buffer;
+    DefineAt(out, result, layout);
+  } else {
+    result = Define(out, layout).buffer;
+  }
+  const RowOp op = node.op->name == "softmax" ? RowOp::kSoftmax : RowOp::kLogSoftmax;
+  Emit(MakeSoftmaxKernel(op, NumElements(dims) / dims[axis], dims[axis], context_->threads), {place->buffer, result},
+       {result}, node.op->name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerLayerNorm(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value out{id, 0};
+  std::vector<int> buffers;
+  for (Value operand : node.operands) {
+    absl::StatusOr<Place> place = FindRowMajor(operand);
+    if (!place.ok()) return place.status();
+    buffers.push_back(place->buffer);
+  }
+  const int64_t size = graph_.type(node.operands[1]).num_elements();
+  const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
+  buffers.push_back(result);
+  Emit(MakeLayerNormKernel(graph_.type(out).num_elements() / size, size, Real(node, "epsilon"), context_->threads),
+       std::move(buffers), {result}, node.op->name);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerGeneric(NodeId id) {
+  const Node& node = graph_.node(id);
+  std::vector<int> buffers, writes;
+  for (Value operand : node.operands) {
+    absl::StatusOr<Place> place = FindRowMajor(operand);
+    if (!place.ok()) return place.status();
+    buffers.push_back(place->buffer);
+  }
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    const Value out{id, output};
+    writes.push_back(Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer);
+    buffers.push_back(writes.back());
+  }
+  absl::StatusOr<KernelPtr> kernel = MakeGenericKernel(graph_, id, context_->threads);
+  if (!kernel.ok()) return kernel.status();
+  Emit(*std::move(kernel), std::move(buffers), std::move(writes), node.op->name);
+  return absl::OkStatus();
+}
+
+}  // namespace rewright::cpu

@@ -1,0 +1,94 @@
+// Pointwise groups.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/lowering.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kLargeOperand = 4096;  // elements from which a badly strided operand is laid out anew
+
+// The operand's axes are the result's.
+bool IsAligned(const PointwiseOperand& operand, const Shape& dims, const Shape& out) {
+  if (dims.size() != out.size()) return false;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] != 1 && operand.axes[d] != static_cast<int>(d)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
+  absl::StatusOr<PointwiseProgram> program =
+      BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
+        if (!IsConstant(value)) return nullptr;
+        const Tensor& tensor = ConstantTensor(value);
+        return tensor.num_elements() == 1 ? &tensor : nullptr;
+      });
+  if (!program.ok()) return program.status();
+  const Value out = group.group.outputs[0];
+  const Shape& dims = graph_.type(out).shape;
+
+  // The result is laid out like most of its full-sized operands; row-major in doubt.
+  std::vector<Place> places;
+  std::vector<std::pair<Layout, int>> votes = {{Layout::RowMajor(dims), 0}};
+  for (const PointwiseOperand& operand : program->operands) {
+    absl::StatusOr<Place> place = Find(operand.value);
+    if (place.ok() && place->layout.IsPadded()) place = FindRowMajor(operand.value);
+    if (!place.ok()) return place.status();
+    places.push_back(*place);
+    const bool full = place->layout.dims == dims && IsAligned(operand, dims, dims);
+    if (!full || IsConstant(operand.value) || !place->layout.IsDense()) continue;
+    auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == place->layout; });
+    if (vote == votes.end()) vote = votes.insert(votes.end(), {place->layout, 0});
+    ++vote->second;
+  }
+  Layout layout = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+                    return a.second < b.second;
+                  })->first;
+  if (graph_.is_output(out) && !layout.blocked() && !options_.keep_output_layouts) layout = Layout::RowMajor(dims);
+
+  std::vector<Layout> layouts;
+  std::vector<int> buffers;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const PointwiseOperand& operand = program->operands[i];
+    const Shape& operand_dims = places[i].layout.dims;
+    const bool aligned = IsAligned(operand, operand_dims, dims);
+    absl::StatusOr<Place> place = places[i];
+    if (place->layout.blocked() && (!aligned || place->layout.block != layout.block)) {
+      place = FindRowMajor(operand.value);
+    }
+    if (!place.ok()) return place.status();
+    const bool full = aligned && operand_dims == dims;
+    if (full && place->layout != layout && NumElements(dims) >= kLargeOperand) place = FindAs(operand.value, layout);
+    if (!place.ok()) return place.status();
+    layouts.push_back(place->layout);
+    buffers.push_back(place->buffer);
+    places[i] = *place;
+  }
+
+  int result = -1;
+  for (size_t i = 0; i < places.size() && result < 0; ++i) {
+    const PointwiseOperand& operand = program->operands[i];
+    const auto reads = std::count_if(program->operands.begin(), program->operands.end(),
+                                     [&](const PointwiseOperand& other) { return other.value == operand.value; });
+    if (reads == 1 && layouts[i].dims == dims && IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
+        CanOverwrite(operand.value, places[i], out, layout)) {
+      result = places[i].buffer;
+    }
+  }
+  if (result >= 0) {
+    DefineAt(out, result, layout);
+  } else {
+    result = Define(out, layout).buffer;
+  }
+  absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(*program, layouts, layout, context_->threads);
+  if (!kernel.ok()) return kernel.status();
+  buffers.push_back(result);
+  Emit(*std::move(kernel), std::move(buffers), {result}, GroupLabel(graph_, group.group));
+  return absl::OkStatus();
+}
+
+}  // namespace rewright::cpu

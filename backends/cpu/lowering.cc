@@ -1,0 +1,296 @@
+#include "backends/cpu/lowering.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright::cpu {
+
+Lowering::Lowering(std::shared_ptr<const DnnlContext> context, const Graph& graph, LoweringOptions options)
+    : context_(std::move(context)), graph_(graph), options_(std::move(options)) {}
+
+absl::StatusOr<Schedule> Lowering::Run() {
+  const std::vector<FusedGroup> groups = FuseGraph(graph_, options_.weights);
+  if (absl::Status status = FoldConstants(); !status.ok()) return status;
+  for (const FusedGroup& group : groups) {
+    schedule_.groups.push_back(group.group);
+    for (Value input : group.group.inputs) ++readers_[input];
+  }
+  for (const Output& output : graph_.outputs()) ++readers_[output.value];
+  for (Value input : graph_.inputs()) {
+    if (!graph_.contains(input.node)) {
+      schedule_.inputs.push_back(-1);
+      continue;
+    }
+    const auto given = options_.input_layouts.find(input);
+    const Layout layout =
+        given != options_.input_layouts.end() ? given->second : Layout::RowMajor(graph_.type(input).shape);
+    const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout));
+    schedule_.inputs.push_back(buffer);
+    DefineAt(input, buffer, layout);
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    group_ = static_cast<int>(i);
+    current_ = &groups[i].group;
+    if (absl::Status status = LowerGroup(groups[i]); !status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat(GroupLabel(graph_, groups[i].group), ": ", std::string(status.message())));
+    }
+    for (Value input : groups[i].group.inputs) --readers_[input];
+  }
+  group_ = -1;
+  current_ = nullptr;
+  if (absl::Status status = Finish(); !status.ok()) return status;
+  return std::move(schedule_);
+}
+
+absl::Status Lowering::LowerGroup(const FusedGroup& group) {
+  // Memory without elements, and types without kernels of their own, go the general way.
+  for (NodeId id : group.group.nodes) {
+    const Node& node = graph_.node(id);
+    bool empty = false;
+    for (const TensorType& type : node.outputs) empty = empty || type.num_elements() == 0;
+    for (Value operand : node.operands) empty = empty || graph_.type(operand).num_elements() == 0;
+    if (empty) {
+      for (NodeId each : group.group.nodes) {
+        if (absl::Status status = LowerGeneric(each); !status.ok()) return status;
+      }
+      return absl::OkStatus();
+    }
+  }
+  switch (group.kind) {
+    case FusedGroup::Kind::kConv: return LowerConv(group);
+    case FusedGroup::Kind::kMatmul: return LowerMatmul(group);
+    case FusedGroup::Kind::kPointwise: return LowerPointwise(group);
+    case FusedGroup::Kind::kView: return LowerView(group);
+    case FusedGroup::Kind::kOther: break;
+  }
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph_.node(id);
+  const std::string& name = node.op->name;
+  const bool f32 = node.outputs[0].dtype == DType::kFloat32;
+  if (name == "concat") return LowerConcat(id);
+  if (name == "pad") return LowerPad(id);
+  if (name == "gather") return LowerGather(id);
+  if (f32 && (name == "max_pool2d" || name == "avg_pool2d")) return LowerPool(id);
+  if (f32 && name == "lrn") return LowerLrn(id);
+  if (f32 && (name == "reduce_sum" || name == "reduce_mean" || name == "reduce_max" || name == "reduce_min")) {
+    return LowerReduce(id);
+  }
+  if (f32 && (name == "softmax" || name == "log_softmax")) return LowerSoftmax(id);
+  if (f32 && name == "layer_norm") return LowerLayerNorm(id);
+  return LowerGeneric(id);
+}
+
+// ---------------------------------------------------------------- buffers
+
+int Lowering::AddBuffer(Buffer::Kind kind, size_t bytes) {
+  Buffer buffer;
+  buffer.kind = kind;
+  buffer.bytes = bytes;
+  schedule_.buffers.push_back(std::move(buffer));
+  return static_cast<int>(schedule_.buffers.size()) - 1;
+}
+
+int Lowering::AddConstantBuffer(std::shared_ptr<void> data, size_t bytes) {
+  const int id = AddBuffer(Buffer::Kind::kConstant, bytes);
+  schedule_.buffers.back().data = std::move(data);
+  return id;
+}
+
+int Lowering::AddConstantFloats(const std::vector<float>& values) {
+  auto tensor = std::make_shared<Tensor>(TensorType{DType::kFloat32, {static_cast<int64_t>(values.size())}});
+  std::memcpy(tensor->data(), values.data(), values.size() * sizeof(float));
+  return AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), values.size() * sizeof(float));
+}
+
+int Lowering::AddView(int buffer, size_t offset, size_t bytes) {
+  const Buffer& base = schedule_.buffers[static_cast<size_t>(buffer)];
+  if (base.kind == Buffer::Kind::kConstant) {
+    std::shared_ptr<void> data(base.data, static_cast<char*>(base.data.get()) + offset);
+    return AddConstantBuffer(std::move(data), bytes);
+  }
+  const int id = AddBuffer(base.kind, bytes);
+  schedule_.buffers.back().alias_of = buffer;
+  schedule_.buffers.back().offset = offset;
+  return id;
+}
+
+int Lowering::Root(int buffer) const {
+  while (schedule_.buffers[static_cast<size_t>(buffer)].alias_of >= 0) {
+    buffer = schedule_.buffers[static_cast<size_t>(buffer)].alias_of;
+  }
+  return buffer;
+}
+
+size_t Lowering::Bytes(Value value, const Layout& layout) const {
+  return static_cast<size_t>(layout.Span()) * DTypeSize(graph_.type(value).dtype);
+}
+
+// ---------------------------------------------------------------- places
+
+absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
+  const auto found = places_.find(value);
+  if (found != places_.end()) return found->second.front();
+  if (!IsConstant(value)) {
+    return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
+  }
+  auto tensor = std::make_shared<Tensor>(ConstantTensor(value));
+  const Layout layout = Layout::RowMajor(tensor->shape());
+  const size_t bytes = static_cast<size_t>(tensor->num_bytes());
+  DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout);
+  return places_[value].front();
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout) {
+  absl::StatusOr<Place> from = Find(value);
+  if (!from.ok()) return from;
+  const Layout wanted = Simplified(layout);
+  for (const Place& place : places_[value]) {
+    if (Simplified(place.layout) == wanted) return Place{place.buffer, layout};
+  }
+  const DType dtype = graph_.type(value).dtype;
+  absl::StatusOr<KernelPtr> kernel = Converter(from->layout, layout, dtype);
+  if (!kernel.ok()) return kernel.status();
+  const size_t bytes = Bytes(value, layout);
+  Place place{-1, layout};
+  if (schedule_.buffers[static_cast<size_t>(from->buffer)].kind == Buffer::Kind::kConstant) {
+    std::shared_ptr<void> data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
+    void* addresses[] = {schedule_.buffers[static_cast<size_t>(from->buffer)].data.get(), data.get()};
+    (*kernel)->Run(addresses);
+    place.buffer = AddConstantBuffer(std::move(data), bytes);
+  } else {
+    const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
+                        output_taken_.insert(value).second;
+    place.buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, bytes);
+    Emit(*std::move(kernel), {from->buffer, place.buffer}, {place.buffer}, "reorder");
+    // A conversion before a group is work of that group.
+    tenants_[place.buffer].push_back(value);
+  }
+  places_[value].push_back(place);
+  return place;
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindRowMajor(Value value) {
+  return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
+}
+
+Lowering::Place Lowering::Define(Value value, const Layout& layout) {
+  const Layout simple = Simplified(layout);
+  const bool output = graph_.is_output(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&
+                      output_taken_.insert(value).second;
+  const int buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout));
+  DefineAt(value, buffer, simple);
+  return {buffer, layout};
+}
+
+void Lowering::DefineAt(Value value, int buffer, const Layout& layout) {
+  places_[value].push_back({buffer, Simplified(layout)});
+  tenants_[buffer].push_back(value);
+}
+
+bool Lowering::IsExpendable(Value value) const {
+  if (IsConstant(value) || graph_.is_output(value) || readers_.at(value) != 1) return false;
+  const Place& place = places_.at(value).front();
+  const int root = Root(place.buffer);
+  if (schedule_.buffers[static_cast<size_t>(root)].kind != Buffer::Kind::kActivation) return false;
+  for (const auto& [buffer, values] : tenants_) {
+    if (Root(buffer) != root) continue;
+    for (Value other : values) {
+      if (other == value) continue;
+      const auto left = readers_.find(other);
+      if (left != readers_.end() && left->second > 0) return false;
+    }
+  }
+  return true;
+}
+
+bool Lowering::CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const {
+  if (graph_.is_output(result) && layout.IsRowMajor() && !options_.keep_output_layouts) return false;
+  if (place.layout != layout || DTypeSize(graph_.type(operand).dtype) != DTypeSize(graph_.type(result).dtype)) {
+    return false;
+  }
+  // Converted for this group alone, or its own memory.
+  const std::vector<Place>& places = places_.at(operand);
+  if (places.front().buffer != place.buffer || !IsExpendable(operand)) return false;
+  for (Value other : current_->inputs) {
+    if (other == operand || IsConstant(other)) continue;
+    for (const Place& at : places_.at(other)) {
+      if (Root(at.buffer) == Root(place.buffer)) return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& to, DType dtype) {
+  const bool own = !from.IsPadded() && !to.IsPadded() && (from.block == 0 || to.block == 0 || from.block == to.block);
+  if (dtype == DType::kFloat32 && (from.blocked() || to.blocked())) {
+    const std::optional<dnnl::memory::desc> source = DescOf(from), target = DescOf(to);
+    if (source && target) {
+      absl::StatusOr<KernelPtr> kernel = MakeReorder(context_, *source, *target);
+      if (kernel.ok() || !own) return kernel;
+    }
+  }
+  if (!own) {
+    return absl::InternalError(absl::StrCat("no conversion from ", from.ToString(), " to ", to.ToString()));
+  }
+  return MakeCopyKernel(from, 0, to, 0, DTypeSize(dtype), context_->threads);
+}
+
+void Lowering::Emit(KernelPtr kernel, std::vector<int> buffers, std::vector<int> writes, const std::string& label) {
+  Step step;
+  step.kernel = std::move(kernel);
+  step.buffers = std::move(buffers);
+  step.writes = std::move(writes);
+  step.group = label == "reorder" ? -1 : group_;
+  step.label = label;
+  schedule_.steps.push_back(std::move(step));
+}
+
+absl::Status Lowering::Finish() {
+  for (const Output& output : graph_.outputs()) {
+    absl::StatusOr<Place> place =
+        options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
+    if (!place.ok()) return place.status();
+    schedule_.outputs.push_back(place->buffer);
+  }
+  return absl::OkStatus();
+}
+
+// ---------------------------------------------------------------- running
+
+ScheduleMemory::ScheduleMemory(const Schedule& schedule) : addresses_(schedule.buffers.size(), nullptr) {
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.alias_of >= 0) continue;
+    if (buffer.kind == Buffer::Kind::kConstant) {
+      addresses_[i] = buffer.data.get();
+      continue;
+    }
+    const size_t bytes = (buffer.bytes + 127) / 64 * 64;
+    owned_.emplace_back(std::aligned_alloc(64, bytes), std::free);
+    std::memset(owned_.back().get(), 0, bytes);
+    addresses_[i] = owned_.back().get();
+  }
+  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+    size_t offset = 0, root = i;
+    while (schedule.buffers[root].alias_of >= 0) {
+      offset += schedule.buffers[root].offset;
+      root = static_cast<size_t>(schedule.buffers[root].alias_of);
+    }
+    addresses_[i] = static_cast<char*>(addresses_[root]) + offset;
+  }
+}
+
+void ScheduleMemory::Run(const Schedule& schedule) const {
+  std::vector<void*> buffers;
+  for (const Step& step : schedule.steps) {
+    buffers.clear();
+    for (int id : step.buffers) buffers.push_back(addresses_[static_cast<size_t>(id)]);
+    step.kernel->Run(buffers.data());
+  }
+}
+
+}  // namespace rewright::cpu

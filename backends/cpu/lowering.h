@@ -1,0 +1,140 @@
+// From a graph to a schedule: every value gets a place in memory and a layout, every group its kernels.
+//
+// Layouts are assigned greedily in the order of execution. A convolution states the layouts that oneDNN wants for it;
+// pooling, concatenation along channels and pointwise groups keep the layout of their (largest) operands; everything
+// else is row-major. A value that is wanted in another layout than it has is converted by an extra step, once per
+// layout. Greedy is close to the best here because convolutions, the only operators with a strong preference, nearly
+// all want one and the same layout, and a conversion costs a few per cent of a convolution.
+//
+// Reshapes, transposes, slices, splits and expansions are views: other strides over the memory of their operand. Who
+// cannot read such a layout asks for another one. Matrix products read and write any strides, so the transposes around
+// attention cost nothing. Operands of a concatenation are written straight into it where they lie in one piece.
+//
+// A kernel may overwrite an operand (sum into the residual, pointwise in place) only when `IsExpendable`: the operand
+// has no reader left, and no other live value lies in its memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "backends/cpu/fusion.h"
+#include "backends/cpu/kernels/dnnl_util.h"
+#include "backends/cpu/layout.h"
+#include "core/device.h"
+
+namespace rewright::cpu {
+
+struct LoweringOptions {
+  WeightMode weights = WeightMode::kConstant;
+  // Graph inputs with another layout than row-major (for measuring a group alone).
+  std::map<Value, Layout> input_layouts;
+  // Outputs stay in whatever layout they have.
+  bool keep_output_layouts = false;
+};
+
+class Lowering {
+ public:
+  Lowering(std::shared_ptr<const DnnlContext> context, const Graph& graph, LoweringOptions options);
+  absl::StatusOr<Schedule> Run();
+
+ private:
+  struct Place {
+    int buffer = -1;
+    Layout layout;
+  };
+
+  // ---- constants (constants.cc)
+  absl::Status FoldConstants();
+  bool IsConstant(Value value) const;
+  // The tensor of a constant value.
+  const Tensor& ConstantTensor(Value value) const;
+
+  // ---- buffers and places (lowering.cc)
+  int AddBuffer(Buffer::Kind kind, size_t bytes);
+  int AddConstantBuffer(std::shared_ptr<void> data, size_t bytes);
+  int AddConstantFloats(const std::vector<float>& values);
+  int AddView(int buffer, size_t offset, size_t bytes);
+  int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
+  int Root(int buffer) const;
+  size_t Bytes(Value value, const Layout& layout) const;
+  // Where a value is by nature.
+  absl::StatusOr<Place> Find(Value value);
+  // Where it is in the given layout; converts it when needed.
+  absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
+  absl::StatusOr<Place> FindRowMajor(Value value);
+  // Makes room for a result.
+  Place Define(Value value, const Layout& layout);
+  // The result lies in existing memory.
+  void DefineAt(Value value, int buffer, const Layout& layout);
+  bool IsExpendable(Value value) const;
+  // The operand's memory can take the result of the current group: expendable, of that layout, and no other input of
+  // the group lies there.
+  bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;
+  absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
+  void Emit(KernelPtr kernel, std::vector<int> buffers, std::vector<int> writes, const std::string& label);
+  absl::Status Finish();
+
+  // ---- groups
+  absl::Status LowerGroup(const FusedGroup& group);
+  absl::Status LowerConv(const FusedGroup& group);       // lower_anchor.cc
+  absl::Status LowerMatmul(const FusedGroup& group);     // lower_anchor.cc
+  absl::Status LowerPointwise(const FusedGroup& group);  // lower_pointwise.cc
+  absl::Status LowerView(const FusedGroup& group);       // lower_move.cc
+  absl::Status LowerCopy(NodeId id, int output);
+  absl::Status LowerReshape(NodeId id);
+  absl::Status LowerConcat(NodeId id);
+  absl::Status LowerPad(NodeId id);
+  absl::Status LowerGather(NodeId id);
+  absl::Status LowerPool(NodeId id);  // lower_other.cc
+  absl::Status LowerLrn(NodeId id);
+  absl::Status LowerReduce(NodeId id);
+  absl::Status LowerSoftmax(NodeId id);
+  absl::Status LowerLayerNorm(NodeId id);
+  absl::Status LowerGeneric(NodeId id);
+
+  // The scale and shift per channel that the linear steps of an epilogue amount to.
+  struct ScaleShift {
+    std::vector<double> scale, shift;
+    bool scaled = false, shifted = false;
+  };
+  absl::StatusOr<ScaleShift> FoldEpilogue(const FusedGroup& group, int64_t channels) const;
+  absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
+  // A layout for a result that its only reader, a transpose, turns into row-major.
+  Layout OutputLayoutForReader(Value value) const;
+
+  const std::shared_ptr<const DnnlContext> context_;
+  const Graph& graph_;
+  const LoweringOptions options_;
+  Schedule schedule_;
+  int group_ = -1;  // being lowered
+  const Group* current_ = nullptr;
+  absl::flat_hash_map<Value, Tensor> folded_;
+  absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
+  absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
+  std::map<int, std::vector<Value>> tenants_;              // values by the buffer that they were placed in
+  std::set<int> claimed_;                                  // buffers that lie in a concatenation
+  std::set<Value> output_taken_;                           // graph outputs that have their buffer
+};
+
+// The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
+// elements. False where strides would be negative or a blocked operand is cut within its blocks.
+bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);
+
+// Runs a schedule on memory of its own, for folding constants and measuring.
+class ScheduleMemory {
+ public:
+  explicit ScheduleMemory(const Schedule& schedule);
+  void* address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
+  void Run(const Schedule& schedule) const;
+
+ private:
+  std::vector<std::shared_ptr<void>> owned_;
+  std::vector<void*> addresses_;
+};
+
+}  // namespace rewright::cpu

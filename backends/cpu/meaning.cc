@@ -1,0 +1,186 @@
+#include "backends/cpu/meaning.h"
+
+#include <algorithm>
+
+namespace rewright::cpu {
+namespace {
+
+// Axis of the output that variable `id` stands for, or -1.
+int OutputAxis(const OutputMeaning& output, int64_t id) {
+  for (size_t k = 0; k < output.index_vars.size(); ++k) {
+    if (output.index_vars[k] == id) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+class Linearizer {
+ public:
+  Linearizer(const Meaning& meaning, const OutputMeaning& output, const Bindings& bindings)
+      : meaning_(meaning), output_(output), bindings_(bindings) {}
+
+  std::optional<LinearIndex> Of(const ExprNode& expr) const {
+    switch (expr.kind) {
+      case ExprKind::kInt: return Constant(expr.integer);
+      case ExprKind::kVar: return OfVariable(expr.integer);
+      case ExprKind::kIndexAdd:
+      case ExprKind::kIndexSub:
+      case ExprKind::kIndexMul:
+      case ExprKind::kFloorDiv:
+      case ExprKind::kMod:
+      case ExprKind::kIndexMin:
+      case ExprKind::kIndexMax: {
+        const std::optional<LinearIndex> a = Of(*expr.args[0]);
+        const std::optional<LinearIndex> b = Of(*expr.args[1]);
+        if (!a || !b) return std::nullopt;
+        return Combine(expr.kind, *a, *b);
+      }
+      default: return std::nullopt;
+    }
+  }
+
+ private:
+  LinearIndex Constant(int64_t value) const {
+    return {value, std::vector<int64_t>(output_.index_vars.size(), 0)};
+  }
+  static bool IsConstant(const LinearIndex& index) {
+    return std::all_of(index.coefficients.begin(), index.coefficients.end(), [](int64_t c) { return c == 0; });
+  }
+
+  std::optional<LinearIndex> OfVariable(int64_t id) const {
+    using VarKind = Meaning::VarKind;
+    const VarKind kind = meaning_.variables[static_cast<size_t>(id)].kind;
+    if (kind == VarKind::kSize || kind == VarKind::kAttr) {
+      return Constant(bindings_.variables[static_cast<size_t>(id)]);
+    }
+    const int axis = OutputAxis(output_, id);
+    if (axis < 0) return std::nullopt;
+    LinearIndex index = Constant(0);
+    index.coefficients[static_cast<size_t>(axis)] = 1;
+    return index;
+  }
+
+  static std::optional<LinearIndex> Combine(ExprKind kind, LinearIndex a, const LinearIndex& b) {
+    if (kind == ExprKind::kIndexAdd || kind == ExprKind::kIndexSub) {
+      const int64_t sign = kind == ExprKind::kIndexAdd ? 1 : -1;
+      a.constant += sign * b.constant;
+      for (size_t k = 0; k < a.coefficients.size(); ++k) a.coefficients[k] += sign * b.coefficients[k];
+      return a;
+    }
+    if (kind == ExprKind::kIndexMul) {
+      const bool a_constant = IsConstant(a);
+      if (!a_constant && !IsConstant(b)) return std::nullopt;
+      const int64_t factor = a_constant ? a.constant : b.constant;
+      LinearIndex product = a_constant ? b : a;
+      product.constant *= factor;
+      for (int64_t& c : product.coefficients) c *= factor;
+      return product;
+    }
+    if (!IsConstant(a) || !IsConstant(b)) {
+      if (kind == ExprKind::kFloorDiv && IsConstant(b) && b.constant == 1) return a;
+      return std::nullopt;
+    }
+    switch (kind) {
+      case ExprKind::kFloorDiv:
+      case ExprKind::kMod: {
+        if (b.constant <= 0) return std::nullopt;
+        int64_t quotient = a.constant / b.constant;
+        if (a.constant % b.constant < 0) --quotient;
+        a.constant = kind == ExprKind::kFloorDiv ? quotient : a.constant - quotient * b.constant;
+        return a;
+      }
+      case ExprKind::kIndexMin: a.constant = std::min(a.constant, b.constant); return a;
+      case ExprKind::kIndexMax: a.constant = std::max(a.constant, b.constant); return a;
+      default: return std::nullopt;
+    }
+  }
+
+  const Meaning& meaning_;
+  const OutputMeaning& output_;
+  const Bindings& bindings_;
+};
+
+// Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
+bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
+  switch (expr.kind) {
+    case ExprKind::kBool:
+    case ExprKind::kConst:
+    case ExprKind::kParam: return true;
+    case ExprKind::kRead: {
+      std::vector<bool> seen(meaning.outputs[0].index_vars.size());
+      for (const ExprPtr& index : expr.args) {
+        if (index->kind == ExprKind::kInt && index->integer == 0) continue;
+        if (index->kind != ExprKind::kVar) return false;
+        const int axis = OutputAxis(meaning.outputs[0], index->integer);
+        if (axis < 0 || seen[static_cast<size_t>(axis)]) return false;
+        seen[static_cast<size_t>(axis)] = true;
+      }
+      return true;
+    }
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+    case ExprKind::kNot:
+    case ExprKind::kHolds:
+    case ExprKind::kCall:
+    case ExprKind::kSelect:
+    case ExprKind::kCast:
+      return std::all_of(expr.args.begin(), expr.args.end(),
+                         [&](const ExprPtr& arg) { return PointwiseExpr(meaning, *arg); });
+    default: return false;
+  }
+}
+
+void CollectReads(const Meaning& meaning, const ExprNode& expr, std::vector<PointwiseRead>* reads) {
+  if (expr.kind == ExprKind::kRead) {
+    PointwiseRead read = PointwiseReadOf(meaning, expr);
+    if (std::find(reads->begin(), reads->end(), read) == reads->end()) reads->push_back(std::move(read));
+    return;
+  }
+  for (const ExprPtr& arg : expr.args) CollectReads(meaning, *arg, reads);
+}
+
+}  // namespace
+
+std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {
+  const OutputMeaning& meaning = node.meaning->outputs[static_cast<size_t>(output)];
+  if (meaning.element->kind != ExprKind::kRead) return std::nullopt;
+  std::vector<TensorType> inputs;
+  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
+  const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+  const Linearizer linearizer(*node.meaning, meaning, bindings);
+  CopyAccess access{static_cast<int>(meaning.element->integer), {}};
+  for (const ExprPtr& index : meaning.element->args) {
+    std::optional<LinearIndex> linear = linearizer.Of(*index);
+    if (!linear) return std::nullopt;
+    access.indices.push_back(*std::move(linear));
+  }
+  return access;
+}
+
+bool IsPointwise(const Meaning& meaning) {
+  return meaning.outputs.size() == 1 && meaning.outputs[0].element->kind != ExprKind::kRead &&
+         PointwiseExpr(meaning, *meaning.outputs[0].element);
+}
+
+PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read) {
+  PointwiseRead result{static_cast<int>(read.integer), {}};
+  for (const ExprPtr& index : read.args) {
+    result.axes.push_back(index->kind == ExprKind::kVar ? OutputAxis(meaning.outputs[0], index->integer) : -1);
+  }
+  return result;
+}
+
+std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning) {
+  std::vector<PointwiseRead> reads;
+  CollectReads(meaning, *meaning.outputs[0].element, &reads);
+  return reads;
+}
+
+bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output) {
+  if (operand.shape != output.shape) return false;
+  for (size_t d = 0; d < read.axes.size(); ++d) {
+    if (read.axes[d] != static_cast<int>(d) && operand.shape[d] != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace rewright::cpu

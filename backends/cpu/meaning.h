@@ -1,0 +1,53 @@
+// What the device reads off an operator's Meaning, without knowing the operator by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace rewright::cpu {
+
+// An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.
+struct LinearIndex {
+  int64_t constant = 0;
+  std::vector<int64_t> coefficients;  // one per axis of the output
+};
+
+// The places that one output of a node copies its elements from: element [i..] is operand `input` at `indices`.
+struct CopyAccess {
+  int input = 0;
+  std::vector<LinearIndex> indices;  // one per axis of the operand
+};
+
+// Non-empty when output `output` of the node only copies, along indices linear in the position: transpose, slice,
+// split, expand, reverse, identity.
+std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output);
+
+// One read of a pointwise node: axis d of the operand is read at output position `axes[d]`, or at index 0 where that
+// is -1 (an axis of size one).
+struct PointwiseRead {
+  int input = 0;
+  std::vector<int> axes;
+  friend bool operator==(const PointwiseRead& a, const PointwiseRead& b) {
+    return a.input == b.input && a.axes == b.axes;
+  }
+};
+
+// True when the node has one output, every element of which is a function of operand elements at the same position
+// (axes of the operands may be left out, permuted or of size one), and it computes something. Answers follow from the
+// Meaning alone.
+bool IsPointwise(const Meaning& meaning);
+
+// All reads, each distinct one once. Requires IsPointwise.
+std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning);
+
+// The axes of one read expression of a pointwise meaning.
+PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
+
+// The read is of the operand's element at the very output position, for every axis.
+bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
+
+}  // namespace rewright::cpu

@@ -1,0 +1,58 @@
+// Pointwise groups: a chain or DAG of pointwise nodes as one straight-line program over tiles.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/cpu/meaning.h"
+#include "backends/cpu/simd/simd.h"
+#include "core/graph.h"
+
+namespace rewright::cpu {
+
+// A value that the program reads from memory.
+struct PointwiseOperand {
+  Value value;
+  std::vector<int> axes;  // as in PointwiseRead
+  DType dtype = DType::kFloat32;
+};
+
+struct PointwiseConstant {
+  DType dtype = DType::kFloat32;
+  double real = 0;
+  int64_t integer = 0;  // of integer types
+};
+
+// result = op(a, b, c) on elements of type `type`; a cast (kTileCopy with to != type) converts.
+struct PointwiseInstruction {
+  TileOp op = kTileCopy;
+  DType type = DType::kFloat32;
+  DType to = DType::kFloat32;  // of the result
+  int a = -1, b = -1, c = -1;  // values: operands, then constants, then results of instructions
+};
+
+struct PointwiseProgram {
+  std::vector<PointwiseOperand> operands;
+  std::vector<PointwiseConstant> constants;
+  std::vector<PointwiseInstruction> instructions;
+  int result = -1;  // a value
+  DType dtype = DType::kFloat32;
+
+  int num_values() const { return static_cast<int>(operands.size() + constants.size() + instructions.size()); }
+  DType TypeOf(int value) const;
+};
+
+// Most values read, constants and instructions that one program may have: its tiles must fit the kernel's stack.
+constexpr int kMaxProgramLeaves = 40;
+
+// Reads and constants of the node, for the limit above.
+int CountProgramLeaves(const Meaning& meaning);
+
+// The program of `nodes` (operands before users; the last one gives the result). `single_constant` gives the tensor of
+// a weight-only value with one element, or null. Two reads inside the group must be identity reads.
+absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const std::vector<NodeId>& nodes,
+                                              const std::function<const Tensor*(Value)>& single_constant);
+
+}  // namespace rewright::cpu

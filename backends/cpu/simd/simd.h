@@ -1,0 +1,61 @@
+// Vectorized inner loops on f32, compiled once per instruction set and chosen when the program starts.
+//
+// kernels.inc is compiled by simd_base.cc (SSE2), simd_avx2.cc (AVX2, FMA) and simd_avx512.cc (AVX-512 F/BW/DQ/VL), each
+// with the compiler flags of its instruction set. Those files and this header include nothing else: an inline function
+// of a common header, compiled there, could be picked by the linker for the whole program.
+#pragma once
+
+namespace rewright::cpu {
+
+// Elementwise operations on tiles. Comparisons write and `kSelect` reads one byte per truth value.
+enum TileOp : int {
+  kTileAdd, kTileSub, kTileMul, kTileDiv, kTileNeg, kTileMax, kTileMin, kTilePow,
+  kTileExp, kTileLog, kTileSqrt, kTileErf, kTileTanh, kTileSigmoid, kTileAbs, kTileFloor, kTileCeil,
+  kTileLess, kTileLessEqual, kTileEqual, kTileAnd, kTileOr, kTileNot,
+  kTileSelect, kTileCopy,
+  kNumTileOps,
+};
+
+// dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands.
+using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, long n);
+
+struct SimdTable {
+  const char* name;
+  int lanes;  // f32 elements of a vector register
+
+  TileFn f32[kNumTileOps];  // null where there is no vectorized form
+
+  // x[i] = f(x[i]), f in the order of Activation (activation.h).
+  void (*activate[8])(float* x, long n, float alpha, float beta);
+
+  // Rows of n contiguous elements.
+  float (*row_max)(const float* x, long n);
+  float (*row_min)(const float* x, long n);
+  float (*row_sum)(const float* x, long n);
+  // out[i] = exp(x[i] - max) / sum, and its logarithm; out may be x.
+  void (*softmax_row)(float* out, const float* x, long n);
+  void (*log_softmax_row)(float* out, const float* x, long n);
+  // out[i] = (x[i] - mean) / sqrt(variance + epsilon) * scale[i] + bias[i]; out may be x.
+  void (*layer_norm_row)(float* out, const float* x, const float* scale, const float* bias, long n, float epsilon);
+
+  // Matrix product of one block: c[rows x 1 panel] (+)= a * b.
+  //   a: `rows` <= gemm_rows rows, element (i, k) at a[i * a_row + k * a_step];
+  //   b: a packed panel, element (k, j) at b[k * gemm_columns + j];
+  //   c: element (i, j) at c[i * c_row + j], `columns` <= gemm_columns of them are written.
+  // `accumulate`: adds to c; else starts from bias[j] (null: 0).
+  int gemm_rows;
+  int gemm_columns;
+  void (*gemm_block)(const float* a, long a_row, long a_step, const float* b, long depth, float* c, long c_row,
+                     long rows, long columns, bool accumulate, const float* bias);
+  // y[j] = sum k: x[k] * b[k * gemm_columns + j] + bias[j]: one row against one panel; memory-bound, so it streams.
+  void (*gemv_panel)(const float* x, const float* b, long depth, float* y, long columns, const float* bias);
+};
+
+// The widest that this machine has.
+const SimdTable& Simd();
+
+namespace simd_base { extern const SimdTable kTable; }
+namespace simd_avx2 { extern const SimdTable kTable; }
+namespace simd_avx512 { extern const SimdTable kTable; }
+
+}  // namespace rewright::cpu

@@ -1,0 +1,20 @@
+// Devices by name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+struct DeviceOptions {
+  int threads = 0;           // 0: one per processor that this process may use
+  std::string profile_path;  // of the profile database; empty: measured costs are kept in memory only
+};
+
+// "cpu", "analytic:v100", "analytic:v100-strict". Errors: an unknown name, a profile database that cannot be used.
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});
+
+}  // namespace rewright

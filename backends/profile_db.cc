@@ -1,0 +1,82 @@
+#include "backends/profile_db.h"
+
+#include <sqlite3.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+namespace {
+
+constexpr char kCreate[] =
+    "CREATE TABLE IF NOT EXISTS profile (device TEXT NOT NULL, signature TEXT NOT NULL, median REAL NOT NULL,"
+    " spread REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (device, signature)) WITHOUT ROWID";
+constexpr char kFind[] = "SELECT median, spread, count FROM profile WHERE device = ?1 AND signature = ?2";
+constexpr char kPut[] =
+    "INSERT OR REPLACE INTO profile (device, signature, median, spread, count) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
+  sqlite3_reset(statement);
+  sqlite3_bind_text(statement, 1, device.data(), static_cast<int>(device.size()), SQLITE_TRANSIENT);
+  sqlite3_bind_text(statement, 2, signature.data(), static_cast<int>(signature.size()), SQLITE_TRANSIENT);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProfileDb>> ProfileDb::Open(const std::string& path) {
+  std::unique_ptr<ProfileDb> db(new ProfileDb(path));
+  if (absl::Status status = db->Init(); !status.ok()) return status;
+  return db;
+}
+
+absl::Status ProfileDb::Init() {
+  const std::string name = path_.empty() ? ":memory:" : path_;
+  if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
+    return Error("cannot be opened");
+  }
+  sqlite3_busy_timeout(db_, 10000);
+  sqlite3_exec(db_, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", nullptr, nullptr, nullptr);
+  if (sqlite3_exec(db_, kCreate, nullptr, nullptr, nullptr) != SQLITE_OK) return Error("is not usable");
+  if (sqlite3_prepare_v2(db_, kFind, -1, &find_, nullptr) != SQLITE_OK ||
+      sqlite3_prepare_v2(db_, kPut, -1, &put_, nullptr) != SQLITE_OK) {
+    return Error("has another schema");
+  }
+  return absl::OkStatus();
+}
+
+ProfileDb::~ProfileDb() {
+  sqlite3_finalize(find_);
+  sqlite3_finalize(put_);
+  sqlite3_close(db_);
+}
+
+absl::Status ProfileDb::Error(const std::string& what) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_)));
+}
+
+absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& device, const std::string& signature) {
+  BindKey(find_, device, signature);
+  const int result = sqlite3_step(find_);
+  std::optional<ProfileEntry> entry;
+  if (result == SQLITE_ROW) {
+    entry = ProfileEntry{sqlite3_column_double(find_, 0), sqlite3_column_double(find_, 1),
+                         sqlite3_column_int64(find_, 2)};
+  }
+  absl::Status status = result == SQLITE_ROW || result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+  sqlite3_reset(find_);
+  if (!status.ok()) return status;
+  return entry;
+}
+
+absl::Status ProfileDb::Put(const std::string& device, const std::string& signature, const ProfileEntry& entry) {
+  BindKey(put_, device, signature);
+  sqlite3_bind_double(put_, 3, entry.median);
+  sqlite3_bind_double(put_, 4, entry.spread);
+  sqlite3_bind_int64(put_, 5, entry.count);
+  const int result = sqlite3_step(put_);
+  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
+  sqlite3_reset(put_);
+  return status;
+}
+
+}  // namespace rewright

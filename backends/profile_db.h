@@ -1,0 +1,48 @@
+// Measured costs, kept across runs: a SQLite file keyed by device and group signature.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace rewright {
+
+struct ProfileEntry {
+  double median = 0;  // seconds
+  double spread = 0;  // seconds between the quartiles
+  int64_t count = 0;  // timed runs
+};
+
+// Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. Not
+// thread-safe.
+class ProfileDb {
+ public:
+  // Opens or creates the file; an empty path keeps the entries in memory. Errors name the path: a file that cannot be
+  // opened, is no database, or has another schema.
+  static absl::StatusOr<std::unique_ptr<ProfileDb>> Open(const std::string& path);
+  ~ProfileDb();
+  ProfileDb(const ProfileDb&) = delete;
+  ProfileDb& operator=(const ProfileDb&) = delete;
+
+  absl::StatusOr<std::optional<ProfileEntry>> Find(const std::string& device, const std::string& signature);
+  // Replaces an entry of the same key.
+  absl::Status Put(const std::string& device, const std::string& signature, const ProfileEntry& entry);
+
+ private:
+  explicit ProfileDb(std::string path) : path_(std::move(path)) {}
+  absl::Status Init();
+  absl::Status Error(const std::string& what) const;
+
+  std::string path_;
+  sqlite3* db_ = nullptr;
+  sqlite3_stmt* find_ = nullptr;
+  sqlite3_stmt* put_ = nullptr;
+};
+
+}  // namespace rewright

@@ -1,0 +1,28 @@
+// Runs graphs on the CPU device with hostile memory, and compares them with the reference interpreter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+#include "core/graph.h"
+#include "gtest/gtest.h"
+
+namespace rewright {
+
+// Random elements in [low, high]; whole numbers for integer types.
+Tensor RandomTensor(const TensorType& type, double low, double high, Rng& rng);
+
+// Runs the schedule twice. Memory is filled with NaN before a buffer's first step and after its last, so that a kernel
+// which reads a value that is not alive, or destroys one that is, shows in the result.
+absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedule& schedule,
+                                                const std::vector<Tensor>& inputs);
+
+// Compiles and runs the graph on random inputs in [low, high] and expects the interpreter's results.
+void ExpectAgrees(Device& device, const Graph& graph, double low, double high, uint64_t seed);
+
+// The graph of a text (core/text.h) with random weights in [low, high].
+Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);
+
+}  // namespace rewright
