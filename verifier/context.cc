@@ -360,6 +360,9 @@ bool Context::NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hi
     return NonnegRec(-a, hidden, depth + 1) &&
            (NonnegRec(a * info.a + b, hidden, depth + 1) || NonnegRec(a * info.b + b, hidden, depth + 1));
   }
+  // q + b >= 0 iff num >= -b * den, and b - q >= 0 iff num < (b + 1) * den.
+  if (a == Poly(1) && NonnegRec(info.a + info.b * b, hidden, depth + 1)) return true;
+  if (a == Poly(-1) && NonnegRec(info.b * (b + Poly(1)) - info.a - Poly(1), hidden, depth + 1)) return true;
   // den * q <= num < den * q + den. Exact where the cofactor is a multiple of the denominator.
   Poly cofactor;
   bool multiple = info.b.items().size() == 1 && info.b.items()[0].coef > 0;

@@ -10,10 +10,13 @@
 namespace rewright::verifier {
 namespace {
 
-// Milliseconds that one query may take, at most.
-constexpr double kLinearLimitMs = 600;
-constexpr double kNonlinearLimitMs = 900;
-constexpr double kIndexLimitMs = 150;
+// What one query may cost, at most, in Z3's resource units. Units and not milliseconds: verdicts then do not depend on
+// the machine's load, and the timer threads of Z3 4.8, which can deadlock, are never started.
+constexpr unsigned kLinearLimit = 3000000;
+constexpr unsigned kNonlinearLimit = 3000000;
+constexpr unsigned kIndexLimit = 500000;
+// Units per second of CPU time, roughly: keeps the last query of a proof near the time limit.
+constexpr double kUnitsPerSecond = 2e6;
 
 void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
   std::vector<Poly> polys;
@@ -72,16 +75,18 @@ struct Solver::Impl {
                          const std::string& tag) {
     ProofSession& record = *ctx.record;
     record.CheckTime();
-    double limit = std::min(tag == "index" ? kIndexLimitMs : linear ? kLinearLimitMs : kNonlinearLimitMs,
-                            1000 * record.RemainingSeconds() + 1);
-    z3::solver solver = linear ? z3::solver(Z3(), z3::solver::simple()) : z3::solver(Z3());
+    unsigned limit = tag == "index" ? kIndexLimit : linear ? kLinearLimit : kNonlinearLimit;
+    limit = std::min(limit, static_cast<unsigned>(record.RemainingSeconds() * kUnitsPerSecond) + 1000);
+    z3::solver solver(Z3(), z3::solver::simple());
     z3::params params(Z3());
-    params.set("timeout", static_cast<unsigned>(limit + 1));
+    params.set("rlimit", limit);
     solver.set(params);
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
     ++record.queries;
+    double t0 = ThreadCpuSeconds();
     z3::check_result result = solver.check();
+    if (getenv("VDBG")) fprintf(stderr, "%s %d %d %.1fms rl %u of %u\n", tag.c_str(), linear, (int)result, 1000*(ThreadCpuSeconds()-t0), solver.statistics().size() ? [&]{ auto st=solver.statistics(); for (unsigned i=0;i<st.size();++i) if (st.key(i)=="rlimit count") return st.uint_value(i); return 0u;}() : 0u, limit);
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
       if (record.keep_smtlib) {
