@@ -2,8 +2,10 @@
 #include "core/interpreter.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -202,6 +204,217 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithNaiveEvaluation) {
     EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
     EXPECT_TRUE((*threaded)[0].BitEqual((*fast)[0])) << c.text;
   }
+}
+
+// ---------------------------------------------------------------- meanings made for one question
+
+using Declare = std::function<void(OpBuilder&)>;
+
+absl::StatusOr<std::vector<Tensor>> RunDeclared(const Declare& declare, const std::vector<Tensor>& inputs) {
+  OpDef op{.name = "test", .inputs = std::vector<std::string>(inputs.size(), "x")};
+  op.meaning = [&](OpBuilder& b) {
+    declare(b);
+    return absl::OkStatus();
+  };
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  MeaningCache cache;
+  auto app = Apply(op, types, {}, cache);
+  if (!app.ok()) return app.status();
+  return Interpret(*app->meaning, BindingsOf(*app->meaning, types, {}), app->outputs, inputs);
+}
+
+std::vector<double> Elements(const absl::StatusOr<std::vector<Tensor>>& result) {
+  EXPECT_TRUE(result.ok()) << result.status();
+  std::vector<double> values;
+  for (int64_t i = 0; result.ok() && i < (*result)[0].num_elements(); ++i) values.push_back((*result)[0].At(i));
+  return values;
+}
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Tensor F32(Shape shape, const std::vector<double>& values) {
+  return Tensor::FromVector(DType::kFloat32, std::move(shape), values);
+}
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::NanSensitiveDoubleEq;
+using At = std::vector<Index>;
+
+TEST(InterpreterTest, ReadOutsideIsAnInternalErrorWithOperandAndIndex) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {i[0] + 1}); });
+      },
+      {F32({3}, {1, 2, 3}), F32({3}, {1, 2, 3})});
+  EXPECT_TRUE(absl::IsInternal(result.status())) << result.status();
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index 3 on axis 0 of size 3"));
+}
+
+TEST(InterpreterTest, ReadAtAWrongElementIsTheCallersFault) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {ToIndex(b.Read(1, {i[0]}))}); });
+      },
+      {F32({3}, {1, 2, 3}), Tensor::Int64s({0, -1})});
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index -1 on axis 0 of size 3"));
+}
+
+TEST(InterpreterTest, OnlyTheChosenSideIsEvaluated) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, {Index(5)}, [&](const At& i) {
+          const Scalar x = b.Read(1, {Min(i[0], 4)});
+          const Cond exists = InRange(i[0], 1, 4) && Holds(Call(Fn::kLess, {Constant(0, DType::kInt64), x}));
+          return Select(exists, b.Read(0, {i[0] - 1}) / x, -1.0);
+        });
+      },
+      {Tensor::Int64s({-7, 8, 9}), Tensor::Int64s({0, 2, 0, 2, 0})});
+  EXPECT_THAT(Elements(result), ElementsAre(-1, -3, -1, 4, -1));
+}
+
+TEST(InterpreterTest, IntegerDivisionByZeroIsAnError) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, b.sizes(0), [&](const At& i) { return b.Read(0, i) / b.Read(1, i); });
+      },
+      {Tensor::Int64s({1, 2}), Tensor::Int64s({1, 0})});
+  EXPECT_TRUE(absl::IsOutOfRange(result.status())) << result.status();
+}
+
+TEST(InterpreterTest, MaxAndMinPropagateNaN) {
+  const Tensor x = F32({4, 2}, {1, 2, kNaN, 1, 1, kNaN, kNaN, kNaN});
+  for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
+    const auto reduced = RunDeclared(
+        [&](OpBuilder& b) {
+          b.Output(DType::kFloat32, {Index(4)}, [&](const At& i) {
+            return b.Reduce(kind, {{"j", Index(2)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); });
+          });
+        },
+        {x});
+    EXPECT_THAT(Elements(reduced), ElementsAre(DoubleEq(kind == ReduceKind::kMax ? 2 : 1), NanSensitiveDoubleEq(kNaN),
+                                               NanSensitiveDoubleEq(kNaN), NanSensitiveDoubleEq(kNaN)));
+  }
+}
+
+TEST(InterpreterTest, EmptyReductionsGiveTheirNeutralElement) {
+  for (const auto& [kind, expected] : std::vector<std::pair<ReduceKind, double>>{
+           {ReduceKind::kSum, 0}, {ReduceKind::kProd, 1}, {ReduceKind::kMax, -kInf}, {ReduceKind::kMin, kInf},
+           {ReduceKind::kArgMax, 0}, {ReduceKind::kArgMin, 0}}) {
+    for (const bool by_guard : {false, true}) {
+      const auto result = RunDeclared(
+          [&, kind = kind](OpBuilder& b) {
+            const auto element = [&](const At& i) {
+              const Scalar r = b.Reduce(
+                  kind, {{"j", Index(by_guard ? 3 : 0)}}, [&](const At&) { return b.Read(0, {i[0]}); },
+                  [&](const At& j) { return i[0] + 5 <= j[0]; });
+              return Cast(r, DType::kFloat32);
+            };
+            b.Output(DType::kFloat32, {Index(2)}, element);
+          },
+          {F32({2}, {3, 4})});
+      EXPECT_THAT(Elements(result), ElementsAre(expected, expected)) << ReduceName(kind);
+    }
+  }
+}
+
+TEST(InterpreterTest, ArgmaxTakesTheFirstAndPrefersNaN) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, {Index(3)}, [&](const At& i) {
+          return b.Reduce(ReduceKind::kArgMax, {{"j", Index(4)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); });
+        });
+      },
+      {F32({3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -kInf, -kInf, -kInf, -kInf})});
+  EXPECT_THAT(Elements(result), ElementsAre(1, 1, 0));
+}
+
+TEST(InterpreterTest, IndexDivisionRoundsDownAndElementDivisionTowardZero) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt32, {Index(7)}, [&](const At& i) {
+          const Index x = i[0] - 3;
+          const Scalar y = FromIndex(x, DType::kInt32);
+          return FromIndex(FloorDiv(x, 2) * 100 + Mod(x, 2) * 10, DType::kInt32) + y / Constant(2, DType::kInt32);
+        });
+      },
+      {F32({1}, {0})});
+  EXPECT_THAT(Elements(result), ElementsAre(-191, -101, -90, 0, 10, 101, 111));
+}
+
+TEST(InterpreterTest, Int32WrapsAround) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt32, {Index(1)}, [&](const At& i) { return b.Read(0, i) + b.Read(0, i); });
+      },
+      {Tensor::FromVector<double>(DType::kInt32, {1}, {2147483647})});
+  EXPECT_THAT(Elements(result), ElementsAre(-2));
+}
+
+TEST(InterpreterTest, SumsInTheDeclaredOrderInFloat) {
+  // 2^24 + 1 + 1 is 2^24 in floats from the left, and 2^24 + 2 in doubles.
+  const Tensor x = F32({3}, {16777216, 1, 1});
+  const Declare sum = [](OpBuilder& b) {
+    b.Output(DType::kFloat32, {}, [&](const At&) {
+      return b.Sum({{"j", b.size(0, 0)}}, [&](const At& j) { return b.Read(0, j); });
+    });
+  };
+  EXPECT_THAT(Elements(RunDeclared(sum, {x})), ElementsAre(16777216));
+}
+
+TEST(InterpreterTest, WrongInputsAreReported) {
+  MeaningCache cache;
+  const std::vector<TensorType> types = {{DType::kFloat32, {2}}, {DType::kFloat32, {2}}};
+  const auto app = Apply(*FindOp("add"), types, {}, cache);
+  ASSERT_TRUE(app.ok());
+  const auto compiled = CompiledMeaning::Compile(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), types,
+                                                 app->outputs, Carrier::kNative);
+  ASSERT_TRUE(compiled.ok());
+  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2})}).status().message()), HasSubstr("1 input tensors"));
+  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2}), F32({1}, {1})}).status().message()),
+              HasSubstr("input 1 is f32[1], expected f32[2]"));
+}
+
+// ---------------------------------------------------------------- hand-computed values
+
+absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& name, const std::vector<Tensor>& inputs,
+                                          const Attrs& attrs) {
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  MeaningCache cache;
+  auto app = Apply(*FindOp(name), types, attrs, cache);
+  if (!app.ok()) return app.status();
+  return Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, inputs);
+}
+
+TEST(InterpreterTest, Conv2dByHand) {
+  const Tensor x = F32({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const Tensor w = F32({1, 1, 2, 2}, {1, 10, 100, 1000});
+  EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, {})), ElementsAre(5421, 6532, 8754, 9865));
+  const Attrs padded = {{"pads", std::vector<int64_t>{1, 1, 0, 0}}, {"strides", std::vector<int64_t>{2, 2}}};
+  EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, padded)), ElementsAre(1000, 3200, 7040, 9865));
+}
+
+TEST(InterpreterTest, MaxPool2dInCeilModeByHand) {
+  const Tensor x = F32({1, 1, 3, 3}, {-1, -2, -3, -4, -5, -6, -7, -8, -9});
+  const Attrs attrs = {{"kernel", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}};
+  EXPECT_THAT(Elements(RunOp("max_pool2d", {x}, attrs)), ElementsAre(-1));
+  Attrs ceil = attrs;
+  ceil["ceil_mode"] = int64_t{1};
+  EXPECT_THAT(Elements(RunOp("max_pool2d", {x}, ceil)), ElementsAre(-1, -3, -7, -9));
+}
+
+TEST(InterpreterTest, SoftmaxByHand) {
+  const auto result = RunOp("softmax", {F32({2, 2}, {0, std::log(3.0), 1000, -kInf})}, {});
+  const std::vector<double> values = Elements(result);
+  ASSERT_EQ(values.size(), 4u);
+  EXPECT_NEAR(values[0], 0.25, 1e-7);
+  EXPECT_NEAR(values[1], 0.75, 1e-7);
+  EXPECT_EQ(values[2], 1);
+  EXPECT_EQ(values[3], 0);
 }
 
 }  // namespace
