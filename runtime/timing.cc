@@ -1,6 +1,7 @@
 #include "runtime/timing.h"
 
 #include <chrono>
+#include <utility>
 
 namespace rewright {
 namespace {
@@ -46,43 +47,6 @@ absl::StatusOr<Summary> TimeRuns(Executable& executable, const std::vector<Tenso
     total += *seconds;
   }
   return Summarize(std::move(samples));
-}
-
-absl::StatusOr<Comparison> CompareInterleaved(Executable& baseline, Executable& candidate,
-                                              const std::vector<Tensor>& inputs, const ComparisonOptions& options) {
-  Stopwatch watches[] = {Stopwatch(baseline, inputs), Stopwatch(candidate, inputs)};
-  for (int i = 0; i < options.warmup; ++i) {
-    for (Stopwatch& watch : watches) {
-      absl::StatusOr<double> seconds = watch.Run();
-      if (!seconds.ok()) return seconds.status();
-    }
-  }
-  Comparison comparison;
-  std::vector<double> samples[2];
-  std::vector<double> ratios;
-  double total = 0;
-  for (int pair = 0; pair < options.pairs; ++pair) {
-    if (pair >= options.min_pairs && total > options.max_seconds) break;
-    if (pair >= 1 && Stopped(options.stop)) break;
-    double seconds[2];
-    for (int turn = 0; turn < 2; ++turn) {
-      const int which = (pair + turn) % 2;
-      absl::StatusOr<double> run = watches[which].Run();
-      if (!run.ok()) return run.status();
-      seconds[which] = *run;
-    }
-    for (int which = 0; which < 2; ++which) samples[which].push_back(seconds[which]);
-    total += seconds[0] + seconds[1];
-    ratios.push_back(seconds[1] / seconds[0]);
-    comparison.wins += seconds[1] < seconds[0];
-    comparison.losses += seconds[1] > seconds[0];
-    ++comparison.pairs;
-  }
-  comparison.baseline = Summarize(std::move(samples[0]));
-  comparison.candidate = Summarize(std::move(samples[1]));
-  comparison.ratio = Quantile(std::move(ratios), 0.5);
-  comparison.p_value = SignTest(comparison.wins, comparison.losses);
-  return comparison;
 }
 
 }  // namespace rewright

@@ -1,4 +1,4 @@
-// Times executables: repeated runs with warm-up, and two executables against each other.
+// Times an executable: repeated runs with warm-up.
 #pragma once
 
 #include <functional>
@@ -23,29 +23,5 @@ struct TimingOptions {
 // Seconds per run.
 absl::StatusOr<Summary> TimeRuns(Executable& executable, const std::vector<Tensor>& inputs,
                                  const TimingOptions& options);
-
-// `candidate` against `baseline`, run in turn within every pair and with the order of each pair exchanged, so that a
-// drifting clock or a noisy neighbour meets both alike.
-struct Comparison {
-  Summary baseline;   // seconds per run
-  Summary candidate;
-  int pairs = 0;
-  int wins = 0;    // pairs in which the candidate was faster
-  int losses = 0;
-  double ratio = 1;    // median over the pairs of candidate / baseline
-  double p_value = 1;  // one-sided sign test that the candidate is faster
-};
-
-struct ComparisonOptions {
-  int warmup = 2;
-  int pairs = 30;
-  double max_seconds = 1e9;
-  int min_pairs = 5;
-  std::function<bool()> stop;
-};
-
-// Both take the same inputs.
-absl::StatusOr<Comparison> CompareInterleaved(Executable& baseline, Executable& candidate,
-                                              const std::vector<Tensor>& inputs, const ComparisonOptions& options);
 
 }  // namespace rewright

@@ -1,12 +1,10 @@
-// Compares tensors that ought to be equal.
+// Compares outputs of models that ought to be equal.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "core/device.h"
 #include "core/tensor.h"
 
 namespace rewright {
@@ -23,10 +21,9 @@ inline constexpr double kDefaultAtolScale = 1e-4;
 
 struct TensorDiff {
   bool equal = true;
-  int64_t num_unequal = 0;
   double max_abs_diff = 0;  // infinity where one is NaN or infinite and the other is not
   double max_rel_diff = 0;  // max_abs_diff relative to the largest finite |expected|
-  int64_t worst = -1;       // the element furthest beyond its tolerance; -1 for empty tensors
+  int64_t worst = -1;       // the element furthest beyond its tolerance; -1: none differs
   double worst_expected = 0;
   double worst_actual = 0;
 };

@@ -1,6 +1,182 @@
+// rewright verify FILE.rules: a verdict for every rule of a file.
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "search/resources.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/prove_rule.h"
+#include "tools/suggest.h"
 #include "tools/verb.h"
+
 namespace rewright {
-Action DeclareVerify(CLI::App&) {
-  return [](Session&) -> absl::StatusOr<Answer> { return absl::UnimplementedError("not part of this build"); };
+namespace {
+
+struct VerifyFlags {
+  std::string file;
+  std::string output;
+  std::vector<std::string> only;
+  double time_limit = 60;
+};
+
+// Proves all rules, several at a time.
+std::vector<RuleVerdict> ProveAll(const std::vector<Rule>& rules, const VerifyFlags& flags, Session& session) {
+  std::vector<RuleVerdict> verdicts(rules.size());
+  Progress progress(session.console, "verify");
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> done{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < rules.size(); i = next++) {
+      RuleProofOptions options;
+      options.time_limit_s = flags.time_limit;
+      options.seed = session.flags.seed;
+      options.stop = &InterruptGuard::flag();
+      verdicts[i] = ProveRule(rules[i], options);
+      session.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rules[i].name,
+                                             VerdictName(verdicts[i].verdict), verdicts[i].instances,
+                                             verdicts[i].cpu_ms));
+      progress.Update(static_cast<double>(++done) / static_cast<double>(rules.size()), rules[i].name);
+    }
+  };
+  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
+                                                    : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < std::min<size_t>(wanted, rules.size()); ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return verdicts;
 }
+
+// What a rule's verdict ought to be: what the file says, else proved.
+bool AsExpected(const Rule& rule, const RuleVerdict& verdict) {
+  return VerdictName(verdict.verdict) == (rule.expect.empty() ? std::string("proved") : rule.expect);
+}
+
+Json ToJson(const Rule& rule, const RuleVerdict& verdict) {
+  Json json = {{"name", rule.name},
+               {"verdict", VerdictName(verdict.verdict)},
+               {"conditions", ConditionsText(rule)},
+               {"domain", verdict.domain}};
+  if (verdict.verdict == Verdict::kProved) json["class"] = RuleClassName(verdict.rule_class);
+  json["cpu_ms"] = verdict.cpu_ms;
+  json["instances"] = verdict.instances;
+  if (!rule.expect.empty()) json["expected"] = rule.expect;
+  if (!verdict.reason.empty()) json["reason"] = verdict.reason;
+  if (!verdict.witness.empty()) json["witness"] = verdict.witness;
+  return json;
+}
+
+void Report(const Rule& rule, const RuleVerdict& verdict, Console& console) {
+  std::string line = absl::StrFormat("%-8s %s", VerdictName(verdict.verdict), rule.name);
+  if (verdict.verdict == Verdict::kProved) {
+    absl::StrAppend(&line, absl::StrFormat("  (%s; %s; %.0f ms)", RuleClassName(verdict.rule_class), verdict.domain,
+                                           verdict.cpu_ms));
+  }
+  if (!AsExpected(rule, verdict) && !rule.expect.empty()) absl::StrAppend(&line, "  EXPECTED ", rule.expect);
+  if (!verdict.reason.empty()) absl::StrAppend(&line, "\n         ", verdict.reason);
+  console.Result(line);
+}
+
+absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Rule>& rules,
+                         const std::vector<RuleVerdict>& verdicts, Console& console) {
+  std::string text = absl::StrCat("# Written by: rewright verify ", flags.file, " -o ", flags.output, "\n");
+  int left_out = 0;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (verdicts[i].verdict != Verdict::kProved) {
+      ++left_out;
+      continue;
+    }
+    Rule rule = rules[i];
+    rule.proof = RecordOf(rule, verdicts[i]);
+    absl::StrAppend(&text, "\n", PrintRule(rule));
+  }
+  if (left_out > 0) console.Note(absl::StrFormat("%s: without %d rules that are not proved", flags.output, left_out));
+  return WriteText(flags.output, text);
+}
+
+absl::StatusOr<std::vector<Rule>> LoadRules(const VerifyFlags& flags) {
+  absl::StatusOr<std::string> text = ReadText(flags.file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<Rule>> rules = ParseRules(*text, flags.file);
+  if (!rules.ok() || flags.only.empty()) return rules;
+  std::vector<Rule> chosen;
+  std::vector<std::string> names;
+  for (const Rule& rule : *rules) names.push_back(rule.name);
+  for (const std::string& name : flags.only) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--rule: ", flags.file, " has no rule `", name, "`", DidYouMean(name, names)));
+    }
+    chosen.push_back((*rules)[static_cast<size_t>(at - names.begin())]);
+  }
+  return chosen;
+}
+
+absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (!flags.output.empty()) {
+    absl::Status status = CheckWritable(flags.output);
+    if (!status.ok()) return status;
+  }
+  absl::StatusOr<std::vector<Rule>> rules = LoadRules(flags);
+  if (!rules.ok()) return rules.status();
+  const double cpu_before = ProcessCpuSeconds();
+  const InterruptGuard interrupt;
+  const std::vector<RuleVerdict> verdicts = ProveAll(*rules, flags, session);
+
+  std::map<Verdict, int> counts;
+  int unexpected = 0;
+  Json list = Json::array();
+  for (size_t i = 0; i < rules->size(); ++i) {
+    ++counts[verdicts[i].verdict];
+    unexpected += !AsExpected((*rules)[i], verdicts[i]);
+    list.push_back(ToJson((*rules)[i], verdicts[i]));
+    Report((*rules)[i], verdicts[i], console);
+  }
+  const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
+  console.Result(absl::StrFormat("%d rules: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
+                                 rules->size(), counts[Verdict::kProved], counts[Verdict::kRefuted],
+                                 counts[Verdict::kUnknown], unexpected, cpu_seconds));
+  Json& json = console.json();
+  json["rules"] = std::move(list);
+  json["proved"] = counts[Verdict::kProved];
+  json["refuted"] = counts[Verdict::kRefuted];
+  json["unknown"] = counts[Verdict::kUnknown];
+  json["unexpected"] = unexpected;
+  json["cpu_seconds"] = cpu_seconds;
+  if (!flags.output.empty()) {
+    absl::Status status = WriteProved(flags, *rules, verdicts, console);
+    if (!status.ok()) return status;
+  }
+  return unexpected == 0 ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareVerify(CLI::App& app) {
+  auto flags = std::make_shared<VerifyFlags>();
+  app.add_option("file", flags->file, "Rules to prove")->required()->type_name("FILE.rules");
+  app.add_option("-o,--output", flags->output, "Write the proved rules with their proof records")
+      ->type_name("PROVED.rules");
+  app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
+  AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
+          "Seconds of CPU time for one rule, then it is unknown (default 60)");
+  return [flags](Session& session) { return Verify(*flags, session); };
+}
+
 }  // namespace rewright

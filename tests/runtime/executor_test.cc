@@ -273,31 +273,5 @@ TEST(Timing, StopsWhenAskedOrOutOfTime) {
   EXPECT_EQ(TimeRuns(*executor, inputs, options)->count, 1);
 }
 
-TEST(Timing, TheFasterOfTwoWins) {
-  const auto slow_schedule = [](int loops) {
-    Schedule schedule;
-    schedule.buffers = {Of(kIn), Of(kOut)};
-    Step step = SumStep({0, 1});
-    step.kernel = std::make_unique<BodyKernel>([loops](void* const* at) {
-      volatile float sum = 0;
-      for (int i = 0; i < loops; ++i) sum = sum + 1;
-      static_cast<float*>(at[1])[0] = sum;
-    });
-    schedule.steps.push_back(std::move(step));
-    schedule.inputs = {0};
-    schedule.outputs = {1};
-    return schedule;
-  };
-  auto slow = Make(Frame(1, {0}), slow_schedule(400'000));
-  auto fast = Make(Frame(1, {0}), slow_schedule(40'000));
-  const auto comparison = CompareInterleaved(*slow, *fast, {Filled(0)}, {});
-  ASSERT_TRUE(comparison.ok()) << comparison.status();
-  EXPECT_EQ(comparison->pairs, 30);
-  EXPECT_LT(comparison->ratio, 0.5);
-  EXPECT_LT(comparison->p_value, 0.05);
-  const auto reverse = CompareInterleaved(*fast, *slow, {Filled(0)}, {});
-  EXPECT_GT(reverse->p_value, 0.5);
-}
-
 }  // namespace
 }  // namespace rewright
