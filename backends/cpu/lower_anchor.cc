@@ -100,8 +100,9 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     absl::StatusOr<Place> found = FindAs(residual, plan->dst);
     if (!found.ok()) return found.status();
     residual_place = *found;
-    if (CanOverwrite(residual, residual_place, out, Simplified(plan->dst)) ||
-        CanOverwrite(residual, residual_place, out, plan->dst)) {
+    if (residual != x && residual != w &&
+        (CanOverwrite(residual, residual_place, out, Simplified(plan->dst)) ||
+         CanOverwrite(residual, residual_place, out, plan->dst))) {
       ConvProblem in_place = problem;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(context_, in_place);
@@ -250,7 +251,8 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     if (!found.ok()) return found.status();
     residual_place = *found;
     problem.residual = problem.c;
-    in_place = problem.scale == 1 && CanOverwrite(residual, residual_place, out, out_layout);
+    in_place = problem.scale == 1 && residual != a && residual != b &&
+               CanOverwrite(residual, residual_place, out, out_layout);
   }
   std::vector<int> buffers = {a_place.buffer, b_place.buffer};
   if (problem.bias) {

@@ -44,6 +44,11 @@ std::map<int, Lifetime> LifetimesOf(const Schedule& schedule) {
 
 void ExpectClose(const Tensor& expected, const Tensor& found, const std::string& what) {
   ASSERT_EQ(expected.type(), found.type()) << what;
+  // Sums that cancel are as exact as their terms.
+  double largest = 1;
+  for (int64_t i = 0; IsFloating(expected.dtype()) && i < expected.num_elements(); ++i) {
+    if (std::isfinite(expected.At(i))) largest = std::max(largest, std::abs(expected.At(i)));
+  }
   int wrong = 0;
   for (int64_t i = 0; i < expected.num_elements() && wrong < 5; ++i) {
     if (!IsFloating(expected.dtype())) {
@@ -51,7 +56,7 @@ void ExpectClose(const Tensor& expected, const Tensor& found, const std::string&
     } else {
       const double a = expected.At(i), b = found.At(i);
       if (std::isnan(a) && std::isnan(b)) continue;
-      if (a == b || std::abs(a - b) <= 2e-5 + 1e-4 * std::abs(a)) continue;
+      if (a == b || std::abs(a - b) <= 1e-5 * largest + 1e-4 * std::abs(a)) continue;
     }
     ADD_FAILURE() << what << ": element " << i << " is " << found.At(i) << ", expected " << expected.At(i);
     ++wrong;

@@ -63,6 +63,8 @@ struct Case {
   double low = -1, high = 1;
 };
 
+void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
+
 class Fused : public testing::TestWithParam<Case> {};
 
 TEST_P(Fused, AgreesWithTheInterpreter) {
@@ -92,11 +94,11 @@ output y = %3
 input x: f32[2,3,13,11]
 weight w: f32[8,3,3,3]
 weight b: f32[1,8,1,1]
-const six: f32[] = 0.5
+const %91: f32[] = [0.5]
 %1 = conv2d(x, w, strides=[2,2], pads=[0,1,1,0])
 %2 = add(%1, b)
 %3 = clip(%2, min=0.0, max=6.0)
-%4 = mul(%3, six)
+%4 = mul(%3, %91)
 output y = %4
 )"},
     {"conv_scale_both_sides", R"(
@@ -295,16 +297,16 @@ output y = %3
 input x: f32[33,20]
 weight w: f32[20,37]
 weight b: f32[37]
-const r: f32[] = 1.4142135381698608
-const one: f32[] = 1.0
-const half: f32[] = 0.5
+const %91: f32[] = [1.4142135381698608]
+const %92: f32[] = [1.0]
+const %93: f32[] = [0.5]
 %1 = matmul(x, w)
 %2 = add(b, %1)
-%3 = div(%2, r)
+%3 = div(%2, %91)
 %4 = erf(%3)
-%5 = add(%4, one)
+%5 = add(%4, %92)
 %6 = mul(%2, %5)
-%7 = mul(%6, half)
+%7 = mul(%6, %93)
 output y = %7
 )"},
     {"matmul_scaled_residual", R"(
@@ -349,28 +351,28 @@ weight wo: f32[24,24]
 weight bq: f32[24]
 weight s: f32[24]
 weight b: f32[24]
-const d: f32[] = 2.8284270763397217
-%q = matmul(x, wq)
-%qb = add(%q, bq)
-%k = matmul(x, wk)
-%v = matmul(x, wv)
-%qr = reshape(%qb, shape=[2,10,3,8])
-%kr = reshape(%k, shape=[2,10,3,8])
-%vr = reshape(%v, shape=[2,10,3,8])
-%qt = transpose(%qr, perm=[0,2,1,3])
-%kt = transpose(%kr, perm=[0,2,3,1])
-%vt = transpose(%vr, perm=[0,2,1,3])
-%l = matmul(%qt, %kt)
-%ls = div(%l, d)
-%lm = add(%ls, mask)
-%p = softmax(%lm)
-%c = matmul(%p, %vt)
-%ct = transpose(%c, perm=[0,2,1,3])
-%cr = reshape(%ct, shape=[2,10,24])
-%o = matmul(%cr, wo)
-%r = add(%o, x)
-%n = layer_norm(%r, s, b)
-output y = %n
+const %91: f32[] = [2.8284270763397217]
+%1 = matmul(x, wq)
+%2 = add(%1, bq)
+%3 = matmul(x, wk)
+%4 = matmul(x, wv)
+%5 = reshape(%2, shape=[2,10,3,8])
+%6 = reshape(%3, shape=[2,10,3,8])
+%7 = reshape(%4, shape=[2,10,3,8])
+%8 = transpose(%5, perm=[0,2,1,3])
+%9 = transpose(%6, perm=[0,2,3,1])
+%10 = transpose(%7, perm=[0,2,1,3])
+%11 = matmul(%8, %9)
+%12 = div(%11, %91)
+%13 = add(%12, mask)
+%14 = softmax(%13)
+%15 = matmul(%14, %10)
+%16 = transpose(%15, perm=[0,2,1,3])
+%17 = reshape(%16, shape=[2,10,24])
+%18 = matmul(%17, wo)
+%19 = add(%18, x)
+%20 = layer_norm(%19, s, b)
+output y = %20
 )"},
     {"batch_broadcast_matmul", R"(
 input a: f32[3,1,5,7]
@@ -406,7 +408,7 @@ weight w: f32[50,50]
 %2 = exp(%1)
 %3 = transpose(%2, perm=[1,0])
 %4 = add(%2, x)
-%5 = reduce_sum(%3, axes=[0])
+%5 = reduce_sum(%3, axes=[1], keepdims=0)
 %6 = mul(%4, %5)
 output out = %6
 )"},
