@@ -227,8 +227,13 @@ void BlockRunner::ComputeReduce(const Node& n, Slot& s) {
     empty |= stage_.bound_extents[static_cast<size_t>(bit - kFirstBound)] == 0;
     SetVariable(bit, 0);
   }
+  MulAddPanel panel;
   while (!empty && status_.ok()) {
-    ReduceStep(n, s);
+    if (s.panel != nullptr) {
+      PanelStep(n, s, panel);
+    } else {
+      ReduceStep(n, s);
+    }
     size_t v = n.bound.size();
     while (v > 0) {
       const int bit = n.bound[v - 1];
@@ -239,8 +244,59 @@ void BlockRunner::ComputeReduce(const Node& n, Slot& s) {
     }
     if (v == 0) break;
   }
+  if (panel.steps > 0) FlushPanel(s, panel);
   if (s.arg != nullptr) std::replace(positions, positions + s.lanes, int64_t{-1}, int64_t{0});
   if (n.rep == Rep::kBool) Summarize(s);
+}
+
+// The elements of a factor, kept until kSteps more have been computed.
+const void* BlockRunner::Factor(int id) {
+  Slot& s = slot(id);
+  if (!s.valid) {
+    s.buffer = s.ring + static_cast<size_t>(s.ring_next) * s.ring_stride;
+    s.ring_next = (s.ring_next + 1) % (MulAddPanel::kSteps + 1);
+    Eval(id);
+  }
+  return s.data;
+}
+
+void BlockRunner::PanelStep(const Node& n, Slot& s, MulAddPanel& panel) {
+  const Node& product = node(n.args[1]);
+  panel.a[panel.steps] = Factor(product.args[0]);
+  panel.b[panel.steps] = Factor(product.args[1]);
+  if (++panel.steps == MulAddPanel::kSteps) FlushPanel(s, panel);
+}
+
+void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
+  const Nest::Dim& inner = Inner(s.nest);
+  panel.n = inner.n;
+  panel.stride_a = inner.stride[0];
+  panel.stride_b = inner.stride[1];
+  Nest outer = s.nest;  // what is left when rows and lanes are taken
+  --outer.rank;
+  if (outer.rank > 0) {
+    const Nest::Dim& rows = outer.dims[outer.rank - 1];
+    panel.rows = rows.n;
+    panel.row_a = rows.stride[0];
+    panel.row_b = rows.stride[1];
+    --outer.rank;
+  }
+  if (outer.rank == 0) outer.dims[outer.rank++] = Nest::Dim();
+  const int64_t tile = panel.rows * panel.n;
+  MulAddPanel shifted = panel;
+  int64_t at = 0;
+  // One call of the kernel for every position of the outer dimensions.
+  const int64_t last = Inner(outer).n;
+  ForRows(outer, [&](int64_t, const int64_t* offsets) {
+    for (int64_t i = 0; i < last; ++i, at += tile) {
+      for (int k = 0; k < panel.steps; ++k) {
+        shifted.a[k] = Shift(AsBytes(panel.a[k]), offsets[0] + i * Inner(outer).stride[0], s.size);
+        shifted.b[k] = Shift(AsBytes(panel.b[k]), offsets[1] + i * Inner(outer).stride[1], s.size);
+      }
+      s.panel(Shift(s.buffer, at, s.size), shifted);
+    }
+  });
+  panel.steps = 0;
 }
 
 // Takes in the term at the present values of the bound variables.

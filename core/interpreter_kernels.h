@@ -10,6 +10,13 @@
 #include "core/expr.h"
 #include "core/interpreter_program.h"
 
+// Hot loops are compiled for wider vectors too, and the machine picks. Sanitizers run before the picking works.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && defined(__GNUC__) && !defined(__clang__)
+#define REWRIGHT_CLONES __attribute__((target_clones("default", "avx2")))
+#else
+#define REWRIGHT_CLONES
+#endif
+
 namespace rewright::interp {
 
 using UnaryKernel = void (*)(void* out, const void* a, int64_t n);
@@ -22,6 +29,21 @@ using AccumulateKernel = void (*)(void* acc, const void* value, int64_t stride, 
                                   int64_t stride_mask, int64_t n);
 // acc = acc + a * b.
 using MulAddKernel = void (*)(void* acc, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
+// Several such steps at once, in order, on rows of n lanes that lie n apart in acc: of row r in step k, the factors are
+// at a[k] + r * row_a and b[k] + r * row_b (in elements).
+struct MulAddPanel {
+  static constexpr int kSteps = 8;
+  int steps = 0;
+  const void* a[kSteps];
+  const void* b[kSteps];
+  int64_t rows = 1;
+  int64_t n = 1;
+  int64_t row_a = 0;
+  int64_t row_b = 0;
+  int64_t stride_a = 0;
+  int64_t stride_b = 0;
+};
+using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
 // argmax, argmin: where `value` beats `best`, or `position` is still negative, both are replaced.
 using ArgKernel = void (*)(void* best, int64_t* position, const void* value, int64_t stride, const uint8_t* mask,
                            int64_t stride_mask, int64_t at, int64_t n);
@@ -32,6 +54,7 @@ BinaryKernel FindBinary(Rep rep, Fn fn);
 PartialKernel FindPartial(Rep rep, Fn fn);
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
+PanelKernel FindPanel(Rep rep);  // of floats; null for the rest
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 UnaryKernel FindCast(Rep from, Rep to);
 bool HasKernel(Rep rep, Fn fn);

@@ -40,14 +40,22 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
     s.lanes = Lanes(s.axes);
     most_lanes = std::max(most_lanes, s.lanes);
     total += padded(static_cast<size_t>(s.lanes) * s.size);
+    if (SumsPanels(n)) {
+      for (int factor : node(n.args[1]).args) slot(factor).ring_stride = 1;
+    }
     if (NeedsBest(n)) total += padded(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
       dependents_[static_cast<size_t>(std::countr_zero(rest))].push_back(static_cast<int>(i));
     }
   }
+  for (Slot& s : slots_) {
+    if (s.ring_stride == 0) continue;
+    s.ring_stride = padded(static_cast<size_t>(s.lanes) * s.size);
+    total += padded(s.ring_stride * (MulAddPanel::kSteps + 1));
+  }
   total += padded(static_cast<size_t>(most_lanes) * sizeof(int64_t));
-  memory_.resize(total);
-  std::byte* next = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64) % 64;
+  memory_.reset(new std::byte[total]);
+  std::byte* next = memory_.get() + (64 - reinterpret_cast<uintptr_t>(memory_.get()) % 64) % 64;
   const auto take = [&](size_t bytes) {
     std::byte* taken = next;
     next += padded(bytes);
@@ -56,6 +64,7 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& s = slots_[i];
     s.buffer = take(static_cast<size_t>(s.lanes) * s.size);
+    if (s.ring_stride != 0) s.ring = take(s.ring_stride * (MulAddPanel::kSteps + 1));
     if (NeedsBest(stage.nodes[i])) s.best = take(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     InitSlot(static_cast<int>(i));
   }
@@ -92,10 +101,25 @@ void BlockRunner::InitSlot(int id) {
       s.arg = FindArg(body.rep, n.reduce);
       const bool product = body.kind == NodeKind::kCall && body.fn == Fn::kMul;
       if (n.reduce == ReduceKind::kSum && product) s.mul_add = FindMulAdd(body.rep);
+      if (SumsPanels(n)) s.panel = FindPanel(body.rep);
       break;
     }
     default: break;
   }
+}
+
+// A sum, without guard, of products of what is read or constant.
+bool BlockRunner::SumsPanels(const Node& n) const {
+  if (n.kind != NodeKind::kReduce || n.reduce != ReduceKind::kSum) return false;
+  const Node& guard = node(n.args[0]);
+  const Node& body = node(n.args[1]);
+  if (guard.kind != NodeKind::kConst || guard.imm == 0 || body.kind != NodeKind::kCall || body.fn != Fn::kMul ||
+      FindPanel(body.rep) == nullptr) {
+    return false;
+  }
+  return std::all_of(body.args.begin(), body.args.end(), [&](int factor) {
+    return node(factor).kind == NodeKind::kRead || node(factor).kind == NodeKind::kConst;
+  });
 }
 
 // ---------------------------------------------------------------- geometry

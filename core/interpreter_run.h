@@ -6,8 +6,10 @@
 // that hold nowhere or everywhere in a block are noticed, and what they exclude is not computed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -94,6 +96,11 @@ class BlockRunner {
     PartialKernel partial = nullptr;
     AccumulateKernel accumulate = nullptr;
     MulAddKernel mul_add = nullptr;  // of a sum of products
+    PanelKernel panel = nullptr;     // of one of reads, without guard
+    // A factor of such a sum keeps what it gave in the steps of a panel: its buffers take turns.
+    std::byte* ring = nullptr;
+    size_t ring_stride = 0;
+    int ring_next = 0;
     ArgKernel arg = nullptr;
     std::byte* best = nullptr;  // argmax: the extremum so far
     Nest nest;
@@ -146,6 +153,10 @@ class BlockRunner {
   void ComputeSelect(const Node& n, Slot& s);
   void ComputeReduce(const Node& n, Slot& s);
   void ReduceStep(const Node& n, Slot& s);
+  const void* Factor(int id);
+  void PanelStep(const Node& n, Slot& s, MulAddPanel& panel);
+  void FlushPanel(Slot& s, MulAddPanel& panel);
+  bool SumsPanels(const Node& n) const;
 
   void Store(void* out);
   void Fail(absl::Status status) {
@@ -156,7 +167,7 @@ class BlockRunner {
   const std::vector<const void*>& operands_;
   std::vector<Slot> slots_;
   std::vector<std::vector<int>> dependents_;  // by variable bit
-  std::vector<std::byte> memory_;
+  std::unique_ptr<std::byte[]> memory_;
   int64_t* scratch_ = nullptr;  // index lanes
   int64_t start_[kFirstBound] = {};
   int64_t size_[kFirstBound] = {};
