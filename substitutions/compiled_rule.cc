@@ -193,7 +193,9 @@ class RuleCompiler {
 
   absl::Status ConstantTerm(const TensorTerm& term, RuleValue& value) {
     const bool number = term.value.kind == ArgExpr::Kind::kInt || term.value.kind == ArgExpr::Kind::kReal;
-    if (left_ && !number) return Error(term, "on the left side a constant is a number");
+    const bool name = term.value.kind == ArgExpr::Kind::kAttr;
+    if (left_ && !number && !name) return Error(term, "on the left side a constant is a number or ?name");
+    if (left_ && name) DeclareReal(term.value.name);
     RuleNode leaf;
     leaf.value = term.value;
     leaf.name = PrintArg(term.value);
@@ -203,6 +205,16 @@ class RuleCompiler {
     leaf.any_shape = left_ && !term.shape;
     value = AddNode(std::move(leaf));
     return absl::OkStatus();
+  }
+
+  // The value of a constant.
+  void DeclareReal(const std::string& name) {
+    if (!attrs_.emplace(name, out_->attrs_.size()).second) return;
+    RuleAttr attr;
+    attr.name = name;
+    attr.kind = RuleAttr::Class::kReal;
+    attr.spec_kind = AttrKind::kReal;
+    out_->attrs_.push_back(attr);
   }
 
   absl::Status Application(const TensorTerm& term, RuleValue& value) {
@@ -430,19 +442,28 @@ class RuleCompiler {
     if (AllBound(expr, bound)) return true;
     const ArgExpr* name = SolvableName(expr, bound);
     if (name == nullptr) return false;
-    bound_.insert({name->ref, name->id});
+    if (IsLength(*name)) {
+      lengths_.insert(name->args[0].id);
+    } else {
+      bound_.insert({name->ref, name->id});
+    }
     return true;
   }
 
   bool BindList(const std::vector<ArgExpr>& items) {
     const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
-    const ArgExpr* open = nullptr;
+    // Splices that are not bound are, when all but one have known lengths.
+    std::vector<const ArgExpr*> open;
+    int unknown = 0;
     for (const ArgExpr& item : items) {
       if (item.kind != ArgExpr::Kind::kSplice || AllBound(item, bound)) continue;
-      if (open != nullptr || !IsPlainName(item.args[0])) return false;
-      open = &item.args[0];
+      const ArgExpr& name = item.args[0];
+      if (!IsPlainName(name)) return false;
+      unknown += name.ref == ArgExpr::Ref::kPack && lengths_.count(name.id) ? 0 : 1;
+      open.push_back(&name);
     }
-    if (open != nullptr) bound_.insert({open->ref, open->id});
+    if (unknown > 1) return false;
+    for (const ArgExpr* name : open) bound_.insert({name->ref, name->id});
     bool settled = true;
     for (const ArgExpr& item : items) {
       if (item.kind != ArgExpr::Kind::kSplice) settled &= BindItem(item);
@@ -469,18 +490,19 @@ class RuleCompiler {
       const int id = static_cast<int>(i);
       if (node.op == nullptr && !node.any_shape) open.push_back(RuleEquation{id, -1});
       if (node.dtype_attr >= 0) bound_.insert({ArgExpr::Ref::kAttr, node.dtype_attr});
+      if (node.value && node.value->ref == ArgExpr::Ref::kAttr) bound_.insert({ArgExpr::Ref::kAttr, node.value->id});
       for (size_t k = 0; k < node.attrs.size(); ++k) open.push_back(RuleEquation{id, static_cast<int>(k)});
     }
     while (!open.empty()) {
       std::vector<RuleEquation> rest;
-      const size_t before = bound_.size();
+      const size_t before = bound_.size() + lengths_.size();
       for (const RuleEquation& equation : open) {
-        const size_t known = bound_.size();
+        const size_t known = bound_.size() + lengths_.size();
         const bool settled = BindEquation(equation);
-        if (settled || bound_.size() > known) out_->binding_order_.push_back(equation);
+        if (settled || bound_.size() + lengths_.size() > known) out_->binding_order_.push_back(equation);
         if (!settled) rest.push_back(equation);
       }
-      if (rest.size() == open.size() && bound_.size() == before) break;
+      if (rest.size() == open.size() && bound_.size() + lengths_.size() == before) break;
       open = std::move(rest);
     }
     if (!open.empty()) return Unbound();
@@ -594,6 +616,7 @@ class RuleCompiler {
   std::map<std::string, size_t> sizes_, packs_;
   std::map<std::string, int> attrs_;
   std::set<std::pair<ArgExpr::Ref, int>> bound_;
+  std::set<int> lengths_;  // packs whose lengths are known
 };
 
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule) { return RuleCompiler(rule).Run(); }

@@ -34,7 +34,7 @@ struct RuleNode {
 
   // Leaves: variables and constants.
   std::string name;
-  std::optional<ArgExpr> value;  // of a constant; on the left an integer or real
+  std::optional<ArgExpr> value;  // of a constant; on the left an integer, a real or ?name
   ShapeSpec shape;
   bool any_shape = false;    // a constant of the left side without a shape
   bool floating = true;      // the element type is the rule's floating type; else:
@@ -56,7 +56,7 @@ struct RuleAttr {
   std::string name;
   Class kind = Class::kInt;
   int64_t min = INT64_MIN;  // of the symbols
-  // The node that binds it first (-1: the element type of a variable), and the kind of attribute it is there.
+  // The node that binds it first (-1: the element type of a variable, the value of a constant), and the kind of attribute it is there.
   int node = -1;
   AttrKind spec_kind = AttrKind::kInt;
   bool positive = false;    // a condition says so

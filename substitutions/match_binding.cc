@@ -22,6 +22,7 @@ MatchBinder::MatchBinder(const CompiledRule& rule, const Graph& graph, const std
   bindings_.packs.resize(rule.packs().size());
   bindings_.attrs.resize(rule.attrs().size());
   pack_bound_.assign(rule.packs().size(), false);
+  pack_lengths_.assign(rule.packs().size(), -1);
   attr_bound_.assign(rule.attrs().size(), false);
   broadcasts_.assign(static_cast<size_t>(rule.num_lhs_nodes()), 0);
 }
@@ -51,6 +52,14 @@ bool MatchBinder::BindTypes() {
     const RuleNode& leaf = rule_.nodes()[i];
     if (leaf.op != nullptr) continue;
     const DType dtype = graph_.type(nodes_[i]).dtype;
+    if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
+      // That its elements are known and equal has been seen when the node was assigned.
+      const Attr value = graph_.node(nodes_[i].node).data.At(0);
+      const size_t attr = static_cast<size_t>(leaf.value->id);
+      if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
+      bindings_.attrs[attr] = value;
+      attr_bound_[attr] = true;
+    }
     if (leaf.dtype_attr >= 0) {
       const size_t attr = static_cast<size_t>(leaf.dtype_attr);
       if (attr_bound_[attr] && std::get<DType>(bindings_.attrs[attr]) != dtype) return false;
@@ -126,47 +135,57 @@ bool MatchBinder::BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr
   return expected == attr;
 }
 
-// One open splice takes what the other elements leave.
+// Of a splice that is not bound: false when it is not known.
+bool MatchBinder::SpliceLength(const ArgExpr& name, int64_t* length) const {
+  *length = name.ref == ArgExpr::Ref::kPack ? pack_lengths_[static_cast<size_t>(name.id)] : -1;
+  return *length >= 0;
+}
+
+// One splice of unknown length takes what the other elements leave.
 bool MatchBinder::BindList(const std::vector<ArgExpr>& items, const std::vector<int64_t>& values, const AttrSpec* spec,
                            int rank) {
   const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
   const ArgExpr* open = nullptr;
   size_t fixed = 0;
   for (const ArgExpr& item : items) {
+    int64_t length;
     if (item.kind != ArgExpr::Kind::kSplice) {
       ++fixed;
-      continue;
-    }
-    if (AllBound(item, bound)) {
+    } else if (AllBound(item, bound)) {
       MatchEvaluator evaluator(scope_);
       ArgValue<Concrete> part;
       if (!evaluator.Eval(item.args[0], &part) || part.kind != ArgValue<Concrete>::Kind::kList) return false;
       fixed += part.list.size();
-    } else if (open != nullptr || !IsPlainName(item.args[0])) {
+    } else if (!IsPlainName(item.args[0])) {
+      return true;  // comes up again
+    } else if (SpliceLength(item.args[0], &length)) {
+      fixed += static_cast<size_t>(length);
+    } else if (open != nullptr) {
       return true;  // comes up again
     } else {
       open = &item.args[0];
     }
   }
   if (open == nullptr ? fixed != values.size() : fixed > values.size()) return false;
-  size_t at = 0;
+  auto at = values.begin();
   for (const ArgExpr& item : items) {
     if (item.kind != ArgExpr::Kind::kSplice) {
-      if (!BindInt(item, values[at++], spec, rank)) return false;
+      if (!BindInt(item, *at++, spec, rank)) return false;
       continue;
     }
-    if (&item.args[0] == open) {
-      const size_t length = values.size() - fixed;
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
-      if (!BindOpenSplice(*open, {begin, begin + static_cast<std::ptrdiff_t>(length)})) return false;
+    const ArgExpr& name = item.args[0];
+    if (!AllBound(item, bound)) {
+      int64_t length;
+      if (!SpliceLength(name, &length)) length = static_cast<int64_t>(values.size() - fixed);
+      if (!BindOpenSplice(name, {at, at + length})) return false;
       at += length;
       continue;
     }
     MatchEvaluator evaluator(scope_);
     ArgValue<Concrete> part;
-    if (!evaluator.Eval(item.args[0], &part)) return false;
+    if (!evaluator.Eval(name, &part) || values.end() - at < static_cast<std::ptrdiff_t>(part.list.size())) return false;
     for (int64_t element : part.list) {
-      if (values[at++] != element) return false;
+      if (*at++ != element) return false;
     }
   }
   return true;
@@ -214,6 +233,12 @@ bool MatchBinder::Solve(const ArgExpr& expr, int64_t value) {
 }
 
 bool MatchBinder::SetName(const ArgExpr& name, int64_t value) {
+  if (IsLength(name)) {
+    int64_t& length = pack_lengths_[static_cast<size_t>(name.args[0].id)];
+    if (value < 0 || (length >= 0 && length != value)) return false;
+    length = value;
+    return true;
+  }
   const size_t id = static_cast<size_t>(name.id);
   if (name.ref == ArgExpr::Ref::kSize) {
     if (value < 1) return false;

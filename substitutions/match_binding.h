@@ -30,6 +30,7 @@ class MatchBinder {
   bool BindBroadcast(const RuleNode& leaf, int node, const std::vector<int64_t>& shape);
   bool BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr& attr, int rank);
   bool BindList(const std::vector<ArgExpr>& items, const std::vector<int64_t>& values, const AttrSpec* spec, int rank);
+  bool SpliceLength(const ArgExpr& name, int64_t* length) const;
   bool BindOpenSplice(const ArgExpr& name, std::vector<int64_t> values);
   bool BindInt(const ArgExpr& expr, int64_t value, const AttrSpec* spec, int rank);
   bool Solve(const ArgExpr& expr, int64_t value);
@@ -43,6 +44,7 @@ class MatchBinder {
   RuleBindings bindings_;
   MatchScope scope_;
   std::vector<bool> pack_bound_, attr_bound_;
+  std::vector<int64_t> pack_lengths_;  // -1: not known
   std::vector<uint32_t> broadcasts_;
 };
 

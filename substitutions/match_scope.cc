@@ -17,6 +17,7 @@ const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions&
 bool AllElementsEqual(const Tensor& tensor, double value) {
   // Most tensors differ early, so that the length does not matter.
   const int64_t count = tensor.num_elements();
+  if (tensor.dtype() == DType::kFloat32) value = static_cast<double>(static_cast<float>(value));
   for (int64_t i = 0; i < count; ++i) {
     if (tensor.At(i) != value) return false;
   }

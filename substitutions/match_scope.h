@@ -35,6 +35,7 @@ using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
 // The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
 // Null when they are not.
 const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions& options);
+// Whether all elements (one at least) equal `value`, rounded to the type of the elements.
 bool AllElementsEqual(const Tensor& tensor, double value);
 
 // An evaluated attribute as an operator takes it; false when the kinds do not fit.

@@ -116,8 +116,10 @@ class MatchSearch {
     if (wanted.op == nullptr) {
       if (!wanted.value) return true;
       const Tensor* elements = KnownElements(graph_, value, matcher_.options_);
-      const double number =
-          wanted.value->kind == ArgExpr::Kind::kInt ? static_cast<double>(wanted.value->integer) : wanted.value->real;
+      const double number = wanted.value->kind == ArgExpr::Kind::kInt    ? static_cast<double>(wanted.value->integer)
+                            : wanted.value->kind == ArgExpr::Kind::kReal ? wanted.value->real
+                            : elements != nullptr && elements->num_elements() > 0 ? elements->At(0)
+                                                                                  : 0;
       return elements != nullptr && AllElementsEqual(*elements, number);
     }
     const Node& found = graph_.node(value.node);

@@ -13,9 +13,10 @@
 //                    a variable without a shape has any shape. `x: bool[n]` also fixes the element type; without one
 //                    it is floating (f32 or f64, one for all variables of a rule).
 //   p[~ 1, o, 1, 1]  any shape that broadcasts to the one given: leading axes may be missing, axes may be 1.
-//   1, 0[n, m]       on the left a constant all of whose elements equal the number; without a shape, of any shape that
-//                    leaves the result's shape to the other operand. On the right a new constant.
-//   scalar(e), ?e    on the right: a new constant of the value of an expression, of a real attribute.
+//   1, 0[n, m], ?e   on the left a constant all of whose elements equal the number (rounded to the element type) or,
+//                    for ?e, one number, which becomes a real attribute; without a shape, of any shape that leaves the
+//                    result's shape to the other operand. On the right a new constant.
+//   scalar(e)        on the right: a new constant of the value of an expression.
 //   axis=?a          binds an attribute, or compares it where ?a is bound already; an attribute that the left side does
 //                    not mention has its default. `attrs=?c` binds all the others at once (as ?c.strides...).
 //   split(..).1      one output of an operator that has several; `split(..)..` all of them, as operands.
@@ -180,7 +181,9 @@ struct ProofRecord {
 
 struct Rule {
   std::string name;
-  std::vector<std::string> comment;  // lines above the rule, without `#`
+  std::vector<std::string> comment;  // lines right above the rule, without `#`
+  // Comments before those, in paragraphs: of the file or of a section of it.
+  std::vector<std::vector<std::string>> headings;
   RuleSide lhs;
   RuleSide rhs;
   std::vector<ArgExpr> conditions;   // all must hold

@@ -20,12 +20,18 @@ bool AllBound(const ArgExpr& expr, const Bound& bound) {
   return true;
 }
 
-// When `expr` has exactly one unbound operand on its way down through + - * and that is a lone name: the name; else
-// null. SolveStep() takes the value down the same way.
+// What an equation can be solved for: a lone name, or the length of a pack whose elements are not bound yet.
+inline bool IsLength(const ArgExpr& expr) {
+  return expr.kind == ArgExpr::Kind::kCall && expr.fn == ArgFn::kLen && expr.args[0].ref == ArgExpr::Ref::kPack;
+}
+
+// When `expr` has exactly one unbound operand on its way down through + - * and that is a lone name or a length: that;
+// else null. SolveStep() takes the value down the same way.
 template <typename Bound>
 const ArgExpr* SolvableName(const ArgExpr& expr, const Bound& bound) {
   const bool name = expr.kind == ArgExpr::Kind::kName || expr.kind == ArgExpr::Kind::kAttr;
   if (name) return expr.ref != ArgExpr::Ref::kTensor && !bound(expr.ref, expr.id) ? &expr : nullptr;
+  if (IsLength(expr)) return bound(ArgExpr::Ref::kPack, expr.args[0].id) ? nullptr : &expr;
   if (expr.kind != ArgExpr::Kind::kOp) return nullptr;
   if (expr.op != ArgOp::kAdd && expr.op != ArgOp::kSub && expr.op != ArgOp::kMul) return nullptr;
   const bool first = AllBound(expr.args[0], bound);

@@ -27,10 +27,11 @@ class Lexer {
       token.line = line_;
       token.column = Column();
       if (absl::Status error = Next(token); !error.ok()) return error;
-      if (token.kind == RuleToken::Kind::kName && token.text == "rule" && comment_end_ == token.line - 1) {
-        token.comment = std::move(comment_);
+      if (token.kind == RuleToken::Kind::kName && token.text == "rule") {
+        token.comments = std::move(comments_);
+        token.comment_touches = comment_end_ == token.line - 1;
       }
-      comment_.clear();
+      comments_.clear();
       tokens_.push_back(std::move(token));
     }
     RuleToken end;
@@ -69,8 +70,8 @@ class Lexer {
     std::string line = text_.substr(begin, at_ - begin);
     if (!line.empty() && line.front() == ' ') line.erase(0, 1);
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (comment_end_ != line_ - 1) comment_.clear();
-    comment_.push_back(std::move(line));
+    if (comment_end_ != line_ - 1 || comments_.empty()) comments_.emplace_back();
+    comments_.back().push_back(std::move(line));
     comment_end_ = line_;
   }
 
@@ -146,7 +147,7 @@ class Lexer {
   size_t line_start_ = 0;
   int line_ = 1;
   bool after_rule_name_ = false;  // the last token was a rule's name, which may itself be `rule`
-  std::vector<std::string> comment_;
+  std::vector<std::vector<std::string>> comments_;
   int comment_end_ = -1;  // line of the last comment
   std::vector<RuleToken> tokens_;
 };

@@ -25,8 +25,10 @@ struct RuleToken {
   double real = 0;
   int line = 0;
   int column = 0;
-  // Lines of comment that end right above the token's line, for the word `rule`.
-  std::vector<std::string> comment;
+  // For the word `rule`: the comments since the last token, in paragraphs (lines that follow one another), and whether
+  // the last of them ends right above.
+  std::vector<std::vector<std::string>> comments;
+  bool comment_touches = false;
 };
 
 // `file` is a name for errors.

@@ -99,7 +99,11 @@ class Parser {
   absl::Status ParseRule(Rule& rule) {
     rule.file = file_;
     rule.line = Peek().line;
-    rule.comment = Peek().comment;
+    rule.headings = Peek().comments;
+    if (Peek().comment_touches && !rule.headings.empty()) {
+      rule.comment = std::move(rule.headings.back());
+      rule.headings.pop_back();
+    }
     terms_ = 0;
     if (!AcceptWord("rule")) return Found("`rule`");
     if (Peek().kind != Kind::kName) return Found("the name of the rule");
@@ -215,7 +219,14 @@ class Parser {
     if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
       REWRIGHT_RETURN_IF_ERROR(ValueTerm(term));
     } else {
-      REWRIGHT_RETURN_IF_ERROR(Name(term.name, "a tensor: a variable, an operator or a number"));
+      // `div` is an operator of graphs as well as of expressions.
+      const bool op = Peek().kind == Kind::kName && IsSign("(", 1) && FindOp(Peek().text) != nullptr;
+      if (op) {
+        term.name = Peek().text;
+        ++at_;
+      } else {
+        REWRIGHT_RETURN_IF_ERROR(Name(term.name, "a tensor: a variable, an operator or a number"));
+      }
       if (Accept("(")) {
         term.kind = TensorTerm::Kind::kApply;
         term.op = FindOp(term.name);

@@ -143,7 +143,14 @@ std::string PrintLaw(const Rule& rule) {
 
 std::string PrintRule(const Rule& rule) {
   std::string text;
-  for (const std::string& line : rule.comment) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
+  const auto comment = [&](const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
+  };
+  for (const std::vector<std::string>& heading : rule.headings) {
+    comment(heading);
+    text += "\n";
+  }
+  comment(rule.comment);
   text += PrintLaw(rule);
   if (!rule.expect.empty()) absl::StrAppend(&text, "    expect ", rule.expect, "\n");
   if (!rule.proof) return text;

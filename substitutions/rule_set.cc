@@ -169,7 +169,11 @@ absl::Status WriteRules(const std::string& path, const std::vector<std::string>&
                         const std::vector<Rule>& rules) {
   std::string text;
   for (const std::string& line : header) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
-  for (const Rule& rule : rules) absl::StrAppend(&text, text.empty() ? "" : "\n", PrintRule(rule));
+  for (size_t i = 0; i < rules.size(); ++i) {
+    Rule rule = rules[i];
+    if (i == 0 && !header.empty()) rule.headings.clear();
+    absl::StrAppend(&text, text.empty() ? "" : "\n", PrintRule(rule));
+  }
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
   const auto fail = [&](const char* what) {
     const absl::Status status = absl::InternalError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));

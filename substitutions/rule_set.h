@@ -56,7 +56,7 @@ class RuleSet {
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 
 // Writes the rules, with comments, expectations and proofs, to a temporary file which then takes the place of `path`.
-// `header`: lines of comment at the top.
+// `header`: lines of comment at the top, in place of the headings of the first rule; empty: those stay.
 absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header, const std::vector<Rule>& rules);
 
 // Where a file that comes with the program lies, such as "rules/core.rules": beside an installed program
