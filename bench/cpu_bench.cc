@@ -1,0 +1,122 @@
+// Times a model of the zoo on the CPU device, step by step:
+//   cpu_bench resnet50 [--threads 2] [--runs 20] [--top 25]
+// Prints the latency of whole runs (minimum and median), then the steps by their share of the time.
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "backends/device_factory.h"
+#include "bench/zoo/zoo.h"
+#include "runtime/executor.h"
+
+namespace rewright {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds of processor time, of all threads: steadier than the clock on a machine that others use.
+double ProcessorTime() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  std::string model = argc > 1 ? argv[1] : "resnet50";
+  int threads = 2, runs = 20, top = 25;
+  for (int i = 2; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    (flag == "--threads" ? threads : flag == "--runs" ? runs : top) = std::atoi(argv[i + 1]);
+  }
+  const auto graph = BuildZooModel(model);
+  if (!graph.ok()) return Fail(graph.status());
+  auto device = MakeDevice("cpu", {threads, ""});
+  if (!device.ok()) return Fail(device.status());
+  const double start = Now();
+  auto schedule = (*device)->Compile(*graph);
+  if (!schedule.ok()) return Fail(schedule.status());
+  const double compiled = Now();
+  auto executor = Executor::Create(*graph, *std::move(schedule));
+  if (!executor.ok()) return Fail(executor.status());
+  std::vector<Tensor> inputs, outputs;
+  for (Value input : graph->inputs()) {
+    Tensor tensor(graph->type(input));
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      if (IsFloating(tensor.dtype())) {
+        tensor.Set(i, static_cast<double>((i * 7919) % 1000) / 500 - 1);
+      } else {
+        tensor.SetInt(i, i % 2);
+      }
+    }
+    inputs.push_back(std::move(tensor));
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (absl::Status status = (*executor)->Run(inputs, &outputs); !status.ok()) return Fail(status);
+  }
+  std::vector<double> whole, processor;
+  for (int i = 0; i < runs; ++i) {
+    const double begin = Now(), cpu = ProcessorTime();
+    if (absl::Status status = (*executor)->Run(inputs, &outputs); !status.ok()) return Fail(status);
+    whole.push_back(Now() - begin);
+    processor.push_back(ProcessorTime() - cpu);
+  }
+  std::sort(processor.begin(), processor.end());
+  std::sort(whole.begin(), whole.end());
+  std::printf("%s: min %.3f ms, median %.3f ms; processor time min %.3f ms; compile %.0f ms; arena %.1f MB\n", model.c_str(), whole[0] * 1e3,
+              whole[whole.size() / 2] * 1e3, processor[0] * 1e3, (compiled - start) * 1e3,
+              static_cast<double>((*executor)->arena_bytes()) / 1e6);
+  // The fastest of all runs, step by step.
+  const std::vector<Step>& steps = (*executor)->schedule().steps;
+  std::vector<double> best(steps.size(), 1e9);
+  for (int i = 0; i < runs; ++i) {
+    std::vector<double> seconds(steps.size(), 0);
+    if (absl::Status status = (*executor)->RunTimed(inputs, &outputs, &seconds); !status.ok()) return Fail(status);
+    for (size_t s = 0; s < steps.size(); ++s) best[s] = std::min(best[s], seconds[s]);
+  }
+  double total = 0;
+  for (double b : best) total += b;
+  std::map<std::string, std::pair<double, int>> by_label;
+  std::vector<size_t> order(steps.size());
+  for (size_t s = 0; s < steps.size(); ++s) {
+    order[s] = s;
+    by_label[steps[s].label].first += best[s];
+    ++by_label[steps[s].label].second;
+  }
+  std::printf("sum of fastest steps %.3f ms\n", total * 1e3);
+  std::vector<std::pair<double, std::string>> labels;
+  for (const auto& [label, sum] : by_label) labels.emplace_back(sum.first, label);
+  std::sort(labels.rbegin(), labels.rend());
+  for (const auto& [seconds, label] : labels) {
+    std::printf("%9.3f ms %5.1f %%  %4d x %s\n", seconds * 1e3, 100 * seconds / total, by_label[label].second,
+                label.c_str());
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return best[a] > best[b]; });
+  for (size_t i = 0; i < order.size() && i < static_cast<size_t>(top); ++i) {
+    const Step& step = steps[order[i]];
+    std::string types;
+    if (step.group >= 0) {
+      const Group& group = (*executor)->schedule().groups[static_cast<size_t>(step.group)];
+      for (Value input : group.inputs) types += " " + graph->type(input).ToString();
+      types += " -> " + graph->type(group.outputs[0]).ToString();
+    }
+    std::printf("%9.3f ms  step %zu %s%s\n", best[order[i]] * 1e3, order[i], step.label.c_str(), types.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rewright
+
+int main(int argc, char** argv) { return rewright::Main(argc, argv); }
