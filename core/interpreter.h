@@ -51,7 +51,7 @@ struct Program;
 
 // How work is cut up; results do not depend on it. Tests make it small.
 struct InterpretTuning {
-  int64_t max_lanes = 2048;            // output elements in a block
+  int64_t max_lanes = 4096;            // output elements in a block
   double min_hoisted = 4096;           // evaluations that a reduction must take to be computed ahead
   double min_parallel = 2e5;           // evaluations below which one thread is used
 };

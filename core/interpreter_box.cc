@@ -24,12 +24,20 @@ bool IsSlow(Fn fn) {
 
 class CostModel {
  public:
-  explicit CostModel(const Stage& stage) : stage_(stage), evaluations_(stage.nodes.size(), 1), fused_(stage.nodes.size()) {
+  explicit CostModel(const Stage& stage)
+      : stage_(stage), evaluations_(stage.nodes.size(), 1), fused_(stage.nodes.size()) {
     std::vector<double> by_bit(kMaxVariables, 1);  // how often nodes that depend on the variable are evaluated
     for (size_t i = stage.nodes.size(); i-- > 0;) {  // a reduction comes after what it contains
       const Node& n = stage.nodes[i];
       for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
         evaluations_[i] = std::max(evaluations_[i], by_bit[static_cast<size_t>(std::countr_zero(rest))]);
+      }
+      if (n.rep == Rep::kBool) {  // remembered for few values of bound variables
+        double values = 1;
+        for (uint64_t rest = n.deps >> kFirstBound; rest != 0; rest &= rest - 1) {
+          values *= static_cast<double>(stage.bound_extents[static_cast<size_t>(std::countr_zero(rest))]);
+        }
+        if (values <= 64) evaluations_[i] = std::min(evaluations_[i], values);
       }
       double trips = evaluations_[i];
       for (int bit : n.bound) {
@@ -41,6 +49,7 @@ class CostModel {
       const Node& body = stage.nodes[static_cast<size_t>(n.args[1])];
       if (n.reduce == ReduceKind::kSum && body.kind == NodeKind::kCall && body.fn == Fn::kMul) {
         fused_[static_cast<size_t>(n.args[1])] = true;
+        panels_ |= FindPanel(body.rep) != nullptr;
       }
     }
   }
@@ -50,7 +59,13 @@ class CostModel {
     for (size_t axis = 0; axis < box.size(); ++axis) {
       blocks *= static_cast<double>((stage_.extents[axis] + box[axis] - 1) / box[axis]);
     }
-    double cost = 100;
+    double lanes = 1;
+    for (int64_t size : box) lanes *= static_cast<double>(size);
+    // Starting the block, and storing it: row by row, or scattered.
+    size_t last = box.size();
+    while (last > 0 && stage_.extents[last - 1] == 1) --last;
+    const double inner = last == 0 ? 1 : static_cast<double>(box[last - 1]);
+    double cost = 100 + (last > 0 && inner == 1 ? 2 * lanes : 6 * lanes / inner + 0.1 * lanes);
     for (size_t i = 0; i < stage_.nodes.size(); ++i) {
       if (fused_[i]) continue;
       cost += evaluations_[i] * NodeCost(stage_.nodes[i], box);
@@ -90,7 +105,7 @@ class CostModel {
           first = AxesOf(body.args[0]);
           second = AxesOf(body.args[1]);
         }
-        unit = {4, 0.15};
+        unit = fused_[static_cast<size_t>(n.args[1])] && panels_ ? UnitCost{0.7, 0.07} : UnitCost{4, 0.15};
         break;
       }
       default: break;
@@ -133,7 +148,14 @@ class CostModel {
   const Stage& stage_;
   std::vector<double> evaluations_;  // by node, in one block
   std::vector<bool> fused_;          // products that are summed as they are formed
+  bool panels_ = false;
 };
+
+int64_t Lanes(const std::vector<int64_t>& box) {
+  int64_t lanes = 1;
+  for (int64_t size : box) lanes *= size;
+  return lanes;
+}
 
 // Tries all boxes of at most `limit` lanes with sizes from a coarse scale.
 void Search(const CostModel& model, const std::vector<int64_t>& extents, int64_t limit, size_t axis,
@@ -146,25 +168,45 @@ void Search(const CostModel& model, const std::vector<int64_t>& extents, int64_t
     }
     return;
   }
-  for (int64_t size = 1;; size *= 4) {
-    const int64_t capped = std::min(size, extents[axis]);
-    if (capped > limit) break;
-    box[axis] = capped;
-    Search(model, extents, limit / capped, axis + 1, box, best_cost, best);
-    if (capped == extents[axis]) break;
-    if (size * 4 > limit && extents[axis] <= limit && size * 4 < extents[axis]) {
-      box[axis] = extents[axis];
-      Search(model, extents, limit / extents[axis], axis + 1, box, best_cost, best);
-    }
+  bool whole = false;
+  for (int64_t size = 1; size <= limit && !whole; size *= 4) {
+    whole = size >= extents[axis];
+    box[axis] = whole ? extents[axis] : size;
+    Search(model, extents, limit / box[axis], axis + 1, box, best_cost, best);
+  }
+  if (!whole && extents[axis] <= limit) {
+    box[axis] = extents[axis];
+    Search(model, extents, limit / box[axis], axis + 1, box, best_cost, best);
   }
   box[axis] = 1;
+}
+
+// Doubles, halves or completes single axes as long as that helps.
+void Improve(const CostModel& model, const std::vector<int64_t>& extents, int64_t limit, double best_cost,
+             std::vector<int64_t>& best) {
+  bool improved = true;
+  while (improved) {
+    improved = false;
+    for (size_t axis = 0; axis < extents.size(); ++axis) {
+      const int64_t present = best[axis];
+      for (int64_t size : {present * 2, present + 1, present / 2, extents[axis]}) {
+        std::vector<int64_t> box = best;
+        box[axis] = std::clamp<int64_t>(size, 1, extents[axis]);
+        if (Lanes(box) > limit) continue;
+        const double cost = model.Cost(box);
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        best = box;
+        improved = true;
+      }
+    }
+  }
 }
 
 }  // namespace
 
 std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
-  int64_t total = 1;
-  for (int64_t extent : stage.extents) total *= extent;
+  const int64_t total = Lanes(stage.extents);
   if (total == 0) return std::vector<int64_t>(stage.extents.size(), 1);
   const CostModel model(stage);
   int64_t limit = max_lanes;
@@ -175,6 +217,7 @@ std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
   std::vector<int64_t> box(stage.extents.size(), 1), best;
   double best_cost = 0;
   Search(model, stage.extents, limit, 0, box, best_cost, best);
+  Improve(model, stage.extents, limit, best_cost, best);
   return best;
 }
 

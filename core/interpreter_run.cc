@@ -17,6 +17,10 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? quotient - 1 : quotient;
 }
 
+// Conditions are remembered for at most so many values of bound variables, in so many bytes.
+constexpr int64_t kMaxMemo = 64;
+constexpr int64_t kMaxMemoBytes = 1 << 16;
+
 // Whether the node remembers an extremum besides its position.
 bool NeedsBest(const Node& n) {
   return n.kind == NodeKind::kReduce && (n.reduce == ReduceKind::kArgMax || n.reduce == ReduceKind::kArgMin);
@@ -43,6 +47,8 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
     if (SumsPanels(n)) {
       for (int factor : node(n.args[1]).args) slot(factor).ring_stride = 1;
     }
+    PlanMemo(n, s);
+    total += padded(s.memo_stride * s.memo_known.size());
     if (NeedsBest(n)) total += padded(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
       dependents_[static_cast<size_t>(std::countr_zero(rest))].push_back(static_cast<int>(i));
@@ -64,11 +70,50 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& s = slots_[i];
     s.buffer = take(static_cast<size_t>(s.lanes) * s.size);
+    if (!s.memo_bits.empty()) s.memo = take(s.memo_stride * s.memo_known.size());
     if (s.ring_stride != 0) s.ring = take(s.ring_stride * (MulAddPanel::kSteps + 1));
     if (NeedsBest(stage.nodes[i])) s.best = take(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     InitSlot(static_cast<int>(i));
   }
   scratch_ = reinterpret_cast<int64_t*>(take(static_cast<size_t>(most_lanes) * sizeof(int64_t)));
+}
+
+void BlockRunner::PlanMemo(const Node& n, Slot& s) {
+  const uint64_t bits = n.deps >> kFirstBound << kFirstBound;
+  if (n.rep != Rep::kBool || n.kind == NodeKind::kRead || s.axes == 0 || bits == 0) return;
+  int64_t count = 1;
+  for (uint64_t rest = bits; rest != 0 && count <= kMaxMemo; rest &= rest - 1) {
+    count *= std::max<int64_t>(stage_.bound_extents[static_cast<size_t>(std::countr_zero(rest) - kFirstBound)], 1);
+  }
+  if (count > kMaxMemo || count * s.lanes > kMaxMemoBytes) return;
+  int stride = 1;
+  for (uint64_t rest = bits; rest != 0; rest &= rest - 1) {
+    const int bit = std::countr_zero(rest);
+    s.memo_bits.push_back({bit, stride});
+    stride *= static_cast<int>(stage_.bound_extents[static_cast<size_t>(bit - kFirstBound)]);
+  }
+  s.memo_truth.resize(static_cast<size_t>(count));
+  s.memo_known.resize(static_cast<size_t>(count));
+  s.memo_stride = static_cast<size_t>(s.lanes + 63) / 64 * 64;
+}
+
+// Computes a condition, or gives what it gave before for the same values of the bound variables.
+void BlockRunner::Recall(int id, Slot& s) {
+  size_t number = 0;
+  for (const auto& [bit, stride] : s.memo_bits) number += static_cast<size_t>(value_[bit] * stride);
+  s.buffer = s.memo + number * s.memo_stride;
+  if (s.memo_known[number]) {
+    s.truth = s.memo_truth[number];
+    s.data = s.buffer;
+    return;
+  }
+  Compute(id, s);
+  if (s.truth == Truth::kMixed && s.data != s.buffer) {  // the data is another node's
+    std::memcpy(s.buffer, s.data, static_cast<size_t>(s.lanes));
+    s.data = s.buffer;
+  }
+  s.memo_truth[number] = s.truth;
+  s.memo_known[number] = true;
 }
 
 void BlockRunner::InitSlot(int id) {
@@ -78,6 +123,7 @@ void BlockRunner::InitSlot(int id) {
     case NodeKind::kConst:
       StoreConst(n.rep, n.real, n.imm, &s.fill);
       break;
+    case NodeKind::kAndThen: s.binary = FindBinary(Rep::kBool, Fn::kAnd); break;
     case NodeKind::kFromIndex: s.unary = FindCast(Rep::kInt64, n.rep); break;
     case NodeKind::kFromValue:
     case NodeKind::kCast: s.unary = FindCast(node(n.args[0]).rep, n.rep); break;
@@ -171,6 +217,7 @@ void BlockRunner::Run(const std::vector<int64_t>& start, const std::vector<int64
   std::copy(size.begin(), size.end(), size_);
   for (Slot& s : slots_) {
     s.valid = false;
+    s.memo_known.assign(s.memo_known.size(), false);
     if (!resized) continue;
     s.prepared = false;
     s.lanes = Lanes(s.axes);
@@ -400,28 +447,13 @@ void BlockRunner::ComputeAndThen(const Node& n, Slot& s) {
   Eval(n.args[1]);
   const Truth right = slot(n.args[1]).truth;
   if (right == Truth::kNone) return;
-  s.truth = left == right ? left : Truth::kMixed;
-  if (s.truth == Truth::kAll) return;
-  if (!s.prepared) BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes});
-  s.prepared = true;
-  const uint8_t* a = Bytes(n.args[0]);
-  const uint8_t* b = Bytes(n.args[1]);
-  uint8_t* out = reinterpret_cast<uint8_t*>(s.buffer);
-  const Nest::Dim& inner = Inner(s.nest);
-  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
-    const uint8_t* x = a + at[0];
-    const uint8_t* y = b + at[1];
-    for (int64_t i = 0; i < inner.n; ++i) out[lane + i] = x[i * inner.stride[0]] & y[i * inner.stride[1]];
-  });
-  if (left == Truth::kMixed && right == Truth::kMixed) Summarize(s);
+  if (left == Truth::kAll) return TakeOver(s, n.args[1]);
+  if (right == Truth::kAll) return TakeOver(s, n.args[0]);
+  CombineBytes(n, s);
 }
 
-void BlockRunner::ComputeOr(const Node& n, Slot& s) {
-  Eval(n.args[0]);
-  s.truth = Truth::kAll;
-  if (slot(n.args[0]).truth == Truth::kAll) return;
-  Eval(n.args[1]);
-  if (slot(n.args[1]).truth == Truth::kAll) return;
+// The bytes of a function of two conditions.
+void BlockRunner::CombineBytes(const Node& n, Slot& s) {
   if (!s.prepared) BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes});
   s.prepared = true;
   const uint8_t* a = Bytes(n.args[0]);
@@ -432,6 +464,15 @@ void BlockRunner::ComputeOr(const Node& n, Slot& s) {
     s.binary(out + lane, a + at[0], inner.stride[0], b + at[1], inner.stride[1], inner.n);
   });
   Summarize(s);
+}
+
+void BlockRunner::ComputeOr(const Node& n, Slot& s) {
+  Eval(n.args[0]);
+  s.truth = Truth::kAll;
+  if (slot(n.args[0]).truth == Truth::kAll) return;
+  Eval(n.args[1]);
+  if (slot(n.args[1]).truth == Truth::kAll) return;
+  CombineBytes(n, s);
 }
 
 void BlockRunner::ComputeNot(const Node& n, Slot& s) {

@@ -102,6 +102,12 @@ class BlockRunner {
     size_t ring_stride = 0;
     int ring_next = 0;
     ArgKernel arg = nullptr;
+    // A condition on few values of bound variables keeps what it gave for each of them during a block.
+    std::vector<std::pair<int, int>> memo_bits;  // bit, stride in the number of the values
+    std::vector<Truth> memo_truth;
+    std::vector<bool> memo_known;
+    std::byte* memo = nullptr;
+    size_t memo_stride = 0;
     std::byte* best = nullptr;  // argmax: the extremum so far
     Nest nest;
     Nest masked_nest;
@@ -117,12 +123,18 @@ class BlockRunner {
   void BuildDense(Nest& nest, uint32_t axes, std::initializer_list<uint32_t> args) const;
 
   void InitSlot(int id);
+  void PlanMemo(const Node& n, Slot& s);
   void Eval(int id) {
     Slot& s = slots_[static_cast<size_t>(id)];
     if (s.valid) return;
     s.valid = true;
-    Compute(id, s);
+    if (s.memo_bits.empty()) {
+      Compute(id, s);
+    } else {
+      Recall(id, s);
+    }
   }
+  void Recall(int id, Slot& s);
   void Compute(int id, Slot& s);
   void SetVariable(int bit, int64_t value);
 
@@ -139,6 +151,7 @@ class BlockRunner {
   void ComputeNonNegative(const Node& n, Slot& s);
   void ComputeIsZero(const Node& n, Slot& s);
   void ComputeAndThen(const Node& n, Slot& s);
+  void CombineBytes(const Node& n, Slot& s);
   void ComputeOr(const Node& n, Slot& s);
   void ComputeNot(const Node& n, Slot& s);
 
