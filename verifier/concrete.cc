@@ -149,19 +149,19 @@ bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
 }
 
 double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
   switch (e->kind) {
     case ExprKind::kConst: return e->real;
     case ExprKind::kParam: {
-      const ExprPtr& bound = n.params[static_cast<size_t>(e->integer)];
-      if (bound->kind == ExprKind::kParam) return reals_[static_cast<size_t>(bound->integer)];
-      if (bound->kind == ExprKind::kConst) return bound->real;
-      break;
+      if (frame.node < 0) return reals_[static_cast<size_t>(e->integer)];
+      const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
+      Frame outer{-1, symbols_};
+      return Eval(n.params[static_cast<size_t>(e->integer)], outer);
     }
     case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->args[0], frame));
     case ExprKind::kRead: {
       std::vector<int64_t> at;
       for (const ExprPtr& index : e->args) at.push_back(EvalIndexAt(index, frame));
+      const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
       return Element(n.inputs[static_cast<size_t>(e->integer)], at);
     }
     case ExprKind::kCall: return EvalCall(e, frame);

@@ -16,6 +16,8 @@ void SortUnique(std::vector<Var>* vars) {
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
 }
 
+constexpr int kAttemptsPerSample = 6;
+
 bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
 }  // namespace
@@ -158,13 +160,13 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
     Poly inner_num = info.a, inner_den = info.b;
     return quotient + FloorDiv(inner_num + inner_den * (num - Poly::Of(item.vars[0])), inner_den * den);
   }
-  if (ProveNonneg({num, den - num - Poly(1)})) return quotient;
+  if (ProveNonneg({num, den - num - Poly(1)}, assumptions, {}, Effort::kLinear)) return quotient;
   return quotient + MakeDiv(num, den);
 }
 
 Poly Context::MinOf(const Poly& a, const Poly& b) {
-  if (ProveNonneg({b - a})) return a;
-  if (ProveNonneg({a - b})) return b;
+  if (ProveNonneg({b - a}, assumptions, {}, Effort::kLinear)) return a;
+  if (ProveNonneg({a - b}, assumptions, {}, Effort::kLinear)) return b;
   auto key = a < b ? std::make_pair(a, b) : std::make_pair(b, a);
   auto [it, inserted] = mins_.emplace(key, 0);
   if (inserted) {
@@ -407,14 +409,17 @@ bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth
 bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const { return NonnegRec(p, hidden, 0); }
 
 bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
-                          const std::vector<Var>& hidden) {
-  bool quick = true;
-  for (const Poly& goal : goals) quick = quick && QuickNonneg(goal, hidden);
-  if (quick) return true;
+                          const std::vector<Var>& hidden, Effort effort) {
+  auto is_quick = [&](const Poly& goal) {
+    if (QuickNonneg(goal, hidden)) return true;
+    return std::any_of(extra.begin(), extra.end(),
+                       [&](const Guard& g) { return g.IsGe() && QuickNonneg(goal - g.poly(), hidden); });
+  };
+  if (std::all_of(goals.begin(), goals.end(), is_quick)) return true;
   for (const Poly& goal : goals) {
     if (goal.IsConst() && goal.Constant() < 0) return false;
   }
-  std::string key;
+  std::string key = effort == Effort::kFull ? "full " : "linear ";
   for (const Poly& goal : goals) key += Print(goal) + ";";
   key += "|";
   for (const Guard& fact : extra) key += Print(fact) + ";";
@@ -428,7 +433,7 @@ bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guar
     for (const Poly& goal : goals) parts.push_back(Guard::Ge(goal));
     std::vector<Guard> all = facts_;
     all.insert(all.end(), extra.begin(), extra.end());
-    proved = solver_->Implies(all, Guard::And(parts), hidden, "index");
+    proved = solver_->Implies(all, Guard::And(parts), hidden, effort == Effort::kFull ? "index" : "simplify");
   }
   proved_[key] = proved;
   return proved;
@@ -437,10 +442,18 @@ bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guar
 bool Context::RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                               const std::vector<Var>& hidden) {
   for (const Assignment& sample : samples) {
-    for (int attempt = 0; attempt < 4; ++attempt) {
+    for (int attempt = 0; attempt < kAttemptsPerSample; ++attempt) {
       Assignment values = sample;
       bool usable = true;
-      for (Var v : hidden) values[v] = static_cast<int64_t>(rng_() % 9) - 3;
+      // Values of hidden variables in and around their ranges: most guards hold there, and single ones fail.
+      for (Var v : hidden) {
+        int64_t lo = -2, hi = 5;
+        if (vars_[v].range.has_value()) {
+          usable = usable && Evaluate(vars_[v].range->first, &values, &lo) &&
+                   Evaluate(vars_[v].range->second, &values, &hi);
+        }
+        if (usable) values[v] = lo - 1 + static_cast<int64_t>(rng_() % static_cast<uint64_t>(std::max<int64_t>(hi - lo + 2, 1)));
+      }
       for (const Guard& fact : extra) {
         bool holds = false;
         usable = usable && Evaluate(fact, &values, &holds) && holds;

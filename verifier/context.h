@@ -112,8 +112,10 @@ class Context {
   // p >= 0 with nonnegative coefficients once every parameter is measured from its minimum.
   bool TriviallyNonneg(const Poly& p) const { return NonnegParams(p); }
   // Every goal is >= 0, from ranges, minima, facts and `extra`.
+  // kLinear keeps to linear arithmetic over abstracted products.
+  enum class Effort : uint8_t { kLinear, kFull };
   bool ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra = {},
-                   const std::vector<Var>& hidden = {});
+                   const std::vector<Var>& hidden = {}, Effort effort = Effort::kFull);
   bool ProvePositive(const Poly& p) { return ProveNonneg({p - Poly(1)}); }
   // Random values of p's variables in a sample; false where something is undefined.
   bool Evaluate(const Poly& p, Assignment* values) const;
@@ -128,6 +130,9 @@ class Context {
   // The rule's conditions and the left side's requirements.
   const std::vector<Guard>& facts() const { return facts_; }
   void SetFacts(std::vector<Guard> facts);
+  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because what comes
+  // out is used under the same conditions only.
+  std::vector<Guard> assumptions;
   std::vector<Assignment> samples;  // of the parameters, satisfying the facts
   Strategy strategy;
   ProofSession* record;

@@ -98,6 +98,7 @@ CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_
   AddConstraints(instance, 0, instance.num_lhs_nodes, &requirements);
   for (Constraint& c : requirements) add(std::move(c));
   AddConstraints(instance, instance.num_lhs_nodes, static_cast<int>(instance.nodes.size()), &right_);
+  PlanSearch();
 }
 
 void CounterexampleSearch::AddConstraints(const RuleInstance& instance, int first, int last,
@@ -124,85 +125,102 @@ void CounterexampleSearch::AddConstraints(const RuleInstance& instance, int firs
   }
 }
 
-bool CounterexampleSearch::Extend(size_t assigned, int width, std::vector<bool>* known, std::vector<int64_t>* values,
-                                  int* budget) {
-  if (--*budget < 0) return false;
+// Symbols of equations come first and next to one another; a symbol that an equation gives comes right after the
+// others of that equation.
+void CounterexampleSearch::PlanSearch() {
   const size_t count = instance_.symbols.size();
-  for (const Constraint& c : left_) {
-    if (!std::all_of(c.symbols.begin(), c.symbols.end(), [&](int s) { return (*known)[static_cast<size_t>(s)]; })) continue;
-    if (c.condition != nullptr) {
-      bool holds = false;
-      if (!EvaluateCond(c.condition, *values, &holds) || !holds) return false;
-    } else {
-      int64_t size = 0;
-      if (!EvaluateIndex(c.size, *values, &size) || size < c.min) return false;
-    }
-  }
-  if (assigned == count) return true;
-  // An equation that determines a symbol goes first.
-  int next = -1;
-  std::vector<int64_t> choices;
-  for (const Constraint& c : left_) {
-    if (c.condition == nullptr || c.condition->kind != ExprKind::kEqual) continue;
-    for (int side : {0, 1}) {
-      const ExprPtr& alone = c.condition->args[static_cast<size_t>(side)];
-      if (alone->kind != ExprKind::kVar || (*known)[static_cast<size_t>(alone->integer)]) continue;
-      const ExprPtr& other = c.condition->args[static_cast<size_t>(1 - side)];
-      std::vector<int> needed;
-      CollectSymbols(other, &needed);
-      int64_t value;
-      if (std::all_of(needed.begin(), needed.end(), [&](int s) { return (*known)[static_cast<size_t>(s)]; }) &&
-          EvaluateIndex(other, *values, &value)) {
-        next = static_cast<int>(alone->integer);
-        choices = {value};
+  std::vector<const Constraint*> order;
+  for (const Constraint& c : left_) order.push_back(&c);
+  auto rank = [](const Constraint* c) {
+    bool equation = c->condition != nullptr && c->condition->kind == ExprKind::kEqual;
+    return std::make_pair(!equation, c->symbols.size());
+  };
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+  std::vector<bool> known(count, false);
+  auto add = [&](int symbol, ExprPtr forced) {
+    if (known[static_cast<size_t>(symbol)]) return;
+    known[static_cast<size_t>(symbol)] = true;
+    levels_.push_back({symbol, std::move(forced), {}});
+  };
+  for (const Constraint* c : order) {
+    int given = -1;
+    ExprPtr value;
+    if (c->condition != nullptr && c->condition->kind == ExprKind::kEqual) {
+      for (size_t side : {0u, 1u}) {
+        const ExprPtr& alone = c->condition->args[side];
+        if (alone->kind != ExprKind::kVar || known[static_cast<size_t>(alone->integer)]) continue;
+        std::vector<int> needed;
+        CollectSymbols(c->condition->args[1 - side], &needed);
+        if (std::find(needed.begin(), needed.end(), static_cast<int>(alone->integer)) != needed.end()) continue;
+        given = static_cast<int>(alone->integer);
+        value = c->condition->args[1 - side];
       }
     }
-    if (next >= 0) break;
-  }
-  if (next < 0) {
-    while ((*known)[static_cast<size_t>(++next)]) {
+    for (int symbol : c->symbols) {
+      if (symbol != given) add(symbol, nullptr);
     }
-    const int64_t min = instance_.symbols[static_cast<size_t>(next)].min;
+    if (given >= 0) add(given, value);
+  }
+  for (size_t symbol = 0; symbol < count; ++symbol) add(static_cast<int>(symbol), nullptr);
+  for (size_t i = 0; i < left_.size(); ++i) {
+    size_t last = 0;
+    for (size_t level = 0; level < levels_.size(); ++level) {
+      const std::vector<int>& symbols = left_[i].symbols;
+      if (std::find(symbols.begin(), symbols.end(), levels_[level].symbol) != symbols.end()) last = level;
+    }
+    if (!levels_.empty()) levels_[last].completed.push_back(static_cast<int>(i));
+  }
+}
+
+bool CounterexampleSearch::Holds(const Constraint& c, const std::vector<int64_t>& values) const {
+  bool holds = false;
+  int64_t size = 0;
+  if (c.condition != nullptr) return EvaluateCond(c.condition, values, &holds) && holds;
+  return EvaluateIndex(c.size, values, &size) && size >= c.min;
+}
+
+bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>* values, int* budget) {
+  if (level == levels_.size()) return true;
+  const Level& here = levels_[level];
+  const int64_t min = instance_.symbols[static_cast<size_t>(here.symbol)].min;
+  std::vector<int64_t> choices;
+  if (here.forced != nullptr) {
+    int64_t value;
+    if (!EvaluateIndex(here.forced, *values, &value) || value < min) return false;
+    choices = {value};
+  } else {
     const int64_t low = min == INT64_MIN ? -1 : min;
     for (int64_t d = 0; d < width; ++d) choices.push_back(low + d);
     std::shuffle(choices.begin(), choices.end(), rng_);
-  } else if (choices[0] < instance_.symbols[static_cast<size_t>(next)].min) {
-    return false;
   }
-  (*known)[static_cast<size_t>(next)] = true;
   for (int64_t choice : choices) {
-    (*values)[static_cast<size_t>(next)] = choice;
-    if (Extend(assigned + 1, width, known, values, budget)) return true;
-    if (*budget < 0) break;
+    if (--*budget < 0) return false;
+    (*values)[static_cast<size_t>(here.symbol)] = choice;
+    bool possible = std::all_of(here.completed.begin(), here.completed.end(),
+                                [&](int c) { return Holds(left_[static_cast<size_t>(c)], *values); });
+    if (possible && Extend(level + 1, width, values, budget)) return true;
   }
-  (*known)[static_cast<size_t>(next)] = false;
   return false;
 }
 
 bool CounterexampleSearch::FindAssignment(int width, std::vector<int64_t>* values) {
   values->assign(instance_.symbols.size(), 1);
-  std::vector<bool> known(instance_.symbols.size(), false);
   int budget = kSearchBudget;
-  return Extend(0, width, &known, values, &budget);
+  return Extend(0, width, values, &budget);
 }
 
 std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<int64_t>& values) {
   Counterexample found;
   for (size_t s = 0; s < values.size(); ++s) found.symbols.emplace_back(instance_.symbols[s].name, values[s]);
   for (const Constraint& c : right_) {
-    bool holds = false;
-    int64_t size = 0;
-    if (c.condition != nullptr ? EvaluateCond(c.condition, values, &holds) && holds
-                               : EvaluateIndex(c.size, values, &size) && size >= c.min) {
-      continue;
-    }
+    if (Holds(c, values)) continue;
     found.obligation = Obligation::kWellFormed;
     found.detail = c.text;
     return found;
   }
   ConcreteInstance concrete(instance_, values, &rng_);
   if (!concrete.usable()) return std::nullopt;
-  ++trials_;
+  bool compared = false;
   for (size_t r = 0; r < instance_.reals.size(); ++r) {
     found.reals.emplace_back(instance_.reals[r].name, concrete.reals()[r]);
   }
@@ -228,8 +246,10 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
         found.obligation = Obligation::kReads;
         found.detail = "the right side reads beyond a tensor";
       } else if (concrete.undefined() || !Differ(found.lhs, found.rhs)) {
+        compared = compared || !concrete.undefined();
         continue;
       }
+      ++trials_;
       for (size_t k = 0; k < instance_.nodes.size(); ++k) {
         const SymbolicNode& n = instance_.nodes[k];
         if (n.meaning != nullptr) continue;
@@ -240,6 +260,7 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
       return found;
     }
   }
+  trials_ += compared ? 1 : 0;
   return std::nullopt;
 }
 

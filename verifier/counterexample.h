@@ -37,13 +37,22 @@ class CounterexampleSearch {
     std::string text;
   };
   static void AddConstraints(const RuleInstance& instance, int first, int last, std::vector<Constraint>* out);
+  void PlanSearch();
   bool FindAssignment(int width, std::vector<int64_t>* values);
-  bool Extend(size_t assigned, int width, std::vector<bool>* known, std::vector<int64_t>* values, int* budget);
+  bool Extend(size_t level, int width, std::vector<int64_t>* values, int* budget);
+  bool Holds(const Constraint& c, const std::vector<int64_t>& values) const;
   std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
 
   const RuleInstance& instance_;
   std::mt19937_64 rng_;
   std::vector<Constraint> left_, right_;
+  // Symbols in the order in which the search gives them values.
+  struct Level {
+    int symbol = 0;
+    ExprPtr forced;              // the value, where an equation determines it
+    std::vector<int> completed;  // constraints of the left side that can then be checked
+  };
+  std::vector<Level> levels_;
   std::vector<std::vector<int64_t>> assignments_;
   int trials_ = 0;
   int round_ = 0;

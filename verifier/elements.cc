@@ -35,6 +35,26 @@ bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::ve
   return true;
 }
 
+class Elements::Under {
+ public:
+  Under(Context& ctx, Scope& scope, const Guard& condition)
+      : ctx_(ctx), scope_(scope), path_(scope.path.size()), assumptions_(ctx.assumptions.size()) {
+    scope.path.push_back(condition);
+    for (const Guard& g : Conjuncts(condition)) ctx.assumptions.push_back(g);
+  }
+  ~Under() {
+    scope_.path.resize(path_);
+    ctx_.assumptions.resize(assumptions_);
+  }
+  Under(const Under&) = delete;
+  Under& operator=(const Under&) = delete;
+
+ private:
+  Context& ctx_;
+  Scope& scope_;
+  size_t path_, assumptions_;
+};
+
 Elements::Elements(Context* ctx, const RuleInstance& instance) : ctx_(*ctx), instance_(instance) {
   for (const Symbol& symbol : instance.symbols) {
     std::optional<int64_t> min;
@@ -176,7 +196,12 @@ std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
       break;
     }
   }
-  facts.erase(std::remove_if(facts.begin(), facts.end(), [](const Guard& g) { return g.IsTrue(); }), facts.end());
+  std::vector<Guard> kept;
+  for (const Guard& g : facts) {
+    bool needed = !g.IsTrue() && !(g.IsGe() && ctx_.QuickNonneg(g.poly()));
+    if (needed && std::find(kept.begin(), kept.end(), g) == kept.end()) kept.push_back(g);
+  }
+  facts = std::move(kept);
   ctx_.SetFacts(facts);
   return facts;
 }
@@ -198,7 +223,7 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     case ExprKind::kFloorDiv:
     case ExprKind::kMod: {
       Poly num = ToPoly(e->args[0], scope), den = ToPoly(e->args[1], scope);
-      if (!ctx_.ProveNonneg({den - Poly(1)}, scope.path)) {
+      if (!ctx_.ProveNonneg({den - Poly(1)}, ctx_.assumptions)) {
         throw GiveUp("the divisor " + ctx_.Print(den) + " is not provably positive");
       }
       return e->kind == ExprKind::kMod ? ctx_.Mod(num, den) : ctx_.FloorDiv(num, den);
@@ -222,10 +247,8 @@ Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
     case ExprKind::kEqual: return Guard::Eq(ToPoly(e->args[0], scope) - ToPoly(e->args[1], scope));
     case ExprKind::kAnd: {
       Guard first = ToGuard(e->args[0], scope);
-      scope.path.push_back(first);
-      Guard second = ToGuard(e->args[1], scope);
-      scope.path.pop_back();
-      return Guard::And(first, second);
+      Under under(ctx_, scope, first);
+      return Guard::And(first, ToGuard(e->args[1], scope));
     }
     case ExprKind::kOr: return Guard::Or(ToGuard(e->args[0], scope), ToGuard(e->args[1], scope));
     case ExprKind::kNot: return Guard::Not(ToGuard(e->args[0], scope));
@@ -258,7 +281,9 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
     DType dtype = n.dtypes[static_cast<size_t>(value.output)];
     return AtomForm(MakeRead(ctx_, Leaf{n.name, n.positive, dtype == DType::kBool}, at));
   }
-  auto key = std::make_tuple(value.node, value.output, at);
+  std::string assumed;
+  for (const Guard& g : ctx_.assumptions) assumed += ctx_.Print(g) + ";";
+  auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
   if (it != cache_.end()) return RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
@@ -324,11 +349,15 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
     return Add(ctx_, no, Multiply(ctx_, condition, difference));
   }
   Guard condition = ToGuard(e->args[0], scope);
-  scope.path.push_back(condition);
-  NormalForm yes = condition.IsFalse() ? NormalForm() : ToForm(e->args[1], scope);
-  scope.path.back() = Guard::Not(condition);
-  NormalForm no = condition.IsTrue() ? NormalForm() : ToForm(e->args[2], scope);
-  scope.path.pop_back();
+  NormalForm yes, no;
+  if (!condition.IsFalse()) {
+    Under under(ctx_, scope, condition);
+    yes = ToForm(e->args[1], scope);
+  }
+  if (!condition.IsTrue()) {
+    Under under(ctx_, scope, Guard::Not(condition));
+    no = ToForm(e->args[2], scope);
+  }
   return Choose(ctx_, condition, yes, no);
 }
 
@@ -420,8 +449,11 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
   const bool element_guard = MentionsHolds(e->args[0]);
   if (element_guard && e->reduce != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
   Guard guard = element_guard ? Guard::True() : ToGuard(e->args[0], scope);
-  scope.path.push_back(guard);
-  NormalForm body = ToForm(e->args[1], scope);
+  NormalForm body;
+  {
+    Under under(ctx_, scope, guard);
+    body = ToForm(e->args[1], scope);
+  }
   if (element_guard) body = Multiply(ctx_, ToIndicator(e->args[0], scope), body);
   scope.path.resize(path_size);
 

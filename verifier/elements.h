@@ -56,6 +56,8 @@ class Elements {
     std::vector<ReadObligation>* reads = nullptr;  // when set, reads are recorded and not followed
     std::vector<Guard> path;
   };
+  // Adds conditions to the path of a scope, and to the assumptions of the context, while it lives.
+  class Under;
   Scope ScopeOf(int node);
   Poly ToPoly(const ExprPtr& e, Scope& scope);
   Guard ToGuard(const ExprPtr& e, Scope& scope);
@@ -75,7 +77,8 @@ class Elements {
   Context& ctx_;
   const RuleInstance& instance_;
   std::vector<Poly> symbols_;
-  std::map<std::tuple<int, int, std::vector<Poly>>, NormalForm> cache_;
+  // By node, output, position and the assumptions in force.
+  std::map<std::tuple<int, int, std::vector<Poly>, std::string>, NormalForm> cache_;
 };
 
 // v in [0, hi) as v0 * f1 * f2 + v1 * f2 + ...: the digits, most significant first, when hi is a product of two or more

@@ -151,8 +151,11 @@ void Prover::Candidates(const Branch& point, const Branch& family,
     left.push_back(v);
     witnesses.emplace_back();
     for (const Guard& g : Conjuncts(family.guard)) {
-      if (!g.IsGe() || g.poly().Coef(v) != 1 || !g.poly().IsLinearIn(v)) continue;
-      witnesses.back().push_back(Poly::Of(v) - g.poly());
+      // scale * v + rest >= 0: v is at least -rest / scale, rounded up.
+      Poly scale, rest;
+      if (!g.IsGe() || !g.poly().Decompose(v, &scale, &rest) || scale.IsZero() || ctx_.Mentions(rest, {v})) continue;
+      if (!ctx_.QuickNonneg(scale - Poly(1))) continue;
+      witnesses.back().push_back(ctx_.FloorDiv(scale - rest - Poly(1), scale));
     }
     if (witnesses.back().empty()) witnesses.back().push_back(Poly());
   }

@@ -63,7 +63,7 @@ struct Solver::Impl {
         for (const z3::expr& e : encoder.side()) assertions.push_back(e);
         z3::check_result result = Check(assertions, goal, linear, tag);
         if (result == z3::unsat) return true;
-        if (linear && !encoder.has_products()) return false;
+        if (linear && (!encoder.has_products() || tag == "simplify")) return false;
       }
     } catch (const z3::exception& error) {
       throw GiveUp(std::string("z3: ") + error.msg());
@@ -75,7 +75,7 @@ struct Solver::Impl {
                          const std::string& tag) {
     ProofSession& record = *ctx.record;
     record.CheckTime();
-    unsigned limit = tag == "index" ? kIndexLimit : linear ? kLinearLimit : kNonlinearLimit;
+    unsigned limit = tag == "index" || tag == "simplify" ? kIndexLimit : linear ? kLinearLimit : kNonlinearLimit;
     limit = std::min(limit, static_cast<unsigned>(record.RemainingSeconds() * kUnitsPerSecond) + 1000);
     z3::solver solver(Z3(), z3::solver::simple());
     z3::params params(Z3());
