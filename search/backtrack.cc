@@ -1,6 +1,8 @@
 // Cost-guided backtracking around local optima, see search.h.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -83,15 +85,16 @@ class Backtracking {
     }
   }
 
-  // Repeats moves that paid at all places that look as the first one did, from the outputs towards the inputs.
+  // Repeats moves that paid at all places where the first one has the same effect, from the outputs towards the
+  // inputs. (Signatures would be too strict here: each place that is rewritten changes the look of the next.)
   void Replay(const std::vector<Explorer::Move>& moves, SearchState* state) {
     Graph graph = explorer_.View(*state);
-    std::vector<Proposal> places = Like(moves[0], graph);
+    std::vector<Proposal> places = explorer_.Propose(graph, moves[0].rule);
     std::stable_sort(places.begin(), places.end(),
                      [](const Proposal& a, const Proposal& b) { return a.position > b.position; });
     for (const Proposal& place : places) {
       if (explorer_.Done()) return;
-      if (!Explorer::Applies(graph, place.rewrite)) continue;
+      if (!SameEffect(place, moves[0]) || !Explorer::Applies(graph, place.rewrite)) continue;
       std::optional<Explorer::Built> end = Follow(moves, *state, graph, place);
       if (!end || !Explorer::Cheaper(end->state.cost.total(), state->cost.total())) continue;
       *state = std::move(end->state);
@@ -102,25 +105,25 @@ class Backtracking {
 
   std::optional<Explorer::Built> Follow(const std::vector<Explorer::Move>& moves, const SearchState& state,
                                         const Graph& graph, const Proposal& first) {
-    std::optional<Explorer::Built> at = explorer_.Build(state, graph, first, Limit());
+    // The moves are known to pay at their end: alpha does not count on the way.
+    constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+    std::optional<Explorer::Built> at = explorer_.Build(state, graph, first, kNoLimit);
     for (size_t i = 1; i < moves.size() && at && !explorer_.Done(); ++i) {
-      // Of the places that look right, the one nearest to the first.
-      std::vector<Proposal> places = Like(moves[i], at->graph);
+      const std::vector<Proposal> places = explorer_.Propose(at->graph, moves[i].rule);
       if (places.empty()) return std::nullopt;
-      const auto nearest = std::min_element(places.begin(), places.end(), [&](const Proposal& a, const Proposal& b) {
-        return std::abs(a.position - first.position) < std::abs(b.position - first.position);
-      });
-      at = explorer_.Build(at->state, at->graph, *nearest, Limit());
+      // One with the same effect, and near the first.
+      const auto rank = [&](const Proposal& place) {
+        return std::pair(!SameEffect(place, moves[i]), std::abs(place.position - first.position));
+      };
+      const auto next = std::min_element(places.begin(), places.end(),
+                                         [&](const Proposal& a, const Proposal& b) { return rank(a) < rank(b); });
+      at = explorer_.Build(at->state, at->graph, *next, kNoLimit);
     }
     return at;
   }
 
-  std::vector<Proposal> Like(const Explorer::Move& move, const Graph& graph) {
-    std::vector<Proposal> places = explorer_.Propose(graph, move.rule);
-    places.erase(std::remove_if(places.begin(), places.end(),
-                                [&](const Proposal& place) { return place.estimate.signature != move.signature; }),
-                 places.end());
-    return places;
+  static bool SameEffect(const Proposal& place, const Explorer::Move& move) {
+    return std::abs(place.estimate.delta - move.delta) <= 1e-3 * std::abs(move.delta);
   }
 
   Explorer& explorer_;

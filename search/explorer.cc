@@ -80,7 +80,8 @@ std::optional<Explorer::Built> Explorer::Build(const SearchState& state, const G
   built.depth = state.depth + 1;
   trace_.push_back({state.step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite),
                     state.cost.seconds, built.cost.seconds});
-  moves_.push_back({proposal.rewrite.rule, proposal.estimate.signature});
+  moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
+  outputs_.push_back(built.outputs);
   return Built{std::move(built), *std::move(next)};
 }
 
@@ -166,6 +167,7 @@ SearchResult Explorer::Finish() {
     }
   }
   result.trace = std::move(trace_);
+  result.outputs = std::move(outputs_);
   result.steps = steps_;
   result.explored = explored_;
   result.seconds = absl::ToDoubleSeconds(absl::Now() - start_);

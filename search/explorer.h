@@ -69,7 +69,7 @@ class Explorer {
   // What led from `ancestor` to `step`, first one first.
   struct Move {
     int rule = 0;
-    uint64_t signature = 0;
+    double delta = 0;  // as estimated
   };
   std::vector<Move> MovesBetween(int ancestor, int step) const;
 
@@ -95,7 +95,9 @@ class Explorer {
   SearchState original_;
   std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first
   std::vector<TraceStep> trace_;
-  std::vector<Move> moves_;  // one per step of the trace
+  // One per step of the trace.
+  std::vector<Move> moves_;
+  std::vector<std::vector<Output>> outputs_;
   absl::flat_hash_map<std::vector<Value>, Known> known_;  // by roots
   int64_t steps_ = 0;
   int64_t explored_ = 0;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/random_inputs.h"
 #include "search/resources.h"
 
@@ -14,6 +15,9 @@ namespace rewright {
 namespace {
 
 using Why = DroppedCandidate::Why;
+
+// Searches that are done again without a rule. More rules than that are not wrong by accident.
+constexpr size_t kMaxBlamed = 8;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
@@ -36,26 +40,17 @@ class Optimizer {
       : graph_(graph), device_(device), runner_(runner), options_(options), checker_(graph, runner, options.checking) {}
 
   absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
-    Phase("searching");
-    CostModel costs(device_);
-    absl::StatusOr<SearchResult> found = Search(graph_, rewriter, costs, options_.search);
-    if (!found.ok()) return found.status();
-    report_.search = *std::move(found);
-    report_.search_cpu_seconds = report_.search.cpu_seconds;
-    report_.graphs_explored = report_.search.explored;
-    report_.cost_before = report_.search.original_cost.seconds;
     report_.nodes_before = graph_.num_runtime_nodes();
-    for (const Candidate& candidate : report_.search.candidates) {
-      if (candidate.step >= 0) contenders_.push_back({&candidate, std::nullopt});
+    FilteredRewriter rules(rewriter);
+    CostModel costs(device_);
+    for (bool again = true; again;) {
+      Phase("searching");
+      if (absl::Status status = SearchOnce(rules, costs); !status.ok()) return status;
+      absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
+      if (!blamed.ok()) return blamed.status();
+      again = *blamed;
     }
-    if (contenders_.empty()) {
-      ReturnOriginal("no rewrite makes it cheaper");
-    } else {
-      if (options_.measure) {
-        if (absl::Status status = Time(); !status.ok()) return status;
-      }
-      if (absl::Status status = Choose(); !status.ok()) return status;
-    }
+    if (!report_.rewritten) ReturnOriginal();
     report_.peak_rss_bytes = PeakResidentBytes();
     return std::move(report_);
   }
@@ -68,6 +63,67 @@ class Optimizer {
 
   void Phase(const std::string& text) const {
     if (options_.phase) options_.phase(text);
+  }
+
+  absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
+    absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, options_.search);
+    if (!found.ok()) return found.status();
+    report_.search = *std::move(found);
+    report_.search_cpu_seconds += report_.search.cpu_seconds;
+    report_.graphs_explored += report_.search.explored;
+    report_.cost_before = report_.search.original_cost.seconds;
+    contenders_.clear();
+    report_.measured.reset();
+    for (const Candidate& candidate : report_.search.candidates) {
+      if (candidate.step >= 0) contenders_.push_back({&candidate, std::nullopt});
+    }
+    return absl::OkStatus();
+  }
+
+  // True when a rule was found to be wrong and disabled: the search must be done again.
+  absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
+    if (options_.measure && !contenders_.empty()) {
+      if (absl::Status status = Time(); !status.ok()) return status;
+    }
+    for (const Contender& contender : contenders_) {
+      if (!options_.check) {
+        Take(contender);
+        return false;
+      }
+      Phase("comparing outputs");
+      const absl::StatusOr<OutputCheck> check = checker_.Check(contender.candidate->graph);
+      if (!check.ok()) {
+        Drop(*contender.candidate, Why::kFailed, std::string(check.status().message()));
+        continue;
+      }
+      if (!check->done || check->equal) {
+        report_.check = *check;
+        Take(contender);
+        return false;
+      }
+      Drop(*contender.candidate, Why::kOutputsDiffer, check->text);
+      const std::string rule = Blame(PathTo(report_.search.trace, contender.candidate->step));
+      if (rule.empty()) continue;
+      report_.blamed.push_back(rule);
+      rules.Disable(rule);
+      return report_.blamed.size() < kMaxBlamed;
+    }
+    return false;
+  }
+
+  // The rule of the first step on the path after which outputs differ; empty when there is none.
+  std::string Blame(const std::vector<int>& path) {
+    Phase("looking for the rewrite at fault");
+    size_t right = 0;  // so many steps are right
+    size_t wrong = path.size();
+    while (wrong - right > 1) {
+      const size_t middle = (right + wrong) / 2;
+      const absl::StatusOr<OutputCheck> check =
+          checker_.Check(GraphAt(report_.search, graph_, path[middle - 1]));
+      if (!check.ok()) return "";
+      (check->equal ? right : wrong) = middle;
+    }
+    return report_.search.trace[static_cast<size_t>(path[right])].rule;
   }
 
   // Times all contenders; those that are not faster are dropped, the others sorted by how much.
@@ -105,39 +161,6 @@ class Optimizer {
     return MeasureInterleaved(original, **candidate, inputs, options_.measuring);
   }
 
-  // Takes the first contender whose outputs are right.
-  absl::Status Choose() {
-    for (const Contender& contender : contenders_) {
-      if (!options_.check) {
-        Take(contender);
-        return absl::OkStatus();
-      }
-      Phase("comparing outputs");
-      const absl::StatusOr<OutputCheck> check = checker_.Check(contender.candidate->graph);
-      if (!check.ok()) {
-        Drop(*contender.candidate, Why::kFailed, std::string(check.status().message()));
-        continue;
-      }
-      if (check->done && !check->equal) {
-        Drop(*contender.candidate, Why::kOutputsDiffer, check->text);
-        continue;
-      }
-      report_.check = *check;
-      Take(contender);
-      return absl::OkStatus();
-    }
-    const auto differs = [](const DroppedCandidate& dropped) { return dropped.why == Why::kOutputsDiffer; };
-    if (std::any_of(report_.dropped.begin(), report_.dropped.end(), differs)) {
-      ReturnOriginal("the outputs of the rewritten graph differ: a rule is wrong");
-    } else if (std::all_of(report_.dropped.begin(), report_.dropped.end(),
-                           [](const DroppedCandidate& dropped) { return dropped.why == Why::kFailed; })) {
-      ReturnOriginal(absl::StrCat("no candidate could be run: ", report_.dropped.front().text));
-    } else {
-      ReturnOriginal("no candidate is measurably faster");
-    }
-    return absl::OkStatus();
-  }
-
   void Drop(const Candidate& candidate, Why why, std::string text) {
     const std::vector<TraceStep>& trace = report_.search.trace;
     report_.dropped.push_back(
@@ -164,17 +187,26 @@ class Optimizer {
     }
   }
 
-  void ReturnOriginal(const std::string& reason) {
+  void ReturnOriginal() {
     report_.graph = graph_;
-    report_.rewritten = false;
-    report_.verdict = absl::StrCat("the original: ", reason);
+    report_.verdict = absl::StrCat("the original: ", WhyOriginal());
     report_.nodes_after = report_.nodes_before;
     report_.cost_after = report_.cost_before;
     if (report_.measured) {
       report_.latency_before = report_.measured->original_seconds;
       report_.latency_after = report_.measured->original_seconds;
     }
-    report_.equal = true;
+  }
+
+  std::string WhyOriginal() const {
+    if (report_.dropped.empty()) return "no rewrite makes it cheaper";
+    const DroppedCandidate& last = report_.dropped.back();
+    switch (last.why) {
+      case Why::kNotFaster: return "no candidate is measurably faster";
+      case Why::kOutputsDiffer: return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
+      case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
+    }
+    return "";
   }
 
   const Graph& graph_;

@@ -85,7 +85,7 @@ class PlaceEstimator::Cutter {
       if (!changed) continue;
       std::vector<Value> operands;
       for (Value operand : node.operands) operands.push_back(resolve(operand));
-      const NodeId copy = scratch_->AddLike(node, std::move(operands));
+      const NodeId copy = Add(node, std::move(operands));
       for (int32_t output = 0; output < static_cast<int32_t>(node.outputs.size()); ++output) {
         rebuilt.try_emplace(Value{id, output}, Value{copy, output});
       }
@@ -126,7 +126,13 @@ class PlaceEstimator::Cutter {
   NodeId CopyNode(const Node& node) {
     std::vector<Value> operands;
     for (Value operand : node.operands) operands.push_back(Copy(operand));
-    return scratch_->AddLike(node, std::move(operands));
+    return Add(node, std::move(operands));
+  }
+
+  NodeId Add(const Node& like, std::vector<Value> operands) {
+    const absl::StatusOr<NodeId> id = scratch_->Add(*like.op, std::move(operands), like.attrs);
+    CHECK(id.ok()) << id.status().ToString();
+    return *id;
   }
 
   NodeId CopyWeightOnly(NodeId id) {

@@ -1,5 +1,7 @@
 #include "search/rewriter.h"
 
+#include <algorithm>
+
 namespace rewright {
 
 RuleRewriter::RuleRewriter(const RuleIndex& rules) : rules_(rules) {
@@ -54,6 +56,20 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule) {
       found.insert(found.end(), it->second.begin(), it->second.end());
     }
   }
+  return found;
+}
+
+void FilteredRewriter::Disable(const std::string& rule_name) {
+  for (int rule = 0; rule < num_rules(); ++rule) {
+    if (this->rule_name(rule) == rule_name) disabled_.insert(rule);
+  }
+}
+
+std::vector<Rewrite> FilteredRewriter::Find(const Graph& graph, int rule) {
+  std::vector<Rewrite> found = rewriter_.Find(graph, rule);
+  found.erase(std::remove_if(found.begin(), found.end(),
+                             [&](const Rewrite& rewrite) { return disabled_.contains(rewrite.rule); }),
+              found.end());
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/graph.h"
 #include "substitutions/matcher.h"
 
@@ -59,6 +60,21 @@ class RuleRewriter : public Rewriter {
   absl::flat_hash_map<std::pair<NodeId, int>, std::vector<Rewrite>> known_;  // by node and rule
   int64_t failures_ = 0;
   std::string first_failure_;
+};
+
+// Another rewriter without some of its rules.
+class FilteredRewriter : public Rewriter {
+ public:
+  explicit FilteredRewriter(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+  void Disable(const std::string& rule_name);
+  int num_rules() const override { return rewriter_.num_rules(); }
+  const std::string& rule_name(int rule) const override { return rewriter_.rule_name(rule); }
+  std::vector<Rewrite> Find(const Graph& graph, int rule) override;
+
+ private:
+  Rewriter& rewriter_;
+  absl::flat_hash_set<int> disabled_;
 };
 
 }  // namespace rewright

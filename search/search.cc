@@ -58,6 +58,11 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
   return explorer.Finish();
 }
 
+Graph GraphAt(const SearchResult& result, const Graph& original, int step) {
+  if (step < 0) return original;
+  return Graph(original.arena(), original.inputs(), result.outputs[static_cast<size_t>(step)]);
+}
+
 std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step) {
   std::vector<int> path;
   for (int at = step; at >= 0; at = trace[static_cast<size_t>(at)].parent) path.push_back(at);

@@ -97,6 +97,7 @@ struct SearchResult {
   // stands last where nothing is cheaper.
   std::vector<Candidate> candidates;
   std::vector<TraceStep> trace;
+  std::vector<std::vector<Output>> outputs;  // of the graph that each step made, in the original's arena
   int64_t steps = 0;      // graphs built
   int64_t explored = 0;   // rewrites judged
   double seconds = 0;
@@ -108,6 +109,9 @@ struct SearchResult {
 // left out.
 absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
                                     const SearchOptions& options);
+
+// The graph that a step made; -1: the original.
+Graph GraphAt(const SearchResult& result, const Graph& original, int step);
 
 // The steps from the original to `step`, first one first.
 std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step);

@@ -1,0 +1,112 @@
+#include "tests/search/fake_device_util.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "core/check.h"
+#include "core/interpreter.h"
+#include "core/text.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/rule_parser.h"
+
+namespace rewright {
+namespace {
+
+class FakeExecutable : public Executable {
+ public:
+  FakeExecutable(const Graph& graph, double seconds) : graph_(graph), seconds_(seconds) {}
+
+  absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override {
+    if (results_.empty() || !inputs_.at(0).BitEqual(inputs.at(0))) {
+      absl::flat_hash_map<std::string, Tensor> by_name;
+      for (size_t i = 0; i < inputs.size(); ++i) by_name[graph_.node(graph_.inputs()[i].node).name] = inputs[i];
+      auto results = InterpretGraph(graph_, by_name);
+      if (!results.ok()) return results.status();
+      results_ = *results;
+      inputs_ = inputs;
+    }
+    *outputs = results_;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    return absl::OkStatus();
+  }
+  int64_t arena_bytes() const override { return 0; }
+  int64_t peak_live_bytes() const override { return 0; }
+
+ private:
+  Graph graph_;
+  double seconds_;
+  std::vector<Tensor> inputs_, results_;
+};
+
+}  // namespace
+
+bool FakeDevice::Supports(const Graph& graph, NodeId node, std::string* why) const {
+  const std::string& op = graph.node(node).op->name;
+  if (std::find(unsupported.begin(), unsupported.end(), op) == unsupported.end()) return true;
+  *why = op + " is not supported";
+  return false;
+}
+
+std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
+  std::vector<Group> groups;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.weight_only) continue;
+    Group group;
+    group.nodes = {id};
+    group.inputs = node.operands;
+    for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i) group.outputs.push_back(Value{id, i});
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+absl::StatusOr<double> FakeDevice::Cost(const Graph& graph, const Group& group) {
+  ++cost_calls;
+  const Node& node = graph.node(group.nodes[0]);
+  std::string why;
+  if (!Supports(graph, group.nodes[0], &why)) return absl::UnimplementedError(why);
+  if (cost_of) return 1e-3 * cost_of(graph, node);
+  auto it = milliseconds_.find(node.op->name);
+  return 1e-3 * (it == milliseconds_.end() ? 1 : it->second);
+}
+
+absl::StatusOr<Schedule> FakeDevice::Compile(const Graph&) { return absl::UnimplementedError("no kernels"); }
+
+absl::StatusOr<std::unique_ptr<Executable>> FakeRunner::Prepare(const Graph& graph) {
+  return std::unique_ptr<Executable>(new FakeExecutable(graph, seconds_(graph)));
+}
+
+RuleIndex RulesFrom(const std::string& text) {
+  auto rules = ParseRules(text, "test");
+  CHECK(rules.ok()) << rules.status().ToString();
+  std::vector<std::shared_ptr<const Matcher>> matchers;
+  for (const Rule& rule : *rules) {
+    auto compiled = CompileRule(rule);
+    CHECK(compiled.ok()) << compiled.status().ToString();
+    matchers.push_back(std::make_shared<Matcher>(*compiled));
+  }
+  return RuleIndex(std::move(matchers));
+}
+
+Graph GraphFrom(const std::string& text) {
+  auto parsed = ParseGraph(text);
+  CHECK(parsed.ok()) << parsed.status().ToString();
+  std::map<std::string, Tensor> weights;
+  std::mt19937_64 rng(7);
+  for (NodeId id : parsed->nodes()) {
+    const Node& node = parsed->node(id);
+    if (node.leaf != LeafKind::kWeight) continue;
+    Tensor data(node.outputs[0]);
+    for (int64_t i = 0; i < data.num_elements(); ++i) data.Set(i, 0.5 + static_cast<double>(rng() % 1000) / 1000);
+    weights[node.name] = data;
+  }
+  auto graph = ParseGraph(text, weights);
+  CHECK(graph.ok()) << graph.status().ToString();
+  return *graph;
+}
+
+}  // namespace rewright

@@ -1,0 +1,52 @@
+// A device whose costs are a table, and a runner that interprets graphs and takes as long as it is told to.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "search/rewriter.h"
+
+namespace rewright {
+
+// Each application is a group of its own. It costs what the table says of its operator (1 when it says nothing), in
+// milliseconds.
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(std::map<std::string, double> milliseconds = {}) : milliseconds_(std::move(milliseconds)) {}
+
+  std::string name() const override { return "fake"; }
+  bool Supports(const Graph& graph, NodeId node, std::string* why) const override;
+  std::vector<Group> Partition(const Graph& graph) const override;
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override;
+  absl::StatusOr<Schedule> Compile(const Graph& graph) override;
+
+  // A cost that depends on more than the operator.
+  std::function<double(const Graph&, const Node&)> cost_of;
+  // Operators that cannot be costed.
+  std::vector<std::string> unsupported;
+  int cost_calls = 0;
+
+ private:
+  std::map<std::string, double> milliseconds_;
+};
+
+// Runs take `seconds(graph)` and give what the interpreter gives.
+class FakeRunner : public GraphRunner {
+ public:
+  explicit FakeRunner(std::function<double(const Graph&)> seconds) : seconds_(std::move(seconds)) {}
+  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override;
+
+ private:
+  std::function<double(const Graph&)> seconds_;
+};
+
+// Rules from text, unproved.
+RuleIndex RulesFrom(const std::string& text);
+// A graph from text; weights are random.
+Graph GraphFrom(const std::string& text);
+
+}  // namespace rewright

@@ -1,0 +1,182 @@
+#include "search/optimize.h"
+
+#include <set>
+#include <string>
+
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/search/fake_device_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr char kGraph[] = R"(
+  input x: f32[4,8]
+  weight w: f32[8,8]
+  %0 = matmul(x, w)
+  %1 = relu(%0)
+  %2 = relu(%1)
+  %3 = exp(%2)
+  output y = %3
+)";
+
+constexpr char kRight[] = "rule relu-twice\n relu(relu(x)) => relu(x)\n";
+constexpr char kWrong[] = "rule no-exp\n exp(x) => x\n";
+
+bool Has(const Graph& graph, const std::string& op, int count) {
+  for (NodeId id : graph.nodes()) count -= graph.node(id).op != nullptr && graph.node(id).op->name == op;
+  return count == 0;
+}
+
+class OptimizeTest : public ::testing::Test {
+ protected:
+  OptimizeReport Optimized(const std::string& rules, GraphRunner* runner) {
+    const RuleIndex index = RulesFrom(rules);
+    RuleRewriter rewriter(index);
+    absl::StatusOr<OptimizeReport> report = Optimize(graph_, rewriter, device_, runner, options_);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *std::move(report) : OptimizeReport();
+  }
+
+  const Graph graph_ = GraphFrom(kGraph);
+  FakeDevice device_;
+  OptimizeOptions options_;
+};
+
+// Fast, so that the tests are: a run of n nodes takes n times 20 microseconds.
+double ByNodes(const Graph& graph) { return 20e-6 * graph.num_runtime_nodes(); }
+
+TEST_F(OptimizeTest, ReportsWhatItDid) {
+  FakeRunner runner(ByNodes);
+  std::vector<std::string> phases;
+  options_.phase = [&](const std::string& phase) { phases.push_back(phase); };
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_EQ(report.nodes_before, 4);
+  EXPECT_EQ(report.nodes_after, 3);
+  EXPECT_NEAR(report.cost_before, 4e-3, 1e-9);
+  EXPECT_NEAR(report.cost_after, 3e-3, 1e-9);
+  EXPECT_TRUE(report.check.done);
+  EXPECT_TRUE(report.equal);
+  EXPECT_EQ(report.check.max_abs_diff, 0);
+  EXPECT_GE(*report.latency_before, 80e-6);
+  EXPECT_LT(*report.latency_after, *report.latency_before);
+  EXPECT_GE(report.measured->wins + report.measured->losses, 25);
+  EXPECT_LE(report.measured->p_value, 0.05);
+  ASSERT_THAT(report.rewrites, SizeIs(1));
+  EXPECT_EQ(report.rewrites[0].rule, "relu-twice");
+  EXPECT_EQ(report.rewrites[0].count, 1);
+  EXPECT_THAT(report.path, SizeIs(1));
+  EXPECT_THAT(report.dropped, SizeIs(0));
+  EXPECT_GT(report.peak_rss_bytes, 1 << 20);
+  EXPECT_GT(report.graphs_explored, 0);
+  EXPECT_THAT(report.verdict, HasSubstr("times faster"));
+  EXPECT_EQ(phases.front(), "searching");
+  EXPECT_EQ(phases.back(), "comparing outputs");
+}
+
+TEST_F(OptimizeTest, GivesTheOriginalBackWhenTheCostsWereWrong) {
+  // The device says that fewer nodes are faster; whole graphs say otherwise.
+  FakeRunner runner([](const Graph& graph) { return 200e-6 - ByNodes(graph); });
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_EQ(PrintGraph(report.graph), PrintGraph(graph_));
+  EXPECT_EQ(report.nodes_after, report.nodes_before);
+  EXPECT_EQ(report.cost_after, report.cost_before);
+  EXPECT_EQ(*report.latency_after, *report.latency_before);
+  EXPECT_THAT(report.rewrites, SizeIs(0));
+  ASSERT_THAT(report.dropped, SizeIs(1));
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kNotFaster);
+  EXPECT_THAT(report.verdict, HasSubstr("no candidate is measurably faster"));
+}
+
+TEST_F(OptimizeTest, GivesTheOriginalBackWhenNothingApplies) {
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized("rule r tanh(tanh(x)) => tanh(x)\n", &runner);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_THAT(report.verdict, HasSubstr("no rewrite makes it cheaper"));
+  EXPECT_FALSE(report.latency_before.has_value());
+}
+
+TEST_F(OptimizeTest, AWrongRuleIsCaughtByItsOutputs) {
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kWrong, &runner);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_TRUE(Has(report.graph, "exp", 1));
+  ASSERT_THAT(report.dropped, SizeIs(1));
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kOutputsDiffer);
+  EXPECT_EQ(report.dropped[0].rewrites[0].rule, "no-exp");
+  EXPECT_THAT(report.dropped[0].text, HasSubstr("output y: worst at ["));
+  EXPECT_THAT(report.verdict, HasSubstr("outputs differ because of rule no-exp"));
+  EXPECT_THAT(report.blamed, ElementsAre("no-exp"));
+}
+
+TEST_F(OptimizeTest, TheRuleAtFaultIsFoundAndDoneWithout) {
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(std::string(kWrong) + "rule no-matmul\n matmul(x, w) => x\n" + kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_THAT(report.blamed, UnorderedElementsAre("no-exp", "no-matmul"));
+  EXPECT_EQ(report.graph.num_runtime_nodes(), 3);
+  EXPECT_TRUE(Has(report.graph, "relu", 1));
+  EXPECT_THAT(report.dropped, SizeIs(2));
+  EXPECT_THAT(report.rewrites, SizeIs(1));
+}
+
+TEST_F(OptimizeTest, AnAnalyticDeviceNeedsNoRunner) {
+  options_.measure = false;
+  const OptimizeReport report = Optimized(kRight, nullptr);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_FALSE(report.latency_before.has_value());
+  EXPECT_TRUE(report.check.done);
+  EXPECT_THAT(report.verdict, HasSubstr("cost lower by 1.333 times"));
+  EXPECT_FALSE(Optimized(kWrong, nullptr).rewritten);
+  // Too large for the interpreter: taken unchecked, and said so.
+  options_.checking.interpreter_only_flops = 1;
+  const OptimizeReport unchecked = Optimized(kRight, nullptr);
+  EXPECT_TRUE(unchecked.rewritten);
+  EXPECT_FALSE(unchecked.check.done);
+  EXPECT_THAT(unchecked.check.text, HasSubstr("not checked"));
+
+  const RuleIndex index = RulesFrom(kRight);
+  RuleRewriter rewriter(index);
+  options_.measure = true;
+  EXPECT_THAT(std::string(Optimize(graph_, rewriter, device_, nullptr, options_).status().message()),
+              HasSubstr("cannot be timed without a runner"));
+}
+
+TEST_F(OptimizeTest, LargeGraphsAreComparedWithTheOriginalOnTheDevice) {
+  options_.checking.interpreter_flops = 0;
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kWrong, &runner);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kOutputsDiffer);
+}
+
+TEST_F(OptimizeTest, TolerancesDecide) {
+  options_.checking.atol = 1e30;
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kWrong, &runner);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_GT(report.check.max_abs_diff, 0);
+  EXPECT_GT(report.check.max_rel_diff, 0);
+}
+
+TEST_F(OptimizeTest, AStoppedSearchStillComparesAndMeasures) {
+  std::atomic<bool> stop = false;
+  options_.search.stop = &stop;
+  options_.search.progress = [&](const SearchProgress&) { stop = true; };
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_EQ(report.search.end, SearchEnd::kStopped);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_TRUE(report.check.equal);
+}
+
+}  // namespace
+}  // namespace rewright
