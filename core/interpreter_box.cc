@@ -80,7 +80,9 @@ class CostModel {
   }
 
  private:
-  uint32_t AxesOf(int id) const { return static_cast<uint32_t>(stage_.nodes[static_cast<size_t>(id)].deps) & kAxisMask; }
+  uint32_t AxesOf(int id) const {
+    return static_cast<uint32_t>(stage_.nodes[static_cast<size_t>(id)].deps) & kAxisMask;
+  }
 
   double NodeCost(const Node& n, const std::vector<int64_t>& box) const {
     const uint32_t axes = static_cast<uint32_t>(n.deps) & kAxisMask;

@@ -19,7 +19,7 @@ namespace {
 
 // A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
 // the whole is small or the result would have more elements than this.
-constexpr double kMaxMaterialized = 1 << 27;
+constexpr double kMaxMaterialized = 1 << 25;
 
 // What the lowerings of all stages of one Meaning share.
 struct Context {
@@ -301,8 +301,8 @@ bool StageLowering::WorthMaterializing(int id) const {
   for (uint64_t rest = n.deps; rest != 0; rest &= rest - 1) {
     own *= static_cast<double>(b_.extent(std::countr_zero(rest)));
   }
-  return trips >= 2 && own * 2 <= here && here * trips >= context_.program->tuning.min_hoisted && own <= kMaxMaterialized &&
-         std::popcount(n.deps) <= kFirstBound;
+  return trips >= 2 && own * 2 <= here && here * trips >= context_.program->tuning.min_hoisted &&
+         own <= kMaxMaterialized && std::popcount(n.deps) <= kFirstBound;
 }
 
 int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {

@@ -82,7 +82,9 @@ REWRIGHT_CLONES void PanelLoop(void* acc_p, const MulAddPanel& given) {
   if (p.stride_a == 0 && p.stride_b == 1) {
     for (; p.row_b == 0 && row + kRows <= p.rows; row += kRows) {
       int64_t lane = 0;
-      for (; lane + kVectors * kLanes <= p.n; lane += kVectors * kLanes) Tile<T, kRows, kVectors>(acc, p, a, b, row, lane);
+      for (; lane + kVectors * kLanes <= p.n; lane += kVectors * kLanes) {
+        Tile<T, kRows, kVectors>(acc, p, a, b, row, lane);
+      }
       for (; lane + kLanes <= p.n; lane += kLanes) Tile<T, kRows, 1>(acc, p, a, b, row, lane);
       Rest<T, kRows>(acc, p, a, b, row, lane);
     }

@@ -72,8 +72,8 @@ TEST(EvaluateFieldTest, StandInsKeepTheirLaws) {
 
 // ---------------------------------------------------------------- applications
 
-absl::StatusOr<std::vector<Tensor>> Evaluate(const std::string& name, const std::vector<Tensor>& inputs, const Attrs& attrs,
-                                        Carrier carrier) {
+absl::StatusOr<std::vector<Tensor>> Evaluate(const std::string& name, const std::vector<Tensor>& inputs,
+                                             const Attrs& attrs, Carrier carrier) {
   std::vector<TensorType> types;
   std::vector<Tensor> stored;
   for (const Tensor& input : inputs) {
