@@ -75,8 +75,7 @@ class Backtracking {
       Entry entry;
       entry.estimate = state.cost.total() + proposal.estimate.delta;
       if (entry.estimate >= Limit()) continue;
-      entry.priority =
-          entry.estimate + explorer_.options().step_penalty * state.depth * explorer_.best().cost.total();
+      entry.priority = entry.estimate + explorer_.options().step_penalty * state.depth * explorer_.best().cost.total();
       entry.number = count_++;
       entry.parent = index;
       entry.proposal = std::move(proposal);

@@ -135,9 +135,8 @@ absl::StatusOr<GraphCost> CostModel::Cost(const Graph& graph) {
     if (it == seconds_.end()) {
       const absl::StatusOr<double> seconds = device_.Cost(graph, group);
       if (!seconds.ok()) {
-        return absl::Status(seconds.status().code(),
-                            absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name(), ": ",
-                                         seconds.status().message()));
+        return absl::Status(seconds.status().code(), absl::StrCat("cost of ", GroupString(graph, group), " on ",
+                                                                  device_.name(), ": ", seconds.status().message()));
       }
       it = seconds_.emplace(std::move(signature), *seconds).first;
     }

@@ -12,9 +12,8 @@ namespace rewright {
 namespace {
 
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {
-  std::stable_sort(proposals.begin(), proposals.end(), [](const Proposal& a, const Proposal& b) {
-    return a.estimate.delta < b.estimate.delta;
-  });
+  std::stable_sort(proposals.begin(), proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.estimate.delta < b.estimate.delta; });
   absl::flat_hash_set<NodeId> taken;
   std::vector<Proposal> picked;
   for (Proposal& proposal : proposals) {

@@ -40,9 +40,7 @@ absl::Status Explorer::Start() {
   return absl::OkStatus();
 }
 
-Graph Explorer::View(const SearchState& state) const {
-  return Graph(graph_.arena(), graph_.inputs(), state.outputs);
-}
+Graph Explorer::View(const SearchState& state) const { return Graph(graph_.arena(), graph_.inputs(), state.outputs); }
 
 std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule) {
   std::vector<Proposal> proposals;

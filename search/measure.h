@@ -14,12 +14,12 @@ struct MeasureOptions {
 };
 
 struct Measurement {
-  double original_seconds = 0;   // medians
+  double original_seconds = 0;  // medians
   double candidate_seconds = 0;
-  double ratio = 1;     // median over the pairs of original / candidate: above 1 the candidate is faster
-  int wins = 0;         // pairs in which the candidate was faster
+  double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
+  int wins = 0;      // pairs in which the candidate was faster
   int losses = 0;
-  double p_value = 1;   // one-sided sign test: that so many wins are an accident
+  double p_value = 1;  // one-sided sign test: that so many wins are an accident
 };
 
 // Runs both in turn, pair by pair, exchanging who goes first.

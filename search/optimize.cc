@@ -118,8 +118,7 @@ class Optimizer {
     size_t wrong = path.size();
     while (wrong - right > 1) {
       const size_t middle = (right + wrong) / 2;
-      const absl::StatusOr<OutputCheck> check =
-          checker_.Check(GraphAt(report_.search, graph_, path[middle - 1]));
+      const absl::StatusOr<OutputCheck> check = checker_.Check(GraphAt(report_.search, graph_, path[middle - 1]));
       if (!check.ok()) return "";
       (check->equal ? right : wrong) = middle;
     }
@@ -203,7 +202,8 @@ class Optimizer {
     const DroppedCandidate& last = report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";
-      case Why::kOutputsDiffer: return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
+      case Why::kOutputsDiffer:
+        return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
     }
     return "";

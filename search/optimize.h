@@ -1,9 +1,9 @@
 // Optimize: search, measure, check. What comes back computes what the original does and is not slower.
 //
 // The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
-// test says that it is faster. Its outputs are then compared with the original's on seeded inputs. Where they differ the
-// candidate is dropped, the rewrite at fault is found by bisection, and the search is done again without its rule. When
-// no candidate is left, the original comes back.
+// test says that it is faster. Its outputs are then compared with the original's on seeded inputs. Where they differ
+// the candidate is dropped, the rewrite at fault is found by bisection, and the search is done again without its rule.
+// When no candidate is left, the original comes back.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ struct OptimizeReport {
   std::vector<int> path;               // their steps in search.trace, in order
   std::vector<DroppedCandidate> dropped;
   std::vector<std::string> blamed;  // rules that made outputs differ; the result does without them
-  SearchResult search;  // the last one
+  SearchResult search;              // the last one
 };
 
 // `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with

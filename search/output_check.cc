@@ -72,8 +72,8 @@ absl::Status OutputChecker::Prepare() {
 absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& candidate) {
   OutputCheck check;
   if (runner_ == nullptr && flops_ > options_.interpreter_only_flops) {
-    check.text = absl::StrCat("not checked: no device runs it, and ", flops_ * 1e-9,
-                              " GFLOP are too many for the interpreter");
+    check.text =
+        absl::StrCat("not checked: no device runs it, and ", flops_ * 1e-9, " GFLOP are too many for the interpreter");
     return check;
   }
   if (absl::Status status = Prepare(); !status.ok()) return status;

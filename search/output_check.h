@@ -29,7 +29,7 @@ struct OutputCheckOptions {
 };
 
 struct OutputCheck {
-  bool done = false;   // else the text says why nothing was checked
+  bool done = false;  // else the text says why nothing was checked
   bool equal = false;
   double max_abs_diff = 0;
   double max_rel_diff = 0;  // of the largest magnitude in the original's output

@@ -42,7 +42,7 @@ class PlaceEstimator {
   int radius_;
   // Places are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
-  absl::flat_hash_map<NodeId, NodeId> copied_;       // weight-only nodes, into scratch_
+  absl::flat_hash_map<NodeId, NodeId> copied_;        // weight-only nodes, into scratch_
   absl::flat_hash_map<uint64_t, double> total_cost_;  // by canonical hash
 };
 

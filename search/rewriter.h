@@ -56,7 +56,7 @@ class RuleRewriter : public Rewriter {
 
   const RuleIndex& rules_;
   absl::flat_hash_map<const Matcher*, int> numbers_;
-  const Arena* arena_ = nullptr;  // of the nodes in known_
+  const Arena* arena_ = nullptr;                                             // of the nodes in known_
   absl::flat_hash_map<std::pair<NodeId, int>, std::vector<Rewrite>> known_;  // by node and rule
   int64_t failures_ = 0;
   std::string first_failure_;

@@ -80,7 +80,7 @@ struct SearchOptions {
 struct TraceStep {
   int parent = -1;  // the step that made the graph it starts from; -1: the original
   std::string rule;
-  std::string place;  // names of the replaced values, or operator and number where they have none
+  std::string place;       // names of the replaced values, or operator and number where they have none
   double cost_before = 0;  // seconds
   double cost_after = 0;
 };
@@ -98,8 +98,8 @@ struct SearchResult {
   std::vector<Candidate> candidates;
   std::vector<TraceStep> trace;
   std::vector<std::vector<Output>> outputs;  // of the graph that each step made, in the original's arena
-  int64_t steps = 0;      // graphs built
-  int64_t explored = 0;   // rewrites judged
+  int64_t steps = 0;                         // graphs built
+  int64_t explored = 0;                      // rewrites judged
   double seconds = 0;
   double cpu_seconds = 0;
   SearchEnd end = SearchEnd::kExhausted;

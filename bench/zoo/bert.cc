@@ -26,11 +26,9 @@ Value Gelu(Net& net, Value x) {
 // Token ids [n, s] to vectors [n, s, kHidden].
 Value Embeddings(Net& net, Value ids, Value token_types) {
   const std::string name = "embeddings.";
-  const Value words =
-      net.Weight(name + "word_embeddings.weight", {kVocabulary, kHidden}, 0, kEmbeddingStddev);
+  const Value words = net.Weight(name + "word_embeddings.weight", {kVocabulary, kHidden}, 0, kEmbeddingStddev);
   const Value types = net.Weight(name + "token_type_embeddings.weight", {2, kHidden}, 0, kEmbeddingStddev);
-  const Value positions =
-      net.Weight(name + "position_embeddings.weight", {kPositions, kHidden}, 0, kEmbeddingStddev);
+  const Value positions = net.Weight(name + "position_embeddings.weight", {kPositions, kHidden}, 0, kEmbeddingStddev);
   const Value position_ids = net.Positions(net.Dim(ids, 1));
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {types, token_types}, {{"axis", int64_t{0}}}));

@@ -48,9 +48,7 @@ void Net::Fail(const absl::Status& status) {
   if (status_.ok()) status_ = status;
 }
 
-int64_t Net::Dim(Value x, int axis) const {
-  return ok() ? arena_->type(x).shape[static_cast<size_t>(axis)] : 1;
-}
+int64_t Net::Dim(Value x, int axis) const { return ok() ? arena_->type(x).shape[static_cast<size_t>(axis)] : 1; }
 
 Value Net::Input(const std::string& name, DType dtype, const Shape& shape) {
   if (!ok()) return {};
@@ -74,9 +72,7 @@ Value Net::Weight(const std::string& name, const Shape& shape, double mean, doub
   return weight.ok() ? *weight : Value{};
 }
 
-Value Net::Scalar(double value) {
-  return ok() ? arena_->AddConstant(Tensor::Scalar(DType::kFloat32, value)) : Value{};
-}
+Value Net::Scalar(double value) { return ok() ? arena_->AddConstant(Tensor::Scalar(DType::kFloat32, value)) : Value{}; }
 
 Value Net::Positions(int64_t count) {
   if (!ok()) return {};

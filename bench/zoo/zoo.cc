@@ -18,8 +18,7 @@ struct Entry {
 
 const std::vector<Entry>& Entries() {
   static const auto* entries = new std::vector<Entry>{
-      {{"resnet50", "image classifier, bottleneck residual blocks with batch norms (torchvision)"},
-       zoo::BuildResNet50},
+      {{"resnet50", "image classifier, bottleneck residual blocks with batch norms (torchvision)"}, zoo::BuildResNet50},
       {{"resnext50", "ResNet-50 with 32 groups of 4 channels, batch norms (torchvision resnext50_32x4d)"},
        zoo::BuildResNeXt50},
       {{"squeezenet", "SqueezeNet 1.1, fire modules (torchvision)"}, zoo::BuildSqueezeNet},

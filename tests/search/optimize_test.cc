@@ -119,7 +119,8 @@ TEST_F(OptimizeTest, AWrongRuleIsCaughtByItsOutputs) {
 
 TEST_F(OptimizeTest, TheRuleAtFaultIsFoundAndDoneWithout) {
   FakeRunner runner(ByNodes);
-  const OptimizeReport report = Optimized(std::string(kWrong) + "rule no-matmul\n matmul(x, w) => x\n" + kRight, &runner);
+  const OptimizeReport report =
+      Optimized(std::string(kWrong) + "rule no-matmul\n matmul(x, w) => x\n" + kRight, &runner);
   EXPECT_TRUE(report.rewritten);
   EXPECT_THAT(report.blamed, UnorderedElementsAre("no-exp", "no-matmul"));
   EXPECT_EQ(report.graph.num_runtime_nodes(), 3);

@@ -232,7 +232,8 @@ TEST(SearchTest, WhatTheDeviceCannotRunIsLeftOut) {
   device.unsupported = {"exp"};
   RuleRewriter rewriter(rules);
   CostModel costs(device);
-  EXPECT_THAT(std::string(Search(graph, rewriter, costs, {}).status().message()), HasSubstr("cost of exp on fake: exp"));
+  EXPECT_THAT(std::string(Search(graph, rewriter, costs, {}).status().message()),
+              HasSubstr("cost of exp on fake: exp"));
 }
 
 TEST(SearchTest, EqualCostsPreferFewerNodesAndLessWorkAtLoad) {
