@@ -331,8 +331,8 @@ class Exporter {
 // The imported opset within those that are written, raised to what the operators need.
 int64_t OpsetFor(const Graph& graph, const ModelMetadata& metadata) {
   const auto imported = metadata.opsets.find("");
-  int64_t opset = std::clamp(imported == metadata.opsets.end() ? kDefaultOpset : imported->second,
-                             kLowestExportedOpset, kHighestExportedOpset);
+  int64_t opset = std::clamp(imported == metadata.opsets.end() ? kDefaultOpset : imported->second, kLowestExportedOpset,
+                             kHighestExportedOpset);
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
@@ -416,8 +416,8 @@ absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetad
   Exporter exporter(graph, metadata, options, OpsetFor(graph, metadata));
   RETURN_IF_ERROR(exporter.Build());
   if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the weights have more than ", options.max_inline_bytes,
-                                                   " bytes: they need a file of their own"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
   }
   onnx::ModelProto model = exporter.Model();
   AddInline(exporter.initializers(), model.mutable_graph());

@@ -40,7 +40,8 @@ void LeakyRelu(OnnxWriter& writer, const ExportedNode& node) {
 
 void Clip(OnnxWriter& writer, const ExportedNode& node) {
   const DType dtype = node.type().dtype;
-  writer.AddNode("Clip", {node.inputs[0], writer.Number(dtype, node.Real("min")), writer.Number(dtype, node.Real("max"))},
+  writer.AddNode("Clip",
+                 {node.inputs[0], writer.Number(dtype, node.Real("min")), writer.Number(dtype, node.Real("max"))},
                  node.outputs);
 }
 
@@ -188,9 +189,10 @@ void Reverse(OnnxWriter& writer, const ExportedNode& node) {
   }
   const std::vector<int64_t> minus_ones(axes.size(), -1);
   const std::vector<int64_t> beginning(axes.size(), std::numeric_limits<int64_t>::min());
-  writer.AddNode("Slice", {node.inputs[0], writer.Ints(minus_ones), writer.Ints(beginning), writer.Ints(axes),
-                           writer.Ints(minus_ones)},
-                 node.outputs);
+  writer.AddNode(
+      "Slice",
+      {node.inputs[0], writer.Ints(minus_ones), writer.Ints(beginning), writer.Ints(axes), writer.Ints(minus_ones)},
+      node.outputs);
 }
 
 void Pad(OnnxWriter& writer, const ExportedNode& node) {

@@ -55,8 +55,8 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
 
 absl::Status InputFile::Read(int64_t offset, int64_t length, void* to) const {
   if (offset < 0 || length < 0 || offset > size_ || length > size_ - offset) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": has ", size_, " bytes; cannot read ", length,
-                                                   " bytes at offset ", offset));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": has ", size_, " bytes; cannot read ", length, " bytes at offset ", offset));
   }
   auto* bytes = static_cast<char*>(to);
   while (length > 0) {

@@ -39,9 +39,9 @@ std::string QualifiedName(const onnx::NodeProto& node) {
 
 // A node as a person finds it: by its name, or by the first of its outputs.
 std::string NodeText(const onnx::NodeProto& node) {
-  const std::string name = !node.name().empty()       ? absl::StrCat("\"", node.name(), "\"")
+  const std::string name = !node.name().empty()     ? absl::StrCat("\"", node.name(), "\"")
                            : node.output_size() > 0 ? absl::StrCat("giving \"", node.output(0), "\"")
-                                                      : "without a name";
+                                                    : "without a name";
   return absl::StrCat("node ", name, " (", QualifiedName(node), ")");
 }
 
@@ -105,8 +105,8 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
     return absl::InvalidArgumentError(absl::StrCat(model.graph().node_size(), " nodes; at most ", kMaxNodes));
   }
   if (model.graph().sparse_initializer_size() > 0) {
-    return absl::UnimplementedError(absl::StrCat("sparse tensor \"", model.graph().sparse_initializer(0).values().name(),
-                                                 "\" is not supported"));
+    return absl::UnimplementedError(
+        absl::StrCat("sparse tensor \"", model.graph().sparse_initializer(0).values().name(), "\" is not supported"));
   }
   return absl::OkStatus();
 }
@@ -266,9 +266,8 @@ class GraphImporter {
     }
     for (const auto& [name, size] : options_.dims) {
       if (used.contains(name)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
-                       names.empty() ? "none" : absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
+                                                     names.empty() ? "none" : absl::StrJoin(names, ", ")));
     }
     return absl::OkStatus();
   }
@@ -337,8 +336,8 @@ class GraphImporter {
     const int count = static_cast<int>(operands.size());
     if (count < op.min_inputs || (op.max_inputs >= 0 && count > op.max_inputs)) {
       const std::string most = op.max_inputs < 0 ? " or more" : absl::StrCat(" to ", op.max_inputs);
-      return absl::InvalidArgumentError(absl::StrCat(count, " inputs; expected ", op.min_inputs,
-                                                     op.max_inputs == op.min_inputs ? "" : most));
+      return absl::InvalidArgumentError(
+          absl::StrCat(count, " inputs; expected ", op.min_inputs, op.max_inputs == op.min_inputs ? "" : most));
     }
     for (int i = 0; i < op.min_inputs; ++i) {
       if (!operands[static_cast<size_t>(i)]) {
@@ -370,8 +369,8 @@ class GraphImporter {
       const TensorType& type = state_.arena->type(found->second);
       const int32_t declared = info.type().tensor_type().elem_type();
       if (info.type().has_tensor_type() && declared != 0 && declared != DTypeToOnnx(type.dtype)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            where, ": declared with element type number ", declared, ", but it is ", type.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat(where, ": declared with element type number ", declared, ", but it is ", type.ToString()));
       }
       outputs.push_back(Output{found->second, info.name()});
     }

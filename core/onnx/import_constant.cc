@@ -104,7 +104,8 @@ Values Range(OnnxNode& node) {
   node.Ignore({"stash_type"});
   std::vector<Tensor> bounds;
   for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(const Tensor bound, node.ConstantInput(i, std::vector<std::string>{"start", "limit", "delta"}[static_cast<size_t>(i)]));
+    ASSIGN_OR_RETURN(const Tensor bound, node.ConstantInput(i, std::vector<std::string>{
+                                                                   "start", "limit", "delta"}[static_cast<size_t>(i)]));
     if (bound.num_elements() != 1 || bound.dtype() == DType::kBool || bound.dtype() != node.input_type(0).dtype) {
       return node.Invalid(absl::StrCat("bound ", bound.type().ToString(), "; expected numbers of one type"));
     }
@@ -129,7 +130,8 @@ Values Range(OnnxNode& node) {
 
 Values EyeLike(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
-  if (shape.size() != 2) return node.Invalid(absl::StrCat("operand ", node.input_type(0).ToString(), "; expected a matrix"));
+  if (shape.size() != 2)
+    return node.Invalid(absl::StrCat("operand ", node.input_type(0).ToString(), "; expected a matrix"));
   ASSIGN_OR_RETURN(const int64_t diagonal, node.Int("k", 0));
   DType dtype = node.input_type(0).dtype;
   if (node.HasAttribute("dtype")) {
@@ -150,12 +152,9 @@ Values EyeLike(OnnxNode& node) {
 
 OnnxOperatorList ConstantOperators() {
   return {
-      {"Constant", {1, 25, 0, 0, Constant}},
-      {"ConstantOfShape", {9, 25, 1, 1, ConstantOfShape}},
-      {"Shape", {1, 25, 1, 1, ShapeOf}},
-      {"Size", {1, 25, 1, 1, Size}},
-      {"Range", {11, 27, 3, 3, Range}},
-      {"EyeLike", {9, 22, 1, 1, EyeLike}},
+      {"Constant", {1, 25, 0, 0, Constant}}, {"ConstantOfShape", {9, 25, 1, 1, ConstantOfShape}},
+      {"Shape", {1, 25, 1, 1, ShapeOf}},     {"Size", {1, 25, 1, 1, Size}},
+      {"Range", {11, 27, 3, 3, Range}},      {"EyeLike", {9, 22, 1, 1, EyeLike}},
   };
 }
 

@@ -98,8 +98,8 @@ absl::StatusOr<Bound> ReadBound(OnnxNode& node, const std::string& attribute, in
   if (!node.has_input(input)) return bound;
   bound.value = node.input(input);
   if (node.type(*bound.value).num_elements() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("bound ", attribute, " is ", node.type(*bound.value).ToString(),
-                                                   "; expected one number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("bound ", attribute, " is ", node.type(*bound.value).ToString(), "; expected one number"));
   }
   const Tensor* known = node.KnownTensor(*bound.value);
   if (known != nullptr && IsFloating(known->dtype())) bound.number = known->At(0);
@@ -165,7 +165,8 @@ Values IsInf(OnnxNode& node) {
   const Value x = node.input(0);
   Formula f(node);
   const Value infinity = f.Number(x, std::numeric_limits<double>::infinity());
-  if (positive == 0 && negative == 0) return f.Output(f("less", {x, f.Number(x, -std::numeric_limits<double>::infinity())}));
+  if (positive == 0 && negative == 0)
+    return f.Output(f("less", {x, f.Number(x, -std::numeric_limits<double>::infinity())}));
   const Value tested = positive == 0 ? f("neg", {x}) : negative == 0 ? x : f("abs", {x});
   return f.Output(f("equal", {tested, infinity}));
 }

@@ -194,7 +194,8 @@ absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
     return node.Invalid(absl::StrCat(pads.size(), " pads; expected ", 2 * axes.size()));
   }
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("pads", pads));
-  Padding padding{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0)};
+  Padding padding{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+                  std::vector<int64_t>(static_cast<size_t>(rank), 0)};
   for (size_t i = 0; i < axes.size(); ++i) {
     padding.before[static_cast<size_t>(axes[i])] = pads[i];
     padding.after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
@@ -240,7 +241,8 @@ absl::StatusOr<Value> Border(OnnxNode& node, const std::string& mode, Value x, i
   const int64_t available = mode == "reflect" ? size - 1 : size;
   if (count > available) return node.Unsupported(absl::StrCat(count, " elements of padding by a tensor of ", size));
   if (mode == "wrap") return node.SliceAxis(x, axis, before ? size - count : 0, before ? size : count);
-  ASSIGN_OR_RETURN(const Value part, node.SliceAxis(x, axis, before ? 1 : size - 1 - count, before ? count + 1 : size - 1));
+  ASSIGN_OR_RETURN(const Value part,
+                   node.SliceAxis(x, axis, before ? 1 : size - 1 - count, before ? count + 1 : size - 1));
   return node.Apply("reverse", {part}, {{"axes", std::vector<int64_t>{axis}}});
 }
 
@@ -255,8 +257,7 @@ Values Pad(OnnxNode& node) {
     return std::vector<Value>{x};
   }
   if (mode == "constant") {
-    return OneOutput(
-        node.Apply("pad", {x}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+    return OneOutput(node.Apply("pad", {x}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
   }
   if (mode != "edge" && mode != "reflect" && mode != "wrap") {
     return node.Invalid(absl::StrCat("attribute mode is \"", mode, "\"; expected constant, edge, reflect or wrap"));
@@ -292,7 +293,8 @@ Values Expand(OnnxNode& node) {
   return OneOutput(node.Expand(x, shape));
 }
 
-// Each axis r times: [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner`, each element r times
+// Each axis r times: [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner`, each element r
+// times
 // ([a, 1, b, 1]).
 absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
   const Shape shape = node.shape(x);

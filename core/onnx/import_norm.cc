@@ -154,7 +154,8 @@ Values Lrn(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double bias, node.Float("bias", 1));
   ASSIGN_OR_RETURN(const int64_t size, node.Int("size", std::nullopt));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("size", {size}));
-  return OneOutput(node.Apply("lrn", {node.input(0)}, {{"alpha", alpha}, {"beta", beta}, {"bias", bias}, {"size", size}}));
+  return OneOutput(
+      node.Apply("lrn", {node.input(0)}, {{"alpha", alpha}, {"beta", beta}, {"bias", bias}, {"size", size}}));
 }
 
 // x over its norm along an axis: the sum of absolute values, or the root of the sum of squares.

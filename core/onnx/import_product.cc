@@ -43,8 +43,8 @@ Values Gemm(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
   ASSIGN_OR_RETURN(const double beta, node.Float("beta", 1));
   if (node.input_rank(0) != 2 || node.input_rank(1) != 2) {
-    return node.Invalid(absl::StrCat("operands ", node.input_type(0).ToString(), " and ",
-                                     node.input_type(1).ToString(), "; expected two matrices"));
+    return node.Invalid(absl::StrCat("operands ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString(),
+                                     "; expected two matrices"));
   }
   Value a = node.input(0);
   Value b = node.input(1);
@@ -79,19 +79,19 @@ Values Conv(OnnxNode& node) {
   const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
   ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
   if (declared != kernel) {
-    return node.Invalid(absl::StrCat("kernel_shape is ", ShapeString(declared), ", but the kernel is ",
-                                     node.type(w).ToString()));
+    return node.Invalid(
+        absl::StrCat("kernel_shape is ", ShapeString(declared), ", but the kernel is ", node.type(w).ToString()));
   }
   ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
   ASSIGN_OR_RETURN(const Value images, ToImages(node, window, x));
   ASSIGN_OR_RETURN(const Value kernels, ToImages(node, window, w));
-  ASSIGN_OR_RETURN(Value y, node.Apply("conv2d", {images, kernels},
-                                       {{"strides", window.strides},
-                                        {"pads", window.pads},
-                                        {"dilations", window.dilations},
-                                        {"groups", groups}}));
+  ASSIGN_OR_RETURN(
+      Value y,
+      node.Apply(
+          "conv2d", {images, kernels},
+          {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}}));
   if (node.has_input(2)) {
     const int64_t channels = node.shape(y)[1];
     if (node.input_type(2).shape != Shape{channels}) {

@@ -119,12 +119,9 @@ Values Unsqueeze(OnnxNode& node) {
 
 OnnxOperatorList ShapeOperators() {
   return {
-      {"Identity", {1, 25, 1, 1, Identity}},
-      {"Dropout", {7, 22, 1, 3, Dropout}},
-      {"Reshape", {5, 25, 2, 2, Reshape}},
-      {"Flatten", {1, 25, 1, 1, Flatten}},
-      {"Squeeze", {1, 25, 1, 2, Squeeze}},
-      {"Unsqueeze", {1, 25, 1, 2, Unsqueeze}},
+      {"Identity", {1, 25, 1, 1, Identity}}, {"Dropout", {7, 22, 1, 3, Dropout}},
+      {"Reshape", {5, 25, 2, 2, Reshape}},   {"Flatten", {1, 25, 1, 1, Flatten}},
+      {"Squeeze", {1, 25, 1, 2, Squeeze}},   {"Unsqueeze", {1, 25, 1, 2, Unsqueeze}},
   };
 }
 

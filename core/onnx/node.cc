@@ -95,10 +95,9 @@ absl::StatusOr<const onnx::AttributeProto*> OnnxNode::Find(const std::string& na
     return Invalid(absl::StrCat("attribute ", name, " refers to an attribute of a function; there is none around"));
   }
   if (attribute->type() != type) {
-    return Invalid(absl::StrCat("attribute ", name, " is of type ",
-                                onnx::AttributeProto::AttributeType_Name(attribute->type()), "; expected ",
-                                onnx::AttributeProto::AttributeType_Name(
-                                    static_cast<onnx::AttributeProto::AttributeType>(type))));
+    return Invalid(absl::StrCat(
+        "attribute ", name, " is of type ", onnx::AttributeProto::AttributeType_Name(attribute->type()), "; expected ",
+        onnx::AttributeProto::AttributeType_Name(static_cast<onnx::AttributeProto::AttributeType>(type))));
   }
   return attribute;
 }
@@ -138,7 +137,9 @@ absl::StatusOr<Tensor> OnnxNode::TensorAttribute(const std::string& name) {
   return absl::Status(tensor.status().code(), absl::StrCat("attribute ", name, ": ", tensor.status().message()));
 }
 
-void OnnxNode::Ignore(std::initializer_list<const char*> names) { known_attributes_.insert(names.begin(), names.end()); }
+void OnnxNode::Ignore(std::initializer_list<const char*> names) {
+  known_attributes_.insert(names.begin(), names.end());
+}
 
 absl::Status OnnxNode::CheckAttributes() const {
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
@@ -183,8 +184,7 @@ absl::StatusOr<std::vector<int64_t>> OnnxNode::Axes(const std::vector<int64_t>& 
 
 // ---------------------------------------------------------------- building
 
-absl::StatusOr<std::vector<Value>> OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands,
-                                                      Attrs attrs) {
+absl::StatusOr<std::vector<Value>> OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs) {
   Arena& arena = *state_.arena;
   ASSIGN_OR_RETURN(const NodeId id, arena.Add(op, std::move(operands), std::move(attrs)));
   const Node& node = arena.node(id);
@@ -298,9 +298,9 @@ absl::StatusOr<Tensor> EvaluateWeightOnly(const std::shared_ptr<Arena>& arena, V
   for (NodeId id : graph.nodes()) {
     for (const TensorType& type : graph.node(id).outputs) {
       if (type.num_bytes() > kMaxEvaluatedBytes - bytes) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("computing it takes more than ", kMaxEvaluatedBytes, " bytes (", type.ToString(), " alone is ",
-                         type.num_bytes(), ")"));
+        return absl::ResourceExhaustedError(absl::StrCat("computing it takes more than ", kMaxEvaluatedBytes,
+                                                         " bytes (", type.ToString(), " alone is ", type.num_bytes(),
+                                                         ")"));
       }
       bytes += type.num_bytes();
     }

@@ -62,7 +62,7 @@ class OnnxNode {
   // ---- inputs
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool has_input(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)].has_value(); }
-  Value input(int i) const;  // the required ones exist
+  Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
   const TensorType& type(Value value) const { return state_.arena->type(value); }
   const Shape& shape(Value value) const { return type(value).shape; }

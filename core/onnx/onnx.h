@@ -24,7 +24,7 @@ namespace rewright {
 
 // What a model file says beside its graph; kept so that the model that is written resembles the one that was read.
 struct ModelMetadata {
-  int64_t ir_version = 0;                  // 0: none was read
+  int64_t ir_version = 0;                 // 0: none was read
   std::map<std::string, int64_t> opsets;  // version by domain; "" is ONNX's own
   std::string producer_name;
   std::string producer_version;

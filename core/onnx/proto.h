@@ -1,4 +1,10 @@
-// The generated classes of ONNX's protobuf messages; included by the sources of this folder only.
+// The generated classes of ONNX's protobuf messages; included by the sources of this folder and their tests only.
 #pragma once
 
+#ifndef ONNX_NAMESPACE
+#define ONNX_NAMESPACE onnx
+#endif
+#ifndef ONNX_ML
+#define ONNX_ML 1
+#endif
 #include <onnx/onnx_pb.h>

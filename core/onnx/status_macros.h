@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expression)                                 \
-  do {                                                              \
-    if (absl::Status status__ = (expression); !status__.ok()) {     \
-      return status__;                                              \
-    }                                                               \
+#define RETURN_IF_ERROR(expression)                             \
+  do {                                                          \
+    if (absl::Status status__ = (expression); !status__.ok()) { \
+      return status__;                                          \
+    }                                                           \
   } while (false)
 
 #define ASSIGN_OR_RETURN(variable, expression) \

@@ -133,8 +133,8 @@ absl::StatusOr<Tensor> LoadNpy(const InputFile& file) {
   int64_t header_size = start[8] | start[9] << 8;
   if (version > 1) header_size |= static_cast<int64_t>(start[10]) << 16 | static_cast<int64_t>(start[11]) << 24;
   if (header_size > kMaxNpyHeader || header_size > file.size() - header_begin) {
-    return absl::InvalidArgumentError(absl::StrCat("a .npy header of ", header_size, " bytes in a file of ",
-                                                   file.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a .npy header of ", header_size, " bytes in a file of ", file.size()));
   }
   std::string header(static_cast<size_t>(header_size), '\0');
   RETURN_IF_ERROR(file.Read(header_begin, header_size, header.data()));
@@ -142,8 +142,8 @@ absl::StatusOr<Tensor> LoadNpy(const InputFile& file) {
   if (absl::Status status = CheckedElements(type.shape).status(); !status.ok()) return status;
   const int64_t data_begin = header_begin + header_size;
   if (file.size() - data_begin != type.num_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(file.size() - data_begin, " bytes of data; ", type.ToString(),
-                                                   " has ", type.num_bytes()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.size() - data_begin, " bytes of data; ", type.ToString(), " has ", type.num_bytes()));
   }
   Tensor tensor(type);
   RETURN_IF_ERROR(file.Read(data_begin, type.num_bytes(), tensor.data()));

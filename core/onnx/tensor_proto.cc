@@ -71,8 +71,8 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(*path));
   const int64_t bytes = type.num_bytes();
   if (external.length >= 0 && external.length != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("external data: length ", external.length, "; ", type.ToString(),
-                                                   " has ", bytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("external data: length ", external.length, "; ", type.ToString(), " has ", bytes, " bytes"));
   }
   if (external.offset > file.size() || bytes > file.size() - external.offset) {
     return absl::InvalidArgumentError(absl::StrCat("external data: ", bytes, " bytes at offset ", external.offset,

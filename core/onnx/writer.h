@@ -26,7 +26,9 @@ struct ExportedNode {
 
   int64_t Int(const char* attr) const { return std::get<int64_t>(node.attrs.at(attr)); }
   double Real(const char* attr) const { return std::get<double>(node.attrs.at(attr)); }
-  const std::vector<int64_t>& Ints(const char* attr) const { return std::get<std::vector<int64_t>>(node.attrs.at(attr)); }
+  const std::vector<int64_t>& Ints(const char* attr) const {
+    return std::get<std::vector<int64_t>>(node.attrs.at(attr));
+  }
   const TensorType& type() const { return node.outputs[0]; }
 };
 

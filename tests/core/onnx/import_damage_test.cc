@@ -1,0 +1,178 @@
+// Damaged and hostile models: whatever the bytes and the numbers, an error or a graph, never a crash. These tests say
+// most under the sanitizers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+
+#include "model_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// A model that exercises most of the reader: weights, shapes that are computed, attributes, several outputs.
+TestModel RichModel() {
+  return TestModel(13)
+      .Input("x", {1, 2, 6, 6})
+      .Initializer("w", Iota({4, 2, 3, 3}))
+      .Initializer("b", Iota({4}))
+      .Ints("rest", {-1})
+      .Ints("zero", {0})
+      .Node("Conv", {"x", "w", "b"}, {"c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})
+      .Node("Relu", {"c"}, {"r"})
+      .Node("MaxPool", {"r"}, {"p"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})
+      .Node("Shape", {"p"}, {"s"})
+      .Node("Gather", {"s", "zero"}, {"n"})
+      .Node("Concat", {"n", "rest"}, {"t"}, {{"axis", int64_t{0}}})
+      .Node("Reshape", {"p", "t"}, {"f"})
+      .Node("Softmax", {"f"}, {"y"})
+      .Node("Split", {"f"}, {"u", "v"}, {{"axis", int64_t{1}}})
+      .Output("y")
+      .Output("u")
+      .Output("v");
+}
+
+TEST(ImportDamageTest, TheRichModelRuns) {
+  const auto imported = RichModel().Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const std::vector<Tensor> outputs = OutputsOf(imported->graph, {{"x", Iota({1, 2, 6, 6})}});
+  EXPECT_EQ(outputs[0].shape(), (Shape{1, 100}));
+  EXPECT_EQ(outputs[1].shape(), (Shape{1, 50}));
+}
+
+TEST(ImportDamageTest, OtherFilesAreNoModels) {
+  const auto error = [](const std::string& bytes) {
+    return std::string(ImportOnnxBytes(bytes, "f", "").status().message());
+  };
+  EXPECT_EQ(error(""), "f: holds no graph with outputs; not an ONNX model?");
+  EXPECT_EQ(error("this is a text file\n"), "f: not an ONNX model, or damaged");
+  EXPECT_EQ(std::string(ImportOnnx("/nonexistent/model.onnx").status().message()),
+            "/nonexistent/model.onnx: cannot open: No such file or directory");
+  EXPECT_EQ(std::string(ImportOnnx("/dev/zero").status().message()), "/dev/zero: not a regular file");
+}
+
+TEST(ImportDamageTest, TruncatedModelsAreErrors) {
+  const std::string bytes = RichModel().Bytes();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ImportOnnxBytes(bytes.substr(0, size), "f", "").ok()) << size << " of " << bytes.size() << " bytes";
+  }
+}
+
+// Whatever the bytes: an error or a graph, never a crash.
+TEST(ImportDamageTest, DamagedModelsDoNoHarm) {
+  const std::string bytes = RichModel().Bytes();
+  std::mt19937 random(1);
+  int imported = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::string damaged = bytes;
+    const int changes = 1 + static_cast<int>(random() % 4);
+    for (int i = 0; i < changes; ++i) {
+      const size_t at = random() % damaged.size();
+      if (random() % 8 == 0) {
+        damaged.erase(at, 1 + random() % 8);
+      } else {
+        damaged[at] = static_cast<char>(random());
+      }
+    }
+    const auto model = ImportOnnxBytes(damaged, "f", "");
+    if (!model.ok()) {
+      EXPECT_THAT(std::string(model.status().message()), AllOf(StartsWith("f: "), Not(HasSubstr("internal error"))));
+    }
+    imported += model.ok();
+  }
+  // Most damage is noticed; damage to weights and names is not.
+  EXPECT_GT(imported, 0);
+  EXPECT_LT(imported, 2000);
+}
+
+// Numbers of the model replaced by extreme ones, in fields that parse.
+TEST(ImportDamageTest, ExtremeNumbersDoNoHarm) {
+  const int64_t extremes[] = {INT64_MIN,        INT64_MIN + 1,    -(int64_t{1} << 33), -2,       -1, 0, 1, 3, 7,
+                              int64_t{1} << 20, int64_t{1} << 31, int64_t{1} << 40,    INT64_MAX};
+  std::mt19937 random(2);
+  const auto extreme = [&] { return extremes[random() % std::size(extremes)]; };
+  for (int round = 0; round < 1000; ++round) {
+    TestModel model = RichModel();
+    onnx::GraphProto& graph = *model.proto().mutable_graph();
+    for (int changes = 1 + static_cast<int>(random() % 2); changes > 0; --changes) {
+      switch (random() % 4) {
+        case 0: {
+          auto* shape = graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+          shape->mutable_dim(static_cast<int>(random() % 4))->set_dim_value(extreme());
+          break;
+        }
+        case 1: {
+          onnx::TensorProto* tensor = graph.mutable_initializer(static_cast<int>(random() % 4));
+          tensor->set_dims(static_cast<int>(random() % static_cast<unsigned>(tensor->dims_size())), extreme());
+          break;
+        }
+        case 2: {
+          const int64_t value = extreme();
+          graph.mutable_initializer(2 + static_cast<int>(random() % 2))->set_raw_data(&value, sizeof value);
+          break;
+        }
+        default: {
+          onnx::NodeProto* node =
+              graph.mutable_node(static_cast<int>(random() % static_cast<unsigned>(graph.node_size())));
+          for (onnx::AttributeProto& attribute : *node->mutable_attribute()) {
+            if (attribute.has_i()) attribute.set_i(extreme());
+            if (attribute.ints_size() > 0) {
+              attribute.set_ints(static_cast<int>(random() % static_cast<unsigned>(attribute.ints_size())), extreme());
+            }
+          }
+        }
+      }
+    }
+    (void)model.Import();
+  }
+}
+
+TEST(ImportDamageTest, EveryOperatorRefusesStrangeOperands) {
+  // No attributes, and operands of strange ranks and types: an error or a value, never a crash.
+  const std::vector<TensorType> types = {{DType::kFloat32, {}},
+                                         {DType::kFloat32, {0}},
+                                         {DType::kInt64, {2}},
+                                         {DType::kBool, {1, 3}},
+                                         {DType::kFloat32, {2, 3}},
+                                         {DType::kInt32, {1, 0, 2}},
+                                         {DType::kFloat32, {1, 2, 3, 4}},
+                                         {DType::kFloat64, {1, 1, 1, 1, 2}}};
+  std::mt19937 random(3);
+  for (const OnnxOperatorVersions& op : OnnxOperators()) {
+    for (int round = 0; round < 60; ++round) {
+      TestModel model(std::max<int64_t>(op.first_opset, 7 + static_cast<int64_t>(random() % 22)));
+      std::vector<std::string> inputs;
+      const int count = static_cast<int>(random() % 6);
+      for (int i = 0; i < count; ++i) {
+        const TensorType& type = types[random() % types.size()];
+        const std::string name = "x" + std::to_string(i);
+        if (random() % 3 == 0) {
+          Tensor tensor(type);
+          for (int64_t k = 0; k < tensor.num_elements(); ++k) tensor.SetInt(k, static_cast<int64_t>(random() % 7) - 3);
+          model.Initializer(name, tensor);
+        } else {
+          model.Input(name, type.shape, type.dtype);
+        }
+        inputs.push_back(name);
+      }
+      TestAttrs attrs;
+      if (random() % 2 == 0) attrs["axis"] = static_cast<int64_t>(random() % 9) - 4;
+      if (random() % 4 == 0) attrs["axes"] = std::vector<int64_t>{static_cast<int64_t>(random() % 5) - 2};
+      if (random() % 4 == 0) attrs["kernel_shape"] = std::vector<int64_t>{1, 2};
+      if (random() % 4 == 0) attrs["to"] = static_cast<int64_t>(random() % 12);
+      if (random() % 4 == 0) attrs["blocksize"] = static_cast<int64_t>(random() % 4);
+      if (random() % 4 == 0) attrs["num_groups"] = static_cast<int64_t>(random() % 4);
+      model.Node(op.name, inputs, {"y", "z"}, attrs).Output("y");
+      (void)model.Import();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,137 @@
+#include "model_util.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/interpreter.h"
+#include "core/onnx/tensor_proto.h"
+
+namespace rewright {
+namespace {
+
+void SetAttr(onnx::AttributeProto* proto, const std::string& name, const TestAttr& attr) {
+  proto->set_name(name);
+  if (const auto* integer = std::get_if<int64_t>(&attr)) {
+    proto->set_type(onnx::AttributeProto::INT);
+    proto->set_i(*integer);
+  } else if (const auto* real = std::get_if<double>(&attr)) {
+    proto->set_type(onnx::AttributeProto::FLOAT);
+    proto->set_f(static_cast<float>(*real));
+  } else if (const auto* text = std::get_if<std::string>(&attr)) {
+    proto->set_type(onnx::AttributeProto::STRING);
+    proto->set_s(*text);
+  } else if (const auto* integers = std::get_if<std::vector<int64_t>>(&attr)) {
+    proto->set_type(onnx::AttributeProto::INTS);
+    for (int64_t item : *integers) proto->add_ints(item);
+  } else if (const auto* reals = std::get_if<std::vector<double>>(&attr)) {
+    proto->set_type(onnx::AttributeProto::FLOATS);
+    for (double item : *reals) proto->add_floats(static_cast<float>(item));
+  } else {
+    proto->set_type(onnx::AttributeProto::TENSOR);
+    FillTensor("", std::get<Tensor>(attr), proto->mutable_t());
+  }
+}
+
+}  // namespace
+
+Tensor Iota(const Shape& shape) {
+  Tensor tensor(TensorType{DType::kFloat32, shape});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, static_cast<double>(i));
+  return tensor;
+}
+
+TestModel::TestModel(int64_t opset) {
+  proto_.set_ir_version(8);
+  proto_.mutable_graph()->set_name("test");
+  onnx::OperatorSetIdProto* import = proto_.add_opset_import();
+  import->set_domain("");
+  import->set_version(opset);
+}
+
+TestModel& TestModel::Input(const std::string& name, const Shape& shape, DType dtype) {
+  onnx::ValueInfoProto* info = proto_.mutable_graph()->add_input();
+  info->set_name(name);
+  onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(DTypeToOnnx(dtype));
+  tensor->mutable_shape();
+  for (int64_t size : shape) {
+    onnx::TensorShapeProto::Dimension* dim = tensor->mutable_shape()->add_dim();
+    if (size >= 0) dim->set_dim_value(size);
+  }
+  return *this;
+}
+
+TestModel& TestModel::SymbolicInput(const std::string& name, const std::vector<std::string>& dims) {
+  Input(name, Shape(dims.size(), 1));
+  auto* shape =
+      proto_.mutable_graph()->mutable_input()->rbegin()->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (size_t i = 0; i < dims.size(); ++i) shape->mutable_dim(static_cast<int>(i))->set_dim_param(dims[i]);
+  return *this;
+}
+
+TestModel& TestModel::Initializer(const std::string& name, const Tensor& tensor) {
+  FillTensor(name, tensor, proto_.mutable_graph()->add_initializer());
+  return *this;
+}
+
+TestModel& TestModel::Node(const std::string& op_type, const std::vector<std::string>& inputs,
+                           const std::vector<std::string>& outputs, const TestAttrs& attrs) {
+  onnx::NodeProto* node = proto_.mutable_graph()->add_node();
+  node->set_op_type(op_type);
+  for (const std::string& input : inputs) node->add_input(input);
+  for (const std::string& output : outputs) node->add_output(output);
+  for (const auto& [name, attr] : attrs) SetAttr(node->add_attribute(), name, attr);
+  return *this;
+}
+
+TestModel& TestModel::Output(const std::string& name) {
+  proto_.mutable_graph()->add_output()->set_name(name);
+  return *this;
+}
+
+absl::StatusOr<ImportedModel> TestModel::Import(const ImportOptions& options) const {
+  return ImportOnnxBytes(Bytes(), "test.onnx", "", options);
+}
+
+std::string TestModel::Error(const ImportOptions& options) const {
+  return std::string(Import(options).status().message());
+}
+
+std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Tensor>& inputs) {
+  const absl::flat_hash_map<std::string, Tensor> by_name(inputs.begin(), inputs.end());
+  auto outputs = InterpretGraph(graph, by_name);
+  EXPECT_TRUE(outputs.ok()) << outputs.status().ToString();
+  return outputs.ok() ? *outputs : std::vector<Tensor>(graph.outputs().size());
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = ::testing::TempDir() + "/rewright.XXXXXX";
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  path_ = std::filesystem::canonical(name).string();
+}
+
+TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+void TemporaryFolder::Write(const std::string& name, const std::string& bytes) const {
+  std::ofstream(path(name), std::ios::binary) << bytes;
+}
+
+std::string TemporaryFolder::Read(const std::string& name) const {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path(name), std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+std::vector<std::string> TemporaryFolder::Files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path_))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace rewright
