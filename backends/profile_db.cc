@@ -8,11 +8,11 @@ namespace rewright {
 namespace {
 
 constexpr char kCreate[] =
-    "CREATE TABLE IF NOT EXISTS profile (device TEXT NOT NULL, signature TEXT NOT NULL, median REAL NOT NULL,"
-    " spread REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (device, signature)) WITHOUT ROWID";
-constexpr char kFind[] = "SELECT median, spread, count FROM profile WHERE device = ?1 AND signature = ?2";
+    "CREATE TABLE IF NOT EXISTS profile (device TEXT NOT NULL, signature TEXT NOT NULL, fastest REAL NOT NULL,"
+    " median REAL NOT NULL, spread REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (device, signature)) WITHOUT ROWID";
+constexpr char kFind[] = "SELECT fastest, median, spread, count FROM profile WHERE device = ?1 AND signature = ?2";
 constexpr char kPut[] =
-    "INSERT OR REPLACE INTO profile (device, signature, median, spread, count) VALUES (?1, ?2, ?3, ?4, ?5)";
+    "INSERT OR REPLACE INTO profile (device, signature, fastest, median, spread, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
   sqlite3_reset(statement);
@@ -60,7 +60,7 @@ absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& d
   std::optional<ProfileEntry> entry;
   if (result == SQLITE_ROW) {
     entry = ProfileEntry{sqlite3_column_double(find_, 0), sqlite3_column_double(find_, 1),
-                         sqlite3_column_int64(find_, 2)};
+                         sqlite3_column_double(find_, 2), sqlite3_column_int64(find_, 3)};
   }
   absl::Status status = result == SQLITE_ROW || result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
   sqlite3_reset(find_);
@@ -70,9 +70,10 @@ absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& d
 
 absl::Status ProfileDb::Put(const std::string& device, const std::string& signature, const ProfileEntry& entry) {
   BindKey(put_, device, signature);
-  sqlite3_bind_double(put_, 3, entry.median);
-  sqlite3_bind_double(put_, 4, entry.spread);
-  sqlite3_bind_int64(put_, 5, entry.count);
+  sqlite3_bind_double(put_, 3, entry.fastest);
+  sqlite3_bind_double(put_, 4, entry.median);
+  sqlite3_bind_double(put_, 5, entry.spread);
+  sqlite3_bind_int64(put_, 6, entry.count);
   const int result = sqlite3_step(put_);
   absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
   sqlite3_reset(put_);

@@ -14,8 +14,9 @@ struct sqlite3_stmt;
 namespace rewright {
 
 struct ProfileEntry {
-  double median = 0;  // seconds
-  double spread = 0;  // seconds between the quartiles
+  double fastest = 0;  // seconds; what others on the machine disturb least
+  double median = 0;
+  double spread = 0;  // between the quartiles
   int64_t count = 0;  // timed runs
 };
 

@@ -1,10 +1,12 @@
 // Times a model of the zoo on the CPU device, step by step:
-//   cpu_bench resnet50 [--threads 2] [--runs 20] [--top 25]
-// Prints the latency of whole runs (minimum and median), then the steps by their share of the time.
+//   cpu_bench resnet50 [--threads 2] [--runs 20] [--top 25] [--image-size 0] [--check 1] [--costs 1]
+// Prints the latency of whole runs (minimum and median), then the steps by their share of the time; with --check the
+// largest difference from the reference interpreter; with --costs the sum of the measured costs of the groups.
 #include <time.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
+#include "core/interpreter.h"
 #include "runtime/executor.h"
 
 namespace rewright {
@@ -33,14 +36,49 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
+absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  absl::flat_hash_map<std::string, Tensor> by_name;
+  for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
+  const auto expected = InterpretGraph(graph, by_name, {Carrier::kNative, 2});
+  if (!expected.ok()) return expected.status();
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    double largest = 0, difference = 0;
+    for (int64_t i = 0; i < outputs[k].num_elements(); ++i) {
+      largest = std::max(largest, std::abs((*expected)[k].At(i)));
+      const double d = std::abs((*expected)[k].At(i) - outputs[k].At(i));
+      difference = d >= difference || d != d ? d : difference;
+    }
+    std::printf("output %zu: largest element %g, largest difference %g\n", k, largest, difference);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrintCosts(Device& device, const Graph& graph) {
+  double begin = Now();
+  const std::vector<Group> groups = device.Partition(graph);
+  std::printf("partition: %zu groups in %.3f ms\n", groups.size(), (Now() - begin) * 1e3);
+  for (const char* when : {"first", "again"}) {
+    double sum = 0;
+    begin = Now();
+    for (const Group& group : groups) {
+      const auto cost = device.Cost(graph, group);
+      if (!cost.ok()) return cost.status();
+      sum += *cost;
+    }
+    std::printf("costs %s: sum %.3f ms, asked in %.1f ms\n", when, sum * 1e3, (Now() - begin) * 1e3);
+  }
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
   std::string model = argc > 1 ? argv[1] : "resnet50";
-  int threads = 2, runs = 20, top = 25;
-  for (int i = 2; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    (flag == "--threads" ? threads : flag == "--runs" ? runs : top) = std::atoi(argv[i + 1]);
-  }
-  const auto graph = BuildZooModel(model);
+  std::map<std::string, int> flags = {{"--threads", 2}, {"--runs", 20},      {"--top", 25},
+                                      {"--check", 0},   {"--image-size", 0}, {"--costs", 0}};
+  for (int i = 2; i + 1 < argc; i += 2) flags[argv[i]] = std::atoi(argv[i + 1]);
+  const int threads = flags["--threads"], runs = flags["--runs"], top = flags["--top"];
+  ZooOptions options;
+  options.image_size = flags["--image-size"];
+  const auto graph = BuildZooModel(model, options);
   if (!graph.ok()) return Fail(graph.status());
   auto device = MakeDevice("cpu", {threads, ""});
   if (!device.ok()) return Fail(device.status());
@@ -77,6 +115,12 @@ int Main(int argc, char** argv) {
   std::printf("%s: min %.3f ms, median %.3f ms; processor time min %.3f ms; compile %.0f ms; arena %.1f MB\n", model.c_str(), whole[0] * 1e3,
               whole[whole.size() / 2] * 1e3, processor[0] * 1e3, (compiled - start) * 1e3,
               static_cast<double>((*executor)->arena_bytes()) / 1e6);
+  if (flags["--check"] != 0) {
+    if (absl::Status status = Check(*graph, inputs, outputs); !status.ok()) return Fail(status);
+  }
+  if (flags["--costs"] != 0) {
+    if (absl::Status status = PrintCosts(**device, *graph); !status.ok()) return Fail(status);
+  }
   // The fastest of all runs, step by step.
   const std::vector<Step>& steps = (*executor)->schedule().steps;
   std::vector<double> best(steps.size(), 1e9);

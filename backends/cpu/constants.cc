@@ -12,9 +12,47 @@ bool Lowering::IsConstant(Value value) const {
   return node.weight_only && (options_.weights == WeightMode::kConstant || node.op == nullptr);
 }
 
-const Tensor& Lowering::ConstantTensor(Value value) const {
+bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
   const Node& node = graph_.node(value.node);
-  return node.op == nullptr ? node.data : folded_.at(value);
+  if (node.op == nullptr) {
+    *base = node.data;
+    *layout = Layout::RowMajor(node.data.shape());
+    *offset = 0;
+    return true;
+  }
+  const Shape& dims = graph_.type(value).shape;
+  if (NumElements(dims) == 0) return false;
+  if (node.op->name == "reshape") {
+    Layout from;
+    return ConstantView(node.operands[0], base, &from, offset) && ReshapeLayout(from, dims, layout);
+  }
+  const std::optional<CopyAccess> access = CopyAccessOf(graph_, node, value.output);
+  if (!access) return false;
+  Layout from;
+  int64_t before = 0, further = 0;
+  if (!ConstantView(node.operands[static_cast<size_t>(access->input)], base, &from, &before) ||
+      !ViewOf(from, *access, dims, layout, &further)) {
+    return false;
+  }
+  *offset = before + further;
+  return true;
+}
+
+const Tensor& Lowering::ConstantTensor(Value value) {
+  const Node& node = graph_.node(value.node);
+  if (node.op == nullptr) return node.data;
+  std::unique_ptr<Tensor>& tensor = folded_[value];
+  if (tensor == nullptr) {
+    Tensor base;
+    Layout layout;
+    int64_t offset = 0;
+    CHECK(ConstantView(value, &base, &layout, &offset)) << "a constant that was not computed";
+    tensor = std::make_unique<Tensor>(graph_.type(value));
+    void* addresses[] = {base.data(), tensor->data()};
+    MakeCopyKernel(layout, offset, Layout::RowMajor(layout.dims), 0, DTypeSize(base.dtype()), context_->threads)
+        ->Run(addresses);
+  }
+  return *tensor;
 }
 
 absl::Status Lowering::FoldConstants() {
@@ -24,7 +62,11 @@ absl::Status Lowering::FoldConstants() {
   std::set<Value> seen;
   auto want = [&](Value value) {
     const Node& node = graph_.node(value.node);
-    if (node.op != nullptr && node.weight_only && seen.insert(value).second) wanted.push_back({value, ""});
+    if (node.op == nullptr || !node.weight_only || !seen.insert(value).second) return;
+    Tensor base;
+    Layout layout;
+    int64_t offset = 0;
+    if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back({value, ""});
   };
   for (NodeId id : graph_.nodes()) {
     const Node& node = graph_.node(id);
@@ -46,7 +88,7 @@ absl::Status Lowering::FoldConstants() {
     if (type.num_bytes() > 0) {
       std::memcpy(tensor.data(), memory->address(schedule->outputs[i]), static_cast<size_t>(type.num_bytes()));
     }
-    folded_[wanted[i].value] = std::move(tensor);
+    folded_[wanted[i].value] = std::make_unique<Tensor>(std::move(tensor));
   }
   return absl::OkStatus();
 }

@@ -35,7 +35,7 @@ PostOps PostOpsOf(const FusedGroup& group, Value* residual) {
 
 }  // namespace
 
-absl::StatusOr<Lowering::ScaleShift> Lowering::FoldEpilogue(const FusedGroup& group, int64_t channels) const {
+Lowering::ScaleShift Lowering::FoldEpilogue(const FusedGroup& group, int64_t channels) {
   ScaleShift result;
   result.scale.assign(static_cast<size_t>(channels), 1);
   result.shift.assign(static_cast<size_t>(channels), 0);
@@ -78,8 +78,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph_.node(anchor);
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  absl::StatusOr<ScaleShift> linear = FoldEpilogue(group, node.outputs[0].shape[1]);
-  if (!linear.ok()) return linear.status();
+  const ScaleShift linear = FoldEpilogue(group, node.outputs[0].shape[1]);
 
   ConvProblem problem;
   problem.src = graph_.type(x).shape;
@@ -89,7 +88,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
   problem.groups = std::get<int64_t>(node.attrs.at("groups"));
-  problem.bias = linear->shifted;
+  problem.bias = linear.shifted;
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
   absl::StatusOr<ConvPlan> plan = MakeConv(context_, problem);
@@ -123,12 +122,12 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   if (IsConstant(w)) {
     const Tensor& plain = ConstantTensor(w);
     Tensor scaled = plain;
-    if (linear->scaled) {
+    if (linear.scaled) {
       scaled = Tensor(plain.type());
       const int64_t slice = plain.num_elements() / plain.shape()[0];
       for (int64_t i = 0; i < plain.num_elements(); ++i) {
         scaled.as<float>()[i] = static_cast<float>(static_cast<double>(plain.as<float>()[i]) *
-                                                   linear->scale[static_cast<size_t>(i / slice)]);
+                                                   linear.scale[static_cast<size_t>(i / slice)]);
       }
     }
     std::shared_ptr<void> packed = Allocate(packed_bytes);
@@ -143,7 +142,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     buffers.push_back(packed);
   }
   if (problem.bias) {
-    buffers.push_back(AddConstantFloats(std::vector<float>(linear->shift.begin(), linear->shift.end())));
+    buffers.push_back(AddConstantFloats(std::vector<float>(linear.shift.begin(), linear.shift.end())));
   }
   int result = -1;
   if (problem.residual_in_place) {
@@ -200,13 +199,12 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   const Shape& dims = node.outputs[0].shape;
   const size_t rank = dims.size();
   const int64_t n = dims[rank - 1];
-  absl::StatusOr<ScaleShift> linear = FoldEpilogue(group, n);
-  if (!linear.ok()) return linear.status();
+  const ScaleShift linear = FoldEpilogue(group, n);
 
   MatmulProblem problem;
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
-  problem.bias = linear->shifted;
+  problem.bias = linear.shifted;
   Place a_place, b_place, residual_place;
   absl::StatusOr<Layout> a_layout = MatmulOperand(a, static_cast<int64_t>(rank), &a_place);
   if (!a_layout.ok()) return a_layout.status();
@@ -218,9 +216,13 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     problem.packed = true;
     const size_t bytes = PackedMatmulBytes(k, n);
     std::shared_ptr<void> packed = Allocate(bytes);
-    const std::vector<float> scale(linear->scale.begin(), linear->scale.end());
-    PackMatmulWeights(ConstantTensor(b).as<float>(), k, n, n, 1, linear->scaled ? scale.data() : nullptr,
-                      static_cast<float*>(packed.get()));
+    const std::vector<float> scale(linear.scale.begin(), linear.scale.end());
+    absl::StatusOr<Place> weights = Find(b);
+    if (!weights.ok()) return weights.status();
+    const std::vector<int64_t>& strides = weights->layout.strides;
+    PackMatmulWeights(static_cast<const float*>(schedule_.buffers[static_cast<size_t>(weights->buffer)].data.get()), k,
+                      n, strides[strides.size() - 2], strides[strides.size() - 1],
+                      linear.scaled ? scale.data() : nullptr, static_cast<float*>(packed.get()));
     b_place.buffer = AddConstantBuffer(std::move(packed), bytes);
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;
@@ -230,7 +232,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     absl::StatusOr<Layout> b_layout = MatmulOperand(b, static_cast<int64_t>(rank), &b_place);
     if (!b_layout.ok()) return b_layout.status();
     problem.b = *b_layout;
-    if (linear->scaled) problem.scale = static_cast<float>(linear->scale[0]);
+    if (linear.scaled) problem.scale = static_cast<float>(linear.scale[0]);
   }
 
   problem.c = OutputLayoutForReader(out);
@@ -256,7 +258,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   }
   std::vector<int> buffers = {a_place.buffer, b_place.buffer};
   if (problem.bias) {
-    buffers.push_back(AddConstantFloats(std::vector<float>(linear->shift.begin(), linear->shift.end())));
+    buffers.push_back(AddConstantFloats(std::vector<float>(linear.shift.begin(), linear.shift.end())));
   }
   int result = -1;
   if (in_place) {

@@ -20,6 +20,25 @@ bool IsAligned(const PointwiseOperand& operand, const Shape& dims, const Shape& 
 
 }  // namespace
 
+absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram& program) {
+  std::vector<Layout> layouts;
+  std::vector<void*> addresses;
+  for (const PointwiseOperand& operand : program.operands) {
+    absl::StatusOr<Place> place = FindRowMajor(operand.value);
+    if (!place.ok()) return place.status();
+    layouts.push_back(place->layout);
+    addresses.push_back(schedule_.buffers[static_cast<size_t>(place->buffer)].data.get());
+  }
+  const Layout layout = layouts[0];
+  absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(program, layouts, layout, context_->threads);
+  if (!kernel.ok()) return kernel.status();
+  auto tensor = std::make_shared<Tensor>(TensorType{program.dtype, layout.dims});
+  addresses.push_back(tensor->data());
+  (*kernel)->Run(addresses.data());
+  const size_t bytes = static_cast<size_t>(tensor->num_bytes());
+  return Place{AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
+}
+
 absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
   absl::StatusOr<PointwiseProgram> program =
       BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
@@ -30,11 +49,22 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
   if (!program.ok()) return program.status();
   const Value out = group.group.outputs[0];
   const Shape& dims = graph_.type(out).shape;
+  std::map<int, Place> computed;  // operands that were computed ahead
+  for (const HoistedProgram& hoisted : HoistConstants([&](Value v) { return IsConstant(v); }, &*program)) {
+    absl::StatusOr<Place> place = ComputeConstant(hoisted.program);
+    if (!place.ok()) return place.status();
+    computed[hoisted.operand] = *place;
+  }
 
   // The result is laid out like most of its full-sized operands; row-major in doubt.
   std::vector<Place> places;
   std::vector<std::pair<Layout, int>> votes = {{Layout::RowMajor(dims), 0}};
-  for (const PointwiseOperand& operand : program->operands) {
+  for (size_t i = 0; i < program->operands.size(); ++i) {
+    if (computed.count(static_cast<int>(i)) > 0) {
+      places.push_back(computed[static_cast<int>(i)]);
+      continue;
+    }
+    const PointwiseOperand& operand = program->operands[i];
     absl::StatusOr<Place> place = Find(operand.value);
     if (place.ok() && place->layout.IsPadded()) place = FindRowMajor(operand.value);
     if (!place.ok()) return place.status();
@@ -61,7 +91,7 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
       place = FindRowMajor(operand.value);
     }
     if (!place.ok()) return place.status();
-    const bool full = aligned && operand_dims == dims;
+    const bool full = aligned && operand_dims == dims && computed.count(static_cast<int>(i)) == 0;
     if (full && place->layout != layout && NumElements(dims) >= kLargeOperand) place = FindAs(operand.value, layout);
     if (!place.ok()) return place.status();
     layouts.push_back(place->layout);
@@ -74,7 +104,7 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
     const PointwiseOperand& operand = program->operands[i];
     const auto reads = std::count_if(program->operands.begin(), program->operands.end(),
                                      [&](const PointwiseOperand& other) { return other.value == operand.value; });
-    if (reads == 1 && layouts[i].dims == dims && IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
+    if (reads == 1 && computed.count(static_cast<int>(i)) == 0 && layouts[i].dims == dims && IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
         CanOverwrite(operand.value, places[i], out, layout)) {
       result = places[i].buffer;
     }

@@ -137,10 +137,18 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   if (!IsConstant(value)) {
     return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
   }
-  auto tensor = std::make_shared<Tensor>(ConstantTensor(value));
-  const Layout layout = Layout::RowMajor(tensor->shape());
-  const size_t bytes = static_cast<size_t>(tensor->num_bytes());
-  DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout);
+  auto tensor = std::make_shared<Tensor>();
+  Layout layout;
+  int64_t offset = 0;
+  if (!folded_.contains(value) && ConstantView(value, tensor.get(), &layout, &offset)) {
+    char* data = static_cast<char*>(tensor->data()) + static_cast<size_t>(offset) * DTypeSize(tensor->dtype());
+    DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
+  } else {
+    *tensor = ConstantTensor(value);
+    const size_t bytes = static_cast<size_t>(tensor->num_bytes());
+    DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes),
+             Layout::RowMajor(tensor->shape()));
+  }
   return places_[value].front();
 }
 
@@ -255,6 +263,15 @@ absl::Status Lowering::Finish() {
         options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
     if (!place.ok()) return place.status();
     schedule_.outputs.push_back(place->buffer);
+  }
+  // Constants that were packed are not needed in their first form.
+  std::vector<bool> used(schedule_.buffers.size(), false);
+  for (int buffer : schedule_.outputs) used[static_cast<size_t>(buffer)] = true;
+  for (const Step& step : schedule_.steps) {
+    for (int buffer : step.buffers) used[static_cast<size_t>(buffer)] = true;
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) schedule_.buffers[i].data = nullptr;
   }
   return absl::OkStatus();
 }

@@ -52,7 +52,9 @@ class Lowering {
   absl::Status FoldConstants();
   bool IsConstant(Value value) const;
   // The tensor of a constant value.
-  const Tensor& ConstantTensor(Value value) const;
+  const Tensor& ConstantTensor(Value value);
+  // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
+  bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
 
   // ---- buffers and places (lowering.cc)
   int AddBuffer(Buffer::Kind kind, size_t bytes);
@@ -84,6 +86,7 @@ class Lowering {
   absl::Status LowerConv(const FusedGroup& group);       // lower_anchor.cc
   absl::Status LowerMatmul(const FusedGroup& group);     // lower_anchor.cc
   absl::Status LowerPointwise(const FusedGroup& group);  // lower_pointwise.cc
+  absl::StatusOr<Place> ComputeConstant(const PointwiseProgram& program);
   absl::Status LowerView(const FusedGroup& group);       // lower_move.cc
   absl::Status LowerCopy(NodeId id, int output);
   absl::Status LowerReshape(NodeId id);
@@ -102,7 +105,7 @@ class Lowering {
     std::vector<double> scale, shift;
     bool scaled = false, shifted = false;
   };
-  absl::StatusOr<ScaleShift> FoldEpilogue(const FusedGroup& group, int64_t channels) const;
+  ScaleShift FoldEpilogue(const FusedGroup& group, int64_t channels);
   absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
   // A layout for a result that its only reader, a transpose, turns into row-major.
   Layout OutputLayoutForReader(Value value) const;
@@ -113,7 +116,7 @@ class Lowering {
   Schedule schedule_;
   int group_ = -1;  // being lowered
   const Group* current_ = nullptr;
-  absl::flat_hash_map<Value, Tensor> folded_;
+  absl::flat_hash_map<Value, std::unique_ptr<Tensor>> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
   std::map<int, std::vector<Value>> tenants_;              // values by the buffer that they were placed in

@@ -10,10 +10,12 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr double kTimeCap = 0.02;       // seconds of measuring per group, more for groups that are slow themselves
-constexpr double kSampleTime = 100e-6;  // of one sample, at least
-constexpr int kMinSamples = 5;
-constexpr int kMaxSamples = 25;
+constexpr double kSampleTime = 100e-6;  // seconds of one sample, at least
+constexpr size_t kMinSamples = 5;
+// Sampling goes on until the three fastest samples agree, within limits.
+constexpr size_t kMaxSamples = 60;
+constexpr double kAgreement = 1.03;
+constexpr double kTimeCap = 0.1;
 
 // A weight or constant whose very value shapes the code.
 const Tensor* SmallConstant(const Graph& graph, Value value) {
@@ -124,7 +126,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   if (!extracted.ok()) return extracted.status();
   absl::StatusOr<Schedule> schedule = Lowering(context, extracted->graph, extracted->options).Run();
   if (!schedule.ok()) return schedule.status();
-  if (schedule->steps.empty()) return ProfileEntry{0, 0, 1};
+  if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
   const ScheduleMemory memory(*schedule);
   for (size_t i = 0; i < schedule->inputs.size(); ++i) {
     const int buffer = schedule->inputs[i];
@@ -138,14 +140,14 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   const int repetitions = std::clamp(static_cast<int>(kSampleTime / first), 1, 1000);
   std::vector<double> samples;
   double total = 0;
-  while (static_cast<int>(samples.size()) < kMinSamples ||
-         (total < kTimeCap && static_cast<int>(samples.size()) < kMaxSamples)) {
-    samples.push_back(Seconds(memory, *schedule, repetitions));
-    total += samples.back() * repetitions;
+  auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
+  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < kMaxSamples)) {
+    const double seconds = Seconds(memory, *schedule, repetitions);
+    samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
+    total += seconds * repetitions;
   }
-  std::sort(samples.begin(), samples.end());
   const size_t n = samples.size();
-  return ProfileEntry{samples[n / 2], samples[n * 3 / 4] - samples[n / 4], static_cast<int64_t>(n) * repetitions};
+  return ProfileEntry{samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4], static_cast<int64_t>(n) * repetitions};
 }
 
 }  // namespace rewright::cpu

@@ -192,6 +192,79 @@ class Builder {
   std::map<Value, int> results_;
 };
 
+// Copies the values that `root` needs from one program into another.
+class Extractor {
+ public:
+  Extractor(const PointwiseProgram& from, PointwiseProgram* to) : from_(from), to_(to) {}
+
+  // Values that must not be entered any further: they become operands of `to`.
+  std::map<int, PointwiseOperand> replaced;
+  std::map<int, int> operand_of;  // of a replaced value, in `to`
+
+  void Extract(int root) {
+    Operands(root);
+    Constants(root);
+    instruction_base_ = static_cast<int>(to_->operands.size() + to_->constants.size());
+    to_->result = Instructions(root);
+    to_->dtype = from_.TypeOf(root);
+  }
+
+ private:
+  const PointwiseInstruction* InstructionOf(int value) const {
+    const int leaves = static_cast<int>(from_.operands.size() + from_.constants.size());
+    if (value < leaves || replaced.count(value) > 0) return nullptr;
+    return &from_.instructions[static_cast<size_t>(value - leaves)];
+  }
+  bool IsConstantValue(int value) const {
+    return value >= static_cast<int>(from_.operands.size()) &&
+           value < static_cast<int>(from_.operands.size() + from_.constants.size());
+  }
+
+  // Leaves get their numbers first: operands, then constants.
+  template <typename F>
+  void ForLeaves(int value, std::map<int, bool>* seen, const F& f) {
+    if (value < 0 || !seen->emplace(value, true).second) return;
+    if (const PointwiseInstruction* instruction = InstructionOf(value); instruction != nullptr) {
+      for (int operand : {instruction->a, instruction->b, instruction->c}) ForLeaves(operand, seen, f);
+    } else {
+      f(value);
+    }
+  }
+  void Operands(int root) {
+    std::map<int, bool> seen;
+    ForLeaves(root, &seen, [&](int value) {
+      if (IsConstantValue(value) && replaced.count(value) == 0) return;
+      number_[value] = static_cast<int>(to_->operands.size());
+      const auto other = replaced.find(value);
+      if (other != replaced.end()) operand_of[value] = number_[value];
+      to_->operands.push_back(other != replaced.end() ? other->second : from_.operands[static_cast<size_t>(value)]);
+    });
+  }
+  void Constants(int root) {
+    std::map<int, bool> seen;
+    ForLeaves(root, &seen, [&](int value) {
+      if (!IsConstantValue(value) || replaced.count(value) > 0) return;
+      number_[value] = static_cast<int>(to_->operands.size() + to_->constants.size());
+      to_->constants.push_back(from_.constants[static_cast<size_t>(value) - from_.operands.size()]);
+    });
+  }
+  int Instructions(int value) {
+    if (value < 0) return value;
+    if (const auto found = number_.find(value); found != number_.end()) return found->second;
+    PointwiseInstruction instruction = *InstructionOf(value);
+    instruction.a = Instructions(instruction.a);
+    instruction.b = Instructions(instruction.b);
+    instruction.c = Instructions(instruction.c);
+    to_->instructions.push_back(instruction);
+    return number_[value] = instruction_base_ + static_cast<int>(to_->instructions.size()) - 1;
+  }
+
+  const PointwiseProgram& from_;
+  PointwiseProgram* to_;
+  std::map<int, int> number_;
+  int instruction_base_ = 0;
+};
+
 void CountLeaves(const ExprNode& expr, int* count) {
   if (expr.kind == ExprKind::kRead || expr.kind == ExprKind::kConst || expr.kind == ExprKind::kParam) {
     ++*count;
@@ -208,6 +281,60 @@ DType PointwiseProgram::TypeOf(int value) const {
   i -= operands.size();
   if (i < constants.size()) return constants[i].dtype;
   return instructions[i - constants.size()].to;
+}
+
+std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_constant, PointwiseProgram* program) {
+  const int operands = static_cast<int>(program->operands.size());
+  const int leaves = operands + static_cast<int>(program->constants.size());
+  // By value: not constant (-2), a plain constant (-1), or like constant operand number k.
+  std::vector<int> like(static_cast<size_t>(program->num_values()), -2);
+  for (int v = 0; v < leaves; ++v) {
+    if (v >= operands) {
+      like[static_cast<size_t>(v)] = -1;
+    } else if (is_constant(program->operands[static_cast<size_t>(v)].value)) {
+      like[static_cast<size_t>(v)] = v;
+    }
+  }
+  std::vector<int> roots;  // constant instructions that others read
+  auto read = [&](int value) {
+    if (value >= leaves && like[static_cast<size_t>(value)] >= 0 &&
+        std::find(roots.begin(), roots.end(), value) == roots.end()) {
+      roots.push_back(value);
+    }
+  };
+  for (size_t i = 0; i < program->instructions.size(); ++i) {
+    const PointwiseInstruction& instruction = program->instructions[i];
+    int kind = -1;
+    for (int operand : {instruction.a, instruction.b, instruction.c}) {
+      if (operand < 0 || kind == -2) continue;
+      const int other = like[static_cast<size_t>(operand)];
+      if (other == -2 || kind == -1) {
+        kind = other == -1 ? kind : other;
+      } else if (other >= 0 && program->operands[static_cast<size_t>(other)].axes !=
+                                   program->operands[static_cast<size_t>(kind)].axes) {
+        kind = -2;
+      }
+    }
+    like[static_cast<size_t>(leaves) + i] = kind;
+    if (kind != -2) continue;
+    for (int operand : {instruction.a, instruction.b, instruction.c}) read(operand);
+  }
+  std::vector<HoistedProgram> hoisted(roots.size());
+  if (roots.empty() || like[static_cast<size_t>(program->result)] != -2) return {};
+  PointwiseProgram rest;
+  Extractor remaining(*program, &rest);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    Extractor(*program, &hoisted[i].program).Extract(roots[i]);
+    const PointwiseOperand& shape = program->operands[static_cast<size_t>(like[static_cast<size_t>(roots[i])])];
+    remaining.replaced[roots[i]] = {Value{}, shape.axes, hoisted[i].program.dtype};
+    for (PointwiseOperand& operand : hoisted[i].program.operands) {
+      for (size_t d = 0; d < operand.axes.size(); ++d) operand.axes[d] = static_cast<int>(d);
+    }
+  }
+  remaining.Extract(program->result);
+  for (size_t i = 0; i < roots.size(); ++i) hoisted[i].operand = remaining.operand_of.at(roots[i]);
+  *program = std::move(rest);
+  return hoisted;
 }
 
 int CountProgramLeaves(const Meaning& meaning) {

@@ -47,6 +47,18 @@ struct PointwiseProgram {
 // Most values read, constants and instructions that one program may have: its tiles must fit the kernel's stack.
 constexpr int kMaxProgramLeaves = 40;
 
+// A part of a program that depends on constant operands of one shape alone, as a program of its own over positions of
+// that shape. It takes the place of operand `operand` in what remains.
+struct HoistedProgram {
+  PointwiseProgram program;
+  int operand = -1;
+};
+
+// Splits off what depends on constant operands alone (`is_constant`, by operand), so that it can be computed once: the
+// 1 / sqrt(variance + epsilon) of a batch norm, say. Operands of the programs split off keep their values; their axes
+// are those of the operand itself.
+std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_constant, PointwiseProgram* program);
+
 // Reads and constants of the node, for the limit above.
 int CountProgramLeaves(const Meaning& meaning);
 
