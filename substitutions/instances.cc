@@ -73,7 +73,8 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
 // Runs through all structures depth first, building the left side on the way so that dead ends show early.
 class Enumerator {
  public:
-  Enumerator(const CompiledRule& rule, const DomainLimits& limits, const std::function<absl::Status(RuleInstance)>& visit)
+  using Visit = std::function<absl::Status(const Structure&, RuleInstance)>;
+  Enumerator(const CompiledRule& rule, const DomainLimits& limits, const Visit& visit)
       : rule_(rule), limits_(limits), visit_(visit), builder_(rule, structure_, limits_, meanings_) {
     structure_.packs.assign(rule.packs().size(), 0);
     structure_.attrs.assign(rule.attrs().size(), {});
@@ -217,14 +218,14 @@ class Enumerator {
     if (++count_ > limits_.max_instances) {
       return Error(rule_, absl::StrCat("more than ", limits_.max_instances, " combinations of structural values"));
     }
-    return visit_(std::move(result.instance));
+    return visit_(structure_, std::move(result.instance));
   }
 
   static constexpr int64_t kMaxSteps = 10000000;
 
   const CompiledRule& rule_;
   const DomainLimits& limits_;
-  const std::function<absl::Status(RuleInstance)>& visit_;
+  const Visit& visit_;
   Structure structure_;
   MeaningCache meanings_;
   SymbolicBuilder builder_;
@@ -326,6 +327,12 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
 
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit) {
+  return ForEachStructure(rule, limits,
+                          [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); });
+}
+
+absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
+                              const std::function<absl::Status(const Structure&, RuleInstance)>& visit) {
   return Enumerator(rule, limits, visit).Run();
 }
 

@@ -48,6 +48,10 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit);
 
+// The same with the structural values of each.
+absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
+                              const std::function<absl::Status(const Structure&, RuleInstance)>& visit);
+
 // All of them.
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits = {});
 

@@ -60,27 +60,51 @@ std::string PrintShape(const ShapeSpec& shape) {
   return absl::StrCat("[", shape.broadcasts ? "~ " : "", Items(shape.dims), "]");
 }
 
-std::string PrintApplication(const TensorTerm& term) {
-  std::string text = absl::StrCat(term.name, "(");
-  const char* separator = "";
-  for (const TensorTerm& operand : term.operands) {
-    absl::StrAppend(&text, separator, PrintTerm(operand));
-    separator = ", ";
-  }
-  for (const NamedArg& attr : term.attrs) {
-    absl::StrAppend(&text, separator, attr.name, "=", PrintArg(attr.value));
-    separator = ", ";
-  }
-  if (!term.bundle.empty()) absl::StrAppend(&text, separator, "attrs=?", term.bundle);
-  return text + ")";
+std::string Attributes(const TensorTerm& term) {
+  std::vector<std::string> attrs;
+  for (const NamedArg& attr : term.attrs) attrs.push_back(absl::StrCat(attr.name, "=", PrintArg(attr.value)));
+  if (!term.bundle.empty()) attrs.push_back("attrs=?" + term.bundle);
+  return absl::StrJoin(attrs, ", ");
 }
 
-std::string PrintSide(const RuleSide& side) {
+std::string Suffix(const TensorTerm& term) {
   std::string text;
-  for (const LetTerm& let : side.lets) absl::StrAppend(&text, "let ", let.name, " = ", PrintTerm(let.term), " in\n    ");
-  const std::string outputs =
-      absl::StrJoin(side.outputs, ", ", [](std::string* out, const TensorTerm& term) { out->append(PrintTerm(term)); });
-  return side.outputs.size() == 1 ? text + outputs : absl::StrCat(text, "{ ", outputs, " }");
+  if (term.dtype) absl::StrAppend(&text, ": ", PrintArg(*term.dtype));
+  if (term.shape) text += PrintShape(*term.shape);
+  if (term.all) text += "..";
+  if (term.output >= 0) absl::StrAppend(&text, ".", term.output);
+  return text;
+}
+
+constexpr size_t kWidth = 118;
+
+// The term, begun at column `indent`; an application that is too long for a line has its operands below one another.
+// `extra` characters follow on the last line.
+std::string Laid(const TensorTerm& term, size_t indent, size_t extra) {
+  const std::string flat = PrintTerm(term);
+  if (indent + flat.size() + extra <= kWidth || term.kind != TensorTerm::Kind::kApply) return flat;
+  const size_t inner = indent + term.name.size() + 1;
+  const std::string separator = ",\n" + std::string(inner, ' ');
+  std::vector<std::string> lines;
+  for (const TensorTerm& operand : term.operands) lines.push_back(Laid(operand, inner, 1));
+  const std::string attrs = Attributes(term);
+  if (!attrs.empty()) lines.push_back(attrs);
+  return absl::StrCat(term.name, "(", absl::StrJoin(lines, separator), ")", Suffix(term));
+}
+
+std::string PrintSide(const RuleSide& side, size_t indent) {
+  std::string text;
+  const std::string margin(indent, ' ');
+  for (const LetTerm& let : side.lets) {
+    const std::string head = absl::StrCat("let ", let.name, " = ");
+    absl::StrAppend(&text, head, Laid(let.term, indent + head.size(), 3), " in\n", margin);
+  }
+  if (side.outputs.size() == 1) return text + Laid(side.outputs[0], indent, 0);
+  const auto flat = [](std::string* out, const TensorTerm& term) { out->append(PrintTerm(term)); };
+  const std::string line = absl::StrCat("{ ", absl::StrJoin(side.outputs, ", ", flat), " }");
+  if (indent + line.size() <= kWidth) return text + line;
+  const auto laid = [&](std::string* out, const TensorTerm& term) { out->append(Laid(term, indent + 2, 2)); };
+  return absl::StrCat(text, "{ ", absl::StrJoin(side.outputs, ",\n  " + margin, laid), " }");
 }
 
 }  // namespace
@@ -114,31 +138,37 @@ std::string PrintArg(const ArgExpr& expr) {
 }
 
 std::string PrintTerm(const TensorTerm& term) {
-  std::string text;
-  if (term.kind == TensorTerm::Kind::kApply) {
-    text = PrintApplication(term);
-  } else if (term.kind == TensorTerm::Kind::kName) {
-    text = term.name;
-  } else {
+  if (term.kind == TensorTerm::Kind::kName) return term.name + Suffix(term);
+  if (term.kind == TensorTerm::Kind::kValue) {
     const ArgExpr::Kind kind = term.value.kind;
     const bool plain = kind == ArgExpr::Kind::kInt || kind == ArgExpr::Kind::kReal || kind == ArgExpr::Kind::kAttr;
-    text = plain ? PrintArg(term.value) : absl::StrCat("scalar(", PrintArg(term.value), ")");
+    const std::string value = PrintArg(term.value);
+    return (plain ? value : absl::StrCat("scalar(", value, ")")) + Suffix(term);
   }
-  if (term.dtype) absl::StrAppend(&text, ": ", PrintArg(*term.dtype));
-  if (term.shape) text += PrintShape(*term.shape);
-  if (term.all) text += "..";
-  if (term.output >= 0) absl::StrAppend(&text, ".", term.output);
-  return text;
+  const auto print = [](std::string* out, const TensorTerm& operand) { out->append(PrintTerm(operand)); };
+  const std::string operands = absl::StrJoin(term.operands, ", ", print);
+  const std::string attrs = Attributes(term);
+  const char* separator = operands.empty() || attrs.empty() ? "" : ", ";
+  return absl::StrCat(term.name, "(", operands, separator, attrs, ")", Suffix(term));
 }
 
 std::string PrintLaw(const Rule& rule) {
-  std::string text = absl::StrCat("rule ", rule.name, "\n    ", PrintSide(rule.lhs), "\n    => ", PrintSide(rule.rhs), "\n");
-  const char* before = "    when ";
+  std::string text = absl::StrCat("rule ", rule.name, "\n  ", PrintSide(rule.lhs, 2));
+  const std::string right = PrintSide(rule.rhs, 5);
+  const bool one_line = text.find('\n', text.find('\n') + 1) == std::string::npos &&
+                        text.size() - text.rfind('\n') + 4 + right.size() <= kWidth &&
+                        right.find('\n') == std::string::npos && rule.lhs.outputs.size() == 1;
+  absl::StrAppend(&text, one_line ? " => " : "\n  => ", right, "\n");
+  const char* before = "  when ";
+  size_t column = 0;
   for (const ArgExpr& condition : rule.conditions) {
-    absl::StrAppend(&text, before, Parenthesized(condition, 1), "\n");
-    before = "     and ";
+    const std::string line = Parenthesized(condition, 1);
+    const bool fits = column > 0 && column + line.size() + 5 <= kWidth;
+    absl::StrAppend(&text, fits ? " and " : before, line);
+    column = fits ? column + line.size() + 5 : line.size() + 7;
+    before = "\n   and ";
   }
-  return text;
+  return column > 0 ? text + "\n" : text;
 }
 
 std::string PrintRule(const Rule& rule) {
@@ -152,16 +182,16 @@ std::string PrintRule(const Rule& rule) {
   }
   comment(rule.comment);
   text += PrintLaw(rule);
-  if (!rule.expect.empty()) absl::StrAppend(&text, "    expect ", rule.expect, "\n");
+  if (!rule.expect.empty()) absl::StrAppend(&text, "  expect ", rule.expect, "\n");
   if (!rule.proof) return text;
   const ProofRecord& proof = *rule.proof;
   char spec[17];
   std::snprintf(spec, sizeof spec, "%016llx", static_cast<unsigned long long>(proof.spec_hash));
-  absl::StrAppend(&text, "    proved ", RuleClassName(proof.rule_class), " max_rank=", proof.domain.max_rank,
+  absl::StrAppend(&text, "  proved ", RuleClassName(proof.rule_class), " max_rank=", proof.domain.max_rank,
                   " max_perm_rank=", proof.domain.max_perm_rank,
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
   absl::StrAppend(&text, " prover=", proof.prover, " spec=\"", spec, "\"");
-  if (!proof.certificate.empty()) absl::StrAppend(&text, "\n      certificate=\"", proof.certificate, "\"");
+  if (!proof.certificate.empty()) absl::StrAppend(&text, "\n    certificate=\"", proof.certificate, "\"");
   return text + "\n";
 }
 

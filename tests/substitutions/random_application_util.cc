@@ -1,0 +1,221 @@
+#include "tests/substitutions/random_application_util.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "substitutions/match_scope.h"
+
+namespace rewright {
+namespace {
+
+using Class = RuleAttr::Class;
+
+int64_t Draw(std::mt19937_64& rng, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(rng() % static_cast<uint64_t>(high - low + 1));
+}
+
+// Requirements of the left side and conditions of the rule.
+std::vector<ExprPtr> Constraints(const RuleInstance& instance) {
+  std::vector<ExprPtr> constraints = instance.conditions;
+  for (int i = 0; i < instance.num_lhs_nodes; ++i) {
+    const SymbolicNode& node = instance.nodes[static_cast<size_t>(i)];
+    if (node.op == nullptr) continue;
+    for (const Requirement& requirement : node.meaning->requirements) {
+      constraints.push_back(Substitute(requirement.condition, node.indices, node.params));
+    }
+    for (size_t v = 0; v < node.indices.size(); ++v) {
+      if (node.meaning->variables[v].kind != Meaning::VarKind::kAttr) continue;
+      constraints.push_back((Index(node.meaning->variables[v].min) <= Index(node.indices[v])).node());
+    }
+  }
+  return constraints;
+}
+
+// Values of a variable that it is compared with, as often as not: equal sizes would be rare otherwise.
+bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
+  if (constraint->kind != ExprKind::kEqual) return false;
+  for (int side = 0; side < 2; ++side) {
+    const ExprPtr& variable = constraint->args[static_cast<size_t>(side)];
+    if (variable->kind != ExprKind::kVar) continue;
+    const int64_t value = EvalIndex(constraint->args[static_cast<size_t>(1 - side)], *symbols);
+    if (value < 1 || value > 12) continue;
+    (*symbols)[static_cast<size_t>(variable->integer)] = value;
+    return true;
+  }
+  return false;
+}
+
+bool DrawSymbols(const RuleInstance& instance, int tries, std::mt19937_64& rng, std::vector<int64_t>* symbols) {
+  const std::vector<ExprPtr> constraints = Constraints(instance);
+  for (int attempt = 0; attempt < tries; ++attempt) {
+    symbols->clear();
+    for (const Symbol& symbol : instance.symbols) {
+      const int64_t low = symbol.is_size ? 1 : std::max<int64_t>(symbol.min, -1);
+      symbols->push_back(Draw(rng, low, symbol.is_size ? 5 : low + 2));
+    }
+    bool holds = true;
+    for (const ExprPtr& constraint : constraints) {
+      if (!EvalCond(constraint, *symbols)) Solve(constraint, symbols);
+    }
+    for (const ExprPtr& constraint : constraints) holds = holds && EvalCond(constraint, *symbols);
+    if (holds) return true;
+  }
+  return false;
+}
+
+RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, const std::vector<int64_t>& symbols) {
+  RuleBindings bindings;
+  size_t at = rule.sizes().size();
+  bindings.sizes.assign(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(at));
+  const auto take = [&](int64_t count) {
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(symbols[at++]);
+    return values;
+  };
+  for (int length : structure.packs) bindings.packs.push_back(take(length));
+  for (size_t a = 0; a < rule.attrs().size(); ++a) {
+    const std::vector<int64_t>& fixed = structure.attrs[a];
+    switch (rule.attrs()[a].kind) {
+      case Class::kInt: bindings.attrs.push_back(take(1)[0]); break;
+      case Class::kList: bindings.attrs.push_back(take(fixed[0])); break;
+      case Class::kFixedInt: bindings.attrs.push_back(fixed[0]); break;
+      case Class::kFixedList: bindings.attrs.push_back(fixed); break;
+      case Class::kReal: bindings.attrs.push_back(0.25 + 0.5 * static_cast<double>(a)); break;
+      case Class::kDType: bindings.attrs.push_back(static_cast<DType>(fixed[0])); break;
+    }
+  }
+  return bindings;
+}
+
+std::set<int> NodesUnder(const CompiledRule& rule, ArgFn predicate) {
+  std::set<int> nodes;
+  for (const ArgExpr& condition : rule.conditions()) {
+    if (condition.kind == ArgExpr::Kind::kCall && condition.fn == predicate) nodes.insert(condition.args[0].id);
+  }
+  return nodes;
+}
+
+// Functions that are undefined for negative numbers, or large near zero.
+bool WantsPositive(const CompiledRule& rule) {
+  static const std::set<std::string> kOps = {"sqrt", "rsqrt", "log", "batch_norm", "pow", "div", "reciprocal"};
+  return std::any_of(rule.nodes().begin(), rule.nodes().end(),
+                     [](const RuleNode& node) { return node.op != nullptr && kOps.count(node.op->name) > 0; });
+}
+
+class Builder {
+ public:
+  Builder(const CompiledRule& rule, const RuleInstance& instance, const std::vector<int64_t>& symbols,
+          RuleBindings bindings, std::mt19937_64& rng)
+      : rule_(rule), instance_(instance), symbols_(symbols), bindings_(std::move(bindings)), rng_(rng),
+        arena_(std::make_shared<Arena>()), view_(arena_, {}, {}), scope_(view_, nodes_, bindings_, options_),
+        weights_(NodesUnder(rule, ArgFn::kWeight)), positive_(NodesUnder(rule, ArgFn::kPositive)),
+        all_positive_(WantsPositive(rule)) {}
+
+  RandomApplication Run() {
+    RandomApplication result;
+    for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
+      const RuleNode& node = rule_.nodes()[static_cast<size_t>(i)];
+      nodes_.push_back(node.op == nullptr ? Leaf(i, node, &result) : Application(node));
+    }
+    std::vector<Output> outputs;
+    for (const RuleValue& term : rule_.lhs()) {
+      for (Value value : Values(term)) outputs.push_back(Output{value, absl::StrCat("out", outputs.size())});
+    }
+    result.graph = Graph(arena_, inputs_, std::move(outputs));
+    return result;
+  }
+
+ private:
+  Tensor RandomTensor(const TensorType& type, bool positive) {
+    Tensor tensor(type);
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      const double real = std::uniform_real_distribution<double>(positive ? 0.5 : -2, 2)(rng_);
+      if (IsFloating(type.dtype)) {
+        tensor.Set(i, real);
+      } else {
+        tensor.SetInt(i, type.dtype == DType::kBool ? Draw(rng_, 0, 1) : Draw(rng_, 1, 3));
+      }
+    }
+    return tensor;
+  }
+
+  Value Leaf(int id, const RuleNode& leaf, RandomApplication* result) {
+    const SymbolicNode& symbolic = instance_.nodes[static_cast<size_t>(id)];
+    TensorType type{symbolic.dtypes[0], {}};
+    for (const ExprPtr& size : symbolic.shapes[0]) type.shape.push_back(EvalIndex(size, symbols_));
+    if (leaf.value) {
+      MatchEvaluator evaluator(scope_);
+      ArgValue<Concrete> value;
+      Attr real;
+      CHECK(evaluator.Eval(*leaf.value, &value) && ToAttr(value, AttrKind::kReal, &real)) << leaf.name;
+      Tensor tensor(type);
+      for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, std::get<double>(real));
+      return arena_->AddConstant(tensor);
+    }
+    const Tensor tensor = RandomTensor(type, all_positive_ || positive_.count(id) > 0);
+    if (weights_.count(id) || positive_.count(id)) return *arena_->AddWeight(leaf.name, tensor);
+    const Value input = *arena_->AddInput(leaf.name, type);
+    inputs_.push_back(input);
+    result->inputs[leaf.name] = tensor;
+    return input;
+  }
+
+  std::vector<Value> Values(const RuleValue& term) const {
+    const Value value = nodes_[static_cast<size_t>(term.node)];
+    std::vector<Value> values;
+    const int32_t count = static_cast<int32_t>(arena_->node(value.node).outputs.size());
+    if (!term.whole && !term.all) return {Value{value.node, term.output}};
+    for (int32_t k = 0; k < count; ++k) values.push_back(Value{value.node, k});
+    return values;
+  }
+
+  Value Application(const RuleNode& node) {
+    std::vector<Value> operands;
+    for (const RuleValue& term : node.operands) {
+      for (Value value : Values(term)) operands.push_back(value);
+    }
+    Attrs attrs;
+    for (size_t k = 0; k < node.attrs.size(); ++k) {
+      MatchEvaluator evaluator(scope_);
+      ArgValue<Concrete> value;
+      const AttrSpec& spec = node.op->attrs[k];
+      CHECK(evaluator.Eval(node.attrs[k], &value) && ToAttr(value, spec.kind, &attrs[spec.name])) << node.op->name;
+    }
+    auto id = arena_->Add(*node.op, std::move(operands), std::move(attrs));
+    CHECK(id.ok()) << instance_.rule << " at " << instance_.description << ": " << id.status().ToString();
+    return Value{*id, 0};
+  }
+
+  const CompiledRule& rule_;
+  const RuleInstance& instance_;
+  const std::vector<int64_t>& symbols_;
+  RuleBindings bindings_;
+  std::mt19937_64& rng_;
+  std::shared_ptr<Arena> arena_;
+  Graph view_;
+  std::vector<Value> nodes_;
+  MatchOptions options_;
+  MatchScope scope_;
+  std::set<int> weights_, positive_;
+  bool all_positive_;
+  std::vector<Value> inputs_;
+};
+
+}  // namespace
+
+std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const Structure& structure,
+                                                 const RuleInstance& instance, int tries, std::mt19937_64& rng) {
+  std::vector<int64_t> symbols;
+  if (!DrawSymbols(instance, tries, rng, &symbols)) return std::nullopt;
+  RandomApplication application =
+      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
+  application.description = instance.description;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    absl::StrAppend(&application.description, " ", instance.symbols[i].name, "=", symbols[i]);
+  }
+  return application;
+}
+
+}  // namespace rewright
