@@ -235,36 +235,62 @@ bool SplitIndexAtom(Context& ctx, Term* t) {
   return false;
 }
 
-// a * (1/a) = 1 for a > 0, and sqrt(a) * sqrt(a) = a for a >= 0.
+// The a of sqrt(a), or null.
+const NormalForm* RootOf(const Atom& a) {
+  return a->kind == AtomNode::Kind::kFn && a->name == "sqrt" ? &a->args[0] : nullptr;
+}
+
+// The a of 1 / sqrt(a), or null.
+const NormalForm* ReciprocalRootOf(const Atom& a) {
+  if (a->kind != AtomNode::Kind::kFn || a->name != "recip" || !IsSingleAtom(a->args[0], AtomNode::Kind::kFn)) {
+    return nullptr;
+  }
+  return RootOf(a->args[0][0].atoms[0]);
+}
+
+// sqrt(a) * sqrt(a) = a and (1 / sqrt(a)) * (1 / sqrt(a)) = 1 / a for a >= 0.
+bool SquareRoots(Context& ctx, Term* t) {
+  if (!ctx.strategy.finite_laws) return false;
+  for (size_t i = 0; i < t->atoms.size(); ++i) {
+    const Atom a = t->atoms[i];
+    const NormalForm* root = RootOf(a);
+    const NormalForm* reciprocal = ReciprocalRootOf(a);
+    if (root == nullptr && reciprocal == nullptr) continue;
+    const NormalForm inner = root != nullptr ? *root : *reciprocal;
+    for (size_t j = i + 1; j < t->atoms.size(); ++j) {
+      if (t->atoms[j]->head != a->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, a)) continue;
+      if (!IsNonnegative(ctx, inner) || (root != nullptr && !IsMonomial(inner))) continue;
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
+      ctx.used_finite_law = true;
+      if (root == nullptr) {
+        t->atoms.push_back(MakeFnAtom(ctx, "recip", {inner}));
+      } else {
+        t->coef = t->coef * inner[0].coef;
+        t->atoms.insert(t->atoms.end(), inner[0].atoms.begin(), inner[0].atoms.end());
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+// a * (1/a) = 1 for a > 0.
 bool CancelFactors(Context& ctx, Term* t) {
   for (size_t i = 0; i < t->atoms.size(); ++i) {
     const Atom a = t->atoms[i];
-    if (a->kind != AtomNode::Kind::kFn || (a->name != "recip" && a->name != "sqrt")) continue;
-    if (a->name == "recip") {
-      const NormalForm& of = a->args[0];
-      if (!IsMonomial(of) || of[0].atoms.size() != 1 || !of[0].coef.IsOne()) continue;
-      const Atom inner = of[0].atoms[0];
-      bool exact = inner->kind == AtomNode::Kind::kInt;
-      if (!exact && !ctx.strategy.finite_laws) continue;
-      for (size_t j = 0; j < t->atoms.size(); ++j) {
-        if (j == i || t->atoms[j]->head != inner->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, inner)) continue;
-        if (!IsPositiveAtom(ctx, inner)) continue;
-        if (!exact) ctx.used_finite_law = true;
-        t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::max(i, j)));
-        t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::min(i, j)));
-        return true;
-      }
-      continue;
-    }
-    for (size_t j = i + 1; j < t->atoms.size() && ctx.strategy.finite_laws; ++j) {
-      if (t->atoms[j]->head != a->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, a)) continue;
-      if (!IsMonomial(a->args[0]) || !IsNonnegative(ctx, a->args[0])) continue;
-      const Term inner = a->args[0][0];
-      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
-      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
-      t->coef = t->coef * inner.coef;
-      t->atoms.insert(t->atoms.end(), inner.atoms.begin(), inner.atoms.end());
-      ctx.used_finite_law = true;
+    if (a->kind != AtomNode::Kind::kFn || a->name != "recip") continue;
+    const NormalForm& of = a->args[0];
+    if (!IsMonomial(of) || of[0].atoms.size() != 1 || !of[0].coef.IsOne()) continue;
+    const Atom inner = of[0].atoms[0];
+    const bool exact = inner->kind == AtomNode::Kind::kInt;
+    if (!exact && !ctx.strategy.finite_laws) continue;
+    for (size_t j = 0; j < t->atoms.size(); ++j) {
+      if (j == i || t->atoms[j]->head != inner->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, inner)) continue;
+      if (!IsPositiveAtom(ctx, inner)) continue;
+      if (!exact) ctx.used_finite_law = true;
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::max(i, j)));
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::min(i, j)));
       return true;
     }
   }
@@ -280,7 +306,7 @@ bool SimplifyTerm(Context& ctx, Term* t) {
     again = EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) || CountUnused(ctx, t);
     if (again) t->guard = SimplifyGuard(ctx, t->guard);
   }
-  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t)) {
+  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t)) {
   }
   if (t->coef.IsZero()) return false;
   std::stable_sort(t->atoms.begin(), t->atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
@@ -765,13 +791,20 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
       ctx.used_finite_law = true;
       return RenameAll(ctx, x[0].atoms[0]->args[0]);
     }
-    // log(a b) = log(a) + log(b) for a, b > 0; log(1/a) = -log(a).
-    if (ctx.strategy.finite_laws && IsMonomial(x) && x[0].atoms.size() > 1 && x[0].coef.IsOne() &&
-        std::all_of(x[0].atoms.begin(), x[0].atoms.end(), [&](const Atom& a) { return IsNonnegativeAtom(ctx, a); })) {
-      ctx.used_finite_law = true;
-      NormalForm out;
-      for (const Atom& a : x[0].atoms) out = Add(ctx, out, ApplyOne(ctx, "log", AtomForm(a)));
-      return out;
+    // log(a b) = log(a) + log(b) for a, b > 0, also where b is a sum.
+    if (ctx.strategy.finite_laws && x.size() == 1 && x[0].coef.IsOne()) {
+      Term rest = x[0];
+      std::vector<Atom> factors;
+      rest.atoms.clear();
+      for (const Atom& a : x[0].atoms) (Intersects(a->vars, x[0].bound) ? rest.atoms : factors).push_back(a);
+      const bool sum = !rest.bound.empty();
+      if (factors.size() + (sum ? 1 : 0) > 1 && IsNonnegativeTerm(ctx, rest) &&
+          std::all_of(factors.begin(), factors.end(), [&](const Atom& a) { return IsNonnegativeAtom(ctx, a); })) {
+        ctx.used_finite_law = true;
+        NormalForm out = sum ? Opaque(ctx, "log", {{rest}}) : NormalForm();
+        for (const Atom& a : factors) out = Add(ctx, out, ApplyOne(ctx, "log", AtomForm(a)));
+        return out;
+      }
     }
     if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "recip") {
       ctx.used_finite_law = true;

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include <algorithm>
+#include <cctype>
 
 #include "verifier/give_up.h"
 #include "verifier/solver.h"
@@ -44,7 +45,11 @@ Context::~Context() = default;
 Var Context::NewParam(const std::string& name, std::optional<int64_t> min) {
   VarInfo info;
   info.kind = VarInfo::Kind::kParam;
-  info.name = name;
+  info.name = name.empty() ? "s" : name;
+  for (char& c : info.name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string("_.?()").find(c) == std::string::npos) c = '~';
+  }
+  while (!param_names_.insert(info.name).second) info.name += "'";
   info.min = min;
   vars_.push_back(std::move(info));
   return static_cast<Var>(vars_.size()) - 1;
@@ -320,11 +325,27 @@ bool Context::HasDefinition(const Poly& p) const {
 
 // p over parameters alone: with x = min + x', every coefficient must be >= 0.
 bool Context::NonnegParams(const Poly& p) const {
+  bool negative = false;
+  for (const Poly::Item& item : p.items()) {
+    negative = negative || item.coef < 0;
+    for (Var v : item.vars) {
+      if (vars_[v].kind != VarInfo::Kind::kParam || !vars_[v].min.has_value()) return false;
+    }
+  }
+  // Every monomial with a negative coefficient must be paid for by one that it divides.
+  for (const Poly::Item& item : p.items()) {
+    if (item.coef > 0) continue;
+    bool payable = std::any_of(p.items().begin(), p.items().end(), [&](const Poly::Item& other) {
+      Monomial rest;
+      return other.coef > 0 && DivideMonomial(other.vars, item.vars, &rest);
+    });
+    if (!payable) return false;
+  }
   Poly shifted = p;
   for (Var v : p.Vars()) {
     const VarInfo& info = vars_[v];
-    if (info.kind != VarInfo::Kind::kParam || !info.min.has_value()) return false;
     if (*info.min == 0) continue;
+    if (*info.min > 0 && !negative) continue;
     // Written out by hand: Subst may add variables, and this is const.
     std::vector<Poly::Item> kept;
     Poly expanded;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   // ---- variables
+  // Printed names of parameters are made unique: texts serve as keys.
   Var NewParam(const std::string& name, std::optional<int64_t> min);
   Var NewLocal(const std::string& name);
   Var NewRanged(const std::string& name, const Poly& lo, const Poly& hi);
@@ -161,6 +163,7 @@ class Context {
   std::vector<VarInfo> vars_;
   std::map<std::pair<Poly, Poly>, Var> divs_, mins_;
   std::map<std::string, Var> values_;
+  std::set<std::string> param_names_;
   absl::flat_hash_map<std::string, bool> proved_;
   std::unique_ptr<Solver> solver_;
   mutable std::mt19937_64 rng_;

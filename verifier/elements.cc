@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "verifier/algebra.h"
 #include "verifier/give_up.h"
@@ -274,12 +275,16 @@ NormalForm Elements::ToIndicator(const ExprPtr& e, Scope& scope) {
 
 // ---------------------------------------------------------------- elements
 
+std::string Elements::LeafName(int node) const {
+  return absl::StrCat(instance_.nodes[static_cast<size_t>(node)].name, "@", node);
+}
+
 NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   const SymbolicNode& n = instance_.nodes[static_cast<size_t>(value.node)];
   if (n.meaning == nullptr) {
     if (n.splat.has_value()) return ToConstant(*n.splat);
     DType dtype = n.dtypes[static_cast<size_t>(value.output)];
-    return AtomForm(MakeRead(ctx_, Leaf{n.name, n.positive, dtype == DType::kBool}, at));
+    return AtomForm(MakeRead(ctx_, Leaf{LeafName(value.node), n.positive, dtype == DType::kBool}, at));
   }
   std::string assumed;
   for (const Guard& g : ctx_.assumptions) assumed += ctx_.Print(g) + ";";
@@ -326,7 +331,7 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
     case ExprKind::kParam: {
       if (scope.node < 0) {
         const RealSymbol& real = instance_.reals[static_cast<size_t>(e->integer)];
-        return AtomForm(MakeRead(ctx_, Leaf{"%" + real.name, real.positive, false}, {}));
+        return AtomForm(MakeRead(ctx_, Leaf{absl::StrCat(real.name, "%", e->integer), real.positive, false}, {}));
       }
       const auto& params = instance_.nodes[static_cast<size_t>(scope.node)].params;
       CHECK(e->integer < static_cast<int64_t>(params.size())) << e->name;

@@ -34,6 +34,8 @@ class Elements {
 
   // ---- elements
   NormalForm Element(SymbolicValue value, const std::vector<Poly>& at);
+  // What reads of a leaf, and of a real symbol, are called in normal forms.
+  std::string LeafName(int node) const;
 
   // A read performed by one output of a node: under `path`, each index lies in [0, size).
   struct ReadObligation {

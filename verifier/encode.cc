@@ -33,7 +33,7 @@ class Abstraction {
       if (!IsLocal(open + params[i])) return rest - Poly::Of(holes_[i]) + (open + params[i]);
     }
     holes_.push_back(ctx_.NewLocal("p"));
-    names[holes_.back()] = "p!" + std::to_string(params.size());
+    names[holes_.back()] = "$p" + std::to_string(params.size());
     params.push_back(open);
     return rest + Poly::Of(holes_.back());
   }

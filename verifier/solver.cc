@@ -84,9 +84,7 @@ struct Solver::Impl {
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
     ++record.queries;
-    double t0 = ThreadCpuSeconds();
     z3::check_result result = solver.check();
-    if (getenv("VDBG")) fprintf(stderr, "%s %d %d %.1fms rl %u of %u\n", tag.c_str(), linear, (int)result, 1000*(ThreadCpuSeconds()-t0), solver.statistics().size() ? [&]{ auto st=solver.statistics(); for (unsigned i=0;i<st.size();++i) if (st.key(i)=="rlimit count") return st.uint_value(i); return 0u;}() : 0u, limit);
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
       if (record.keep_smtlib) {

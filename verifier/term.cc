@@ -60,7 +60,7 @@ Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound,
     if (std::find(order.begin(), order.end(), v) == order.end()) order.push_back(v);
   }
   Context::Names names = outer;
-  for (Var v : order) names[v] = "_" + std::to_string(names.size());
+  for (Var v : order) names[v] = "$" + std::to_string(names.size());
   return names;
 }
 

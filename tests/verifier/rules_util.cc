@@ -1,0 +1,37 @@
+#include "tests/verifier/rules_util.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "substitutions/instances.h"
+#include "substitutions/rule_parser.h"
+
+namespace rewright {
+
+std::vector<RuleCase> LoadRules(const std::string& file) {
+  std::ifstream in(std::string(REWRIGHT_SOURCE_DIR) + "/tests/verifier/" + file);
+  EXPECT_TRUE(in.good()) << file;
+  std::stringstream text;
+  text << in.rdbuf();
+  auto rules = ParseRules(text.str(), file);
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  std::vector<RuleCase> cases;
+  if (!rules.ok()) return cases;
+  DomainLimits limits;
+  limits.max_rank = 4;
+  limits.max_perm_rank = 3;
+  limits.max_broadcast_rank = 2;
+  for (const Rule& rule : *rules) {
+    auto compiled = CompileRule(rule);
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    if (!compiled.ok()) continue;
+    auto instances = Instances(**compiled, limits);
+    EXPECT_TRUE(instances.ok()) << instances.status();
+    if (instances.ok()) cases.push_back({rule.name, rule.expect, *std::move(instances)});
+  }
+  return cases;
+}
+
+}  // namespace rewright
