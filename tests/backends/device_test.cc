@@ -1,0 +1,226 @@
+// Devices by name, partition, costs and the profile database.
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "backends/device_factory.h"
+#include "backends/profile_db.h"
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "tests/backends/cpu_runner_util.h"
+
+namespace rewright {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string TemporaryPath(const std::string& name) {
+  const std::string path = testing::TempDir() + "/rewright_" + name + ".db";
+  std::remove(path.c_str());
+  return path;
+}
+
+std::unique_ptr<Device> Make(const std::string& spec, const std::string& path = "") {
+  auto device = MakeDevice(spec, {1, path});
+  EXPECT_TRUE(device.ok()) << device.status().ToString();
+  return *std::move(device);
+}
+
+// The operators of every group, joined.
+std::vector<std::string> Groups(const Device& device, const std::string& text) {
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
+  std::vector<std::string> labels;
+  std::set<NodeId> seen;
+  for (const Group& group : device.Partition(graph)) {
+    std::string label;
+    for (NodeId id : group.nodes) {
+      EXPECT_TRUE(seen.insert(id).second) << "a node in two groups";
+      absl::StrAppend(&label, label.empty() ? "" : "+", graph.node(id).op->name);
+    }
+    labels.push_back(label);
+  }
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    EXPECT_EQ(seen.count(id) > 0, node.op != nullptr && !node.weight_only) << id;
+  }
+  return labels;
+}
+
+TEST(MakeDevice, UnknownNames) {
+  EXPECT_THAT(MakeDevice("tpu").status().ToString(), HasSubstr("device tpu: expected cpu"));
+  EXPECT_THAT(MakeDevice("analytic:a100").status().ToString(), HasSubstr("analytic device a100: expected v100"));
+}
+
+TEST(CpuPartition, FusesTheEpilogueOfAConvolution) {
+  EXPECT_THAT(Groups(*Make("cpu"), R"(
+input x: f32[1,16,8,8]
+weight w: f32[16,16,3,3]
+weight s: f32[16]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = batch_norm(%1, s, s, s, s)
+%3 = add(%2, x)
+%4 = relu(%3)
+output y = %4
+)"),
+              ElementsAre("conv2d+batch_norm+add+relu"));
+}
+
+TEST(CpuPartition, ValuesReadElsewhereEndAGroup) {
+  EXPECT_THAT(Groups(*Make("cpu"), R"(
+input x: f32[1,16,8,8]
+weight w: f32[16,16,3,3]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = relu(%1)
+output y = %2
+output z = %1
+)"),
+              ElementsAre("conv2d", "relu"));
+}
+
+TEST(CpuPartition, WeightsAreComputedAhead) {
+  EXPECT_THAT(Groups(*Make("cpu"), R"(
+input x: f32[5,4]
+weight a: f32[6,4]
+%1 = transpose(a, perm=[1,0])
+%2 = exp(%1)
+%3 = matmul(x, %2)
+output y = %3
+)"),
+              ElementsAre("matmul"));
+}
+
+TEST(CpuPartition, GathersPointwiseNodes) {
+  EXPECT_THAT(Groups(*Make("cpu"), R"(
+input x: f32[5,4]
+input y: f32[4]
+%1 = exp(x)
+%2 = add(%1, y)
+%3 = mul(%2, %1)
+%4 = reduce_sum(%3, axes=[1])
+%5 = sub(%3, %4)
+output y = %5
+)"),
+              ElementsAre("exp+add+mul", "reduce_sum", "sub"));
+}
+
+TEST(CpuCost, IsMeasuredOnceAndKept) {
+  const std::string path = TemporaryPath("cost");
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[64,256]
+weight w: f32[256,256]
+%1 = matmul(x, w)
+%2 = relu(%1)
+%3 = reshape(%2, shape=[8,8,256])
+output y = %3
+)",
+                                       -1, 1, 1);
+  double first = 0;
+  {
+    const auto device = Make("cpu", path);
+    const std::vector<Group> groups = device->Partition(graph);
+    ASSERT_EQ(groups.size(), 2u);
+    const auto cost = device->Cost(graph, groups[0]);
+    ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+    first = *cost;
+    EXPECT_GT(first, 1e-6);
+    EXPECT_LT(first, 1.0);
+    EXPECT_EQ(0.0, *device->Cost(graph, groups[1])) << "a view costs nothing";
+  }
+  const auto device = Make("cpu", path);
+  EXPECT_EQ(first, *device->Cost(graph, device->Partition(graph)[0]));
+}
+
+TEST(CpuCost, SameWorkHasOneSignature) {
+  const std::string text = R"(
+input x: f32[64,256]
+weight w: f32[256,256]
+weight v: f32[256,256]
+%1 = matmul(x, w)
+%2 = matmul(x, v)
+%3 = add(%1, %2)
+output y = %3
+)";
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
+  const auto device = Make("cpu");
+  std::set<double> costs;
+  for (const Group& group : device->Partition(graph)) costs.insert(*device->Cost(graph, group));
+  EXPECT_EQ(costs.size(), 2u) << "matmul, and matmul with the addition";
+}
+
+TEST(ProfileDb, KeepsEntries) {
+  const std::string path = TemporaryPath("entries");
+  {
+    auto db = ProfileDb::Open(path);
+    ASSERT_TRUE(db.ok()) << db.status().ToString();
+    EXPECT_FALSE((*db)->Find("d", "s")->has_value());
+    ASSERT_TRUE((*db)->Put("d", "s", {1, 2, 3, 4}).ok());
+    ASSERT_TRUE((*db)->Put("d", "s", {5, 6, 7, 8}).ok());
+    ASSERT_TRUE((*db)->Put("e", "s", {9, 9, 9, 9}).ok());
+  }
+  auto db = ProfileDb::Open(path);
+  const auto entry = (*db)->Find("d", "s");
+  ASSERT_TRUE(entry.ok() && entry->has_value());
+  EXPECT_EQ((*entry)->fastest, 5);
+  EXPECT_EQ((*entry)->median, 6);
+  EXPECT_EQ((*entry)->spread, 7);
+  EXPECT_EQ((*entry)->count, 8);
+}
+
+TEST(ProfileDb, DamagedFilesAreAnError) {
+  const std::string path = TemporaryPath("damaged");
+  std::ofstream(path) << std::string(5000, 'x');
+  EXPECT_THAT(ProfileDb::Open(path).status().ToString(), testing::AllOf(HasSubstr(path), HasSubstr("not a database")));
+  EXPECT_THAT(MakeDevice("cpu", {1, path}).status().ToString(), HasSubstr(path));
+  EXPECT_THAT(ProfileDb::Open("/nowhere/at/all.db").status().ToString(), HasSubstr("cannot be opened"));
+}
+
+double AnalyticCost(const std::string& spec, const std::string& text, int group) {
+  const auto device = Make(spec);
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
+  return *device->Cost(graph, device->Partition(graph)[static_cast<size_t>(group)]);
+}
+
+TEST(Analytic, ConvolutionTakesItsActivation) {
+  const std::string text = R"(
+input x: f32[1,64,56,56]
+weight w: f32[64,64,3,3]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = relu(%1)
+output y = %2
+)";
+  EXPECT_THAT(Groups(*Make("analytic:v100"), text), ElementsAre("conv2d+relu"));
+  const double out = 64 * 56 * 56, flops = out * (2 * 64 * 9 + 1), bytes = 4 * (2 * out + 64 * 64 * 9);
+  EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100", text, 0), 5e-6 + std::max(flops / 9e12, bytes / 0.7e12));
+}
+
+TEST(Analytic, MovementIsFreeUnlessStrict) {
+  const std::string text = R"(
+input x: f32[6,8]
+%1 = transpose(x, perm=[1,0])
+%2.0, %2.1 = split(%1, axis=1, sizes=[2,4])
+%3.0, %3.1 = split(%1, axis=0, sizes=[2,6])
+output a = %2.0
+output b = %3.0
+)";
+  const double kernel = 5e-6 + 4.0 * 2 * 48 / 0.7e12;
+  EXPECT_EQ(AnalyticCost("analytic:v100", text, 0), 0);
+  EXPECT_EQ(AnalyticCost("analytic:v100", text, 1), 0);
+  EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100-strict", text, 0), kernel);
+  EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100-strict", text, 1), kernel);
+  EXPECT_EQ(AnalyticCost("analytic:v100-strict", text, 2), 0) << "a split of the leading axis is a view";
+}
+
+TEST(Analytic, ConcatMovesItsOutputTwice) {
+  EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100", "input x: f32[6,8]\n%1 = concat(x, x, axis=0)\noutput y = %1\n", 0),
+                   5e-6 + 4.0 * 2 * 96 / 0.7e12);
+}
+
+TEST(Analytic, RunsNothing) {
+  const Graph graph = GraphWithWeights("input x: f32[2]\n%1 = exp(x)\noutput y = %1\n", -1, 1, 1);
+  EXPECT_EQ(Make("analytic:v100")->Compile(graph).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace rewright
