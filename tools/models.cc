@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/device_factory.h"
 #include "core/onnx/tensor_file.h"
 #include "core/random_inputs.h"
 #include "runtime/executor.h"
@@ -99,14 +100,19 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
 
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile) {
   Engine engine;
-  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int count = threads > 0 ? threads : all;
   if (name == "reference") {
-    engine.runner_ = MakeReferenceRunner(count);
+    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    engine.runner_ = MakeReferenceRunner(threads > 0 ? threads : all);
     return engine;
   }
-  (void)profile;
-  return absl::UnimplementedError(absl::StrCat("--device: `", name, "` is not part of this build"));
+  DeviceOptions options;
+  options.threads = threads;
+  options.profile_path = profile;
+  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
+  if (!device.ok()) return device.status();
+  engine.device_ = *std::move(device);
+  engine.runner_ = MakeGraphRunner(*engine.device_);
+  return engine;
 }
 
 }  // namespace rewright

@@ -36,7 +36,7 @@ std::vector<std::string> OutputNames(const Graph& graph);
 // "12.3 MB" and so on, powers of 1000.
 std::string BytesText(double bytes);
 
-// --device: "cpu" or "reference".
+// --device: "cpu", or "reference" where the verb only runs models.
 CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference);
 
 // What a name of --device stands for.

@@ -1,6 +1,352 @@
+// rewright optimize IN.onnx -o OUT.onnx: the main job.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "backends/device_factory.h"
+#include "search/optimize.h"
+#include "search/rewriter.h"
+#include "substitutions/rule_set.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/models.h"
+#include "tools/progress.h"
+#include "tools/suggest.h"
 #include "tools/verb.h"
+
 namespace rewright {
-Action DeclareOptimize(CLI::App&) {
-  return [](Session&) -> absl::StatusOr<Answer> { return absl::UnimplementedError("not part of this build"); };
+namespace {
+
+struct OptimizeFlags {
+  std::string input;
+  std::string output;
+  std::vector<std::string> rules;
+  std::vector<std::string> disabled;
+  bool exact = false;
+  bool trust_unverified = false;
+  std::string device = "cpu";
+  std::string profile;
+  std::string cost = "measured";
+  std::string search = "backtrack";
+  std::string mode = "inference";
+  int64_t budget = SearchOptions().budget;
+  double alpha = SearchOptions().alpha;
+  double time_limit = std::numeric_limits<double>::infinity();
+  int64_t memory_limit = 0;
+  std::map<std::string, int64_t> dims;
+  bool check = true;
+  double rtol = OutputCheckOptions().rtol;
+  double atol = OutputCheckOptions().atol;
+  std::string trace;
+
+  bool measured() const { return cost == "measured"; }
+};
+
+// The rule files that come with the program.
+absl::StatusOr<std::vector<std::string>> ShippedRules() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  absl::StatusOr<std::string> core = FindDataFile("rules/core.rules", program.parent_path().string());
+  if (!core.ok()) return core.status();
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(*core).parent_path(), error)) {
+    if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
+
+absl::StatusOr<RuleIndex> LoadRules(const OptimizeFlags& flags, Console& console) {
+  std::vector<std::string> files = flags.rules;
+  if (files.empty()) {
+    absl::StatusOr<std::vector<std::string>> shipped = ShippedRules();
+    if (!shipped.ok()) return shipped.status();
+    files = *std::move(shipped);
+  }
+  LoadOptions options;
+  options.trust_unverified = flags.trust_unverified;
+  options.disabled = flags.disabled;
+  options.match.inference = flags.mode == "inference";
+  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(files, options);
+  if (!set.ok()) return set.status();
+  std::vector<std::shared_ptr<const Matcher>> chosen;
+  for (const std::shared_ptr<const Matcher>& matcher : set->matchers()) {
+    const std::optional<ProofRecord>& proof = matcher->rule().rule().proof;
+    const bool exact = proof.has_value() && proof->rule_class == RuleClass::kExact;
+    if (exact || !flags.exact) chosen.push_back(matcher);
+  }
+  console.Note(absl::StrFormat("%d rules", chosen.size()));
+  return RuleIndex(std::move(chosen));
+}
+
+// Shows what the search does, and shortens the measurements once it is interrupted.
+class Watcher {
+ public:
+  Watcher(Console& console, OptimizeOptions* options) : console_(console), progress_(console, "optimize") {
+    options->phase = [this, options](const std::string& phase) {
+      phase_ = phase;
+      console_.Detail(phase);
+      if (InterruptGuard::interrupted()) {
+        // Six wins out of six are enough for the sign test of three candidates.
+        options->measuring.warmup = 1;
+        options->measuring.pairs = 6;
+      }
+      progress_.Update(-1, phase);
+    };
+    options->search.progress = [this, options](const SearchProgress& now) {
+      const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
+      const double of_time = now.seconds / options->search.time_limit_seconds;
+      progress_.Update(std::max(of_budget, of_time),
+                       absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
+                                       now.best_cost * 1e3, now.explored));
+    };
+  }
+
+ private:
+  Console& console_;
+  Progress progress_;
+  std::string phase_;
+};
+
+OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common) {
+  OptimizeOptions options;
+  CHECK(ParseSearchStrategy(flags.search, &options.search.strategy)) << flags.search;
+  options.search.alpha = flags.alpha;
+  options.search.budget = flags.budget;
+  options.search.time_limit_seconds = flags.time_limit;
+  options.search.memory_limit_bytes = flags.memory_limit;
+  options.search.stop = &InterruptGuard::flag();
+  options.measure = flags.measured();
+  options.check = flags.check;
+  options.checking.rtol = flags.rtol;
+  options.checking.atol = flags.atol;
+  options.checking.seed = common.seed;
+  if (common.threads > 0) options.checking.threads = common.threads;
+  return options;
+}
+
+// What is written is what was checked: the bytes are read back, and the graph that they give is compared with the
+// original. A model too large for one message is written without that.
+absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
+                        const OutputCheckOptions& checking, OptimizeReport* report) {
+  ExportOptions options;
+  int64_t weight_bytes = 0;
+  for (NodeId id : report->graph.nodes()) weight_bytes += report->graph.node(id).data.num_bytes();
+  absl::StatusOr<std::string> bytes = absl::UnavailableError("too large");
+  if (weight_bytes < options.max_inline_bytes) bytes = ExportOnnxBytes(report->graph, original.metadata, options);
+  if (!bytes.ok()) return ExportOnnx(report->graph, original.metadata, flags.output, options);
+  if (flags.check) {
+    absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, flags.output, "");
+    if (!again.ok()) return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
+    OutputChecker checker(original.graph, &runner, checking);
+    absl::StatusOr<OutputCheck> check = checker.Check(again->graph);
+    if (!check.ok()) return check.status();
+    report->check = *check;
+    report->equal = !check->done || check->equal;
+    if (!report->equal) {
+      return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check->text));
+    }
+  }
+  return WriteText(flags.output, *bytes);
+}
+
+Json ToJson(const std::vector<RewriteCount>& rewrites) {
+  Json list = Json::array();
+  for (const RewriteCount& rewrite : rewrites) list.push_back({{"rule", rewrite.rule}, {"count", rewrite.count}});
+  return list;
+}
+
+const char* WhyName(DroppedCandidate::Why why) {
+  switch (why) {
+    case DroppedCandidate::Why::kNotFaster: return "not-faster";
+    case DroppedCandidate::Why::kOutputsDiffer: return "outputs-differ";
+    case DroppedCandidate::Why::kFailed: return "failed";
+  }
+  return "?";
+}
+
+void FillJson(const OptimizeReport& report, Json* json) {
+  Json& j = *json;
+  j["verdict"] = report.verdict;
+  j["rewritten"] = report.rewritten;
+  j["nodes_before"] = report.nodes_before;
+  j["nodes_after"] = report.nodes_after;
+  j["cost_before_ms"] = report.cost_before * 1e3;
+  j["cost_after_ms"] = report.cost_after * 1e3;
+  if (report.latency_before) j["latency_before_ms"] = *report.latency_before * 1e3;
+  if (report.latency_after) j["latency_after_ms"] = *report.latency_after * 1e3;
+  j["equal"] = report.equal;
+  j["checked"] = report.check.done;
+  j["max_abs_diff"] = report.check.max_abs_diff;
+  j["max_rel_diff"] = report.check.max_rel_diff;
+  j["search_cpu_seconds"] = report.search_cpu_seconds;
+  j["search_end"] = SearchEndName(report.search.end);
+  j["steps"] = report.search.steps;
+  j["graphs_explored"] = report.graphs_explored;
+  j["peak_rss_bytes"] = report.peak_rss_bytes;
+  j["rewrites"] = ToJson(report.rewrites);
+  Json dropped = Json::array();
+  for (const DroppedCandidate& candidate : report.dropped) {
+    dropped.push_back({{"why", WhyName(candidate.why)},
+                       {"text", candidate.text},
+                       {"cost_ms", candidate.cost * 1e3},
+                       {"rewrites", ToJson(candidate.rewrites)}});
+  }
+  j["dropped"] = std::move(dropped);
+}
+
+void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& console) {
+  const auto change = [](double before, double after) {
+    return before > 0 && std::abs(after - before) > 1e-4 * before
+               ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
+               : std::string();
+  };
+  console.Result(absl::StrFormat("result:   %s", report.verdict));
+  console.Result(absl::StrFormat("nodes:    %d -> %d", report.nodes_before, report.nodes_after));
+  console.Result(absl::StrFormat("cost:     %.4g ms -> %.4g ms%s", report.cost_before * 1e3, report.cost_after * 1e3,
+                                 change(report.cost_before, report.cost_after)));
+  if (report.latency_before && report.latency_after) {
+    console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
+                                   *report.latency_after * 1e3,
+                                   change(*report.latency_before, *report.latency_after)));
+  }
+  if (!flags.check) {
+    console.Result("outputs:  not checked");
+  } else if (report.check.done) {
+    console.Result(absl::StrFormat("outputs:  equal within tolerance, largest difference %.3g (%.3g of the largest "
+                                   "element)",
+                                   report.check.max_abs_diff, report.check.max_rel_diff));
+  } else {
+    console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
+  }
+  console.Result(absl::StrFormat("search:   %.2f s of CPU time, %d graphs built, %d rewrites judged, end: %s",
+                                 report.search_cpu_seconds, report.search.steps, report.graphs_explored,
+                                 SearchEndName(report.search.end)));
+  console.Result(absl::StrFormat("memory:   %s at most", BytesText(static_cast<double>(report.peak_rss_bytes))));
+  if (!report.rewrites.empty()) console.Result("rewrites:");
+  for (const RewriteCount& rewrite : report.rewrites) {
+    console.Result(absl::StrFormat("  %4d  %s", rewrite.count, rewrite.rule));
+  }
+  for (const DroppedCandidate& candidate : report.dropped) {
+    const std::string text = absl::StrCat("a candidate was dropped (", WhyName(candidate.why), "): ", candidate.text);
+    if (candidate.why == DroppedCandidate::Why::kNotFaster) {
+      console.Detail(text);
+    } else {
+      console.Warning(text);
+    }
+  }
+}
+
+std::string TraceText(const OptimizeFlags& flags, const OptimizeReport& report) {
+  Json steps = Json::array();
+  for (const TraceStep& step : report.search.trace) {
+    steps.push_back({{"parent", step.parent},
+                     {"rule", step.rule},
+                     {"place", step.place},
+                     {"cost_before_ms", step.cost_before * 1e3},
+                     {"cost_after_ms", step.cost_after * 1e3}});
+  }
+  const Json trace = {{"model", flags.input},
+                      {"output", flags.output},
+                      {"device", flags.device},
+                      {"cost", flags.cost},
+                      {"search", flags.search},
+                      {"alpha", flags.alpha},
+                      {"budget", flags.budget},
+                      {"cost_before_ms", report.cost_before * 1e3},
+                      {"cost_after_ms", report.cost_after * 1e3},
+                      {"steps", steps},
+                      {"path", report.path}};
+  return trace.dump(1) + "\n";
+}
+
+absl::Status CheckOutputs(const OptimizeFlags& flags) {
+  absl::Status status = CheckWritable(flags.output);
+  if (status.ok() && !flags.trace.empty()) status = CheckWritable(flags.trace);
+  return status;
+}
+
+absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (absl::Status status = CheckOutputs(flags); !status.ok()) return status;
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
+  if (!model.ok()) return model.status();
+  absl::StatusOr<RuleIndex> rules = LoadRules(flags, console);
+  if (!rules.ok()) return rules.status();
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
+  if (!engine.ok()) return engine.status();
+  std::unique_ptr<Device> analytic;
+  if (!flags.measured()) {
+    absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(flags.cost);
+    if (!device.ok()) return device.status();
+    analytic = *std::move(device);
+  }
+
+  const InterruptGuard interrupt;
+  OptimizeOptions options = OptionsOf(flags, session.flags);
+  RuleRewriter rewriter(*rules);
+  absl::StatusOr<OptimizeReport> report = [&] {
+    const Watcher watcher(console, &options);
+    return Optimize(model->graph, rewriter, analytic != nullptr ? *analytic : *engine->device(), &engine->runner(),
+                    options);
+  }();
+  if (!report.ok()) return report.status();
+  if (rewriter.failures() > 0) {
+    console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
+                                    rewriter.first_failure()));
+  }
+  if (absl::Status status = WriteModel(flags, *model, engine->runner(), options.checking, &*report); !status.ok()) {
+    return status;
+  }
+  Report(flags, *report, console);
+  FillJson(*report, &console.json());
+  if (!flags.trace.empty()) {
+    if (absl::Status status = WriteText(flags.trace, TraceText(flags, *report)); !status.ok()) return status;
+  }
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Action DeclareOptimize(CLI::App& app) {
+  auto flags = std::make_shared<OptimizeFlags>();
+  app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
+  app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
+  app.add_option("--rules", flags->rules, "Rules to use (repeatable; default: those that come with the program)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_flag("--exact", flags->exact, "Only rules that keep every bit");
+  app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
+  AddDevice(app, &flags->device, /*with_reference=*/false);
+  app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
+  AddChoice(app, "--cost", &flags->cost, {"measured", "analytic:v100", "analytic:v100-strict"},
+            "What the search minimizes (default measured)");
+  AddChoice(app, "--search", &flags->search, {"backtrack", "greedy"}, "The strategy (default backtrack)");
+  AddReal(app, "--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
+  AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
+  AddBytes(app, "--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
+  AddChoice(app, "--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
+  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
+  AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
+  app.add_option("--trace", flags->trace, "Write every step of the search")->type_name("F.json");
+  return [flags](Session& session) { return OptimizeModel(*flags, session); };
+}
+
 }  // namespace rewright

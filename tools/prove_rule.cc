@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,96 +11,132 @@
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
 #include "tools/classify_rule.h"
 
 namespace rewright {
 namespace {
 
+// Ranks in the first domain that is tried.
+constexpr int kSmallestDomain = 3;
+
 // Ends the enumeration early; the verdict says why.
 absl::Status Enough() { return absl::CancelledError("enough"); }
 
-// Proves one instance after the other until the verdict is known or the time is up.
+// Proves the instances of a rule domain by domain, each within the next.
 class RuleProof {
  public:
-  explicit RuleProof(const RuleProofOptions& options) : options_(options), classifier_(options.seed) {}
+  RuleProof(const CompiledRule& rule, const RuleProofOptions& options)
+      : rule_(rule), options_(options), classifier_(options.seed) {}
 
+  // True when every instance within the limits is proved, and there is one.
+  bool Prove(const DomainLimits& limits) {
+    int instances = 0;
+    const absl::Status status = ForEachInstance(rule_, limits, [&](const RuleInstance& instance) {
+      ++instances;
+      return Visit(instance);
+    });
+    if (!status.ok() && reason_.empty()) reason_ = std::string(status.message());
+    if (!status.ok() || instances == 0) return false;
+    verdict_.verdict = Verdict::kProved;
+    verdict_.instances = instances;
+    verdict_.limits = limits;
+    return true;
+  }
+
+  // An instance was met that is not proved: larger domains hold it too.
+  bool stuck() const { return stuck_; }
+  void ClearReason() { reason_.clear(); }
+
+  RuleVerdict Finish() {
+    if (verdict_.verdict == Verdict::kProved) verdict_.rule_class = classifier_.Class();
+    verdict_.reason = reason_;
+    return verdict_;
+  }
+
+ private:
   absl::Status Visit(const RuleInstance& instance) {
+    if (!proved_.insert(PrintInstance(instance)).second) return absl::OkStatus();  // of a smaller domain
     const double left_s = options_.time_limit_s - verdict_.cpu_ms / 1000;
     if (options_.stop != nullptr && *options_.stop) return GiveUp("interrupted");
     if (left_s <= 0) return GiveUp(absl::StrCat("time limit of ", options_.time_limit_s, " s"));
     ProofOptions proof_options;
     proof_options.time_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
-    const ProofResult proof = Prove(instance, proof_options);
+    const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
     if (proof.verdict == Verdict::kProved) {
-      ++verdict_.instances;
       classifier_.Add(instance, proof);
       return absl::OkStatus();
     }
-    // A rule with an unproved instance is not proved, but it may still be refuted at another.
-    const std::string where = instance.description.empty() ? "" : absl::StrCat(" at ", instance.description);
-    if (proof.verdict == Verdict::kUnknown) {
-      if (unknown_reason_.empty()) unknown_reason_ = absl::StrCat(proof.reason, where);
-      return absl::OkStatus();
+    if (proof.verdict == Verdict::kRefuted) {
+      verdict_.verdict = Verdict::kRefuted;
+      if (proof.counterexample) verdict_.witness = proof.counterexample->ToString();
     }
-    verdict_.verdict = Verdict::kRefuted;
-    verdict_.reason = absl::StrCat(proof.reason, where);
-    if (proof.counterexample) verdict_.witness = proof.counterexample->ToString();
-    return Enough();
+    return GiveUp(absl::StrCat(proof.reason, instance.description.empty() ? "" : " at ", instance.description));
   }
 
-  // `status` is what ForEachInstance ended with.
-  RuleVerdict Finish(const absl::Status& status) {
-    if (verdict_.verdict == Verdict::kRefuted) return verdict_;
-    if (!status.ok() && unknown_reason_.empty()) unknown_reason_ = std::string(status.message());
-    verdict_.reason = unknown_reason_;
-    if (!unknown_reason_.empty() || verdict_.instances == 0) return verdict_;
-    verdict_.verdict = Verdict::kProved;
-    verdict_.rule_class = classifier_.Class();
-    return verdict_;
-  }
-
-  void set_limits(const DomainLimits& limits) { verdict_.limits = limits; }
-
- private:
   absl::Status GiveUp(const std::string& reason) {
-    if (unknown_reason_.empty()) unknown_reason_ = reason;
+    stuck_ = true;
+    reason_ = reason;
     return Enough();
   }
 
+  const CompiledRule& rule_;
   const RuleProofOptions& options_;
   RuleClassifier classifier_;
   RuleVerdict verdict_;
-  std::string unknown_reason_;
+  std::set<std::string> proved_;
+  std::string reason_;
+  bool stuck_ = false;
 };
+
+std::string DomainText(const RuleVerdict& verdict) {
+  return absl::StrCat("every size; ranks to ", verdict.limits.max_rank, ", permutations to ",
+                      verdict.limits.max_perm_rank, ", broadcasts to ", verdict.limits.max_broadcast_rank, "; ",
+                      verdict.instances, verdict.instances == 1 ? " instance" : " instances");
+}
+
+RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& options) {
+  RuleProof proof(rule, options);
+  for (int rank = std::min(kSmallestDomain, options.limits.max_rank); rank <= options.limits.max_rank; ++rank) {
+    DomainLimits limits = options.limits;
+    limits.max_rank = rank;
+    limits.max_perm_rank = std::min(limits.max_perm_rank, rank);
+    limits.max_broadcast_rank = std::min(limits.max_broadcast_rank, rank);
+    // A domain may hold no instance at all, and a larger one some.
+    if (rank > kSmallestDomain && !proof.stuck()) proof.ClearReason();
+    proof.Prove(limits);
+    if (proof.stuck()) break;
+  }
+  return proof.Finish();
+}
 
 }  // namespace
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
-  RuleProof proof(options);
-  proof.set_limits(options.limits);
-  absl::Status status;
+  RuleVerdict verdict;
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
   if (compiled.ok()) {
-    status = ForEachInstance(**compiled, options.limits,
-                             [&](const RuleInstance& instance) { return proof.Visit(instance); });
+    verdict = ProveCompiled(**compiled, options);
   } else {
-    status = compiled.status();
+    verdict.reason = std::string(compiled.status().message());
   }
-  RuleVerdict verdict = proof.Finish(status);
-  verdict.domain = absl::StrCat("every size; ranks to ", options.limits.max_rank, ", permutations to ",
-                                options.limits.max_perm_rank, ", broadcasts to ", options.limits.max_broadcast_rank,
-                                "; ", verdict.instances, verdict.instances == 1 ? " instance" : " instances");
+  if (verdict.verdict == Verdict::kProved) verdict.domain = DomainText(verdict);
   return verdict;
 }
 
-ProofRecord RecordOf(const Rule& rule, const RuleVerdict& verdict) {
-  (void)rule;
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict) {
+  absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
+  if (!compiled.ok()) return compiled.status();
+  absl::StatusOr<uint64_t> hash = SpecHash(**compiled);
+  if (!hash.ok()) return hash.status();
   ProofRecord record;
   record.rule_class = verdict.rule_class;
   record.domain = verdict.limits;
   record.instances = verdict.instances;
+  record.prover = kProverVersion;
+  record.spec_hash = *hash;
   return record;
 }
 

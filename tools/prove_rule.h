@@ -1,10 +1,15 @@
-// A verdict for a whole rule: all of its instances within the domain, proved one by one.
+// A verdict for a whole rule: its instances proved one by one, in domains that grow.
+//
+// A rule has an instance for every choice of ranks and other structural values, and some of high rank are beyond the
+// prover. Such a rule is still proved in the largest domain (ranks up to 3, 4, ...) whose instances all are, and may
+// be applied there.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "substitutions/rule.h"
 #include "verifier/verifier.h"
 
@@ -13,19 +18,19 @@ namespace rewright {
 struct RuleProofOptions {
   DomainLimits limits;
   double time_limit_s = 60;       // of CPU time, all instances together
-  double instance_limit_s = 10;   // of CPU time, one instance
+  double instance_limit_s = 20;   // of CPU time, one instance
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;
 };
 
-// kProved: every instance is. kRefuted: one is, or the right side cannot be built where the left one can.
 struct RuleVerdict {
+  // kProved: every instance within `limits` is. kRefuted: one instance is, whatever its rank.
   Verdict verdict = Verdict::kUnknown;
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits limits;
-  int instances = 0;    // proved
+  int instances = 0;    // within the limits
   std::string domain;   // in words
-  std::string reason;   // of a verdict other than proved, with the instance
+  std::string reason;   // of the first instance that is not proved, and which it is; empty where all are
   std::string witness;  // of kRefuted: sizes and values at which the rule is false
   double cpu_ms = 0;
 };
@@ -33,7 +38,7 @@ struct RuleVerdict {
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 
 // The record of a rule that is proved.
-ProofRecord RecordOf(const Rule& rule, const RuleVerdict& verdict);
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict);
 
 // The rule's conditions, as they stand in its text; empty where there are none.
 std::string ConditionsText(const Rule& rule);

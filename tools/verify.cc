@@ -13,8 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "search/resources.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
 #include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
@@ -80,6 +79,11 @@ Json ToJson(const Rule& rule, const RuleVerdict& verdict) {
   return json;
 }
 
+std::string Shortened(const std::string& text) {
+  constexpr size_t kShown = 300;
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
 void Report(const Rule& rule, const RuleVerdict& verdict, Console& console) {
   std::string line = absl::StrFormat("%-8s %s", VerdictName(verdict.verdict), rule.name);
   if (verdict.verdict == Verdict::kProved) {
@@ -87,31 +91,33 @@ void Report(const Rule& rule, const RuleVerdict& verdict, Console& console) {
                                            verdict.cpu_ms));
   }
   if (!AsExpected(rule, verdict) && !rule.expect.empty()) absl::StrAppend(&line, "  EXPECTED ", rule.expect);
-  if (!verdict.reason.empty()) absl::StrAppend(&line, "\n         ", verdict.reason);
+  if (!verdict.reason.empty()) {
+    const bool smaller = verdict.verdict == Verdict::kProved;
+    absl::StrAppend(&line, "\n         ", smaller ? "no further: " : "", Shortened(verdict.reason));
+  }
   console.Result(line);
 }
 
-absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Rule>& rules,
-                         const std::vector<RuleVerdict>& verdicts, Console& console) {
-  std::string text = absl::StrCat("# Written by: rewright verify ", flags.file, " -o ", flags.output, "\n");
-  int left_out = 0;
+// All rules, those that are proved with their new record, the others without any: what loads them refuses those.
+absl::Status WriteProved(const VerifyFlags& flags, std::vector<Rule> rules, const std::vector<RuleVerdict>& verdicts,
+                         Console& console) {
+  int unproved = 0;
   for (size_t i = 0; i < rules.size(); ++i) {
+    rules[i].proof.reset();
     if (verdicts[i].verdict != Verdict::kProved) {
-      ++left_out;
+      ++unproved;
       continue;
     }
-    Rule rule = rules[i];
-    rule.proof = RecordOf(rule, verdicts[i]);
-    absl::StrAppend(&text, "\n", PrintRule(rule));
+    absl::StatusOr<ProofRecord> record = RecordOf(rules[i], verdicts[i]);
+    if (!record.ok()) return record.status();
+    rules[i].proof = *std::move(record);
   }
-  if (left_out > 0) console.Note(absl::StrFormat("%s: without %d rules that are not proved", flags.output, left_out));
-  return WriteText(flags.output, text);
+  if (unproved > 0) console.Warning(absl::StrFormat("%s: %d rules have no proof", flags.output, unproved));
+  return WriteRules(flags.output, {}, rules);
 }
 
 absl::StatusOr<std::vector<Rule>> LoadRules(const VerifyFlags& flags) {
-  absl::StatusOr<std::string> text = ReadText(flags.file);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<std::vector<Rule>> rules = ParseRules(*text, flags.file);
+  absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
   if (!rules.ok() || flags.only.empty()) return rules;
   std::vector<Rule> chosen;
   std::vector<std::string> names;
@@ -171,7 +177,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 Action DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   app.add_option("file", flags->file, "Rules to prove")->required()->type_name("FILE.rules");
-  app.add_option("-o,--output", flags->output, "Write the proved rules with their proof records")
+  app.add_option("-o,--output", flags->output, "Write the rules with the records of their proofs")
       ->type_name("PROVED.rules");
   app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
