@@ -55,14 +55,9 @@ class AnalyticDevice : public Device {
   }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
-    double flops = 0, bytes = 0;
-    bool charged = false;
-    for (NodeId id : group.nodes) {
-      if (IsFree(graph, id)) continue;
-      charged = true;
-      flops += Flops(graph, graph.node(id));
-    }
-    if (!charged) return 0.0;
+    if (IsFree(graph, group.nodes[0])) return 0.0;
+    const double flops = Flops(graph, graph.node(group.nodes[0]));
+    double bytes = 0;
     for (Value input : group.inputs) bytes += Elements(graph.type(input)) * kElementBytes;
     for (Value output : group.outputs) bytes += Elements(graph.type(output)) * kElementBytes;
     const Node& node = graph.node(group.nodes[0]);

@@ -191,7 +191,7 @@ weight w: f32[64,64,3,3]
 output y = %2
 )";
   EXPECT_THAT(Groups(*Make("analytic:v100"), text), ElementsAre("conv2d+relu"));
-  const double out = 64 * 56 * 56, flops = out * (2 * 64 * 9 + 1), bytes = 4 * (2 * out + 64 * 64 * 9);
+  const double out = 64 * 56 * 56, flops = out * 2 * 64 * 9, bytes = 4 * (2 * out + 64 * 64 * 9);
   EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100", text, 0), 5e-6 + std::max(flops / 9e12, bytes / 0.7e12));
 }
 
