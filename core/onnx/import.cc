@@ -209,8 +209,8 @@ class GraphImporter {
       ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), *tensor));
       NameValue(value, proto.name());
       values_.emplace(proto.name(), value);
-      // Two copies of all weights would be one too many.
-      proto.clear_raw_data();
+      // Two copies of all weights would be one too many; clear_raw_data would keep the memory.
+      delete proto.release_raw_data();
     }
     return absl::OkStatus();
   }

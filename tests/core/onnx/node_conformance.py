@@ -7,6 +7,7 @@ Usage: node_conformance.py ONNX_PROGRAM [--verbose] [PATTERN]
 import collections
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -122,6 +123,20 @@ def run_case(program, case, directory):
     return verdict, message
 
 
+def check_versions(program, newest_opset=28):
+    """Operators whose definitions have versions that the importer does not know, as text."""
+    versions = collections.defaultdict(set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.since_version <= newest_opset:
+            versions[schema.name].add(schema.since_version)
+    wrong = []
+    for line in subprocess.check_output([program, "--operators"], text=True).splitlines():
+        name, first, newest = line.split("\t")
+        if max(versions[name]) != int(newest) or int(first) not in versions[name]:
+            wrong.append(f"{name}: known from {first} to {newest}, defined in {sorted(versions[name])}")
+    return wrong
+
+
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--verbose"]
     verbose = "--verbose" in sys.argv
@@ -144,7 +159,9 @@ def main():
     print({verdict: len(cases) for verdict, cases in verdicts.items()})
     bad = [name for verdict, cases in verdicts.items() if verdict not in ("passed", "unsupported")
            for name, _ in cases]
-    return 1 if bad or not verdicts["passed"] else 0
+    wrong_versions = check_versions(arguments[0])
+    print("\n".join(wrong_versions))
+    return 1 if bad or wrong_versions or not verdicts["passed"] else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 // "-" leaves a field away: no run, no export, no sizes of symbolic dimensions (else N=1,M=2). Inputs come in the order
 // of the model's. Outputs are written as OUTPUT_DIR/0.npy, 1.npy, ... One line per job answers:
 //   ok NUMBER_OF_OUTPUTS NODES   |   unsupported MESSAGE   |   error MESSAGE
+// With --operators it prints the operators that can be imported, each with its first opset and the newest version of
+// its definition that is known.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -75,7 +77,13 @@ absl::StatusOr<std::string> RunJob(const std::vector<std::string>& fields) {
 }  // namespace
 }  // namespace rewright
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--operators") {
+    for (const rewright::OnnxOperatorVersions& op : rewright::OnnxOperators()) {
+      std::cout << op.name << '\t' << op.first_opset << '\t' << op.newest_version << '\n';
+    }
+    return 0;
+  }
   std::string line;
   while (std::getline(std::cin, line)) {
     auto answer = rewright::RunJob(absl::StrSplit(line, '\t'));
