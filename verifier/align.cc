@@ -12,30 +12,6 @@ constexpr int kMaxPermutations = 240;
 
 bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
-// p = 0 without the positive factors that all its monomials share.
-Poly WithoutCommonFactors(const Context& ctx, Poly p) {
-  for (bool again = !p.IsZero(); again;) {
-    again = false;
-    const Monomial first = p.items()[0].vars;
-    for (Var v : first) {
-      bool shared = std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& item) {
-        return std::find(item.vars.begin(), item.vars.end(), v) != item.vars.end();
-      });
-      if (!shared || !ctx.QuickNonneg(Poly::Of(v) - Poly(1))) continue;
-      std::vector<Poly::Item> items;
-      for (const Poly::Item& item : p.items()) {
-        Monomial rest;
-        DivideMonomial(item.vars, Monomial{v}, &rest);
-        items.push_back({rest, item.coef});
-      }
-      p = Poly::FromItems(std::move(items));
-      again = true;
-      break;
-    }
-  }
-  return p;
-}
-
 // Determinant by fraction-free elimination.
 int64_t Determinant(std::vector<std::vector<int64_t>> m) {
   const size_t n = m.size();
@@ -128,7 +104,7 @@ Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::v
   for (bool again = true; again;) {
     again = false;
     for (size_t i = 0; i < equations.size() && !again; ++i) {
-      const Poly p = WithoutCommonFactors(ctx, equations[i]);
+      const Poly p = ctx.WithoutCommonFactors(equations[i]);
       for (Var x : unknowns) {
         int64_t coef = p.Coef(x);
         if (solution.Find(x) != nullptr || (coef != 1 && coef != -1) || !p.IsLinearIn(x)) continue;

@@ -129,6 +129,29 @@ void Context::CancelCommonFactor(Poly* num, Poly* den) const {
   }
 }
 
+Poly Context::WithoutCommonFactors(Poly p) const {
+  for (bool again = !p.IsZero(); again;) {
+    again = false;
+    const Monomial first = p.items()[0].vars;
+    for (Var v : first) {
+      bool shared = std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& item) {
+        return std::find(item.vars.begin(), item.vars.end(), v) != item.vars.end();
+      });
+      if (!shared || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
+      std::vector<Poly::Item> items;
+      for (const Poly::Item& item : p.items()) {
+        Monomial rest;
+        DivideMonomial(item.vars, Monomial{v}, &rest);
+        items.push_back({rest, item.coef});
+      }
+      p = Poly::FromItems(std::move(items));
+      again = true;
+      break;
+    }
+  }
+  return p;
+}
+
 Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
   Poly num = num_in, den = den_in;
   if (den == Poly(1)) return num;

@@ -91,6 +91,8 @@ class Context {
   Poly FloorDiv(const Poly& num, const Poly& den);
   Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
   Poly MinOf(const Poly& a, const Poly& b);
+  // Of an equation p = 0: without the positive variables that all monomials share.
+  Poly WithoutCommonFactors(Poly p) const;
   // The integer element `value` as an index; equal keys give equal variables.
   Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
   // Rebuilds definitions so that they can simplify.

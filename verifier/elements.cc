@@ -150,7 +150,13 @@ std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
     ctx_.SetFacts(facts);
     for (const Guard& g : facts) {
       if (!g.IsEq()) continue;
-      const Poly p = g.poly();
+      const Poly p = ctx_.WithoutCommonFactors(g.poly());
+      if (p != g.poly()) {
+        const Guard shorter = Guard::Eq(p);
+        std::replace(facts.begin(), facts.end(), Guard(g), shorter);
+        again = true;
+        break;
+      }
       // num = den * floor(num / den): the quotient becomes a parameter.
       for (Var q : p.Vars()) {
         const VarInfo info = ctx_.Info(q);
