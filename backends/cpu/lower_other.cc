@@ -37,7 +37,9 @@ absl::Status Lowering::LowerPool(NodeId id) {
   absl::StatusOr<Place> place = Find(x);
   if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  absl::StatusOr<PoolPlan> plan = MakePool(context_, problem, place->layout);
+  absl::StatusOr<PoolPlan> plan = CanPoolBlocked(place->layout)
+                                      ? MakeBlockedPool(problem, place->layout, context_->threads)
+                                      : MakePool(context_, problem, place->layout);
   if (!plan.ok()) return LowerGeneric(id);
   const int result = Define(out, plan->dst).buffer;
   std::vector<int> buffers = {place->buffer, result}, writes = {result};

@@ -81,7 +81,7 @@ absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& cont
 // Weights as oneDNN reads them from row-major memory.
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
 
-// ---------------------------------------------------------------- pool.cc
+// ---------------------------------------------------------------- pool.cc, blocked_pool.cc
 
 struct PoolProblem {
   bool max = true;
@@ -99,6 +99,9 @@ struct PoolPlan {
 
 absl::StatusOr<PoolPlan> MakePool(const std::shared_ptr<const DnnlContext>& context, const PoolProblem& problem,
                                   const Layout& src);
+// Own kernel, for dense blocked layouts whose block fills vector registers. Buffers: src, dst.
+bool CanPoolBlocked(const Layout& src);
+PoolPlan MakeBlockedPool(const PoolProblem& problem, const Layout& src, int threads);
 
 // Local response normalization over channels. Buffers: src, dst (laid out alike), [scratch].
 absl::StatusOr<PoolPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,

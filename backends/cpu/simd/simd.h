@@ -38,6 +38,16 @@ struct SimdTable {
   // out[i] = (x[i] - mean) / sqrt(variance + epsilon) * scale[i] + bias[i]; out may be x.
   void (*layer_norm_row)(float* out, const float* x, const float* scale, const float* bias, long n, float epsilon);
 
+  // One row of pooled outputs over `rows` input rows that lie inside the image, `row_step` elements apart; a point is
+  // `block` (a multiple of `lanes`) channels. Output i sees columns i*stride - before + k*dilation, k < kernel, as far
+  // as they lie within 0..width-1, and takes their maximum, or their sum over `count_all` points (0: over those seen).
+  struct PoolRow {
+    long width, out_width, rows, row_step, kernel, stride, before, dilation, block;
+    float count_all;
+  };
+  void (*pool_max_row)(float* out, const float* x, const PoolRow& row);
+  void (*pool_sum_row)(float* out, const float* x, const PoolRow& row);
+
   // Matrix product of one block: c[rows x 1 panel] (+)= a * b.
   //   a: `rows` <= gemm_rows rows, element (i, k) at a[i * a_row + k * a_step];
   //   b: a packed panel, element (k, j) at b[k * gemm_columns + j];
