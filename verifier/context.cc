@@ -411,24 +411,57 @@ bool Context::NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hi
   if (a == Poly(-1) && NonnegRec(info.b * (b + Poly(1)) - info.a - Poly(1), hidden, depth + 1)) return true;
   // den * q <= num < den * q + den. Exact where the cofactor is a multiple of the denominator.
   Poly cofactor;
-  bool multiple = info.b.items().size() == 1 && info.b.items()[0].coef > 0;
-  if (multiple) {
-    std::vector<Poly::Item> items;
-    for (const Poly::Item& item : a.items()) {
-      Monomial rest;
-      multiple = multiple && item.coef % info.b.items()[0].coef == 0 &&
-                 DivideMonomial(item.vars, info.b.items()[0].vars, &rest);
-      if (multiple) items.push_back({rest, item.coef / info.b.items()[0].coef});
-    }
-    if (multiple) cofactor = Poly::FromItems(std::move(items));
-  }
+  const bool multiple = info.b.items()[0].coef > 0 && DivideExactly(a, info.b, &cofactor);
   if (NonnegRec(a, hidden, depth + 1)) {
     if (multiple && NonnegRec(cofactor * (info.a - info.b + Poly(1)) + b, hidden, depth + 1)) return true;
     return NonnegRec(info.a, hidden, depth + 1) && NonnegRec(b, hidden, depth + 1);
   }
   if (!NonnegRec(-a, hidden, depth + 1)) return false;
   if (multiple && NonnegRec(cofactor * info.a + b, hidden, depth + 1)) return true;
+  // num < m * den gives q <= m - 1.
+  Poly most, m;
+  if (UpperBound(info.a, hidden, &most) && DivideExactly(most + Poly(1), info.b, &m) &&
+      NonnegRec(a * (m - Poly(1)) + b, hidden, depth + 1)) {
+    return true;
+  }
   return NonnegRec(info.a, hidden, depth + 1) && NonnegRec(a * info.a + b, hidden, depth + 1);
+}
+
+// p <= bound, a polynomial over parameters, by putting ranged variables at their extremes.
+bool Context::UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const {
+  *bound = p;
+  for (;;) {
+    Var last = -1;
+    for (Var v : bound->Vars()) {
+      if (IsDefinition(v)) return false;
+      if (!IsParam(v)) last = std::max(last, v);
+    }
+    if (last < 0) return true;
+    Poly a, b;
+    if (!vars_[last].range.has_value() || Has(hidden, last) || !bound->Decompose(last, &a, &b)) return false;
+    if (NonnegRec(a, hidden, 1)) {
+      *bound = a * (vars_[last].range->second - Poly(1)) + b;
+    } else if (NonnegRec(-a, hidden, 1)) {
+      *bound = a * vars_[last].range->first + b;
+    } else {
+      return false;
+    }
+  }
+}
+
+// p = quotient * divisor, for a divisor of one monomial.
+bool Context::DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient) {
+  if (divisor.items().size() != 1) return false;
+  std::vector<Poly::Item> items;
+  for (const Poly::Item& item : p.items()) {
+    Monomial rest;
+    if (item.coef % divisor.items()[0].coef != 0 || !DivideMonomial(item.vars, divisor.items()[0].vars, &rest)) {
+      return false;
+    }
+    items.push_back({rest, item.coef / divisor.items()[0].coef});
+  }
+  *quotient = Poly::FromItems(std::move(items));
+  return true;
 }
 
 bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const {

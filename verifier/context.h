@@ -157,6 +157,8 @@ class Context {
   bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
   bool NonnegParams(const Poly& p) const;
   bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
+  bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
+  static bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient);
   bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                        const std::vector<Var>& hidden);
   bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;

@@ -1,8 +1,13 @@
 #include "verifier/solver.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "verifier/encode.h"
 #include "verifier/give_up.h"
@@ -13,10 +18,36 @@ namespace {
 // What one query may cost, at most, in Z3's resource units. Units and not milliseconds: verdicts then do not depend on
 // the machine's load, and the timer threads of Z3 4.8, which can deadlock, are never started.
 constexpr unsigned kLinearLimit = 3000000;
-constexpr unsigned kNonlinearLimit = 3000000;
-constexpr unsigned kIndexLimit = 500000;
+constexpr unsigned kNonlinearLimit = 1500000;
+constexpr unsigned kIndexLimit = 300000;
 // Units per second of CPU time, roughly: keeps the last query of a proof near the time limit.
 constexpr double kUnitsPerSecond = 2e6;
+
+// Interrupts Z3 when a check runs past a wall-clock limit: non-linear arithmetic does not always count its resources.
+class Watchdog {
+ public:
+  Watchdog(z3::context& z3, double seconds)
+      : thread_([this, &z3, seconds] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          if (!wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; })) z3.interrupt();
+        }) {}
+  ~Watchdog() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;
+};
 
 void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
   std::vector<Poly> polys;
@@ -84,7 +115,10 @@ struct Solver::Impl {
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
     ++record.queries;
+    std::optional<Watchdog> watchdog;
+    if (!linear) watchdog.emplace(Z3(), 0.1 + 1.5 * record.RemainingSeconds());
     z3::check_result result = solver.check();
+    watchdog.reset();
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
       if (record.keep_smtlib) {

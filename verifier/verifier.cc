@@ -36,7 +36,16 @@ const char* ObligationName(Obligation obligation) {
 namespace verifier {
 namespace {
 
-enum class Outcome : uint8_t { kProved, kOpen, kNextStrategy };
+// kFailed: an obligation that does not depend on the strategy is open.
+enum class Outcome : uint8_t { kProved, kOpen, kNextStrategy, kFailed };
+
+// Whether the first three obligations have been proved, which is done once, and how much of the records they made.
+struct Legality {
+  bool proved = false;
+  size_t steps = 0;
+  size_t queries = 0;
+  bool nonlinear = false;
+};
 
 // One attempt at an instance under one strategy.
 class Attempt {
@@ -52,10 +61,9 @@ class Attempt {
     OrderFactors(strategy.factor_order);
   }
 
-  Outcome Run(std::string* reason) {
+  Outcome Run(Legality* legal, std::string* reason) {
     std::vector<Guard> facts = elements_.Conditions();
-    std::vector<Guard> legal = elements_.Requirements(0, instance_.num_lhs_nodes);
-    facts.insert(facts.end(), legal.begin(), legal.end());
+    for (Guard& g : elements_.Requirements(0, instance_.num_lhs_nodes)) facts.push_back(std::move(g));
     for (const SymbolicNode& n : instance_.nodes) {
       if (n.meaning != nullptr) continue;
       for (const Poly& size : elements_.Shape({static_cast<int>(&n - instance_.nodes.data()), 0})) {
@@ -67,7 +75,11 @@ class Attempt {
       for (const Guard& part : Conjuncts(g)) flat.push_back(part);
     }
     facts_ = elements_.SolveEquations(std::move(flat));
-    if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return Outcome::kOpen;
+    if (!legal->proved) {
+      if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return Outcome::kFailed;
+      const ProofSession& record = *ctx_.record;
+      *legal = {true, record.steps.size(), record.smtlib.size(), record.nonlinear};
+    }
     return EqualElements(reason);
   }
 
@@ -266,14 +278,16 @@ std::vector<Strategy> Strategies() {
 
 void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
+  Legality legal;
   for (const Strategy& strategy : Strategies()) {
-    record->steps.clear();
-    record->smtlib.clear();
-    record->nonlinear = false;
+    // What the first three obligations left behind stays.
+    record->steps.resize(legal.steps);
+    record->smtlib.resize(legal.queries);
+    record->nonlinear = legal.nonlinear;
     std::string reason;
     try {
       Attempt attempt(instance, strategy, options, record, assignments);
-      Outcome outcome = attempt.Run(&reason);
+      Outcome outcome = attempt.Run(&legal, &reason);
       if (outcome == Outcome::kProved) {
         result->verdict = Verdict::kProved;
         result->used_finite_only_step = attempt.used_finite_law();
@@ -286,6 +300,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
       reason = absl::StrCat("internal: ", error.what());
     }
     if (!reason.empty()) result->reason = reason;
+    if (!legal.proved) return;
     if (record->RemainingSeconds() <= 0) {
       result->reason = "time limit; last: " + reason;
       return;
