@@ -94,7 +94,7 @@ class RuleCompiler {
     if (!PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
       return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
     }
-    out_->symmetric_ = IsSymmetric(rule);
+    for (size_t k = 0; k + 1 < rule.lhs.outputs.size(); ++k) out_->symmetric_.push_back(IsSymmetric(rule, k));
     return std::shared_ptr<const CompiledRule>(out_);
   }
 
@@ -329,18 +329,18 @@ class RuleCompiler {
 
   // ?a as the whole attribute, or as an element of a list.
   absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr) {
-    if (expr.kind == ArgExpr::Kind::kAttr) return DeclareAttr(node, spec, expr, IsList(spec));
+    if (expr.kind == ArgExpr::Kind::kAttr) return DeclareAttr(node, spec, expr, IsList(spec), /*whole=*/true);
     if (expr.kind != ArgExpr::Kind::kList || !IsList(spec)) return absl::OkStatus();
     for (const ArgExpr& item : expr.args) {
       const bool splice = item.kind == ArgExpr::Kind::kSplice;
       const ArgExpr& name = splice ? item.args[0] : item;
       if (name.kind != ArgExpr::Kind::kAttr) continue;
-      REWRIGHT_RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice));
+      REWRIGHT_RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice, /*whole=*/false));
     }
     return absl::OkStatus();
   }
 
-  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr, bool list) {
+  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr, bool list, bool whole) {
     using Class = RuleAttr::Class;
     const bool fixed = IsFixed(spec);
     RuleAttr attr;
@@ -352,6 +352,10 @@ class RuleCompiler {
     attr.min = spec.min;
     attr.node = node;
     attr.spec_kind = spec.kind;
+    if (attr.kind == Class::kList && spec.fallback && whole) {
+      const size_t length = std::get<std::vector<int64_t>>(*spec.fallback).size();
+      if (length > 0) attr.length = static_cast<int>(length);
+    }
     const auto [place, fresh] = attrs_.emplace(expr.name, out_->attrs_.size());
     if (fresh) {
       out_->attrs_.push_back(attr);
@@ -572,20 +576,22 @@ class RuleCompiler {
 
   // Compares texts with shapes put where the variables first occur, so it may miss a symmetry but finds none that is
   // not there. Conditions count as a set.
-  static bool IsSymmetric(const Rule& rule) {
-    if (rule.lhs.outputs.size() != 2 || !rule.lhs.lets.empty()) return false;
+  static bool IsSymmetric(const Rule& rule, size_t k) {
+    if (!rule.lhs.lets.empty()) return false;
     std::map<std::string, TensorTerm> shapes;
     for (const TensorTerm& term : rule.lhs.outputs) CollectShapes(term, shapes);
     const auto text = [&](bool swap) {
+      std::vector<TensorTerm> outputs = rule.lhs.outputs;
+      if (swap) std::swap(outputs[k], outputs[k + 1]);
       std::set<std::string> seen, conditions;
-      TensorTerm first = rule.lhs.outputs[swap ? 1 : 0];
-      TensorTerm second = rule.lhs.outputs[swap ? 0 : 1];
-      PlaceShapes(first, shapes, seen);
-      PlaceShapes(second, shapes, seen);
       std::map<std::string, std::string> names;
-      std::string result = Renamed(absl::StrCat(PrintTerm(first), ";", PrintTerm(second)), names);
+      std::string result;
+      for (TensorTerm& output : outputs) {
+        PlaceShapes(output, shapes, seen);
+        absl::StrAppend(&result, Renamed(PrintTerm(output), names), ";");
+      }
       for (const ArgExpr& condition : rule.conditions) conditions.insert(Renamed(PrintArg(condition), names));
-      for (const std::string& condition : conditions) absl::StrAppend(&result, ";", condition);
+      for (const std::string& condition : conditions) absl::StrAppend(&result, condition, ";");
       return result;
     };
     return text(false) == text(true);

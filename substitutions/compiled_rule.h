@@ -59,6 +59,8 @@ struct RuleAttr {
   // The node that binds it first (-1: the element type of a variable, the value of a constant), and the kind of attribute it is there.
   int node = -1;
   AttrKind spec_kind = AttrKind::kInt;
+  // Of a kList bound as a whole: its only length, that of a default which is not empty ([1,1] of strides); -1: any.
+  int length = -1;
   bool positive = false;    // a condition says so
 };
 
@@ -95,8 +97,8 @@ class CompiledRule {
   // For root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty when the
   // root is bound by then itself.
   const std::vector<std::vector<int>>& entry_paths() const { return entry_paths_; }
-  // Exchanging the first two outputs gives the same rule: of each pair of matches one suffices.
-  bool symmetric() const { return symmetric_; }
+  // Exchanging outputs k and k + 1 gives the same rule: of each pair of matches one suffices.
+  bool symmetric(size_t k) const { return k < symmetric_.size() && symmetric_[k]; }
 
   // Node of the left side that is root k.
   int root(size_t k) const { return lhs_[k].node; }
@@ -114,7 +116,7 @@ class CompiledRule {
   std::vector<RuleEquation> binding_order_;
   std::vector<int> match_order_;
   std::vector<std::vector<int>> entry_paths_;
-  bool symmetric_ = false;
+  std::vector<bool> symmetric_;
 };
 
 // Errors name file, line and column: an unknown name, a name that the left side does not bind, an attribute that is

@@ -60,6 +60,7 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
     const RuleAttr& attr = rule.attrs()[a];
     const std::vector<int64_t>& values = structure.attrs[a];
     if (attr.kind == Class::kList && values[0] > MaxListLength(limits)) return false;
+    if (attr.kind == Class::kList && attr.length >= 0 && values[0] != attr.length) return false;
     if (attr.kind == Class::kFixedInt && attr.spec_kind == AttrKind::kInt && (values[0] < 0 || values[0] > kMaxFixedInt)) {
       return false;
     }
@@ -186,7 +187,9 @@ class Enumerator {
     if (attr.kind == Class::kDType) {
       for (DType type : kAllDTypes) choices.push_back({static_cast<int64_t>(type)});
     } else if (attr.kind == Class::kList) {
-      for (int length = 0; length <= MaxListLength(limits_); ++length) choices.push_back({length});
+      for (int length = 0; length <= MaxListLength(limits_); ++length) {
+        if (attr.length < 0 || length == attr.length) choices.push_back({length});
+      }
     } else if (attr.kind == Class::kFixedInt) {
       const int64_t last = attr.spec_kind == AttrKind::kFlag  ? 1
                            : attr.spec_kind == AttrKind::kInt ? kMaxFixedInt

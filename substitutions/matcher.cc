@@ -54,7 +54,11 @@ class MatchSearch {
       above.erase(std::unique(above.begin(), above.end()), above.end());
       places = std::move(above);
     }
+    // Of a pair of matches that differ by exchanging outputs, the one in the order of the graph is taken.
+    const Value before = nodes_[static_cast<size_t>(rule_.root(root - 1))];
+    const int after = rule_.symmetric(root - 1) ? graph_.index(before.node) : -1;
     for (int place : places) {
+      if (place <= after) continue;
       const size_t mark = trail_.size();
       if (Assign(id, Value{graph_.nodes()[static_cast<size_t>(place)], 0})) Application(k, id);
       Undo(mark);
@@ -173,22 +177,19 @@ class MatchSearch {
       }
     }
     if (rule_.lhs().size() == 1) return true;
-    if (rule_.symmetric()) {
-      const auto key = [&](Value value) { return std::pair(graph_.index(value.node), value.output); };
-      if (key((*roots)[1]) < key((*roots)[0])) return false;
-    }
     return !LeafDependsOnRoot();
   }
 
   // Then the new outputs would be computed from the old ones.
   bool LeafDependsOnRoot() const {
-    absl::flat_hash_set<NodeId> roots, seen;
+    absl::flat_hash_set<NodeId> seen;
     NodeId first = graph_.arena()->size();
-    for (const RuleValue& term : rule_.lhs()) {
-      const NodeId root = nodes_[static_cast<size_t>(term.node)].node;
-      roots.insert(root);
-      first = std::min(first, root);
-    }
+    for (const RuleValue& term : rule_.lhs()) first = std::min(first, nodes_[static_cast<size_t>(term.node)].node);
+    const auto is_root = [&](NodeId id) {
+      return std::any_of(rule_.lhs().begin(), rule_.lhs().end(), [&](const RuleValue& term) {
+        return nodes_[static_cast<size_t>(term.node)].node == id;
+      });
+    };
     std::vector<NodeId> stack;
     const auto push = [&](NodeId id) {
       if (id >= first && seen.insert(id).second) stack.push_back(id);
@@ -199,7 +200,7 @@ class MatchSearch {
     while (!stack.empty()) {
       const NodeId id = stack.back();
       stack.pop_back();
-      if (roots.contains(id)) return true;
+      if (is_root(id)) return true;
       for (Value operand : graph_.node(id).operands) push(operand.node);
     }
     return false;
@@ -237,6 +238,12 @@ bool IsTrivial(const ExprPtr& condition) {
 
 Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits, const MatchOptions& options)
     : rule_(std::move(rule)), limits_(limits), options_(options) {
+  const RuleNode& root = rule_->nodes()[static_cast<size_t>(rule_->root(0))];
+  root_op_ = root.op;
+  const bool fixed = std::none_of(root.operands.begin(), root.operands.end(), [](const RuleValue& v) { return v.all; });
+  for (size_t k = 0; fixed && k < root.operands.size(); ++k) {
+    operand_ops_.push_back(rule_->nodes()[static_cast<size_t>(root.operands[k].node)].op);
+  }
   const NoScope scope;
   for (int i = 0; i < rule_->num_lhs_nodes(); ++i) {
     const RuleNode& node = rule_->nodes()[static_cast<size_t>(i)];
@@ -254,10 +261,20 @@ Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& l
   }
 }
 
-const OpDef* Matcher::root_op() const { return rule_->nodes()[static_cast<size_t>(rule_->root(0))].op; }
+bool Matcher::OperandsFit(const Graph& graph, const Node& node) const {
+  if (operand_ops_.empty()) return true;
+  if (operand_ops_.size() != node.operands.size()) return false;
+  const auto fits = [&](size_t wanted, size_t found) {
+    return operand_ops_[wanted] == nullptr || graph.node(node.operands[found].node).op == operand_ops_[wanted];
+  };
+  bool in_order = true;
+  for (size_t k = 0; k < operand_ops_.size() && in_order; ++k) in_order = fits(k, k);
+  return in_order || (root_op_->commutative && operand_ops_.size() == 2 && fits(0, 1) && fits(1, 0));
+}
 
 void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
-  if (graph.node(node).op != root_op()) return;
+  const Node& found = graph.node(node);
+  if (found.op != root_op_ || !OperandsFit(graph, found)) return;
   MatchSearch(*this, graph, matches).Run(node);
 }
 

@@ -54,7 +54,7 @@ class Matcher {
   const CompiledRule& rule() const { return *rule_; }
   const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
   // The operator of the first output: only its applications can match.
-  const OpDef* root_op() const;
+  const OpDef* root_op() const { return root_op_; }
 
   // Appends the matches whose first output is computed by `node`, an application of the graph.
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
@@ -70,6 +70,8 @@ class Matcher {
     std::vector<ExprPtr> requirements;  // Cond over the instance's symbols
     std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
   };
+  // Whether the operands of `node` are what the root's operands must be: most nodes fail here.
+  bool OperandsFit(const Graph& graph, const Node& node) const;
   std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
   Domain MakeDomain(const Structure& structure) const;
 
@@ -78,6 +80,9 @@ class Matcher {
   MatchOptions options_;
   // By node of the left side: attributes that are literals.
   std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
+  // The operators that the root's operands must be applications of (null: any value); empty when that is not fixed.
+  const OpDef* root_op_;
+  std::vector<const OpDef*> operand_ops_;
 
   mutable std::mutex mutex_;
   mutable MeaningCache meanings_;

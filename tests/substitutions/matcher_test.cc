@@ -93,13 +93,13 @@ constexpr char kThreeProducts[] =
 
 TEST(MatcherTest, EveryPairIsFoundOnce) {
   const Matcher matcher(Compile(kMerge));
-  EXPECT_TRUE(matcher.rule().symmetric());
+  EXPECT_TRUE(matcher.rule().symmetric(0));
   EXPECT_THAT(matcher.FindMatches(GraphOf(kThreeProducts)), SizeIs(3));
 }
 
 TEST(MatcherTest, AConditionOnOneOutputKeepsBothOrders) {
   const Matcher matcher(Compile(std::string(kMerge) + " when n1 <= n2"));
-  EXPECT_FALSE(matcher.rule().symmetric());
+  EXPECT_FALSE(matcher.rule().symmetric(0));
   EXPECT_THAT(matcher.FindMatches(GraphOf(kThreeProducts)), SizeIs(3));
 }
 

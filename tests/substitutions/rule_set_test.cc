@@ -1,0 +1,158 @@
+#include "substitutions/rule_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsNull;
+using ::testing::NotNull;
+using ::testing::SizeIs;
+
+constexpr char kRelu[] = "rule relu-twice\n  relu(relu(x)) => relu(x)\n";
+
+// The rule with a record of a proof that is good now.
+std::string Proved(const std::string& text, RuleClass rule_class = RuleClass::kExact) {
+  auto rules = ParseRules(text, "t");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  Rule rule = rules->at(0);
+  auto compiled = CompileRule(rule);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  rule.proof.emplace();
+  rule.proof->rule_class = rule_class;
+  rule.proof->prover = kProverVersion;
+  rule.proof->spec_hash = *SpecHash(**compiled);
+  rule.proof->instances = 7;
+  return PrintRule(rule);
+}
+
+std::string LoadError(const std::string& text, const LoadOptions& options = {}) {
+  auto set = RuleSet::FromText(text, "f.rules", options);
+  return set.ok() ? "loaded" : std::string(set.status().message());
+}
+
+TEST(RuleSetTest, ARuleWithoutAProofIsRefused) {
+  EXPECT_THAT(LoadError(kRelu), HasSubstr("f.rules:1:1: rule relu-twice is not proved"));
+  LoadOptions trusting;
+  trusting.trust_unverified = true;
+  EXPECT_EQ(LoadError(kRelu, trusting), "loaded");
+}
+
+TEST(RuleSetTest, AProvedRuleIsLoadedWithItsDomain) {
+  auto set = RuleSet::FromText(Proved(kRelu), "f.rules");
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(set->matchers(), SizeIs(1));
+  EXPECT_THAT(set->Find("relu-twice"), NotNull());
+  EXPECT_THAT(set->Find("other"), IsNull());
+}
+
+TEST(RuleSetTest, AnAlteredRuleIsStale) {
+  std::string text = Proved(kRelu);
+  const size_t at = text.find("relu(relu(x))");
+  text.replace(at, 13, "relu(relu(relu(x)))");
+  EXPECT_THAT(LoadError(text), HasSubstr("f.rules:1:1: rule relu-twice has a stale proof"));
+}
+
+TEST(RuleSetTest, AnotherProverMakesStale) {
+  std::string text = Proved(kRelu);
+  const std::string now = "prover=" + std::to_string(kProverVersion);
+  text.replace(text.find(now), now.size(), "prover=999");
+  EXPECT_THAT(LoadError(text), HasSubstr("stale proof"));
+}
+
+TEST(RuleSetTest, TheHashCoversLawAndMeanings) {
+  const auto hash = [](const std::string& text) { return *SpecHash(**CompileRule(ParseRules(text, "t")->at(0))); };
+  EXPECT_EQ(hash(kRelu), hash(std::string("# A comment.\n") + kRelu));
+  EXPECT_NE(hash(kRelu), hash("rule relu-twice\n  tanh(tanh(x)) => tanh(x)\n"));
+  EXPECT_NE(hash(kRelu), hash("rule relu-twice\n  relu(relu(x)) => relu(x) when rank(x) == 1\n"));
+}
+
+TEST(RuleSetTest, RiskyAndFiniteOnlyRulesAreLeftOut) {
+  const std::string risky = Proved(kRelu, RuleClass::kNumericallyRisky);
+  LoadOptions options;
+  EXPECT_THAT(RuleSet::FromText(risky, "f", options)->matchers(), SizeIs(0));
+  options.allow_risky = true;
+  EXPECT_THAT(RuleSet::FromText(risky, "f", options)->matchers(), SizeIs(1));
+  const std::string finite = Proved(kRelu, RuleClass::kFiniteOnly);
+  EXPECT_THAT(RuleSet::FromText(finite, "f", options)->matchers(), SizeIs(0));
+  options.allow_finite_only = true;
+  EXPECT_THAT(RuleSet::FromText(finite, "f", options)->matchers(), SizeIs(1));
+}
+
+TEST(RuleSetTest, RulesAreDisabledByName) {
+  LoadOptions options;
+  options.trust_unverified = true;
+  options.disabled = {"relu-twice"};
+  auto set = RuleSet::FromText(kRelu, "f", options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(set->matchers(), SizeIs(0));
+  options.disabled = {"relu-thrice"};
+  EXPECT_EQ(LoadError(kRelu, options), "no rule relu-thrice to disable");
+}
+
+TEST(RuleSetTest, TheHashOfASetFollowsItsRules) {
+  LoadOptions options;
+  options.trust_unverified = true;
+  const auto hash = [&](const std::string& text) { return RuleSet::FromText(text, "f", options)->hash(); };
+  const std::string other = "rule neg-twice neg(neg(x)) => x\n";
+  EXPECT_EQ(hash(kRelu), hash(std::string("# comment\n") + kRelu));
+  EXPECT_NE(hash(kRelu), hash(kRelu + other));
+  EXPECT_NE(hash(kRelu), hash(other));
+}
+
+TEST(RuleSetTest, FilesAreWrittenAndReadBack) {
+  const std::string path = ::testing::TempDir() + "/written.rules";
+  const std::string text = "# The file.\n\n# One.\n" + Proved(kRelu) + "\nrule two neg(neg(x)) => x\n";
+  auto rules = ParseRules(text, "t");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  ASSERT_TRUE(WriteRules(path, {}, *rules).ok());
+  auto again = ReadRules(path);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->size(), 2u);
+  EXPECT_EQ(PrintRule(again->at(0)), PrintRule(rules->at(0)));
+  EXPECT_EQ(PrintRule(again->at(1)), PrintRule(rules->at(1)));
+  EXPECT_EQ(again->at(0).headings.at(0).at(0), "The file.");
+  ASSERT_TRUE(WriteRules(path, {"made by a command"}, *rules).ok());
+  EXPECT_EQ(ReadRules(path)->at(0).headings.at(0).at(0), "made by a command");
+  std::filesystem::remove(path);
+}
+
+TEST(RuleSetTest, FilesThatCannotBeReadOrWritten) {
+  EXPECT_THAT(std::string(ReadRules("/nowhere/x.rules").status().message()), HasSubstr("/nowhere/x.rules: No such file"));
+  EXPECT_THAT(std::string(WriteRules("/nowhere/x.rules", {}, {}).message()), HasSubstr("/nowhere/x.rules: cannot be written"));
+}
+
+TEST(RuleSetTest, TwoFilesMayNotShareAName) {
+  const std::string path = ::testing::TempDir() + "/one.rules";
+  ASSERT_TRUE(WriteRules(path, {}, *ParseRules(kRelu, "t")).ok());
+  LoadOptions options;
+  options.trust_unverified = true;
+  auto set = RuleSet::FromFiles({path, path}, options);
+  ASSERT_FALSE(set.ok());
+  EXPECT_THAT(std::string(set.status().message()), HasSubstr("the rule name relu-twice is taken"));
+  std::filesystem::remove(path);
+}
+
+TEST(RuleSetTest, TheShippedRulesAreFound) {
+  auto path = FindDataFile("rules/core.rules", "/nowhere");
+  ASSERT_TRUE(path.ok()) << path.status();
+  LoadOptions options;
+  options.trust_unverified = true;
+  auto set = RuleSet::FromFiles({*path}, options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_GE(set->matchers().size(), 50u);
+  EXPECT_THAT(std::string(FindDataFile("rules/none", "/nowhere").status().message()), HasSubstr("rules/none: found neither"));
+}
+
+}  // namespace
+}  // namespace rewright
