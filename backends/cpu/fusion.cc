@@ -101,25 +101,28 @@ class Fuser {
 
   // ---- anchors
 
+  // What an epilogue may still take: first scales and shifts, then at most one residual, then activation functions.
+  enum class Stage : uint8_t { kLinear, kActivations };
+
   void FuseAnchor(int anchor) {
     const bool conv = NodeAt(anchor).op->name == "conv2d";
     FusedGroup group;
     group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = {anchor};
-    bool linear = true, residual = false;
+    Stage stage = Stage::kLinear;
     int last = anchor;
     while (!Escapes(last)) {
       const std::vector<int>& users = graph_.users(last);
       if (users.empty()) break;
       if (users.size() == 1 && owner_[static_cast<size_t>(users[0])] < 0 &&
-          TakeUser(anchor, last, users[0], &linear, &residual, &group.epilogue)) {
+          TakeUser(anchor, last, users[0], &stage, &group.epilogue)) {
         members.push_back(users[0]);
         last = users[0];
         continue;
       }
       std::vector<int> region;
       if (!TakeRegion(last, &region, &group.epilogue)) break;
-      linear = false;
+      stage = Stage::kActivations;
       members.insert(members.end(), region.begin(), region.end());
       last = region.back();
     }
@@ -127,7 +130,7 @@ class Fuser {
   }
 
   // Tries to make node `user`, the only reader of node `last`, the next step.
-  bool TakeUser(int anchor, int last, int user, bool* linear, bool* residual, std::vector<EpilogueStep>* epilogue) {
+  bool TakeUser(int anchor, int last, int user, Stage* stage, std::vector<EpilogueStep>* epilogue) {
     const Node& node = NodeAt(user);
     const TensorType& type = NodeAt(last).outputs[0];
     if (node.outputs.size() != 1 || node.outputs[0] != type) return false;
@@ -138,17 +141,16 @@ class Fuser {
     if (uses != 1) return false;
     step.operand = static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) -
                                     node.operands.begin());
-    if (*linear && IsLinearStep(anchor, node, step.operand, type)) {
+    if (*stage == Stage::kLinear && IsLinearStep(anchor, node, step.operand, type)) {
       step.kind = EpilogueStep::Kind::kLinear;
-    } else if (!*residual && node.op->name == "add" && IsResidual(node.operands[1 - step.operand], type)) {
+    } else if (*stage == Stage::kLinear && node.op->name == "add" && IsResidual(node.operands[1 - step.operand], type)) {
       step.kind = EpilogueStep::Kind::kResidual;
       step.other = node.operands[static_cast<size_t>(1 - step.operand)];
-      *residual = true;
-      *linear = false;
+      *stage = Stage::kActivations;
     } else if (const std::optional<ActivationFunction> named = NamedActivation(node); named.has_value()) {
       step.kind = EpilogueStep::Kind::kActivation;
       step.activation = *named;
-      *linear = false;
+      *stage = Stage::kActivations;
     } else {
       return false;
     }

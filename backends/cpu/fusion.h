@@ -3,8 +3,8 @@
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32) takes what follows it as an epilogue, as long as each value in between has no
 //      other reader: a weight-only scale or shift per output channel (add, sub, mul, div, batch_norm) is folded into
-//      the weights and the bias; a residual of the same shape is added (once); activation functions follow, named ones
-//      by name, decomposed ones (a closed region of pointwise nodes over one value) by the values they take.
+//      the weights and the bias; then one residual of the same shape is added; then activation functions follow, named
+//      ones by name, decomposed ones (a closed region of pointwise nodes over one value) by the values they take.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape

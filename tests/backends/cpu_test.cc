@@ -184,6 +184,19 @@ weight w0: f32[16,16,1,1]
 %6 = concat(%5, %1.1, axis=1)
 output y = %6
 )"},
+    // The activation comes before the residual.
+    {"activation_then_residual", R"(
+input x: f32[1,16,4,4]
+weight w: f32[16,16,1,1]
+weight v: f32[4,4]
+%1 = conv2d(x, w)
+%2 = gelu(%1)
+%3 = add(%2, x)
+%4 = matmul(%3, v)
+%5 = tanh(%4)
+%6 = add(%5, %3)
+output y = %6
+)"},
     {"inception_block", R"(
 input x: f32[1,16,9,9]
 weight w1: f32[8,16,1,1]
