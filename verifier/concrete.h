@@ -48,7 +48,8 @@ class ConcreteInstance {
   std::vector<double> reals_;
   std::vector<std::vector<Shape>> shapes_;               // [node][output]
   std::vector<std::vector<std::vector<double>>> values_;  // [node][output][linear index]
-  std::vector<std::vector<std::vector<uint8_t>>> state_;  // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
+  // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
+  std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;          // [node]: of the meaning
   bool usable_ = true;
   bool undefined_ = false;

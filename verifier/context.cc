@@ -529,7 +529,8 @@ bool Context::RefutedBySample(const std::vector<Poly>& goals, const std::vector<
           usable = usable && Evaluate(vars_[v].range->first, &values, &lo) &&
                    Evaluate(vars_[v].range->second, &values, &hi);
         }
-        if (usable) values[v] = lo - 1 + static_cast<int64_t>(rng_() % static_cast<uint64_t>(std::max<int64_t>(hi - lo + 2, 1)));
+        const auto count = static_cast<uint64_t>(std::max<int64_t>(hi - lo + 2, 1));
+        if (usable) values[v] = lo - 1 + static_cast<int64_t>(rng_() % count);
       }
       for (const Guard& fact : extra) {
         bool holds = false;

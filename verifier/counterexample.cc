@@ -234,7 +234,8 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
     }
     const int64_t elements = NumElements(shape);
     for (int64_t point = 0; point < std::min<int64_t>(elements, kPointsPerOutput); ++point) {
-      int64_t linear = elements <= kPointsPerOutput ? point : static_cast<int64_t>(rng_() % static_cast<uint64_t>(elements));
+      int64_t linear = point;
+      if (elements > kPointsPerOutput) linear = static_cast<int64_t>(rng_() % static_cast<uint64_t>(elements));
       std::vector<int64_t> at(shape.size());
       for (size_t k = shape.size(); k-- > 0; linear /= shape[k]) at[k] = linear % shape[k];
       concrete.Clear();

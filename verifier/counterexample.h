@@ -20,8 +20,8 @@ class CounterexampleSearch {
  public:
   CounterexampleSearch(const RuleInstance& instance, uint64_t seed);
 
-  // Compares the sides at up to `trials` further assignments; stops after `cpu_limit_s` of this thread's time. Keeps the
-  // smallest counterexample.
+  // Compares the sides at up to `trials` further assignments; stops after `cpu_limit_s` of this thread's time. Keeps
+  // the smallest counterexample.
   std::optional<Counterexample> Run(int trials, double cpu_limit_s);
 
   // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.

@@ -44,7 +44,9 @@ ExprPtr Change(const ExprPtr& e, Rng& rng) {
       copy->bound[k].extent = Shifted(e->bound[k].extent, sign);
       return copy;
     }
-    case ExprKind::kSelect: return rng() % 2 == 0 ? e->args[1] : (Select(!Cond(e->args[0]), Scalar(e->args[1]), Scalar(e->args[2]))).node();
+    case ExprKind::kSelect:
+      if (rng() % 2 == 0) return e->args[1];
+      return Select(!Cond(e->args[0]), Scalar(e->args[1]), Scalar(e->args[2])).node();
     case ExprKind::kConst: copy->real += 1; return copy;
     case ExprKind::kCall:
       if (e->args[0]->dtype != e->dtype) return nullptr;
