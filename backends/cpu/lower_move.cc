@@ -171,6 +171,32 @@ absl::Status Lowering::LowerPad(NodeId id) {
   return absl::OkStatus();
 }
 
+// Channels and points exchanged: a copy between two views with the block's rows and columns as axes of their own.
+absl::Status Lowering::LowerDepthSpace(NodeId id) {
+  const Node& node = graph_.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  absl::StatusOr<Place> place = FindRowMajor(x);
+  if (!place.ok()) return place.status();
+  const int64_t b = std::get<int64_t>(node.attrs.at("block"));
+  const Shape& dims = graph_.type(x).shape;
+  const std::vector<int64_t>& s = place->layout.strides;
+  Layout from;
+  if (node.op->name == "space_to_depth") {
+    from.dims = {dims[0], b, b, dims[1], dims[2] / b, dims[3] / b};
+    from.strides = {s[0], s[2], s[3], s[1], s[2] * b, s[3] * b};
+  } else {
+    const int64_t depth = dims[1] / (b * b);
+    const bool channel_first = std::get<int64_t>(node.attrs.at("channel_first")) != 0;
+    const int64_t channel = (channel_first ? b * b : 1) * s[1], column = (channel_first ? 1 : depth) * s[1];
+    from.dims = {dims[0], depth, dims[2], b, dims[3], b};
+    from.strides = {s[0], channel, s[2], column * b, s[3], column};
+  }
+  const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
+  Emit(MakeCopyKernel(from, 0, Layout::RowMajor(from.dims), 0, DTypeSize(graph_.type(x).dtype), context_->threads),
+       {place->buffer, result}, {result}, node.op->name);
+  return absl::OkStatus();
+}
+
 absl::Status Lowering::LowerGather(NodeId id) {
   const Node& node = graph_.node(id);
   const Value x = node.operands[0], indices = node.operands[1], out{id, 0};

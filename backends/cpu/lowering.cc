@@ -74,6 +74,7 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
   if (name == "concat") return LowerConcat(id);
   if (name == "pad") return LowerPad(id);
   if (name == "gather") return LowerGather(id);
+  if (name == "depth_to_space" || name == "space_to_depth") return LowerDepthSpace(id);
   if (f32 && (name == "max_pool2d" || name == "avg_pool2d")) return LowerPool(id);
   if (f32 && name == "lrn") return LowerLrn(id);
   if (f32 && (name == "reduce_sum" || name == "reduce_mean" || name == "reduce_max" || name == "reduce_min")) {

@@ -92,6 +92,7 @@ class Lowering {
   absl::Status LowerReshape(NodeId id);
   absl::Status LowerConcat(NodeId id);
   absl::Status LowerPad(NodeId id);
+  absl::Status LowerDepthSpace(NodeId id);
   absl::Status LowerGather(NodeId id);
   absl::Status LowerPool(NodeId id);  // lower_other.cc
   absl::Status LowerLrn(NodeId id);
