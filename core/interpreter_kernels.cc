@@ -336,6 +336,7 @@ namespace {
 
 template <class T>
 void CopyStridedOf(T* out, const T* in, int64_t stride, int64_t n) {
+  if (n == 0) return;  // nothing may be read
   if (stride == 1) {
     std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
   } else if (stride == 0) {
