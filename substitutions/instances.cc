@@ -328,6 +328,19 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
   return result;
 }
 
+DomainLimits SmallLimits(const CompiledRule& rule) {
+  DomainLimits limits;
+  limits.max_rank = 4;
+  limits.max_perm_rank = 3;
+  limits.max_broadcast_rank = 2;
+  for (const RuleNode& node : rule.nodes()) {
+    const int dims = static_cast<int>(node.shape.dims.size());
+    int& limit = node.shape.broadcasts ? limits.max_broadcast_rank : limits.max_rank;
+    limit = std::max(limit, dims);
+  }
+  return limits;
+}
+
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit) {
   return ForEachStructure(rule, limits,

@@ -43,6 +43,10 @@ struct InstanceResult {
 InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
                              MeaningCache& meanings);
 
+// Small limits within which a rule that is good at any rank shows all that it does; larger where the shapes that the
+// rule spells out need more.
+DomainLimits SmallLimits(const CompiledRule& rule);
+
 // Calls `visit` for every instance within the limits. An error of the rule (a right side that cannot be built, too
 // many instances, none at all) or of `visit` ends it.
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,

@@ -35,9 +35,6 @@ class TextHash {
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-// The instances whose operators SpecHash looks at.
-constexpr DomainLimits kSpecLimits = {4, 3, 2, 1 << 20};
-
 std::string MeaningText(const OpDef& op, const Meaning& meaning) {
   std::string text = op.name;
   for (const Meaning::Variable& variable : meaning.variables) {
@@ -93,7 +90,7 @@ absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
   std::set<std::string> meanings;
   std::set<const Meaning*> seen;
   std::vector<std::shared_ptr<const Meaning>> keep;  // so that addresses in `seen` stay taken
-  absl::Status status = ForEachInstance(rule, kSpecLimits, [&](RuleInstance instance) {
+  absl::Status status = ForEachInstance(rule, SmallLimits(rule), [&](RuleInstance instance) {
     for (const SymbolicNode& node : instance.nodes) {
       if (node.op == nullptr || !seen.insert(node.meaning.get()).second) continue;
       keep.push_back(node.meaning);

@@ -30,14 +30,9 @@ std::vector<Rule> CoreRules() {
 
 // A random sample of a rule's instances.
 std::vector<std::pair<Structure, RuleInstance>> Sample(const CompiledRule& rule, size_t size, std::mt19937_64& rng) {
-  DomainLimits limits{4, 3, 2, 1 << 20};
-  // Broadcasts to shapes that the rule spells out may need more axes than that.
-  for (const RuleNode& node : rule.nodes()) {
-    if (node.shape.broadcasts && node.shape.dims.size() > 2) limits.max_broadcast_rank = 4;
-  }
   std::vector<std::pair<Structure, RuleInstance>> sample;
   uint64_t seen = 0;
-  const absl::Status status = ForEachStructure(rule, limits, [&](const Structure& structure, RuleInstance instance) {
+  const absl::Status status = ForEachStructure(rule, SmallLimits(rule), [&](const Structure& structure, RuleInstance instance) {
     ++seen;
     if (sample.size() < size) {
       sample.emplace_back(structure, std::move(instance));
