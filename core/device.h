@@ -77,6 +77,12 @@ class Device {
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
+  // What the cost of a group depends on besides the group itself: a hash of the layouts in which its operands arrive.
+  // Groups that look alike and have equal contexts cost the same.
+  virtual uint64_t CostContext(const Graph& graph, const Group& group) {
+    (void)graph, (void)group;
+    return 0;
+  }
   // Kernels for the whole graph; weight-only nodes are computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
 };

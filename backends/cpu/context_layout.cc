@@ -3,12 +3,29 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/meaning.h"
 
 namespace rewright::cpu {
 
-const Layout& ContextLayouts::Of(const Graph& graph, Value value) {
+Layout ContextLayouts::Of(const Graph& graph, Value value) {
+  Prepare(graph, value);
+  return Known(graph, value);
+}
+
+uint64_t ContextLayouts::HashOf(const Graph& graph, Value value) {
+  Prepare(graph, value);
+  const Layout* layout = known_.at(value).get();
+  return layout == nullptr ? 0 : absl::HashOf(layout->block, layout->strides);
+}
+
+Layout ContextLayouts::Known(const Graph& graph, Value value) const {
+  const Layout* layout = known_.at(value).get();
+  return layout != nullptr ? *layout : Layout::RowMajor(graph.type(value).shape);
+}
+
+void ContextLayouts::Prepare(const Graph& graph, Value value) {
   if (arena_.lock() != graph.arena()) {
     arena_ = graph.arena();
     known_.clear();
@@ -32,12 +49,12 @@ const Layout& ContextLayouts::Of(const Graph& graph, Value value) {
     }
     if (!ready) continue;
     stack.pop_back();
-    known_[top] = std::make_unique<Layout>(Compute(graph, top));
+    Layout layout = Compute(graph, top);
+    known_[top] = layout.IsRowMajor() ? nullptr : std::make_unique<const Layout>(std::move(layout));
   }
-  return *known_.at(value);
 }
 
-Layout ContextLayouts::Compute(const Graph& graph, Value value) {
+Layout ContextLayouts::Compute(const Graph& graph, Value value) const {
   const Node& node = graph.node(value.node);
   const Shape& dims = graph.type(value).shape;
   const Layout row_major = Layout::RowMajor(dims);
@@ -46,7 +63,7 @@ Layout ContextLayouts::Compute(const Graph& graph, Value value) {
     return dims.size() == 4 && block != 0 && dims[1] % block == 0 ? Simplified(Layout::Blocked(dims, block))
                                                                   : row_major;
   };
-  auto of = [&](size_t operand) -> const Layout& { return *known_.at(node.operands[operand]); };
+  auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
   const std::string& name = node.op->name;
   if (name == "conv2d") return node.outputs[0].dtype == DType::kFloat32 ? blocked(block_) : row_major;
   if (name == "max_pool2d" || name == "avg_pool2d" || name == "lrn" || name == "pad") return blocked(of(0).block);
@@ -68,7 +85,8 @@ Layout ContextLayouts::Compute(const Graph& graph, Value value) {
   }
   if (IsPointwise(*node.meaning)) {
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      if (of(i).dims == dims && of(i).IsDense() && !of(i).IsRowMajor()) return of(i);
+      const Layout operand = of(i);
+      if (operand.dims == dims && operand.IsDense() && !operand.IsRowMajor()) return operand;
     }
   }
   return row_major;

@@ -14,14 +14,18 @@ class ContextLayouts {
  public:
   // `block`: channels per block in the convolutions of this machine.
   explicit ContextLayouts(int64_t block) : block_(block) {}
-  const Layout& Of(const Graph& graph, Value value);
+  Layout Of(const Graph& graph, Value value);
+  // A number that is equal for equal layouts of one type, 0 for row-major.
+  uint64_t HashOf(const Graph& graph, Value value);
 
  private:
-  Layout Compute(const Graph& graph, Value value);
+  void Prepare(const Graph& graph, Value value);
+  Layout Known(const Graph& graph, Value value) const;
+  Layout Compute(const Graph& graph, Value value) const;
 
   const int64_t block_;
   std::weak_ptr<Arena> arena_;
-  absl::flat_hash_map<Value, std::unique_ptr<Layout>> known_;
+  absl::flat_hash_map<Value, std::unique_ptr<const Layout>> known_;  // null: row-major
 };
 
 }  // namespace rewright::cpu

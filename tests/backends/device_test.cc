@@ -1,4 +1,5 @@
 // Devices by name, partition, costs and the profile database.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <set>
@@ -147,6 +148,30 @@ output y = %3
   std::set<double> costs;
   for (const Group& group : device->Partition(graph)) costs.insert(*device->Cost(graph, group));
   EXPECT_EQ(costs.size(), 2u) << "matmul, and matmul with the addition";
+}
+
+TEST(CpuCost, ContextTellsLayoutsApart) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,16,8,8]
+weight w: f32[16,16,3,3]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = max_pool2d(x, kernel=[2,2])
+%3 = max_pool2d(%1, kernel=[2,2])
+%4 = max_pool2d(%1, kernel=[2,2], strides=[2,2])
+output a = %2
+output b = %3
+output c = %4
+)",
+                                       -1, 1, 1);
+  const auto device = Make("cpu");
+  std::vector<uint64_t> contexts;
+  for (const Group& group : device->Partition(graph)) contexts.push_back(device->CostContext(graph, group));
+  std::sort(contexts.begin(), contexts.end());
+  ASSERT_EQ(contexts.size(), 4u);
+  EXPECT_EQ(contexts[0], 0u) << "of the convolution and the pooling of the input";
+  EXPECT_EQ(contexts[1], 0u);
+  EXPECT_NE(contexts[2], 0u);
+  EXPECT_EQ(contexts[2], contexts[3]);
 }
 
 TEST(ProfileDb, KeepsEntries) {
