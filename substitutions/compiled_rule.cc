@@ -1,7 +1,6 @@
 #include "substitutions/compiled_rule.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,12 +11,11 @@
 #include "substitutions/rule_binding.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/rule_symmetry.h"
+#include "substitutions/status_macros.h"
 
 namespace rewright {
 namespace {
-
-#define REWRIGHT_RETURN_IF_ERROR(expr) \
-  if (absl::Status status_ = (expr); !status_.ok()) return status_
 
 constexpr int kMaxNodes = 512;
 
@@ -55,17 +53,17 @@ ArgExpr FromAttr(const Attr& attr) {
   return expr;
 }
 
-bool IsFixed(const AttrSpec& spec) {
-  return spec.structural || spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis ||
-         spec.kind == AttrKind::kAxes || spec.kind == AttrKind::kDType;
-}
-
 bool IsList(const AttrSpec& spec) { return spec.kind == AttrKind::kInts || spec.kind == AttrKind::kAxes; }
 
 }  // namespace
 
 bool IsPlainName(const ArgExpr& expr) {
   return expr.ref == ArgExpr::Ref::kSize || expr.ref == ArgExpr::Ref::kPack || expr.ref == ArgExpr::Ref::kAttr;
+}
+
+bool IsStructural(const AttrSpec& spec) {
+  return spec.structural || spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis ||
+         spec.kind == AttrKind::kAxes || spec.kind == AttrKind::kDType;
 }
 
 class RuleCompiler {
@@ -94,7 +92,7 @@ class RuleCompiler {
     if (!PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
       return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
     }
-    for (size_t k = 0; k + 1 < rule.lhs.outputs.size(); ++k) out_->symmetric_.push_back(IsSymmetric(rule, k));
+    for (size_t k = 0; k + 1 < rule.lhs.outputs.size(); ++k) out_->symmetric_.push_back(OutputsExchange(rule, k));
     return std::shared_ptr<const CompiledRule>(out_);
   }
 
@@ -342,7 +340,7 @@ class RuleCompiler {
 
   absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr, bool list, bool whole) {
     using Class = RuleAttr::Class;
-    const bool fixed = IsFixed(spec);
+    const bool fixed = IsStructural(spec);
     RuleAttr attr;
     attr.name = expr.name;
     attr.kind = spec.kind == AttrKind::kReal    ? Class::kReal
@@ -545,73 +543,13 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
-  // ---------------------------------------------------------------- conditions, symmetry
+  // ---------------------------------------------------------------- conditions
 
   void NotePositive(const ArgExpr& condition) {
     if (condition.kind != ArgExpr::Kind::kCall || condition.fn != ArgFn::kPositive) return;
     const ArgExpr& arg = condition.args[0];
     if (arg.ref == ArgExpr::Ref::kTensor) out_->nodes_[static_cast<size_t>(arg.id)].positive = true;
     if (arg.ref == ArgExpr::Ref::kAttr) out_->attrs_[static_cast<size_t>(arg.id)].positive = true;
-  }
-
-  // Names in order of first use (kept in `names`), so that texts differ only where rules do.
-  static std::string Renamed(const std::string& text, std::map<std::string, std::string>& names) {
-    std::string result;
-    for (size_t i = 0; i < text.size();) {
-      size_t end = i;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
-      if (end == i) {
-        result += text[i++];
-        continue;
-      }
-      const std::string word = text.substr(i, end - i);
-      ArgFn fn;
-      const bool keeps = std::isdigit(static_cast<unsigned char>(word[0])) || FindOp(word) || ParseArgFn(word, &fn) ||
-                         (end < text.size() && text[end] == '=');
-      result += keeps ? word : names.emplace(word, absl::StrCat("v", names.size())).first->second;
-      i = end;
-    }
-    return result;
-  }
-
-  // Compares texts with shapes put where the variables first occur, so it may miss a symmetry but finds none that is
-  // not there. Conditions count as a set.
-  static bool IsSymmetric(const Rule& rule, size_t k) {
-    if (!rule.lhs.lets.empty()) return false;
-    std::map<std::string, TensorTerm> shapes;
-    for (const TensorTerm& term : rule.lhs.outputs) CollectShapes(term, shapes);
-    const auto text = [&](bool swap) {
-      std::vector<TensorTerm> outputs = rule.lhs.outputs;
-      if (swap) std::swap(outputs[k], outputs[k + 1]);
-      std::set<std::string> seen, conditions;
-      std::map<std::string, std::string> names;
-      std::string result;
-      for (TensorTerm& output : outputs) {
-        PlaceShapes(output, shapes, seen);
-        absl::StrAppend(&result, Renamed(PrintTerm(output), names), ";");
-      }
-      for (const ArgExpr& condition : rule.conditions) conditions.insert(Renamed(PrintArg(condition), names));
-      for (const std::string& condition : conditions) absl::StrAppend(&result, condition, ";");
-      return result;
-    };
-    return text(false) == text(true);
-  }
-
-  static void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& shapes) {
-    if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) shapes[term.name] = term;
-    for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
-  }
-
-  static void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes,
-                          std::set<std::string>& seen) {
-    if (term.kind == TensorTerm::Kind::kName) {
-      const auto found = shapes.find(term.name);
-      const bool first = seen.insert(term.name).second;
-      term.shape.reset();
-      term.dtype.reset();
-      if (first && found != shapes.end()) term = found->second;
-    }
-    for (TensorTerm& operand : term.operands) PlaceShapes(operand, shapes, seen);
   }
 
   std::shared_ptr<CompiledRule> out_;

@@ -17,6 +17,10 @@ using Class = RuleAttr::Class;
 // Integers that a structural integer bound by a rule may take.
 constexpr int64_t kMaxFixedInt = 3;
 
+// Beyond these no limits let an enumeration go.
+constexpr int kMostBroadcastRank = 12;
+constexpr int kMostAxes = 12;
+
 absl::Status Error(const CompiledRule& rule, const std::string& message) {
   return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), ": ", message));
 }
@@ -90,6 +94,7 @@ class Enumerator {
 
  private:
   absl::Status Packs(size_t pack) {
+    if (++steps_ > kMaxSteps) return TooManySteps();
     if (pack == structure_.packs.size()) return LeafRanksFit() ? DTypes(0) : absl::OkStatus();
     for (int length = 0; length <= limits_.max_rank; ++length) {
       structure_.packs[pack] = length;
@@ -125,7 +130,7 @@ class Enumerator {
 
   // The next node of the left side: chooses what it leaves open, builds it, goes on.
   absl::Status Nodes() {
-    if (++steps_ > kMaxSteps) return Error(rule_, "too many structural values to try");
+    if (++steps_ > kMaxSteps) return TooManySteps();
     if (builder_.next() == rule_.num_lhs_nodes()) return Finish();
     const RuleNode& node = rule_.nodes()[static_cast<size_t>(builder_.next())];
     if (node.shape.broadcasts) return Broadcasts(node);
@@ -143,7 +148,8 @@ class Enumerator {
   absl::Status Broadcasts(const RuleNode& leaf) {
     std::vector<Index> target;
     if (!builder_.BroadcastTarget(leaf, &target)) return Error(rule_, absl::StrCat(leaf.name, ": ", builder_.why()));
-    if (static_cast<int>(target.size()) > limits_.max_broadcast_rank) return absl::OkStatus();
+    const size_t most = static_cast<size_t>(std::min(limits_.max_broadcast_rank, kMostBroadcastRank));
+    if (target.size() > most) return absl::OkStatus();
     uint32_t& choice = structure_.broadcasts[static_cast<size_t>(builder_.next())];
     for (uint32_t rank = 0; rank <= target.size(); ++rank) {
       for (uint32_t units = 0; units < 1u << rank; ++units) {
@@ -196,7 +202,7 @@ class Enumerator {
                                                               : rank - 1;
       for (int64_t value = 0; value <= last; ++value) choices.push_back({value});
     } else if (attr.spec_kind == AttrKind::kAxes) {
-      for (uint32_t mask = 0; mask < 1u << rank; ++mask) {
+      for (uint32_t mask = 0; rank <= kMostAxes && mask < 1u << rank; ++mask) {
         std::vector<int64_t>& axes = choices.emplace_back();
         for (int axis = 0; axis < rank; ++axis) {
           if ((mask >> axis) & 1) axes.push_back(axis);
@@ -224,7 +230,9 @@ class Enumerator {
     return visit_(structure_, std::move(result.instance));
   }
 
-  static constexpr int64_t kMaxSteps = 10000000;
+  absl::Status TooManySteps() const { return Error(rule_, "too many structural values to try"); }
+
+  static constexpr int64_t kMaxSteps = 2000000;
 
   const CompiledRule& rule_;
   const DomainLimits& limits_;
@@ -336,7 +344,7 @@ DomainLimits SmallLimits(const CompiledRule& rule) {
   for (const RuleNode& node : rule.nodes()) {
     const int dims = static_cast<int>(node.shape.dims.size());
     int& limit = node.shape.broadcasts ? limits.max_broadcast_rank : limits.max_rank;
-    limit = std::max(limit, dims);
+    limit = std::max(limit, std::min(dims, kMostAxes));
   }
   return limits;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -16,9 +17,6 @@ constexpr int kMaxDepth = 48;        // of nested terms and expressions
 constexpr size_t kMaxItems = 64;     // operands, list elements, outputs, lets
 constexpr size_t kMaxRules = 100000;
 constexpr size_t kMaxTerms = 512;    // tensor terms in one rule
-
-#define REWRIGHT_RETURN_IF_ERROR(expr) \
-  if (absl::Status status_ = (expr); !status_.ok()) return status_
 
 using Kind = RuleToken::Kind;
 

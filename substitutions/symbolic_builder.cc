@@ -8,9 +8,18 @@
 namespace rewright {
 namespace {
 
-bool IsFixed(const AttrSpec& spec) {
-  return spec.structural || spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis ||
-         spec.kind == AttrKind::kAxes || spec.kind == AttrKind::kDType;
+// Sizes are trees that share parts: a rule could make them exponentially large.
+constexpr int kMaxExprNodes = 4000;
+
+void CountNodes(const ExprPtr& expr, int* count) {
+  if (++*count > kMaxExprNodes) return;
+  for (const ExprPtr& arg : expr->args) CountNodes(arg, count);
+}
+
+bool TooLarge(const ExprPtr& expr) {
+  int count = 0;
+  CountNodes(expr, &count);
+  return count > kMaxExprNodes;
 }
 
 // out[i..] = value. No operator of graphs, where such a tensor is a constant.
@@ -230,6 +239,7 @@ bool SymbolicBuilder::LeafShape(const RuleNode& leaf, std::vector<ExprPtr>* shap
   for (const Index& dim : dims) {
     int64_t size;
     if (dim.IsInt(&size) && size < 1) return Fail("a size is below one");
+    if (TooLarge(dim.node())) return Fail("a size is too large an expression");
     shape->push_back(dim.node());
   }
   return true;
@@ -309,7 +319,7 @@ bool SymbolicBuilder::Attribute(const OpDef& op, const AttrSpec& spec, const Arg
   Evaluator evaluator(*this);
   Value value;
   if (!evaluator.Eval(expr, &value)) return FailEval(evaluator);
-  if (IsFixed(spec)) {
+  if (IsStructural(spec)) {
     Attr attr;
     const int rank = key->ranks.empty() ? 0 : key->ranks[0];
     if (!FixedAttribute(spec, value, rank, &attr)) return Fail(absl::StrCat(op.name, ": ", spec.name, ": ", why_));
@@ -340,6 +350,7 @@ bool SymbolicBuilder::Attribute(const OpDef& op, const AttrSpec& spec, const Arg
     if (element.IsInt(&integer) && integer < spec.min) {
       return Fail(absl::StrCat(op.name, ": ", spec.name, ": found ", integer, ", expected at least ", spec.min));
     }
+    if (TooLarge(element.node())) return Fail("a size is too large an expression");
     values->push_back(element.node());
   }
   return true;
@@ -405,7 +416,10 @@ bool SymbolicBuilder::Bind(const StructuralKey& key, const std::vector<std::vect
   for (const OutputMeaning& output : node->meaning->outputs) {
     node->dtypes.push_back(output.dtype);
     std::vector<ExprPtr>& shape = node->shapes.emplace_back();
-    for (const ExprPtr& size : output.shape) shape.push_back(Substitute(size, node->indices, node->params));
+    for (const ExprPtr& size : output.shape) {
+      shape.push_back(Substitute(size, node->indices, node->params));
+      if (TooLarge(shape.back())) return Fail("a size is too large an expression");
+    }
   }
   return true;
 }
