@@ -13,6 +13,7 @@
 #include <string>
 
 #include "backends/device_factory.h"
+#include "backends/thread_wait.h"
 #include "bench/zoo/zoo.h"
 #include "core/interpreter.h"
 #include "runtime/executor.h"
@@ -163,4 +164,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace rewright
 
-int main(int argc, char** argv) { return rewright::Main(argc, argv); }
+int main(int argc, char** argv) {
+  rewright::ShortenThreadWaiting(argv);
+  return rewright::Main(argc, argv);
+}
