@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {
@@ -19,7 +20,7 @@ class EveryOperator : public testing::TestWithParam<std::string> {};
 TEST_P(EveryOperator, AgreesWithTheInterpreter) {
   const OpDef& op = *FindOp(GetParam());
   const auto device = Cpu();
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(400)); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Rng rng(seed);
     const OpSample sample = op.sample(rng);

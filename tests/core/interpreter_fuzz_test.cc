@@ -8,12 +8,13 @@
 #include "core/random_tensor.h"
 #include "gtest/gtest.h"
 #include "tests/core/interpreter_naive_util.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {
 
 constexpr uint64_t kSeed = 77;
-constexpr int kMeanings = 3000;
+const int kMeanings = Cases(30000);
 
 int64_t Pick(Rng& rng, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); }
 

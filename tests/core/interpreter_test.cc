@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/interpreter_naive_util.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 20240917;
-constexpr int kSamples = 120;
+const int kSamples = Cases(1200);
 
 // One random application with its inputs.
 struct Case {

@@ -8,6 +8,7 @@
 #include "core/op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {
@@ -16,7 +17,7 @@ using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
 constexpr uint64_t kSeed = 20240611;
-constexpr int kSamples = 200;
+const int kSamples = Cases(2000);
 
 TensorType F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
 TensorType I64(Shape shape) { return {DType::kInt64, std::move(shape)}; }

@@ -11,13 +11,14 @@
 #include "core/text.h"
 #include "substitutions/matcher.h"
 #include "substitutions/rule_set.h"
+#include "tests/counts.h"
 #include "tests/substitutions/random_application_util.h"
 
 namespace rewright {
 namespace {
 
 constexpr uint64_t kSeed = 20240607;
-constexpr int kApplications = 24;  // of each rule
+const int kApplications = Cases(240);  // of each rule
 constexpr int kTries = 4000;       // random sizes for one application
 
 const std::string kCoreRules = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/core.rules";
@@ -32,15 +33,16 @@ std::vector<Rule> CoreRules() {
 std::vector<std::pair<Structure, RuleInstance>> Sample(const CompiledRule& rule, size_t size, std::mt19937_64& rng) {
   std::vector<std::pair<Structure, RuleInstance>> sample;
   uint64_t seen = 0;
-  const absl::Status status = ForEachStructure(rule, SmallLimits(rule), [&](const Structure& structure, RuleInstance instance) {
-    ++seen;
-    if (sample.size() < size) {
-      sample.emplace_back(structure, std::move(instance));
-    } else if (const uint64_t place = rng() % seen; place < size) {
-      sample[place] = {structure, std::move(instance)};
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      ForEachStructure(rule, SmallLimits(rule), [&](const Structure& structure, RuleInstance instance) {
+        ++seen;
+        if (sample.size() < size) {
+          sample.emplace_back(structure, std::move(instance));
+        } else if (const uint64_t place = rng() % seen; place < size) {
+          sample[place] = {structure, std::move(instance)};
+        }
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
   return sample;
 }

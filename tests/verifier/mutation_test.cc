@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/expr.h"
+#include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/counterexample.h"
 #include "verifier/verifier.h"
@@ -105,7 +106,7 @@ class MutationTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
   constexpr uint64_t kSeed = 20240607;
-  constexpr int kMutantsPerRule = 2;
+  const int kMutantsPerRule = Cases(20);
   Rng rng(kSeed);
   int killed = 0, equivalent = 0, undecided = 0;
   for (const RuleCase& rule : LoadRules(GetParam())) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "model_util.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {
@@ -69,7 +70,7 @@ TEST(ImportDamageTest, DamagedModelsDoNoHarm) {
   const std::string bytes = RichModel().Bytes();
   std::mt19937 random(1);
   int imported = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < Cases(20000); ++round) {
     std::string damaged = bytes;
     const int changes = 1 + static_cast<int>(random() % 4);
     for (int i = 0; i < changes; ++i) {
