@@ -14,7 +14,11 @@ constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule
 class Applier {
  public:
   Applier(const Graph& graph, const Match& match)
-      : graph_(graph), arena_(*graph.arena()), match_(match), rule_(*match.rule), nodes_(match.nodes),
+      : graph_(graph),
+        arena_(*graph.arena()),
+        match_(match),
+        rule_(*match.rule),
+        nodes_(match.nodes),
         scope_(graph, nodes_, match.bindings, options_) {}
 
   absl::StatusOr<ValueMap> Run() {
@@ -71,8 +75,9 @@ class Applier {
       MatchEvaluator evaluator(scope_);
       ArgValue<Concrete> value;
       if (!evaluator.Eval(node.attrs[k], &value) || !ToAttr(value, spec.kind, &attrs[spec.name])) {
-        return absl::InvalidArgumentError(absl::StrCat("attribute ", spec.name, " of ", node.op->name, ": ",
-                                                       evaluator.error() == nullptr ? "wrong kind" : evaluator.error()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("attribute ", spec.name, " of ", node.op->name, ": ",
+                         evaluator.error() == nullptr ? "wrong kind" : evaluator.error()));
       }
     }
     auto id = arena_.Add(*node.op, std::move(operands), std::move(attrs));

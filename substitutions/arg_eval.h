@@ -207,12 +207,14 @@ class ArgEvaluator {
 
   // Of integers, of reals, of lists element by element, of a list and an integer.
   bool Arithmetic(ArgOp op, const Value& a, const Value& b, Value* value) {
-    if (a.kind == Kind::kReal || b.kind == Kind::kReal || op == ArgOp::kQuotient) return RealArithmetic(op, a, b, value);
+    if (a.kind == Kind::kReal || b.kind == Kind::kReal || op == ArgOp::kQuotient)
+      return RealArithmetic(op, a, b, value);
     if (a.kind == Kind::kInt && b.kind == Kind::kInt) {
       value->kind = Kind::kInt;
       return IntArithmetic(op, a.integer, b.integer, &value->integer);
     }
-    const bool lists = (a.kind == Kind::kList || a.kind == Kind::kInt) && (b.kind == Kind::kList || b.kind == Kind::kInt);
+    const bool lists =
+        (a.kind == Kind::kList || a.kind == Kind::kInt) && (b.kind == Kind::kList || b.kind == Kind::kInt);
     if (!lists) return Fail("arithmetic on what is no number");
     if (a.kind == Kind::kList && b.kind == Kind::kList && a.list.size() != b.list.size()) {
       return Fail("arithmetic on lists of different lengths");
@@ -398,8 +400,8 @@ class ArgEvaluator {
         if (!Int64(expr.args[1], &count) || !Literal(count, 0, size, &n)) return false;
         value->kind = Kind::kList;
         const auto cut = list.list.begin() + n;
-        value->list = expr.fn == ArgFn::kTake ? std::vector<Int>(list.list.begin(), cut)
-                                              : std::vector<Int>(cut, list.list.end());
+        value->list =
+            expr.fn == ArgFn::kTake ? std::vector<Int>(list.list.begin(), cut) : std::vector<Int>(cut, list.list.end());
         return true;
       }
       case ArgFn::kCompose: return Compose(expr, list, value);

@@ -225,10 +225,11 @@ class RuleCompiler {
       absl::StrAppend(&key, ",", ref.node, ".", ref.output, ref.whole ? "w" : "", ref.all ? "a" : "");
     }
     const size_t declared = term.op->inputs.size();
-    const bool several = std::any_of(node.operands.begin(), node.operands.end(), [](const RuleValue& v) { return v.all; });
-    const bool fits = several              ? term.op->variadic
-                      : term.op->variadic  ? node.operands.size() >= declared
-                                           : node.operands.size() == declared;
+    const bool several =
+        std::any_of(node.operands.begin(), node.operands.end(), [](const RuleValue& v) { return v.all; });
+    const bool fits = several             ? term.op->variadic
+                      : term.op->variadic ? node.operands.size() >= declared
+                                          : node.operands.size() == declared;
     if (!fits) {
       return Error(term, absl::StrCat(term.name, " has ", node.operands.size(), " operands, expected ", declared,
                                       term.op->variadic ? " or more" : ""));
@@ -236,7 +237,8 @@ class RuleCompiler {
     for (const RuleValue& operand : node.operands) {
       const RuleNode& leaf = out_->nodes_[static_cast<size_t>(operand.node)];
       if (leaf.any_shape && !term.op->broadcasts) {
-        return Error(term, absl::StrCat("the constant ", leaf.name, " needs a shape: ", term.name, " does not broadcast"));
+        return Error(term,
+                     absl::StrCat("the constant ", leaf.name, " needs a shape: ", term.name, " does not broadcast"));
       }
     }
     for (const AttrSpec& spec : term.op->attrs) {
@@ -398,9 +400,9 @@ class RuleCompiler {
     size_t begin = 0;
     if (expr.kind == ArgExpr::Kind::kCall) {
       if (static_cast<int>(expr.args.size()) != ArgCount(expr.fn)) {
-        return Error(expr.line, expr.column,
-                     absl::StrCat(ArgFnName(expr.fn), " has ", expr.args.size(), " arguments, expected ",
-                                  ArgCount(expr.fn)));
+        return Error(
+            expr.line, expr.column,
+            absl::StrCat(ArgFnName(expr.fn), " has ", expr.args.size(), " arguments, expected ", ArgCount(expr.fn)));
       }
       const bool real = expr.fn == ArgFn::kPositive && expr.args[0].kind == ArgExpr::Kind::kAttr;
       if (TakesTensor(expr.fn) && !real) {
@@ -525,7 +527,8 @@ class RuleCompiler {
   // Structural attributes are chosen at the node that binds them, operands first: no expression may need one earlier.
   absl::Status CheckDecisions() const {
     for (size_t i = 0; i < out_->nodes_.size(); ++i) {
-      for (const ArgExpr& attr : out_->nodes_[i].attrs) REWRIGHT_RETURN_IF_ERROR(CheckDecided(attr, static_cast<int>(i)));
+      for (const ArgExpr& attr : out_->nodes_[i].attrs)
+        REWRIGHT_RETURN_IF_ERROR(CheckDecided(attr, static_cast<int>(i)));
     }
     return absl::OkStatus();
   }

@@ -36,11 +36,11 @@ struct RuleNode {
   std::string name;
   std::optional<ArgExpr> value;  // of a constant; on the left an integer, a real or ?name
   ShapeSpec shape;
-  bool any_shape = false;    // a constant of the left side without a shape
-  bool floating = true;      // the element type is the rule's floating type; else:
+  bool any_shape = false;  // a constant of the left side without a shape
+  bool floating = true;    // the element type is the rule's floating type; else:
   DType dtype = DType::kFloat32;
-  int dtype_attr = -1;       // the attribute that gives the type, or -1
-  bool positive = false;     // a condition says so
+  int dtype_attr = -1;    // the attribute that gives the type, or -1
+  bool positive = false;  // a condition says so
 };
 
 // A name ?a.
@@ -56,12 +56,13 @@ struct RuleAttr {
   std::string name;
   Class kind = Class::kInt;
   int64_t min = INT64_MIN;  // of the symbols
-  // The node that binds it first (-1: the element type of a variable, the value of a constant), and the kind of attribute it is there.
+  // The node that binds it first (-1: the element type of a variable, the value of a constant), and the kind of
+  // attribute it is there.
   int node = -1;
   AttrKind spec_kind = AttrKind::kInt;
   // Of a kList bound as a whole: its only length, that of a default which is not empty ([1,1] of strides); -1: any.
   int length = -1;
-  bool positive = false;    // a condition says so
+  bool positive = false;  // a condition says so
 };
 
 // What the left side says about names: a shape, or an attribute of a node.

@@ -16,7 +16,7 @@ namespace rewright {
 
 struct Symbol {
   std::string name;
-  int64_t min = 1;       // sizes are at least 1; an attribute has the minimum of its AttrSpec
+  int64_t min = 1;  // sizes are at least 1; an attribute has the minimum of its AttrSpec
   bool is_size = true;
 };
 
@@ -56,10 +56,10 @@ struct SymbolicNode {
 };
 
 struct RuleInstance {
-  std::string rule;         // its name
-  std::string description;  // the structural values: "b..=2, ?a=1"
-  std::vector<Symbol> symbols;    // variable id = position
-  std::vector<RealSymbol> reals;  // parameter id = position
+  std::string rule;                 // its name
+  std::string description;          // the structural values: "b..=2, ?a=1"
+  std::vector<Symbol> symbols;      // variable id = position
+  std::vector<RealSymbol> reals;    // parameter id = position
   std::vector<SymbolicNode> nodes;  // leaves and both sides, operands before users; sides share leaves
   std::vector<SymbolicValue> lhs;   // outputs, in correspondence
   std::vector<SymbolicValue> rhs;

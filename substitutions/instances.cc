@@ -37,7 +37,8 @@ std::string Describe(const CompiledRule& rule, const Structure& structure) {
     const RuleAttr& attr = rule.attrs()[a];
     const std::vector<int64_t>& values = structure.attrs[a];
     if (attr.kind == Class::kFixedInt) parts.push_back(absl::StrCat("?", attr.name, "=", values[0]));
-    if (attr.kind == Class::kFixedList) parts.push_back(absl::StrCat("?", attr.name, "=[", absl::StrJoin(values, ","), "]"));
+    if (attr.kind == Class::kFixedList)
+      parts.push_back(absl::StrCat("?", attr.name, "=[", absl::StrJoin(values, ","), "]"));
     if (attr.kind == Class::kList) parts.push_back(absl::StrCat("len(?", attr.name, ")=", values[0]));
     if (attr.kind == Class::kDType) {
       parts.push_back(absl::StrCat("?", attr.name, "=", DTypeName(static_cast<DType>(values[0]))));
@@ -65,7 +66,8 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
     const std::vector<int64_t>& values = structure.attrs[a];
     if (attr.kind == Class::kList && values[0] > MaxListLength(limits)) return false;
     if (attr.kind == Class::kList && attr.length >= 0 && values[0] != attr.length) return false;
-    if (attr.kind == Class::kFixedInt && attr.spec_kind == AttrKind::kInt && (values[0] < 0 || values[0] > kMaxFixedInt)) {
+    if (attr.kind == Class::kFixedInt && attr.spec_kind == AttrKind::kInt &&
+        (values[0] < 0 || values[0] > kMaxFixedInt)) {
       return false;
     }
     if (attr.kind != Class::kFixedList) continue;
@@ -88,7 +90,8 @@ class Enumerator {
 
   absl::Status Run() {
     if (absl::Status error = Packs(0); !error.ok()) return error;
-    if (count_ == 0) return Error(rule_, absl::StrCat("no structural values make the left side well-formed: ", builder_.why()));
+    if (count_ == 0)
+      return Error(rule_, absl::StrCat("no structural values make the left side well-formed: ", builder_.why()));
     return absl::OkStatus();
   }
 
@@ -169,7 +172,8 @@ class Enumerator {
   absl::Status Attributes(size_t attr) {
     if (attr == rule_.attrs().size()) return BuildNode();
     const RuleAttr& open = rule_.attrs()[attr];
-    if (open.node != builder_.next() || open.kind == Class::kInt || open.kind == Class::kReal) return Attributes(attr + 1);
+    if (open.node != builder_.next() || open.kind == Class::kInt || open.kind == Class::kReal)
+      return Attributes(attr + 1);
     for (std::vector<int64_t>& values : Choices(open)) {
       structure_.attrs[attr] = std::move(values);
       if (absl::Status error = Attributes(attr + 1); !error.ok()) return error;
@@ -266,7 +270,8 @@ std::string PrintNode(const RuleInstance& instance, const SymbolicNode& node) {
     if (variable.kind == Meaning::VarKind::kAttr) attrs[variable.attr].push_back(node.indices[v]);
   }
   for (size_t p = 0; p < node.params.size(); ++p) attrs[node.meaning->params[p]].push_back(node.params[p]);
-  for (const auto& [name, values] : attrs) absl::StrAppend(&text, ", ", name, "=[", absl::StrJoin(values, ",", print), "]");
+  for (const auto& [name, values] : attrs)
+    absl::StrAppend(&text, ", ", name, "=[", absl::StrJoin(values, ",", print), "]");
   return text + ")";
 }
 
@@ -303,7 +308,8 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
   while (builder.next() < rule.num_lhs_nodes()) {
     if (!builder.BuildNext()) return ends(Outcome::kNone);
   }
-  if (!builder.Outputs(rule.lhs(), &instance.lhs) || !builder.Conditions(&instance.conditions)) return ends(Outcome::kNone);
+  if (!builder.Outputs(rule.lhs(), &instance.lhs) || !builder.Conditions(&instance.conditions))
+    return ends(Outcome::kNone);
   while (builder.next() < static_cast<int>(rule.nodes().size())) {
     if (!builder.BuildNext()) return ends(Outcome::kError);
   }
@@ -383,9 +389,11 @@ std::string PrintInstance(const RuleInstance& instance) {
     text += "\n";
   }
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
-    absl::StrAppend(&text, "  ", PrintValue(instance, instance.lhs[k]), " => ", PrintValue(instance, instance.rhs[k]), "\n");
+    absl::StrAppend(&text, "  ", PrintValue(instance, instance.lhs[k]), " => ", PrintValue(instance, instance.rhs[k]),
+                    "\n");
   }
-  for (const ExprPtr& condition : instance.conditions) absl::StrAppend(&text, "  when ", PrintExpr(condition, {}), "\n");
+  for (const ExprPtr& condition : instance.conditions)
+    absl::StrAppend(&text, "  when ", PrintExpr(condition, {}), "\n");
   return text;
 }
 

@@ -10,8 +10,7 @@ namespace {
 
 class Planner {
  public:
-  explicit Planner(const CompiledRule& rule)
-      : rule_(rule), bound_(static_cast<size_t>(rule.num_lhs_nodes()), false) {}
+  explicit Planner(const CompiledRule& rule) : rule_(rule), bound_(static_cast<size_t>(rule.num_lhs_nodes()), false) {}
 
   bool Run(std::vector<int>* order, std::vector<std::vector<int>>* paths) {
     for (size_t k = 0; k < rule_.lhs().size(); ++k) {

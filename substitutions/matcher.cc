@@ -16,7 +16,10 @@ namespace rewright {
 class MatchSearch {
  public:
   MatchSearch(const Matcher& matcher, const Graph& graph, std::vector<Match>* matches)
-      : matcher_(matcher), rule_(*matcher.rule_), graph_(graph), matches_(matches),
+      : matcher_(matcher),
+        rule_(*matcher.rule_),
+        graph_(graph),
+        matches_(matches),
         nodes_(static_cast<size_t>(rule_.num_lhs_nodes()), Value{}) {}
 
   void Run(NodeId root) {
@@ -47,7 +50,8 @@ class MatchSearch {
       std::vector<int> above;
       for (int place : places) {
         for (int user : graph_.users(place)) {
-          if (graph_.node(graph_.nodes()[static_cast<size_t>(user)]).op == pattern(path[step]).op) above.push_back(user);
+          if (graph_.node(graph_.nodes()[static_cast<size_t>(user)]).op == pattern(path[step]).op)
+            above.push_back(user);
         }
       }
       std::sort(above.begin(), above.end());
@@ -186,9 +190,8 @@ class MatchSearch {
     NodeId first = graph_.arena()->size();
     for (const RuleValue& term : rule_.lhs()) first = std::min(first, nodes_[static_cast<size_t>(term.node)].node);
     const auto is_root = [&](NodeId id) {
-      return std::any_of(rule_.lhs().begin(), rule_.lhs().end(), [&](const RuleValue& term) {
-        return nodes_[static_cast<size_t>(term.node)].node == id;
-      });
+      return std::any_of(rule_.lhs().begin(), rule_.lhs().end(),
+                         [&](const RuleValue& term) { return nodes_[static_cast<size_t>(term.node)].node == id; });
     };
     std::vector<NodeId> stack;
     const auto push = [&](NodeId id) {
@@ -320,7 +323,8 @@ std::string Match::Describe() const {
   for (size_t i = 0; i < bindings.packs.size(); ++i) {
     parts.push_back(absl::StrCat(rule->packs()[i], "..=", ShapeString(bindings.packs[i])));
   }
-  for (size_t i = 0; i < bindings.sizes.size(); ++i) parts.push_back(absl::StrCat(rule->sizes()[i], "=", bindings.sizes[i]));
+  for (size_t i = 0; i < bindings.sizes.size(); ++i)
+    parts.push_back(absl::StrCat(rule->sizes()[i], "=", bindings.sizes[i]));
   for (size_t i = 0; i < bindings.attrs.size(); ++i) {
     parts.push_back(absl::StrCat("?", rule->attrs()[i].name, "=", AttrString(bindings.attrs[i])));
   }

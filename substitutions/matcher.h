@@ -67,7 +67,7 @@ class Matcher {
   // What must be checked of a match in one structure.
   struct Domain {
     bool proved = false;
-    std::vector<ExprPtr> requirements;  // Cond over the instance's symbols
+    std::vector<ExprPtr> requirements;                         // Cond over the instance's symbols
     std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
   };
   // Whether the operands of `node` are what the root's operands must be: most nodes fail here.

@@ -8,7 +8,8 @@
 //
 // docs/rules.md describes the language. In short:
 //
-//   x[b.., m, k]     a tensor variable with its shape: sizes are names (at least 1), integers, packs `b..` of any number
+//   x[b.., m, k]     a tensor variable with its shape: sizes are names (at least 1), integers, packs `b..` of any
+//   number
 //                    of axes, or expressions of names bound elsewhere (`g*c`). Given where the variable first occurs;
 //                    a variable without a shape has any shape. `x: bool[n]` also fixes the element type; without one
 //                    it is floating (f32 or f64, one for all variables of a rule).
@@ -40,29 +41,44 @@ namespace rewright {
 // ---------------------------------------------------------------- integers, lists, reals, types, conditions
 
 enum class ArgOp : uint8_t {
-  kAdd, kSub, kMul, kDiv, kMod, kQuotient,  // + - * div mod (integers, rounded down) / (reals)
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kQuotient,  // + - * div mod (integers, rounded down) / (reals)
   kNeg,
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual,
-  kAnd, kOr, kNot,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kAnd,
+  kOr,
+  kNot,
 };
 
 enum class ArgFn : uint8_t {
-  kMin, kMax,    // of two integers or, element by element, lists
-  kRank,         // of a tensor
-  kShape,        // of a tensor: a list
-  kDim,          // dim(x, k): size k of a tensor
-  kLen,          // of a list or pack
-  kSum, kProd,   // of a list
-  kCompose,      // compose(p, q)[i] = p[q[i]]
-  kInverse,      // of a permutation
-  kIota,         // iota(n) = [0, .., n-1]
-  kRepeat,       // repeat(v, n) = [v, .., v]
-  kTake, kDrop,  // take(l, n), drop(l, n): the first n elements, the others
-  kContains,     // contains(l, v): fixed values only
-  kCountLess,    // count_less(l, v): how many elements of l are less than v; fixed values only
-  kPositive,     // of a tensor: a known constant, all elements > 0; of a real attribute
-  kWeight,       // of a tensor: depends on weights and constants alone
-  kConstant,     // of a tensor: elements are known
+  kMin,
+  kMax,    // of two integers or, element by element, lists
+  kRank,   // of a tensor
+  kShape,  // of a tensor: a list
+  kDim,    // dim(x, k): size k of a tensor
+  kLen,    // of a list or pack
+  kSum,
+  kProd,     // of a list
+  kCompose,  // compose(p, q)[i] = p[q[i]]
+  kInverse,  // of a permutation
+  kIota,     // iota(n) = [0, .., n-1]
+  kRepeat,   // repeat(v, n) = [v, .., v]
+  kTake,
+  kDrop,       // take(l, n), drop(l, n): the first n elements, the others
+  kContains,   // contains(l, v): fixed values only
+  kCountLess,  // count_less(l, v): how many elements of l are less than v; fixed values only
+  kPositive,   // of a tensor: a known constant, all elements > 0; of a real attribute
+  kWeight,     // of a tensor: depends on weights and constants alone
+  kConstant,   // of a tensor: elements are known
 };
 
 // An expression over what a rule binds.
@@ -114,9 +130,9 @@ struct NamedArg {
 
 struct TensorTerm {
   enum class Kind : uint8_t {
-    kName,    // a variable, or a term named by let
-    kValue,   // a constant all of whose elements are `value`
-    kApply,   // name(operands, attrs)
+    kName,   // a variable, or a term named by let
+    kValue,  // a constant all of whose elements are `value`
+    kApply,  // name(operands, attrs)
   };
   Kind kind = Kind::kName;
   std::string name;
@@ -126,9 +142,9 @@ struct TensorTerm {
   const OpDef* op = nullptr;
   std::vector<TensorTerm> operands;
   std::vector<NamedArg> attrs;
-  std::string bundle;   // the c of attrs=?c; empty: none
-  int output = -1;      // .k; -1: not selected
-  bool all = false;     // `..`: every output, as operands
+  std::string bundle;  // the c of attrs=?c; empty: none
+  int output = -1;     // .k; -1: not selected
+  bool all = false;    // `..`: every output, as operands
   int line = 0;
   int column = 0;
 };
@@ -171,10 +187,10 @@ bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits domain;
-  int instances = 0;           // proved; all within the domain
-  int prover = 0;              // version of the prover
-  uint64_t spec_hash = 0;      // SpecHash() of the rule when it was proved
-  std::string certificate;     // path, relative to the rule file; may be empty
+  int instances = 0;        // proved; all within the domain
+  int prover = 0;           // version of the prover
+  uint64_t spec_hash = 0;   // SpecHash() of the rule when it was proved
+  std::string certificate;  // path, relative to the rule file; may be empty
 };
 
 // ---------------------------------------------------------------- rules
@@ -186,8 +202,8 @@ struct Rule {
   std::vector<std::vector<std::string>> headings;
   RuleSide lhs;
   RuleSide rhs;
-  std::vector<ArgExpr> conditions;   // all must hold
-  std::string expect;                // proved, refuted, unknown; empty: not said
+  std::vector<ArgExpr> conditions;  // all must hold
+  std::string expect;               // proved, refuted, unknown; empty: not said
   std::optional<ProofRecord> proof;
   std::string file;  // where it was read, and the line of `rule`
   int line = 0;

@@ -45,7 +45,8 @@ inline bool SolveStep(ArgOp op, bool first_known, int64_t known, int64_t value, 
   switch (op) {
     case ArgOp::kAdd: return !__builtin_sub_overflow(value, known, result);
     case ArgOp::kSub:
-      return first_known ? !__builtin_sub_overflow(known, value, result) : !__builtin_add_overflow(value, known, result);
+      return first_known ? !__builtin_sub_overflow(known, value, result)
+                         : !__builtin_add_overflow(value, known, result);
     case ArgOp::kMul:
       if (known == 0 || known == -1 || value % known != 0) return false;
       *result = value / known;

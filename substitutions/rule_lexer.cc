@@ -80,8 +80,8 @@ class Lexer {
     if (IsNameStart(c)) return Name(token);
     if (IsDigit(c)) return Number(token);
     if (c == '"') return String(token);
-    static constexpr const char* kSigns[] = {"=>", "==", "!=", "<=", ">=", "..", "{", "}", "(", ")", "[", "]", ",",
-                                             "=",  "<",  ">",  ".",  "+",  "-",  "*", "/", "?", ":", "~"};
+    static constexpr const char* kSigns[] = {"=>", "==", "!=", "<=", ">=", "..", "{", "}", "(", ")", "[", "]",
+                                             ",",  "=",  "<",  ">",  ".",  "+",  "-", "*", "/", "?", ":", "~"};
     for (const char* sign : kSigns) {
       const std::string text = sign;
       if (text_.compare(at_, text.size(), text) != 0) continue;

@@ -12,11 +12,11 @@ namespace rewright {
 
 struct RuleToken {
   enum class Kind : uint8_t {
-    kName,     // letters, digits, _; the word after `rule` may contain - and . too
-    kInt,      // digits
-    kReal,     // digits with a point or an exponent
-    kString,   // "..."; text is what stands between the quotes
-    kSign,     // punctuation
+    kName,    // letters, digits, _; the word after `rule` may contain - and . too
+    kInt,     // digits
+    kReal,    // digits with a point or an exponent
+    kString,  // "..."; text is what stands between the quotes
+    kSign,    // punctuation
     kEnd,
   };
   Kind kind = Kind::kEnd;

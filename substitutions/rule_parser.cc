@@ -13,10 +13,10 @@
 namespace rewright {
 namespace {
 
-constexpr int kMaxDepth = 48;        // of nested terms and expressions
-constexpr size_t kMaxItems = 64;     // operands, list elements, outputs, lets
+constexpr int kMaxDepth = 48;     // of nested terms and expressions
+constexpr size_t kMaxItems = 64;  // operands, list elements, outputs, lets
 constexpr size_t kMaxRules = 100000;
-constexpr size_t kMaxTerms = 512;    // tensor terms in one rule
+constexpr size_t kMaxTerms = 512;  // tensor terms in one rule
 
 using Kind = RuleToken::Kind;
 
@@ -43,9 +43,7 @@ class Parser {
  private:
   // ---------------------------------------------------------------- tokens
 
-  const RuleToken& Peek(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
+  const RuleToken& Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
   bool IsSign(const char* sign, size_t ahead = 0) const {
     return Peek(ahead).kind == Kind::kSign && Peek(ahead).text == sign;
   }
@@ -70,9 +68,7 @@ class Parser {
     const std::string found = token.kind == Kind::kEnd ? "the end of the text" : absl::StrCat("`", token.text, "`");
     return Error(absl::StrCat("found ", found, ", expected ", expected));
   }
-  absl::Status Error(const std::string& message) const {
-    return RuleError(file_, Peek().line, Peek().column, message);
-  }
+  absl::Status Error(const std::string& message) const { return RuleError(file_, Peek().line, Peek().column, message); }
   absl::Status Name(std::string& name, const char* what) {
     static const std::set<std::string>* const kReserved =
         new std::set<std::string>{"rule", "when", "expect", "proved", "let", "in", "and", "or", "not", "div", "mod"};
@@ -145,8 +141,8 @@ class Parser {
       word += "-" + part;
     }
     if (!ParseRuleClass(word, &proof.rule_class)) {
-      return Error(absl::StrCat("found class ", word,
-                                ", expected exact, reassociating, numerically-risky or finite-only"));
+      return Error(
+          absl::StrCat("found class ", word, ", expected exact, reassociating, numerically-risky or finite-only"));
     }
     while (Peek().kind == Kind::kName && IsSign("=", 1)) {
       const std::string key = Peek().text;
@@ -178,7 +174,8 @@ class Parser {
                  : key == "prover"             ? &proof.prover
                                                : nullptr;
     if (field == nullptr) {
-      return Error(absl::StrCat("found field ", key, " of a proof, expected max_rank, max_perm_rank, "
+      return Error(absl::StrCat("found field ", key,
+                                " of a proof, expected max_rank, max_perm_rank, "
                                 "max_broadcast_rank, instances, prover, spec or certificate"));
     }
     if (Peek().kind != Kind::kInt || Peek().integer > 1000000000) return Found("an integer");
@@ -343,8 +340,12 @@ class Parser {
         {{"or", ArgOp::kOr}},
         {{"and", ArgOp::kAnd}},
         {},
-        {{"==", ArgOp::kEqual}, {"!=", ArgOp::kNotEqual}, {"<", ArgOp::kLess}, {"<=", ArgOp::kLessEqual},
-         {">", ArgOp::kGreater}, {">=", ArgOp::kGreaterEqual}},
+        {{"==", ArgOp::kEqual},
+         {"!=", ArgOp::kNotEqual},
+         {"<", ArgOp::kLess},
+         {"<=", ArgOp::kLessEqual},
+         {">", ArgOp::kGreater},
+         {">=", ArgOp::kGreaterEqual}},
         {{"+", ArgOp::kAdd}, {"-", ArgOp::kSub}},
         {{"*", ArgOp::kMul}, {"/", ArgOp::kQuotient}, {"div", ArgOp::kDiv}, {"mod", ArgOp::kMod}},
     };

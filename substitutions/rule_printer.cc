@@ -10,12 +10,12 @@
 namespace rewright {
 namespace {
 
-constexpr const char* kOpNames[] = {"+", "-",  "*", "div", "mod", "/",  "-", "==",
-                                    "!=", "<", "<=", ">",  ">=",  "and", "or", "not"};
+constexpr const char* kOpNames[] = {
+    "+", "-", "*", "div", "mod", "/", "-", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"};
 
-constexpr const char* kFnNames[] = {"min",     "max",  "rank",   "shape", "dim",  "len",      "sum",        "prod",
-                                    "compose", "inverse", "iota", "repeat", "take", "drop",  "contains", "count_less",
-                                    "positive", "weight", "constant"};
+constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",     "len",  "sum",
+                                    "prod",     "compose",    "inverse",  "iota",   "repeat",  "take", "drop",
+                                    "contains", "count_less", "positive", "weight", "constant"};
 
 // How strongly an operator binds, from `or` on.
 int Precedence(const ArgExpr& expr) {

@@ -106,7 +106,8 @@ absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
   return hash.value();
 }
 
-absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file, const LoadOptions& options) {
+absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file,
+                                          const LoadOptions& options) {
   auto rules = ParseRules(text, file);
   if (!rules.ok()) return rules.status();
   return FromRules(*rules, options);
@@ -195,7 +196,8 @@ absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::str
     std::error_code error;
     if (std::filesystem::exists(place, error)) return place;
   }
-  return absl::NotFoundError(absl::StrCat(name, ": found neither at ", places[0], " nor at ", places[1], " nor at ", places[2]));
+  return absl::NotFoundError(
+      absl::StrCat(name, ": found neither at ", places[0], " nor at ", places[1], " nor at ", places[2]));
 }
 
 }  // namespace rewright

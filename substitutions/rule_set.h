@@ -23,9 +23,9 @@ inline constexpr int kProverVersion = 1;
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);
 
 struct LoadOptions {
-  bool trust_unverified = false;  // also take rules without a proof, or with a stale one
-  bool allow_risky = false;       // also those of class numerically-risky
-  bool allow_finite_only = false;  // also those of class finite-only: the caller knows that all values are finite
+  bool trust_unverified = false;      // also take rules without a proof, or with a stale one
+  bool allow_risky = false;           // also those of class numerically-risky
+  bool allow_finite_only = false;     // also those of class finite-only: the caller knows that all values are finite
   std::vector<std::string> disabled;  // names of rules to leave out; a name that no rule has is an error
   MatchOptions match;
 };
@@ -57,7 +57,8 @@ absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 
 // Writes the rules, with comments, expectations and proofs, to a temporary file which then takes the place of `path`.
 // `header`: lines of comment at the top, in place of the headings of the first rule; empty: those stay.
-absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header, const std::vector<Rule>& rules);
+absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
+                        const std::vector<Rule>& rules);
 
 // Where a file that comes with the program lies, such as "rules/core.rules": beside an installed program
 // (DIR/../share/rewright) or in the source folder. `program_dir` is the folder of the running program.

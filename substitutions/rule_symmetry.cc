@@ -38,8 +38,7 @@ void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& sh
   for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
 }
 
-void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes,
-                        std::set<std::string>& seen) {
+void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes, std::set<std::string>& seen) {
   if (term.kind == TensorTerm::Kind::kName) {
     const auto found = shapes.find(term.name);
     const bool first = seen.insert(term.name).second;

@@ -164,7 +164,8 @@ bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
     return true;
   }
   if (fixed.empty()) return false;
-  for (int i = 0; i < AttrSymbols(at); ++i) value->list.push_back(SymbolVar(first + i, absl::StrCat("?", attr.name, i)));
+  for (int i = 0; i < AttrSymbols(at); ++i)
+    value->list.push_back(SymbolVar(first + i, absl::StrCat("?", attr.name, i)));
   return true;
 }
 
@@ -227,7 +228,8 @@ bool SymbolicBuilder::LeafShape(const RuleNode& leaf, std::vector<ExprPtr>* shap
   std::vector<Index> dims;
   if (!BroadcastTarget(leaf, &dims)) return false;
   if (leaf.shape.broadcasts) {
-    if (static_cast<int>(dims.size()) > limits_.max_broadcast_rank) return Fail("broadcast to more axes than the limit");
+    if (static_cast<int>(dims.size()) > limits_.max_broadcast_rank)
+      return Fail("broadcast to more axes than the limit");
     const uint32_t choice = structure_.broadcasts[nodes_.size()];
     const size_t rank = choice & 0xff;
     if (rank > dims.size()) return Fail("broadcast to fewer axes");
@@ -365,7 +367,8 @@ bool SymbolicBuilder::FixedAttribute(const AttrSpec& spec, const Value& value, i
   }
   const bool list = spec.kind == AttrKind::kInts || spec.kind == AttrKind::kAxes;
   const bool axes = spec.kind == AttrKind::kAxis || spec.kind == AttrKind::kAxes;
-  if (value.kind != (list ? Value::Kind::kList : Value::Kind::kInt)) return Fail(list ? "expected a list" : "expected an integer");
+  if (value.kind != (list ? Value::Kind::kList : Value::Kind::kInt))
+    return Fail(list ? "expected a list" : "expected an integer");
   std::vector<int64_t> elements;
   for (const Index& element : list ? value.list : std::vector<Index>{value.integer}) {
     int64_t integer;

@@ -108,9 +108,16 @@ class Builder {
  public:
   Builder(const CompiledRule& rule, const RuleInstance& instance, const std::vector<int64_t>& symbols,
           RuleBindings bindings, std::mt19937_64& rng)
-      : rule_(rule), instance_(instance), symbols_(symbols), bindings_(std::move(bindings)), rng_(rng),
-        arena_(std::make_shared<Arena>()), view_(arena_, {}, {}), scope_(view_, nodes_, bindings_, options_),
-        weights_(NodesUnder(rule, ArgFn::kWeight)), positive_(NodesUnder(rule, ArgFn::kPositive)),
+      : rule_(rule),
+        instance_(instance),
+        symbols_(symbols),
+        bindings_(std::move(bindings)),
+        rng_(rng),
+        arena_(std::make_shared<Arena>()),
+        view_(arena_, {}, {}),
+        scope_(view_, nodes_, bindings_, options_),
+        weights_(NodesUnder(rule, ArgFn::kWeight)),
+        positive_(NodesUnder(rule, ArgFn::kPositive)),
         all_positive_(WantsPositive(rule)) {}
 
   RandomApplication Run() {
@@ -209,8 +216,7 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
                                                  const RuleInstance& instance, int tries, std::mt19937_64& rng) {
   std::vector<int64_t> symbols;
   if (!DrawSymbols(instance, tries, rng, &symbols)) return std::nullopt;
-  RandomApplication application =
-      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
+  RandomApplication application = Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
   application.description = instance.description;
   for (size_t i = 0; i < symbols.size(); ++i) {
     absl::StrAppend(&application.description, " ", instance.symbols[i].name, "=", symbols[i]);

@@ -128,8 +128,10 @@ TEST(RuleSetTest, FilesAreWrittenAndReadBack) {
 }
 
 TEST(RuleSetTest, FilesThatCannotBeReadOrWritten) {
-  EXPECT_THAT(std::string(ReadRules("/nowhere/x.rules").status().message()), HasSubstr("/nowhere/x.rules: No such file"));
-  EXPECT_THAT(std::string(WriteRules("/nowhere/x.rules", {}, {}).message()), HasSubstr("/nowhere/x.rules: cannot be written"));
+  EXPECT_THAT(std::string(ReadRules("/nowhere/x.rules").status().message()),
+              HasSubstr("/nowhere/x.rules: No such file"));
+  EXPECT_THAT(std::string(WriteRules("/nowhere/x.rules", {}, {}).message()),
+              HasSubstr("/nowhere/x.rules: cannot be written"));
 }
 
 TEST(RuleSetTest, TwoFilesMayNotShareAName) {
@@ -154,7 +156,8 @@ TEST(RuleSetTest, TheShippedRulesAreFoundAndProved) {
   auto set = RuleSet::FromFiles({*path}, options);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->matchers().size(), rules->size());
-  EXPECT_THAT(std::string(FindDataFile("rules/none", "/nowhere").status().message()), HasSubstr("rules/none: found neither"));
+  EXPECT_THAT(std::string(FindDataFile("rules/none", "/nowhere").status().message()),
+              HasSubstr("rules/none: found neither"));
 }
 
 }  // namespace

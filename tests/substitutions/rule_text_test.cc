@@ -112,7 +112,8 @@ TEST(RuleTextTest, SyntaxErrors) {
   EXPECT_EQ(ParseError("rule r softmax(x, axis=1, axis=2) => x"), "f.rules:1:27: attribute axis is given twice");
   EXPECT_EQ(ParseError("rule r softmax(axis=1, x) => x"), "f.rules:1:24: operands come before attributes");
   EXPECT_EQ(ParseError("rule r relu(x) => x when size(x) == 1"), "f.rules:1:26: no function size");
-  EXPECT_EQ(ParseError("rule r relu(x) => x expect maybe"), "f.rules:1:28: found `maybe`, expected proved, refuted or unknown");
+  EXPECT_EQ(ParseError("rule r relu(x) => x expect maybe"),
+            "f.rules:1:28: found `maybe`, expected proved, refuted or unknown");
   EXPECT_EQ(ParseError("rule r relu(x) => x proved nicely"),
             "f.rules:1:34: found class nicely, expected exact, reassociating, numerically-risky or finite-only");
   EXPECT_EQ(ParseError("rule r relu(x) => x proved exact spec=\"12\""),
@@ -126,12 +127,16 @@ TEST(RuleTextTest, SyntaxErrors) {
 
 TEST(RuleTextTest, NamesThatMeanNothing) {
   EXPECT_EQ(ParseError("rule r relu(x) => y"), "f.rules:1:19: rule r: the left side has no variable y");
-  EXPECT_EQ(ParseError("rule r relu(x[n]) => reshape(x, shape=[m])"), "f.rules:1:40: rule r: the left side has no size m");
-  EXPECT_EQ(ParseError("rule r relu(x) => softmax(x, axis=?a)"), "f.rules:1:35: rule r: the left side does not bind ?a");
+  EXPECT_EQ(ParseError("rule r relu(x[n]) => reshape(x, shape=[m])"),
+            "f.rules:1:40: rule r: the left side has no size m");
+  EXPECT_EQ(ParseError("rule r relu(x) => softmax(x, axis=?a)"),
+            "f.rules:1:35: rule r: the left side does not bind ?a");
   EXPECT_EQ(ParseError("rule r relu(x[n * m]) => x"), "f.rules:1:1: rule r: the left side does not determine n, m");
-  EXPECT_EQ(ParseError("rule r relu(x[a.., b..]) => x"), "f.rules:1:1: rule r: the left side does not determine a.., b..");
+  EXPECT_EQ(ParseError("rule r relu(x[a.., b..]) => x"),
+            "f.rules:1:1: rule r: the left side does not determine a.., b..");
   EXPECT_EQ(ParseError("rule r relu(x) => x when rank(y) == 1"), "f.rules:1:31: rule r: found y, expected a tensor");
-  EXPECT_EQ(ParseError("rule r relu(x) => x when rank(x, x) == 1"), "f.rules:1:26: rule r: rank has 2 arguments, expected 1");
+  EXPECT_EQ(ParseError("rule r relu(x) => x when rank(x, x) == 1"),
+            "f.rules:1:26: rule r: rank has 2 arguments, expected 1");
   EXPECT_EQ(ParseError("rule r transpose(reshape(x, shape=?p), perm=?p) => x"),
             "f.rules:1:35: rule r: ?p is bound by an application that comes later");
   EXPECT_EQ(ParseError("rule r softmax(batch_norm(x, g, b, m, v, epsilon=?a), axis=?a) => x"),
@@ -140,7 +145,8 @@ TEST(RuleTextTest, NamesThatMeanNothing) {
 
 TEST(RuleTextTest, SidesThatMakeNoSense) {
   EXPECT_EQ(ParseError("rule r x => x"), "f.rules:1:8: rule r: an output of the left side must be an application");
-  EXPECT_EQ(ParseError("rule r { relu(x), relu(x) } => { x, x }"), "f.rules:1:19: rule r: the left side has this output twice");
+  EXPECT_EQ(ParseError("rule r { relu(x), relu(x) } => { x, x }"),
+            "f.rules:1:19: rule r: the left side has this output twice");
   EXPECT_EQ(ParseError("rule r { relu(x), relu(y) } => { x, y }"),
             "f.rules:1:1: rule r: the outputs of the left side share nothing, or one of its let terms is not used");
   EXPECT_EQ(ParseError("rule r add(x[n], x[n]) => x"), "f.rules:1:18: rule r: x has a shape already");
@@ -149,7 +155,8 @@ TEST(RuleTextTest, SidesThatMakeNoSense) {
   EXPECT_EQ(ParseError("rule r split(x, axis=0) => x"), "f.rules:1:8: rule r: attribute sizes of split is missing");
   EXPECT_EQ(ParseError("rule r concat(x, 0, axis=0) => x"),
             "f.rules:1:8: rule r: the constant 0 needs a shape: concat does not broadcast");
-  EXPECT_EQ(ParseError("rule r relu(scalar(1 + 1)) => 2"), "f.rules:1:13: rule r: on the left side a constant is a number or ?name");
+  EXPECT_EQ(ParseError("rule r relu(scalar(1 + 1)) => 2"),
+            "f.rules:1:13: rule r: on the left side a constant is a number or ?name");
 }
 
 TEST(RuleTextTest, UntrustedTextIsBounded) {
