@@ -147,7 +147,8 @@ class Fuser {
       step.kind = EpilogueStep::Kind::kResidual;
       step.other = node.operands[static_cast<size_t>(1 - step.operand)];
       *stage = Stage::kActivations;
-    } else if (const std::optional<ActivationFunction> named = NamedActivation(node); named.has_value()) {
+    } else if (const std::optional<ActivationFunction> named = NamedActivation(node);
+               named.has_value() && !Has(*epilogue, *named)) {
       step.kind = EpilogueStep::Kind::kActivation;
       step.activation = *named;
       *stage = Stage::kActivations;
@@ -156,6 +157,13 @@ class Fuser {
     }
     epilogue->push_back(step);
     return true;
+  }
+
+  // Two functions of one kind do not go together: oneDNN 2.6 gives both the parameters of the first.
+  static bool Has(const std::vector<EpilogueStep>& epilogue, const ActivationFunction& f) {
+    return std::any_of(epilogue.begin(), epilogue.end(), [&](const EpilogueStep& step) {
+      return step.kind == EpilogueStep::Kind::kActivation && step.activation.activation == f.activation;
+    });
   }
 
   bool IsResidual(Value other, const TensorType& type) const { return graph_.type(other) == type; }
@@ -205,7 +213,7 @@ class Fuser {
         for (int member : *region) nodes.push_back(IdAt(member));
         const auto program = BuildProgram(graph_, nodes, [&](Value v) { return SingleConstant(graph_, v); });
         if (program.ok()) {
-          if (const auto known = RecognizeActivation(*program); known.has_value()) {
+          if (const auto known = RecognizeActivation(*program); known.has_value() && !Has(*epilogue, *known)) {
             EpilogueStep step;
             step.kind = EpilogueStep::Kind::kActivation;
             step.node = IdAt(i);

@@ -198,6 +198,17 @@ weight v: f32[4,4]
 %6 = add(%5, %3)
 output y = %6
 )"},
+    {"two_activations_of_one_kind", R"(
+input x: f32[1,16,4,4]
+weight w: f32[16,16,1,1]
+%1 = conv2d(x, w)
+%2 = leaky_relu(%1, alpha=0.3)
+%3 = relu(%2)
+%4 = conv2d(%3, w)
+%5 = clip(%4, min=-1.0, max=0.2)
+%6 = clip(%5, min=-0.1, max=0.9)
+output y = %6
+)"},
     {"inception_block", R"(
 input x: f32[1,16,9,9]
 weight w1: f32[8,16,1,1]
