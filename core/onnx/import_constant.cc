@@ -136,7 +136,7 @@ Values EyeLike(OnnxNode& node) {
   DType dtype = node.input_type(0).dtype;
   if (node.HasAttribute("dtype")) {
     ASSIGN_OR_RETURN(const int64_t number, node.Int("dtype", std::nullopt));
-    ASSIGN_OR_RETURN(dtype, DTypeFromOnnx(static_cast<int32_t>(number)));
+    ASSIGN_OR_RETURN(dtype, DTypeFromOnnx(number));
   }
   const TensorType type{dtype, shape};
   RETURN_IF_ERROR(node.ChargeGenerated(type));

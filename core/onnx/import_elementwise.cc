@@ -71,7 +71,7 @@ Values Mod(OnnxNode& node) {
 Values Cast(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t to, node.Int("to", std::nullopt));
   node.Ignore({"saturate", "round_mode"});  // of 8-bit types
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(static_cast<int32_t>(to)));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(to));
   return OneOutput(node.CastTo(node.input(0), dtype));
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/onnx/operators.h"
 #include "core/onnx/status_macros.h"
+#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 namespace {
@@ -298,7 +299,7 @@ Values Expand(OnnxNode& node) {
 // ([a, 1, b, 1]).
 absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
   const Shape shape = node.shape(x);
-  Shape parted, expanded, result;
+  Shape parted, expanded;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const int64_t size = shape[axis];
     if (repeats[axis] == 1) {
@@ -311,8 +312,10 @@ absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>
       parted.insert(parted.end(), {1, size});
       expanded.insert(expanded.end(), {repeats[axis], size});
     }
-    result.push_back(size * repeats[axis]);
   }
+  if (absl::Status status = CheckedElements(expanded).status(); !status.ok()) return status;
+  Shape result;
+  for (size_t axis = 0; axis < shape.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
   ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
   ASSIGN_OR_RETURN(const Value repeated, node.Expand(spread, expanded));
   return node.Reshape(repeated, result);
@@ -396,9 +399,14 @@ Values Gather(OnnxNode& node) {
   return OneOutput(node.Apply("gather", {node.input(0), node.input(1)}, {{"axis", axis}}));
 }
 
-Values DepthToSpace(OnnxNode& node) {
+absl::StatusOr<int64_t> BlockSize(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
-  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("blocksize", {block}));
+  if (block < 1 || block > 1024) return node.Invalid(absl::StrCat("blocksize is ", block, "; expected 1 to 1024"));
+  return block;
+}
+
+Values DepthToSpace(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t block, BlockSize(node));
   ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
   if (mode != "DCR" && mode != "CRD") return node.Invalid("attribute mode is \"" + mode + "\"; expected DCR or CRD");
   const Attrs attrs = {{"block", block}, {"channel_first", int64_t{mode == "CRD"}}};
@@ -406,8 +414,7 @@ Values DepthToSpace(OnnxNode& node) {
 }
 
 Values SpaceToDepth(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
-  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("blocksize", {block}));
+  ASSIGN_OR_RETURN(const int64_t block, BlockSize(node));
   ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
   ASSIGN_OR_RETURN(const Value y, node.Apply("space_to_depth", {node.input(0)}, {{"block", block}}));
   if (mode == "DCR") return std::vector<Value>{y};

@@ -193,7 +193,7 @@ Values Softmax(OnnxNode& node) {
     const int64_t only = found == shape.end() ? rank - 1 : found - shape.begin();
     return OneOutput(node.Apply(node.op(), {x}, {{"axis", only}}));
   }
-  const Shape flat = {NumElements(Shape(shape.begin(), begin)), NumElements(Shape(begin, shape.end()))};
+  ASSIGN_OR_RETURN(const Shape flat, AsMatrix(shape, axis));
   ASSIGN_OR_RETURN(const Value rows, node.Reshape(x, flat));
   ASSIGN_OR_RETURN(const Value result, node.Apply(node.op(), {rows}, {{"axis", int64_t{1}}}));
   return OneOutput(node.Reshape(result, shape));

@@ -74,8 +74,8 @@ Values Flatten(OnnxNode& node) {
   if (axis != rank) {
     ASSIGN_OR_RETURN(axis, OnnxNode::Axis(axis, rank));
   }
-  const auto at = shape.begin() + axis;
-  return OneOutput(node.Reshape(x, {NumElements(Shape(shape.begin(), at)), NumElements(Shape(at, shape.end()))}));
+  ASSIGN_OR_RETURN(const Shape matrix, AsMatrix(shape, axis));
+  return OneOutput(node.Reshape(x, matrix));
 }
 
 Values Squeeze(OnnxNode& node) {
@@ -116,6 +116,13 @@ Values Unsqueeze(OnnxNode& node) {
 }
 
 }  // namespace
+
+absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis) {
+  const auto at = shape.begin() + axis;
+  ASSIGN_OR_RETURN(const int64_t rows, CheckedElements(Shape(shape.begin(), at)));
+  ASSIGN_OR_RETURN(const int64_t columns, CheckedElements(Shape(at, shape.end())));
+  return Shape{rows, columns};
+}
 
 OnnxOperatorList ShapeOperators() {
   return {

@@ -25,6 +25,9 @@ OnnxOperatorList ConstantOperators();     // import_constant.cc
 // where it is not given.
 absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64_t input_since);
 
+// The shape as a matrix: the axes before `axis` (0..rank) are its rows.
+absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis);
+
 // A window sliding over the last two axes of [n, c, h, w]; of [n, c, l] with a height of one put in.
 struct OnnxWindow {
   std::vector<int64_t> kernel, strides, pads, dilations;  // two, two, four (top, left, bottom, right), two

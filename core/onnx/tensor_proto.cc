@@ -15,7 +15,7 @@ constexpr int kMaxRank = 31;
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 // Names of the types that this version of the schema does not know yet.
-const char* NewTypeName(int32_t data_type) {
+const char* NewTypeName(int64_t data_type) {
   switch (data_type) {
     case 17: return "FLOAT8E4M3FN";
     case 18: return "FLOAT8E4M3FNUZ";
@@ -31,8 +31,8 @@ const char* NewTypeName(int32_t data_type) {
   }
 }
 
-std::string TypeName(int32_t data_type) {
-  if (onnx::TensorProto::DataType_IsValid(data_type)) {
+std::string TypeName(int64_t data_type) {
+  if (data_type == static_cast<int>(data_type) && onnx::TensorProto::DataType_IsValid(static_cast<int>(data_type))) {
     return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(data_type));
   }
   const char* name = NewTypeName(data_type);
@@ -141,7 +141,7 @@ absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
 
 }  // namespace
 
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
   switch (data_type) {
     case onnx::TensorProto::FLOAT: return DType::kFloat32;
     case onnx::TensorProto::DOUBLE: return DType::kFloat64;

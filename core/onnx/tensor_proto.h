@@ -12,7 +12,7 @@
 namespace rewright {
 
 // The element type of that number; an error names the type ("FLOAT16") where there is none of ours.
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type);
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 int32_t DTypeToOnnx(DType dtype);
 
 // Number of elements of a shape that came from outside: sizes are not negative, ranks and products have limits.

@@ -303,6 +303,26 @@ TEST(ImportTest, AbsurdAttributesAreErrors) {
   EXPECT_THAT(conv({{"group", INT64_MIN}}), HasSubstr("is too large"));
 }
 
+TEST(ImportTest, AbsurdRepetitionsAreErrors) {
+  const int64_t large = int64_t{1} << 31;
+  EXPECT_THAT(TestModel()
+                  .Input("x", {int64_t{1} << 35, 0})
+                  .Ints("r", {large, large})
+                  .Node("Tile", {"x", "r"}, {"y"})
+                  .Output("y")
+                  .Error(),
+              HasSubstr("is too large"));
+  EXPECT_THAT(TestModel()
+                  .Input("x", {1, 0, int64_t{1} << 35, 1})
+                  .Node("DepthToSpace", {"x"}, {"y"}, {{"blocksize", large}})
+                  .Output("y")
+                  .Error(),
+              HasSubstr("blocksize is 2147483648; expected 1 to 1024"));
+  EXPECT_THAT(
+      TestModel().Input("x", {2}).Node("Cast", {"x"}, {"y"}, {{"to", (int64_t{1} << 32) + 1}}).Output("y").Error(),
+      HasSubstr("element type number 4294967297 is not supported"));
+}
+
 TEST(ImportTest, DeclaredOutputTypesMustHold) {
   TestModel model = ReluModel();
   model.proto().mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(7);
