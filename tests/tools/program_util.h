@@ -16,8 +16,11 @@ struct Outcome {
   nlohmann::json Json() const;
 };
 
-// Runs `rewright ARGUMENTS` in a shell. `prefix` stands before it: "cd /x &&", "timeout -s INT 2".
-Outcome Rewright(const std::string& arguments, const std::string& prefix = "");
+// Runs `rewright ARGUMENTS` in a shell.
+Outcome Rewright(const std::string& arguments);
+
+// The same; sends it an interrupt as soon as it has written `word` to its log.
+Outcome RewrightInterrupted(const std::string& arguments, const std::string& word);
 
 // A folder that is removed, with what it holds, when it goes out of scope.
 class TemporaryFolder {
