@@ -89,6 +89,7 @@ class RuleCompiler {
       REWRIGHT_RETURN_IF_ERROR(Resolve(condition));
       NotePositive(condition);
     }
+    REWRIGHT_RETURN_IF_ERROR(CheckTypes());
     if (!PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
       return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
     }
@@ -543,6 +544,23 @@ class RuleCompiler {
       }
     }
     for (const ArgExpr& arg : expr.args) REWRIGHT_RETURN_IF_ERROR(CheckDecided(arg, node));
+    return absl::OkStatus();
+  }
+
+  // A proof in f32 stands for f64 too, but not where types are named: what is f32 in one place may then be another type
+  // elsewhere.
+  absl::Status CheckTypes() const {
+    const auto names_type = [](const RuleNode& node) {
+      return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(), [](const AttrSpec& spec) {
+               return spec.kind == AttrKind::kDType;
+             });
+    };
+    if (std::none_of(out_->nodes_.begin(), out_->nodes_.end(), names_type)) return absl::OkStatus();
+    for (const RuleNode& node : out_->nodes_) {
+      if (node.op != nullptr || node.value || !node.floating) continue;
+      return Error(out_->rule_.line, 1,
+                   absl::StrCat("the element type of ", node.name, " must be given, since an operator names types"));
+    }
     return absl::OkStatus();
   }
 

@@ -155,6 +155,8 @@ TEST(RuleTextTest, SidesThatMakeNoSense) {
   EXPECT_EQ(ParseError("rule r split(x, axis=0) => x"), "f.rules:1:8: rule r: attribute sizes of split is missing");
   EXPECT_EQ(ParseError("rule r concat(x, 0, axis=0) => x"),
             "f.rules:1:8: rule r: the constant 0 needs a shape: concat does not broadcast");
+  EXPECT_EQ(ParseError("rule r cast(x, to=f32) => x"),
+            "f.rules:1:1: rule r: the element type of x must be given, since an operator names types");
   EXPECT_EQ(ParseError("rule r relu(scalar(1 + 1)) => 2"),
             "f.rules:1:13: rule r: on the left side a constant is a number or ?name");
 }
