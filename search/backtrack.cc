@@ -7,16 +7,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "search/explorer.h"
 
 namespace rewright {
 namespace {
 
+// Places of one look may differ further away; trying a second one is enough insurance.
+constexpr int kTriesPerLook = 2;
+
 // A rewrite that waits for its turn.
 struct Entry {
   double priority = 0;
-  double estimate = 0;  // total cost of the graph
+  double detour = 0;  // total cost above the base's, as estimated
   int64_t number = 0;
   int parent = 0;  // in Backtracking::states_
   Proposal proposal;
@@ -36,46 +40,60 @@ class Backtracking {
     SearchState state = explorer_.original();
     Descend(explorer_, &state);
     Expand(state, explorer_.View(state));
-    if (state.step != -1) Expand(explorer_.original(), explorer_.View(explorer_.original()));
     while (!queue_.empty() && !explorer_.Done()) {
       std::pop_heap(queue_.begin(), queue_.end(), Later());
       const Entry entry = std::move(queue_.back());
       queue_.pop_back();
-      if (entry.estimate < Limit()) Visit(entry);
+      Visit(entry);
     }
   }
 
  private:
-  double Limit() const { return explorer_.options().alpha * explorer_.best().cost.total(); }
+  // What a detour may cost at most, above the graph that it set out from.
+  double Allowance() const { return (explorer_.options().alpha - 1) * explorer_.best().cost.total(); }
 
   void Visit(const Entry& entry) {
     const SearchState& parent = states_[static_cast<size_t>(entry.parent)];
+    if (entry.detour >= Allowance()) return;
     const Graph graph = explorer_.View(parent);
-    std::optional<Explorer::Built> built = explorer_.Build(parent, graph, entry.proposal, Limit());
+    const double limit = parent.base_cost + Allowance();
+    std::optional<Explorer::Built> built = explorer_.Build(parent, graph, entry.proposal, limit);
     if (!built) return;
-    SearchState state = std::move(built->state);
-    if (Explorer::Cheaper(state.cost.total(), explorer_.best().cost.total())) {
-      // What led here is worth trying elsewhere.
-      const std::vector<Explorer::Move> moves = explorer_.MovesBetween(state.base, state.step);
-      explorer_.Offer(&state);
-      if (moves.size() > 1) Replay(moves, &state);
-      Descend(explorer_, &state);
+    if (Explorer::Cheaper(built->state.cost.total(), built->state.base_cost)) {
+      Arrive(std::move(built->state));
+    } else {
+      Expand(built->state, built->graph);
     }
-    Expand(state, explorer_.View(state));
   }
 
-  // Queues the rewrites of a state that stay within the limit, one of each look.
+  // A detour paid. It may have set out from a graph that was the best then and is no more: what counts are its moves.
+  void Arrive(SearchState state) {
+    const std::vector<Explorer::Move> moves = explorer_.MovesBetween(state.base, state.step);
+    const int best_before = explorer_.best().step;
+    explorer_.Offer(&state);
+    SearchState best = explorer_.best();
+    Replay(moves, &best);
+    if (best.step == best_before) return;
+    Descend(explorer_, &best);
+    Expand(best, explorer_.View(best));
+  }
+
+  // Queues the rewrites of a state that a detour may take. From a best graph: one of each look, and none of a look that
+  // was tried often enough. Below: those near what was rewritten since; a rewrite elsewhere would pay, or lead on,
+  // without these steps too.
   void Expand(const SearchState& state, const Graph& graph) {
-    if (explorer_.Done()) return;
+    if (explorer_.Done() || state.depth >= explorer_.options().detour_steps) return;
     const int index = static_cast<int>(states_.size());
     states_.push_back(state);
     absl::flat_hash_set<uint64_t> looks;
-    for (Proposal& proposal : explorer_.Propose(graph)) {
-      if (!looks.insert(proposal.estimate.signature).second) continue;
+    for (Proposal& proposal : explorer_.Propose(graph, -1, state.fresh)) {
+      const uint64_t look = proposal.estimate.signature;
+      if (!looks.insert(look).second) continue;
+      if (state.depth == 0 && ++tries_[look] > kTriesPerLook) continue;
       Entry entry;
-      entry.estimate = state.cost.total() + proposal.estimate.delta;
-      if (entry.estimate >= Limit()) continue;
-      entry.priority = entry.estimate + explorer_.options().step_penalty * state.depth * explorer_.best().cost.total();
+      entry.detour = state.cost.total() + proposal.estimate.delta - state.base_cost;
+      if (entry.detour >= Allowance()) continue;
+      entry.priority = entry.detour + explorer_.options().step_penalty * state.depth * explorer_.best().cost.total();
       entry.number = count_++;
       entry.parent = index;
       entry.proposal = std::move(proposal);
@@ -128,6 +146,7 @@ class Backtracking {
   Explorer& explorer_;
   std::vector<Entry> queue_;  // a heap
   std::vector<SearchState> states_;
+  absl::flat_hash_map<uint64_t, int> tries_;  // by look, from best graphs
   int64_t count_ = 0;
 };
 

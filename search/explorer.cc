@@ -1,8 +1,10 @@
 #include "search/explorer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "search/resources.h"
@@ -18,6 +20,11 @@ std::vector<Value> Roots(const std::vector<Output>& outputs) {
 
 // Candidates that are timed must differ by more than the noise of timing.
 constexpr double kClearlyCheaper = 0.99;
+
+// Siblings that read one value are two edges apart.
+constexpr int kNear = 2;
+// From any node of a left side to its first output.
+constexpr int kLeftSideDepth = 4;
 
 }  // namespace
 
@@ -35,6 +42,7 @@ absl::Status Explorer::Start() {
   if (!cost.ok()) return cost.status();
   original_.outputs = graph_.outputs();
   original_.cost = *cost;
+  original_.base_cost = cost->total();
   improvements_.push_back(original_);
   known_[Roots(original_.outputs)] = {*cost, /*can_run=*/true, /*returned=*/true};
   return absl::OkStatus();
@@ -42,10 +50,19 @@ absl::Status Explorer::Start() {
 
 Graph Explorer::View(const SearchState& state) const { return Graph(graph_.arena(), graph_.inputs(), state.outputs); }
 
-std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule) {
+std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std::vector<NodeId>& near) {
+  std::vector<int> roots(graph.nodes().size());
+  std::iota(roots.begin(), roots.end(), 0);
+  absl::flat_hash_set<NodeId> region;
+  if (!near.empty()) {
+    roots = NodesAround(graph, near, kNear + kLeftSideDepth);
+    for (int position : NodesAround(graph, near, kNear)) region.insert(graph.nodes()[static_cast<size_t>(position)]);
+  }
+  const auto is_near = [&](NodeId id) { return region.contains(id); };
   std::vector<Proposal> proposals;
-  for (Rewrite& rewrite : rewriter_.Find(graph, rule)) {
+  for (Rewrite& rewrite : rewriter_.Find(graph, rule, roots)) {
     if (Interrupted()) break;
+    if (!near.empty() && std::none_of(rewrite.matched.begin(), rewrite.matched.end(), is_near)) continue;
     ++explored_;
     const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
     if (!estimate.ok()) continue;
@@ -54,6 +71,28 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule) {
     proposals.push_back({std::move(rewrite), *estimate, position});
   }
   return proposals;
+}
+
+std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& before, const Graph& after,
+                                    const Rewrite& rewrite) {
+  std::vector<NodeId> fresh;
+  for (NodeId id : parent.fresh) {
+    if (after.contains(id)) fresh.push_back(id);
+  }
+  // Down from the replacing values to what was there before.
+  std::vector<NodeId> stack;
+  for (const auto& [from, to] : rewrite.replacement) stack.push_back(to.node);
+  absl::flat_hash_set<NodeId> visited;
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    const Node& node = after.node(id);
+    if (node.op == nullptr || node.weight_only || !after.contains(id) || !visited.insert(id).second) continue;
+    fresh.push_back(id);
+    if (before.contains(id)) continue;
+    for (Value operand : node.operands) stack.push_back(operand.node);
+  }
+  return fresh;
 }
 
 bool Explorer::Applies(const Graph& graph, const Rewrite& rewrite) {
@@ -75,7 +114,9 @@ std::optional<Explorer::Built> Explorer::Build(const SearchState& state, const G
   built.cost = known.cost;
   built.step = static_cast<int>(trace_.size());
   built.base = state.base;
+  built.base_cost = state.base_cost;
   built.depth = state.depth + 1;
+  built.fresh = Fresh(state, graph, *next, proposal.rewrite);
   trace_.push_back({state.step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite),
                     state.cost.seconds, built.cost.seconds});
   moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
@@ -131,7 +172,9 @@ bool Explorer::Done() {
 bool Explorer::Offer(SearchState* state) {
   if (!Cheaper(state->cost.total(), best().cost.total())) return false;
   state->base = state->step;
+  state->base_cost = state->cost.total();
   state->depth = 0;
+  state->fresh.clear();
   improvements_.push_back(*state);
   return true;
 }

@@ -20,8 +20,12 @@ struct SearchState {
   std::vector<Output> outputs;
   GraphCost cost;
   int step = -1;  // in the trace
-  int base = -1;  // the step of the nearest ancestor, or of itself, that was the best graph of its time
+  // The nearest ancestor, or itself, that was the best graph of its time: its step and total cost.
+  int base = -1;
+  double base_cost = 0;
   int depth = 0;  // steps since that one
+  // Nodes that the steps since the base made, as far as they are still there.
+  std::vector<NodeId> fresh;
 };
 
 // A rewrite with its estimate.
@@ -41,9 +45,9 @@ class Explorer {
   const SearchState& original() const { return original_; }
   Graph View(const SearchState& state) const;
 
-  // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places. Those that the device
-  // cannot run are left out.
-  std::vector<Proposal> Propose(const Graph& graph, int rule = -1);
+  // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places; given `near`, only those whose left
+  // side is within a few edges of it. Those that the device cannot run are left out.
+  std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
   // Whether the left side is still there.
   static bool Applies(const Graph& graph, const Rewrite& rewrite);
@@ -82,6 +86,8 @@ class Explorer {
     bool can_run = false;
     bool returned = false;
   };
+  static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
+                                   const Rewrite& rewrite);
   Known& CostOf(const Graph& graph);
   std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
   bool Interrupted();

@@ -1,7 +1,6 @@
 #include "search/place.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -19,30 +18,29 @@ constexpr int32_t kMaxScratchNodes = 200000;
 
 bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
-// Positions in graph.nodes(), ascending.
-std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius) {
-  std::set<int> place;
-  std::vector<int> frontier;
-  for (NodeId id : seeds) {
-    if (RunsAtRuntime(graph.node(id)) && place.insert(graph.index(id)).second) frontier.push_back(graph.index(id));
-  }
-  for (int distance = 0; distance < radius && !frontier.empty(); ++distance) {
-    std::vector<int> next;
-    for (int i : frontier) {
-      for (const std::vector<int>* side : {&graph.producers(i), &graph.users(i)}) {
-        for (int neighbour : *side) {
-          if (place.size() >= kMaxPlaceNodes) break;
-          if (!RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(neighbour)]))) continue;
-          if (place.insert(neighbour).second) next.push_back(neighbour);
-        }
-      }
-    }
-    frontier = std::move(next);
-  }
-  return {place.begin(), place.end()};
-}
-
 }  // namespace
+
+std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius) {
+  absl::flat_hash_set<int> place;
+  std::vector<int> found;  // in the order of distance
+  const auto visit = [&](int position) {
+    if (found.size() >= kMaxPlaceNodes) return;
+    if (!RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(position)]))) return;
+    if (place.insert(position).second) found.push_back(position);
+  };
+  for (NodeId id : seeds) visit(graph.index(id));
+  size_t begin = 0;
+  for (int distance = 0; distance < radius; ++distance) {
+    const size_t end = found.size();
+    for (; begin < end; ++begin) {
+      const int at = found[begin];
+      for (int producer : graph.producers(at)) visit(producer);
+      for (int user : graph.users(at)) visit(user);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 // Copies a place into the scratch arena. Values computed outside become inputs, numbered by first use.
 class PlaceEstimator::Cutter {
@@ -61,6 +59,32 @@ class PlaceEstimator::Cutter {
         if (Escapes(i, Value{id, output})) escaping_.push_back(Value{id, output});
       }
     }
+  }
+
+  // What the estimate depends on, in one number.
+  uint64_t Key() const {
+    std::vector<int64_t> key = {rewrite_.rule};
+    for (const auto& [from, to] : rewrite_.replacement) {
+      for (Value value : {from, to}) key.insert(key.end(), {value.node, value.output});
+    }
+    for (int i : place_) key.push_back(graph_.nodes()[static_cast<size_t>(i)]);
+    key.push_back(-1);
+    for (Value value : escaping_) key.insert(key.end(), {value.node, value.output});
+    key.push_back(-1);
+    // New nodes of the right side that the graph computes elsewhere come for free.
+    std::vector<NodeId> stack;
+    for (const auto& [from, to] : rewrite_.replacement) stack.push_back(to.node);
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      const Node& node = graph_.arena()->node(id);
+      if (!RunsAtRuntime(node) || inside_.contains(id)) continue;
+      const bool elsewhere = graph_.contains(id);
+      key.insert(key.end(), {id, elsewhere});
+      if (elsewhere) continue;
+      for (Value operand : node.operands) stack.push_back(operand.node);
+    }
+    return absl::HashOf(key);
   }
 
   Graph Before() {
@@ -185,6 +209,13 @@ absl::StatusOr<PlaceEstimate> PlaceEstimator::Judge(const Graph& graph, const Re
     copied_.clear();
   }
   Cutter cutter(*this, graph, rewrite);
+  const uint64_t key = cutter.Key();
+  auto it = known_.find(key);
+  if (it == known_.end()) it = known_.emplace(key, JudgeNew(rewrite, cutter)).first;
+  return it->second;
+}
+
+absl::StatusOr<PlaceEstimate> PlaceEstimator::JudgeNew(const Rewrite& rewrite, Cutter& cutter) {
   const Graph before = cutter.Before();
   const Graph after = cutter.After();
   const uint64_t before_hash = before.CanonicalHash();

@@ -20,6 +20,10 @@
 
 namespace rewright {
 
+// Applications that run at inference within `radius` edges of `seeds`, by position in graph.nodes(), ascending. Stops
+// growing at a few dozen.
+std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius);
+
 struct PlaceEstimate {
   double delta = 0;        // total cost after minus before
   uint64_t signature = 0;  // of the rule and the place
@@ -36,10 +40,14 @@ class PlaceEstimator {
  private:
   class Cutter;
 
+  absl::StatusOr<PlaceEstimate> JudgeNew(const Rewrite& rewrite, Cutter& cutter);
   absl::StatusOr<double> TotalCost(const Graph& place, uint64_t hash);
 
   CostModel& costs_;
   int radius_;
+  // By what determines the estimate: the nodes of the place, which values escape, the replacement. Nodes are immutable
+  // and equal ones are one, so that graphs of the search share most of their places.
+  absl::flat_hash_map<uint64_t, absl::StatusOr<PlaceEstimate>> known_;
   // Places are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
   absl::flat_hash_map<NodeId, NodeId> copied_;        // weight-only nodes, into scratch_

@@ -33,13 +33,14 @@ std::vector<Rewrite> RuleRewriter::FindAt(const Graph& graph, NodeId node, const
   return rewrites;
 }
 
-std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule) {
+std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
   if (graph.arena().get() != arena_) {
     known_.clear();
     arena_ = graph.arena().get();
   }
   std::vector<Rewrite> found;
-  for (NodeId id : graph.nodes()) {
+  for (int position : positions) {
+    const NodeId id = graph.nodes()[static_cast<size_t>(position)];
     const Node& node = graph.node(id);
     if (node.op == nullptr || node.weight_only) continue;
     for (const Matcher* matcher : rules_.RootedAt(node.op)) {
@@ -65,8 +66,8 @@ void FilteredRewriter::Disable(const std::string& rule_name) {
   }
 }
 
-std::vector<Rewrite> FilteredRewriter::Find(const Graph& graph, int rule) {
-  std::vector<Rewrite> found = rewriter_.Find(graph, rule);
+std::vector<Rewrite> FilteredRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
+  std::vector<Rewrite> found = rewriter_.Find(graph, rule, positions);
   found.erase(std::remove_if(found.begin(), found.end(),
                              [&](const Rewrite& rewrite) { return disabled_.contains(rewrite.rule); }),
               found.end());

@@ -27,8 +27,9 @@ class Rewriter {
   virtual ~Rewriter() = default;
   virtual int num_rules() const = 0;
   virtual const std::string& rule_name(int rule) const = 0;
-  // All rewrites by one rule, or by all (-1), in an order that depends on the graph alone.
-  virtual std::vector<Rewrite> Find(const Graph& graph, int rule) = 0;
+  // The rewrites by one rule, or by all (-1), whose first output one of the nodes computes; `positions` in
+  // graph.nodes() ascend. In an order that depends on the graph alone.
+  virtual std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) = 0;
 };
 
 // The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
@@ -45,7 +46,7 @@ class RuleRewriter : public Rewriter {
   const std::string& rule_name(int rule) const override {
     return rules_.matchers()[static_cast<size_t>(rule)]->rule().name();
   }
-  std::vector<Rewrite> Find(const Graph& graph, int rule) override;
+  std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
 
   // Matches whose right side could not be built (a fault of the rule), with the first error.
   int64_t failures() const { return failures_; }
@@ -70,7 +71,7 @@ class FilteredRewriter : public Rewriter {
   void Disable(const std::string& rule_name);
   int num_rules() const override { return rewriter_.num_rules(); }
   const std::string& rule_name(int rule) const override { return rewriter_.rule_name(rule); }
-  std::vector<Rewrite> Find(const Graph& graph, int rule) override;
+  std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
 
  private:
   Rewriter& rewriter_;

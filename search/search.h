@@ -5,15 +5,17 @@
 // `greedy` is descent alone: in rounds, every rewrite that makes the graph cheaper is taken, the best of those that
 // overlap. Fifty batch norms fold in one or two rounds, in any order, at the price of one look at each.
 //
-// `backtrack` descends first and then searches around the optimum as TASO does (Jia et al., SOSP'19, section 5): a
-// queue of graphs by cost, expanded while they cost less than alpha times the best, so that a rewrite that costs
-// something may open the way to one that pays. Three things make it scale:
+// `backtrack` descends first and then looks for detours around the optimum, as TASO does (Jia et al., SOSP'19, section
+// 5): a rewrite that costs something may open the way to one that pays, so graphs are queued by cost and expanded while
+// they cost less than alpha times the best. What makes it scale (docs/decisions/010-search-detours.md):
 //
 //   - Candidates are judged before they are built. What a rewrite does to the cost is read from the place around it
 //     (search/place.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among those
 //     known only when its turn comes.
-//   - Of places that look alike, one is tried. What pays there is replayed at all the others.
-//   - The queue orders by cost plus a little per step since the last improvement: else rewrites that change nothing
+//   - Of places that look alike, one or two are tried. What pays there is replayed at all others where its first step
+//     has the same effect. After an improvement only places whose look has changed are tried again.
+//   - A detour stays in one place: each step is near those before it. Detours in different places need not be combined.
+//   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
 // Given the costs and a budget in steps, the result is the same in every run: nothing random is used, and ties are
@@ -59,14 +61,17 @@ struct SearchProgress {
 
 struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::kBacktrack;
+  // A detour may cost (alpha - 1) times the best cost on its way.
   double alpha = 1.05;
   // Graphs built. Greedy descent counts too.
   int64_t budget = 1000;
   double time_limit_seconds = std::numeric_limits<double>::infinity();
   // Of the whole process; 0: none.
   int64_t memory_limit_bytes = 0;
-  // What a step since the last improvement adds to the place in the queue, relative to the best cost.
-  double step_penalty = 0.001;
+  // What each step of a detour adds to its place in the queue, relative to the best cost.
+  double step_penalty = 0.005;
+  // How many steps a detour may take.
+  int detour_steps = 6;
   // How far around a rewrite its effect on the cost is looked at, in edges.
   int place_radius = 3;
   // How many candidates SearchResult keeps.

@@ -1,10 +1,13 @@
 // The zoo's models against what is published of their architectures.
 #include "bench/zoo/zoo.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 
+#include "core/interpreter.h"
+#include "core/random_inputs.h"
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -236,6 +239,42 @@ TEST(ZooTest, VariancesArePositive) {
     const Node& node = graph.node(id);
     if (node.name.find("running_var") == std::string::npos) continue;
     for (int64_t i = 0; i < node.data.num_elements(); ++i) ASSERT_GT(node.data.At(i), 0.5) << node.name;
+  }
+}
+
+// Neither exploding nor vanishing through the depth. (Not vgg19, which is too large for the interpreter.)
+TEST(ZooTest, OutputsAreOfOrdinarySize) {
+  struct Small {
+    std::string name;
+    ZooOptions options;
+  };
+  const Small models[] = {{"resnet50", {.image_size = 64}},
+                          {"resnext50", {.image_size = 64}},
+                          {"squeezenet", {.image_size = 64}},
+                          {"inception_v3", {.image_size = 75}},
+                          {"mobilenet_v2", {.image_size = 64}},
+                          {"bert_base", {.sequence_length = 8, .layers = 3}},
+                          {"mlp", {}},
+                          {"taso_resnet50", {.image_size = 8}},
+                          {"taso_resnext50", {.image_size = 64}},
+                          {"taso_nasnet_a", {.image_size = 32}},
+                          {"taso_nasrnn", {}},
+                          {"taso_bert", {.layers = 1}}};
+  for (const Small& model : models) {
+    SCOPED_TRACE(model.name);
+    const Graph graph = Build(model.name, model.options);
+    const std::vector<Tensor> inputs = RandomInputs(graph, 1);
+    absl::flat_hash_map<std::string, Tensor> by_name;
+    for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
+    const auto outputs = InterpretGraph(graph, by_name);
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    for (const Tensor& output : *outputs) {
+      double squares = 0;
+      for (int64_t i = 0; i < output.num_elements(); ++i) squares += output.At(i) * output.At(i);
+      const double size = std::sqrt(squares / static_cast<double>(output.num_elements()));
+      EXPECT_GT(size, 0.05);
+      EXPECT_LT(size, 50);
+    }
   }
 }
 

@@ -157,6 +157,19 @@ TEST(SearchTest, WhatPaidOnceIsReplayedAtLikePlaces) {
   EXPECT_NEAR(result.candidates[0].cost.seconds, 20 * 0.005e-3, 1e-9);
 }
 
+TEST(SearchTest, DetoursInDifferentPlacesAreNotCombined) {
+  // Sixteen relus of different sizes can each become abs for nothing, and nothing is gained by it: 2^16 subsets.
+  const RuleIndex rules = RulesFrom("rule neutral\n relu(x) => abs(x)\n");
+  FakeDevice device;
+  std::string text = "input x: f32[2]\n";
+  for (int i = 0; i < 16; ++i) {
+    absl::StrAppend(&text, "input x", i, ": f32[", i + 3, "]\n%", i, " = relu(x", i, ")\noutput y", i, " = %", i, "\n");
+  }
+  const SearchResult result = RunSearch(GraphFrom(text), rules, device);
+  EXPECT_EQ(result.end, SearchEnd::kExhausted);
+  EXPECT_EQ(result.steps, 16);
+}
+
 TEST(SearchTest, KeepsToItsBudget) {
   const RuleIndex rules = RulesFrom(kFoldBatchNorm);
   FakeDevice device;
