@@ -52,8 +52,7 @@ absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>*
   const std::vector<Buffer>& buffers = schedule_.buffers;
   if (schedule_.inputs.size() != input_types_.size() || schedule_.outputs.size() != output_types_.size()) {
     return DeviceFault(absl::StrCat(schedule_.inputs.size(), " inputs and ", schedule_.outputs.size(),
-                                    " outputs for a graph with ", input_types_.size(), " and ",
-                                    output_types_.size()));
+                                    " outputs for a graph with ", input_types_.size(), " and ", output_types_.size()));
   }
   std::vector<int> externals(buffers.size(), -1);
   for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
@@ -67,8 +66,8 @@ absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>*
       return DeviceFault(absl::StrCat("input ", i, " has no buffer of its own"));
     }
     if (static_cast<int64_t>(buffer.bytes) != input_types_[i].num_bytes()) {
-      return DeviceFault(absl::StrCat("input ", i, " has ", input_types_[i].num_bytes(), " bytes, its buffer ",
-                                      buffer.bytes));
+      return DeviceFault(
+          absl::StrCat("input ", i, " has ", input_types_[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
     externals[static_cast<size_t>(id)] = static_cast<int>(i);
   }
@@ -77,8 +76,8 @@ absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>*
     const size_t id = static_cast<size_t>(schedule_.outputs[i]);
     const Buffer& buffer = buffers[id];
     if (static_cast<int64_t>(buffer.bytes) != output_types_[i].num_bytes()) {
-      return DeviceFault(absl::StrCat("output ", i, " has ", output_types_[i].num_bytes(), " bytes, its buffer ",
-                                      buffer.bytes));
+      return DeviceFault(
+          absl::StrCat("output ", i, " has ", output_types_[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
     if (buffer.kind != Buffer::Kind::kOutput || buffer.alias_of >= 0 || externals[id] >= 0) continue;
     externals[id] = static_cast<int>(schedule_.inputs.size() + i);
@@ -93,9 +92,7 @@ absl::Status Executor::AddSlot(int id, const std::vector<int>& externals) {
   const Buffer& buffer = schedule_.buffers[root];
   void* base = nullptr;
   switch (buffer.kind) {
-    case Buffer::Kind::kActivation:
-      base = arena_.get() + plan_.offsets[root];
-      break;
+    case Buffer::Kind::kActivation: base = arena_.get() + plan_.offsets[root]; break;
     case Buffer::Kind::kConstant:
       base = buffer.data.get();
       if (base == nullptr && buffer.bytes > 0) return DeviceFault(absl::StrCat("constant ", root, " has no data"));
@@ -145,10 +142,9 @@ absl::Status Executor::PrepareRun(const std::vector<Tensor>& inputs, std::vector
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].type() != input_types_[i] || inputs[i].data() == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("run: input ", input_names_[i], " is ",
-                       inputs[i].data() == nullptr ? "empty" : inputs[i].type().ToString(), ", expected ",
-                       input_types_[i].ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "run: input ", input_names_[i], " is ", inputs[i].data() == nullptr ? "empty" : inputs[i].type().ToString(),
+          ", expected ", input_types_[i].ToString()));
     }
     externals_[i] = const_cast<void*>(inputs[i].data());
   }

@@ -30,8 +30,7 @@ class Executor : public Executable {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
   // The same; adds the seconds that step i took to (*seconds)[i].
-  absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs,
-                        std::vector<double>* seconds);
+  absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
 
   int64_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t peak_live_bytes() const override { return plan_.peak_live_bytes; }
@@ -63,11 +62,11 @@ class Executor : public Executable {
   std::vector<std::string> input_names_;
   std::vector<TensorType> input_types_;
   std::vector<TensorType> output_types_;
-  std::vector<void*> addresses_;      // of the buffers of all steps, one after the other, then those of CopyOut
-  std::vector<size_t> step_begin_;    // first slot of each step
+  std::vector<void*> addresses_;    // of the buffers of all steps, one after the other, then those of CopyOut
+  std::vector<size_t> step_begin_;  // first slot of each step
   std::vector<Patch> patches_;
   std::vector<CopyOut> copies_;
-  std::vector<void*> externals_;      // of the current run
+  std::vector<void*> externals_;  // of the current run
 };
 
 // A GraphRunner over a device, which must outlive it and what it prepares.

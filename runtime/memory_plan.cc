@@ -84,9 +84,9 @@ std::vector<std::vector<int>> CandidateOrders(const std::vector<Lifetime>& lifet
       // Large first.
       OrderBy(lifetimes, [](const Lifetime& a) { return std::pair(-a.bytes, a.first - a.last); }),
       // Large and long first.
-      OrderBy(lifetimes, [](const Lifetime& a) {
-        return std::pair(-static_cast<double>(a.bytes) * (a.last - a.first + 1), a.first);
-      }),
+      OrderBy(
+          lifetimes,
+          [](const Lifetime& a) { return std::pair(-static_cast<double>(a.bytes) * (a.last - a.first + 1), a.first); }),
       // Long first.
       OrderBy(lifetimes, [](const Lifetime& a) { return std::pair(a.first - a.last, -a.bytes); }),
       // Those alive at the fullest step first.

@@ -25,8 +25,8 @@ class ReferenceExecutable : public Executable {
       const std::string& name = graph_.node(graph_.inputs()[i].node).name;
       const TensorType& type = graph_.type(graph_.inputs()[i]);
       if (inputs[i].type() != type) {
-        return absl::InvalidArgumentError(absl::StrCat("run: input ", name, " is ", inputs[i].type().ToString(),
-                                                       ", expected ", type.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("run: input ", name, " is ", inputs[i].type().ToString(), ", expected ", type.ToString()));
       }
       by_name[name] = inputs[i];
     }

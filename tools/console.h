@@ -1,9 +1,8 @@
 // Where the program's words go.
 //
-//   results   standard output; with --json standard error (nothing with --quiet), and one JSON object on standard output
-//   notes     standard error, not with --quiet
-//   errors    standard error, always
-//   log file  all of the above with the time, and details that no one wants to watch
+//   results   standard output; with --json standard error (nothing with --quiet), and one JSON object on standard
+//   output notes     standard error, not with --quiet errors    standard error, always log file  all of the above with
+//   the time, and details that no one wants to watch
 #pragma once
 
 #include <fstream>

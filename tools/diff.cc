@@ -52,9 +52,8 @@ int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string
     const Node& node = graph.node(id);
     if (node.op == nullptr || known.contains(node.hash)) continue;
     ++foreign;
-    const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-      return known.contains(graph.node(operand.node).hash);
-    });
+    const bool begins = std::all_of(node.operands.begin(), node.operands.end(),
+                                    [&](Value operand) { return known.contains(graph.node(operand.node).hash); });
     if (begins) first->push_back(Describe(graph, id));
   }
   return foreign;
@@ -161,8 +160,8 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const Graph& a, const
   if (!expected.ok()) return expected.status();
   absl::StatusOr<std::vector<Tensor>> actual = RunOnce(*engine, b, Reorder(*inputs, InputNames(a), InputNames(b)));
   if (!actual.ok()) return actual.status();
-  const OutputsDiff diff = DiffOutputs(OutputNames(a), *expected, Reorder(*actual, OutputNames(b), OutputNames(a)),
-                                       flags.tolerance);
+  const OutputsDiff diff =
+      DiffOutputs(OutputNames(a), *expected, Reorder(*actual, OutputNames(b), OutputNames(a)), flags.tolerance);
   Console& console = session.console;
   console.Result(absl::StrFormat("outputs:   %s, largest difference %.3g (%.3g of the largest element)",
                                  diff.equal ? "equal within tolerance" : "different", diff.max_abs_diff,

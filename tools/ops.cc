@@ -1,12 +1,14 @@
-// rewright ops [NAME]: the operators, from their declarations.
+// rewright ops [NAME]: the operators, from their declarations; with --onnx, the operators of ONNX that can be read.
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/onnx/onnx.h"
 #include "core/op.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
@@ -27,8 +29,11 @@ Json JsonOf(const OpDef& op) {
     if (spec.fallback.has_value()) attr["default"] = AttrString(*spec.fallback);
     attrs.push_back(std::move(attr));
   }
-  return {{"name", op.name},         {"summary", op.summary}, {"inputs", op.inputs},
-          {"variadic", op.variadic}, {"attributes", attrs}};
+  return {{"name", op.name},
+          {"summary", op.summary},
+          {"inputs", op.inputs},
+          {"variadic", op.variadic},
+          {"attributes", attrs}};
 }
 
 absl::StatusOr<Answer> ListOps(Session& session) {
@@ -46,8 +51,8 @@ absl::StatusOr<Answer> ListOps(Session& session) {
 absl::StatusOr<Answer> DescribeOne(const std::string& name, Session& session) {
   const OpDef* op = FindOp(name);
   if (op == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no operator is called `", name, "`", DidYouMean(name, Names()),
-                                            "; `rewright ops` lists them"));
+    return absl::NotFoundError(
+        absl::StrCat("no operator is called `", name, "`", DidYouMean(name, Names()), "; `rewright ops` lists them"));
   }
   std::string page = DescribeOp(*op);
   while (!page.empty() && page.back() == '\n') page.pop_back();
@@ -57,12 +62,29 @@ absl::StatusOr<Answer> DescribeOne(const std::string& name, Session& session) {
   return Answer::kYes;
 }
 
+absl::StatusOr<Answer> ListOnnx(Session& session) {
+  Json list = Json::array();
+  session.console.Result(absl::StrFormat("opsets %d to %d of ONNX; operator, first opset, newest definition",
+                                         kOldestOpset, kNewestOpset));
+  for (const OnnxOperatorVersions& op : OnnxOperators()) {
+    session.console.Result(absl::StrFormat("  %-24s %3d %3d", op.name, op.first_opset, op.newest_version));
+    list.push_back({{"name", op.name}, {"first_opset", op.first_opset}, {"newest_version", op.newest_version}});
+  }
+  session.console.json()["onnx"] = std::move(list);
+  return Answer::kYes;
+}
+
 }  // namespace
 
 Action DeclareOps(CLI::App& app) {
   auto name = std::make_shared<std::string>();
-  app.add_option("name", *name, "An operator; all are listed without one");
-  return [name](Session& session) { return name->empty() ? ListOps(session) : DescribeOne(*name, session); };
+  auto onnx = std::make_shared<bool>(false);
+  CLI::Option* option = app.add_option("name", *name, "An operator; all are listed without one");
+  app.add_flag("--onnx", *onnx, "The operators of ONNX that can be read")->excludes(option);
+  return [name, onnx](Session& session) {
+    if (*onnx) return ListOnnx(session);
+    return name->empty() ? ListOps(session) : DescribeOne(*name, session);
+  };
 }
 
 }  // namespace rewright

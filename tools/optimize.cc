@@ -1,11 +1,14 @@
 // rewright optimize IN.onnx -o OUT.onnx: the main job.
 
+#include "search/optimize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/device_factory.h"
-#include "search/optimize.h"
+#include "core/check.h"
+#include "core/onnx/onnx.h"
 #include "search/rewriter.h"
 #include "substitutions/rule_set.h"
 #include "tools/files.h"
@@ -21,7 +25,6 @@
 #include "tools/interrupt.h"
 #include "tools/models.h"
 #include "tools/progress.h"
-#include "tools/suggest.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -148,7 +151,8 @@ absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& origina
   if (!bytes.ok()) return ExportOnnx(report->graph, original.metadata, flags.output, options);
   if (flags.check) {
     absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, flags.output, "");
-    if (!again.ok()) return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
+    if (!again.ok())
+      return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
     OutputChecker checker(original.graph, &runner, checking);
     absl::StatusOr<OutputCheck> check = checker.Check(again->graph);
     if (!check.ok()) return check.status();
@@ -218,15 +222,15 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
                                  change(report.cost_before, report.cost_after)));
   if (report.latency_before && report.latency_after) {
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
-                                   *report.latency_after * 1e3,
-                                   change(*report.latency_before, *report.latency_after)));
+                                   *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
   if (!flags.check) {
     console.Result("outputs:  not checked");
   } else if (report.check.done) {
-    console.Result(absl::StrFormat("outputs:  equal within tolerance, largest difference %.3g (%.3g of the largest "
-                                   "element)",
-                                   report.check.max_abs_diff, report.check.max_rel_diff));
+    console.Result(
+        absl::StrFormat("outputs:  equal within tolerance, largest difference %.3g (%.3g of the largest "
+                        "element)",
+                        report.check.max_abs_diff, report.check.max_rel_diff));
   } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }

@@ -2,18 +2,18 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <new>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tools/flags.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
 

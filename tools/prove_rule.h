@@ -17,8 +17,8 @@ namespace rewright {
 
 struct RuleProofOptions {
   DomainLimits limits;
-  double time_limit_s = 60;       // of CPU time, all instances together
-  double instance_limit_s = 20;   // of CPU time, one instance
+  double time_limit_s = 60;      // of CPU time, all instances together
+  double instance_limit_s = 20;  // of CPU time, one instance
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;
 };

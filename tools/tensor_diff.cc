@@ -27,8 +27,7 @@ TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Toler
   const double largest = LargestFinite(expected);
   const bool floating = IsFloating(expected.dtype());
   const double atol = tolerance.atol >= 0 ? tolerance.atol : kDefaultAtolScale * largest;
-  const Comparison comparison =
-      floating ? Compare(actual, expected, tolerance.rtol, atol) : Compare(actual, expected);
+  const Comparison comparison = floating ? Compare(actual, expected, tolerance.rtol, atol) : Compare(actual, expected);
   TensorDiff diff;
   diff.equal = comparison.close;
   diff.max_abs_diff = comparison.max_abs;
@@ -63,9 +62,9 @@ OutputsDiff DiffOutputs(const std::vector<std::string>& names, const std::vector
     const double rank = diff.max_rel_diff + (diff.equal ? 0 : 1e300);
     if (diff.worst < 0 || rank <= worst_rel) continue;
     worst_rel = rank;
-    all.worst = absl::StrFormat("output %s %s: %.9g and %.9g", names[i],
-                                PositionString(expected[i].shape(), diff.worst), diff.worst_expected,
-                                diff.worst_actual);
+    all.worst =
+        absl::StrFormat("output %s %s: %.9g and %.9g", names[i], PositionString(expected[i].shape(), diff.worst),
+                        diff.worst_expected, diff.worst_actual);
   }
   return all;
 }

@@ -1,5 +1,7 @@
 // rewright zoo [NAME -o F.onnx]: known architectures with seeded random weights.
 
+#include "bench/zoo/zoo.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/zoo/zoo.h"
 #include "core/onnx/onnx.h"
 #include "tools/files.h"
 #include "tools/flags.h"

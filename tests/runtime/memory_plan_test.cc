@@ -44,8 +44,8 @@ TEST(PlaceLifetimes, SharesMemoryOverTime) {
 
 TEST(PlaceLifetimes, TakesTheTightestGap) {
   // At step 2 there are gaps of 256 and 128 bytes: the later two both fit only if the smaller takes the smaller gap.
-  const std::vector<Lifetime> items = {{1024, 0, 2}, {256, 0, 1}, {1024, 0, 2}, {128, 0, 1}, {1024, 0, 2},
-                                       {128, 2, 3},  {256, 2, 3}};
+  const std::vector<Lifetime> items = {{1024, 0, 2}, {256, 0, 1}, {1024, 0, 2}, {128, 0, 1},
+                                       {1024, 0, 2}, {128, 2, 3}, {256, 2, 3}};
   const Placement placement = PlaceLifetimes(items);
   ExpectSound(items, placement);
   EXPECT_EQ(placement.arena_bytes, 3 * 1024 + 384);

@@ -82,7 +82,8 @@ TEST(TensorDiff, EmptyTensorsAreEqual) {
 }
 
 TEST(OutputsDiff, NamesTheWorstOutput) {
-  const OutputsDiff diff = DiffOutputs({"a", "b"}, {Floats({100}), Floats({1, 5})}, {Floats({100.01}), Floats({1, 7})}, {});
+  const OutputsDiff diff =
+      DiffOutputs({"a", "b"}, {Floats({100}), Floats({1, 5})}, {Floats({100.01}), Floats({1, 7})}, {});
   EXPECT_FALSE(diff.equal);
   EXPECT_EQ(diff.worst, "output b [1]: 5 and 7");
 }

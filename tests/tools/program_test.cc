@@ -36,8 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"frobnicate", "unknown verb `frobnicate`"},
         UsageCase{"optimize --ouptut x", "unknown flag `--ouptut`; did you mean `--output`?"},
         UsageCase{"run m.onnx --iteration=3", "unknown flag `--iteration`; did you mean `--iterations`?"},
-        UsageCase{"--jsn", "unknown flag `--jsn`"},
-        UsageCase{"run", "model is required"},
+        UsageCase{"--jsn", "unknown flag `--jsn`"}, UsageCase{"run", "model is required"},
         UsageCase{"run m.onnx extra", "extra"},
         UsageCase{"run m.onnx --iterations 0", "--iterations: found `0`, expected an integer from 1 to 1000000"},
         UsageCase{"run m.onnx --iterations 1.5", "found `1.5`, expected an integer"},
@@ -48,11 +47,11 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"run m.onnx --dim N=0", "--dim: found `N=0`, expected NAME=N"},
         UsageCase{"run m.onnx --dim N=1 --dim N=2", "--dim: `N` is given twice"},
         UsageCase{"run m.onnx --input x", "--input: found `x`, expected NAME=FILE"},
-        UsageCase{"run m.onnx --device cpi", "--device: found `cpi`, expected one of cpu, reference; did you mean `cpu`?"},
+        UsageCase{"run m.onnx --device cpi",
+                  "--device: found `cpi`, expected one of cpu, reference; did you mean `cpu`?"},
         UsageCase{"run m.onnx --device cuda:9", "--device: found `cuda:9`"},
         UsageCase{"diff a.onnx b.onnx --rtol -1", "--rtol: found `-1`, expected a number from 0"},
-        UsageCase{"run /nonexistent/model.onnx", "/nonexistent/model.onnx"},
-        UsageCase{"run /", "/: "},
+        UsageCase{"run /nonexistent/model.onnx", "/nonexistent/model.onnx"}, UsageCase{"run /", "/: "},
         UsageCase{"inspect /dev/null", "/dev/null"},
         UsageCase{"ops mattmul", "no operator is called `mattmul`; did you mean `matmul`?"},
         UsageCase{"ops xyzzy", "no operator is called `xyzzy`; `rewright ops` lists them"},
@@ -70,8 +69,8 @@ TEST(Program, HelpAndVersion) {
     EXPECT_THAT(help.out, HasSubstr(verb));
     const Outcome page = Rewright(std::string(verb) + " --help");
     EXPECT_EQ(page.status, 0);
-    EXPECT_THAT(page.out, AllOf(HasSubstr("--json"), HasSubstr("--quiet"), HasSubstr("--log-file"),
-                                HasSubstr("--seed"), HasSubstr("--threads")))
+    EXPECT_THAT(page.out, AllOf(HasSubstr("--json"), HasSubstr("--quiet"), HasSubstr("--log-file"), HasSubstr("--seed"),
+                                HasSubstr("--threads")))
         << verb;
   }
   const Outcome version = Rewright("--version");
@@ -94,7 +93,6 @@ TEST(Program, TheLogFileKeepsEverything) {
   EXPECT_THAT(FileContents(folder / "log"), AllOf(HasSubstr("result "), HasSubstr("matmul"), HasSubstr("error "),
                                                   HasSubstr("no operator is called `xyzzy`")));
 }
-
 
 }  // namespace
 }  // namespace rewright

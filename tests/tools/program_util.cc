@@ -43,7 +43,9 @@ Outcome RewrightInterrupted(const std::string& arguments, const std::string& wor
   const TemporaryFolder folder;
   return RunScript(folder, "$program " + arguments +
                                " --log-file $log >$out 2>$err </dev/null & pid=$!; "
-                               "while ! grep -q '" + word + "' $log 2>/dev/null && kill -0 $pid; do sleep 0.02; done; "
+                               "while ! grep -q '" +
+                               word +
+                               "' $log 2>/dev/null && kill -0 $pid; do sleep 0.02; done; "
                                "kill -INT $pid; wait $pid");
 }
 
@@ -59,7 +61,8 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::vector<std::string> TemporaryFolder::Files() const {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(path_))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

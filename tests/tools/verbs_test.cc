@@ -103,6 +103,7 @@ TEST_F(Verbs, OpsListsAndDescribes) {
   EXPECT_EQ(page.status, 0);
   EXPECT_THAT(page.out, HasSubstr("sum k"));
   EXPECT_EQ(Rewright("ops matmul --json").Json()["name"], "matmul");
+  EXPECT_THAT(Rewright("ops --onnx").out, AllOf(HasSubstr("Conv "), HasSubstr("Gemm ")));
 }
 
 TEST_F(Verbs, ZooListsAndWrites) {
@@ -153,9 +154,9 @@ TEST_F(Verbs, RunTakesInputsAndWritesOutputs) {
   const Tensor input = Tensor::FromVector(DType::kFloat32, {1, 784}, std::vector<float>(784, 0.25f));
   ASSERT_TRUE(SaveNpy(folder / "x.npy", input).ok());
   for (const char* device : {"cpu", "reference"}) {
-    const Outcome outcome = Rewright("run --iterations 1 --device " + std::string(device) + kQuick + "--input input=" +
-                                     (folder / "x.npy") + " --output-dir " + (folder / device) + " " +
-                                     Path("mlp.onnx"));
+    const Outcome outcome =
+        Rewright("run --iterations 1 --device " + std::string(device) + kQuick + "--input input=" + (folder / "x.npy") +
+                 " --output-dir " + (folder / device) + " " + Path("mlp.onnx"));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
   }
   const auto cpu = LoadTensorFile(folder / "cpu/output.npy");
@@ -280,7 +281,8 @@ TEST_F(Verbs, OptimizeWritesACheckedModel) {
   EXPECT_FALSE(json.contains("latency_before_ms"));
   EXPECT_EQ(json["equal"], true);
   EXPECT_EQ(json["checked"], true);
-  for (const char* field : {"max_abs_diff", "max_rel_diff", "search_cpu_seconds", "graphs_explored", "peak_rss_bytes"}) {
+  for (const char* field :
+       {"max_abs_diff", "max_rel_diff", "search_cpu_seconds", "graphs_explored", "peak_rss_bytes"}) {
     EXPECT_TRUE(json[field].is_number()) << field;
   }
   ASSERT_EQ(json["rewrites"].size(), 1u);
@@ -294,9 +296,9 @@ TEST_F(Verbs, OptimizeWritesACheckedModel) {
 
 TEST_F(Verbs, OptimizeMeasures) {
   const TemporaryFolder folder;
-  const Outcome outcome = Rewright("optimize --budget 3 --search greedy --rules " + Path("proved.rules") + kQuick +
-                                   "--profile " + (folder / "costs.db") + " " + Path("net.onnx") + " -o " +
-                                   (folder / "out.onnx"));
+  const Outcome outcome =
+      Rewright("optimize --budget 3 --search greedy --rules " + Path("proved.rules") + kQuick + "--profile " +
+               (folder / "costs.db") + " " + Path("net.onnx") + " -o " + (folder / "out.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = outcome.Json();
   EXPECT_GT(json["cost_before_ms"], 0);
@@ -306,9 +308,8 @@ TEST_F(Verbs, OptimizeMeasures) {
 
 TEST_F(Verbs, OptimizeRefusesUnprovedRules) {
   const TemporaryFolder folder;
-  const std::string optimize =
-      "optimize --cost analytic:v100 --budget 2 --rules " + Path("laws.rules") + " " + Path("mlp.onnx") + " -o " +
-      (folder / "out.onnx");
+  const std::string optimize = "optimize --cost analytic:v100 --budget 2 --rules " + Path("laws.rules") + " " +
+                               Path("mlp.onnx") + " -o " + (folder / "out.onnx");
   const Outcome outcome = Rewright(optimize);
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("is not proved"));
@@ -339,10 +340,11 @@ TEST_F(Verbs, OptimizeRefusesBadOutputsBeforeItStarts) {
 TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
   const TemporaryFolder folder;
   const std::string out = folder / "out.onnx";
-  const Outcome outcome =
-      RewrightInterrupted("optimize --cost analytic:v100 --alpha 1000 --budget 1000000000 --json --trust-unverified "
-                          "--rules " + Path("growth.rules") + " " + Path("deep.onnx") + " -o " + out,
-                          "searching");
+  const Outcome outcome = RewrightInterrupted(
+      "optimize --cost analytic:v100 --alpha 1000 --budget 1000000000 --json --trust-unverified "
+      "--rules " +
+          Path("growth.rules") + " " + Path("deep.onnx") + " -o " + out,
+      "searching");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("interrupted"));
   const auto json = outcome.Json();
