@@ -131,6 +131,7 @@ absl::StatusOr<GraphCost> CostModel::Cost(const Graph& graph) {
   for (const Group& group : device_.Partition(graph)) {
     ++lookups_;
     Signature signature = SignatureWriter(graph, group).Write();
+    signature.push_back(static_cast<int64_t>(device_.CostContext(graph, group)));
     auto it = seconds_.find(signature);
     if (it == seconds_.end()) {
       const absl::StatusOr<double> seconds = device_.Cost(graph, group);

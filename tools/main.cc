@@ -1,6 +1,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/thread_wait.h"
 #include "tools/verb.h"
 
-int main(int argc, char** argv) { return rewright::RunProgram(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  rewright::ShortenThreadWaiting(argv);
+  return rewright::RunProgram(std::vector<std::string>(argv + 1, argv + argc));
+}
