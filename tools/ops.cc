@@ -64,8 +64,8 @@ absl::StatusOr<Answer> DescribeOne(const std::string& name, Session& session) {
 
 absl::StatusOr<Answer> ListOnnx(Session& session) {
   Json list = Json::array();
-  session.console.Result(absl::StrFormat("opsets %d to %d of ONNX; operator, first opset, newest definition",
-                                         kOldestOpset, kNewestOpset));
+  session.console.Result(
+      absl::StrFormat("opsets %d to %d of ONNX; operator, first opset, newest definition", kOldestOpset, kNewestOpset));
   for (const OnnxOperatorVersions& op : OnnxOperators()) {
     session.console.Result(absl::StrFormat("  %-24s %3d %3d", op.name, op.first_opset, op.newest_version));
     list.push_back({{"name", op.name}, {"first_opset", op.first_opset}, {"newest_version", op.newest_version}});
