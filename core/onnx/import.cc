@@ -19,6 +19,7 @@
 #include "core/onnx/proto.h"
 #include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
+#include "core/onnx/utf8.h"
 
 namespace rewright {
 namespace {
@@ -90,6 +91,7 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   if (!model.has_graph() || model.graph().output_size() == 0) {
     return absl::InvalidArgumentError("holds no graph with outputs; not an ONNX model?");
   }
+  RETURN_IF_ERROR(CheckModelText(model));
   const auto opset = metadata.opsets.find("");
   const auto& nodes = model.graph().node();
   if (opset == metadata.opsets.end()) {

@@ -303,6 +303,17 @@ TEST(ImportTest, AbsurdAttributesAreErrors) {
   EXPECT_THAT(conv({{"group", INT64_MIN}}), HasSubstr("is too large"));
 }
 
+TEST(ImportTest, TextMustBeUtf8) {
+  EXPECT_EQ(TestModel().Input("größe", {2}).Node("Relu", {"größe"}, {"y"}).Output("y").Error(), "");
+  // A byte that never occurs, a character cut short, one written too long, half of a pair, one beyond the last.
+  for (const char* bad : {"a\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+    EXPECT_THAT(TestModel().Input(bad, {2}).Node("Relu", {bad}, {"y"}).Output("y").Error(),
+                StartsWith("test.onnx: holds text that is not UTF-8, \""));
+  }
+  EXPECT_EQ(ReluModel().Node("Relu", {"x"}, {"a\xff"}).Error(),
+            "test.onnx: holds text that is not UTF-8, \"a\\xff\"; damaged?");
+}
+
 TEST(ImportTest, AbsurdRepetitionsAreErrors) {
   const int64_t large = int64_t{1} << 31;
   EXPECT_THAT(TestModel()
