@@ -27,7 +27,7 @@ class Hasher {
       Add(word);
     }
     uint64_t tail = 0;
-    std::memcpy(&tail, bytes, size);
+    if (size > 0) std::memcpy(&tail, bytes, size);
     Add(tail);
   }
   void AddText(const std::string& text) { AddBytes(text.data(), text.size()); }
