@@ -18,9 +18,9 @@
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
-#include "tools/prove_rule.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
+#include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {

@@ -144,7 +144,7 @@ struct RenameMap {
   Poly OfPoly(const Poly& p) const { return ctx.Rename(p, s); }
   NormalForm OfForm(const NormalForm& n) const {
     NormalForm out;
-    for (const Term& t : n) out.push_back(RenameMap{ctx, Without(t.bound)}.OfTerm(t));
+    for (const Term& t : n) out.push_back(RenameMap{ctx, Without(t.bound)}.OfOpened(t));
     return out;
   }
   Branch OfBranch(const Branch& b) const { return RenameMap{ctx, Without(b.bound)}.OfOpened(b); }
@@ -154,7 +154,7 @@ struct RenameMap {
     return inner;
   }
   // The binder's own variables are renamed as well.
-  Term OfTerm(const Term& t) const {
+  Term OfOpened(const Term& t) const {
     Term out{t.coef, t.bound, ctx.Rename(t.guard, s), {}};
     for (const Atom& a : t.atoms) out.atoms.push_back(OfAtom(a));
     return out;
@@ -179,6 +179,19 @@ Substitution FreshNames(Context& ctx, const std::vector<Var>& bound) {
     ctx.MutableInfo(fresh).range.emplace(new_lo, new_hi);
   }
   return s;
+}
+
+// A Term or Branch with the names of `renaming` for its own bound variables.
+template <typename Binder>
+Binder Renamed(Context& ctx, const Binder& binder, const Substitution& renaming) {
+  Binder out = RenameMap{ctx, renaming}.OfOpened(binder);
+  for (Var& v : out.bound) v = RenamedVar(renaming, v);
+  return out;
+}
+
+template <typename Binder>
+Binder WithFreshNames(Context& ctx, const Binder& binder) {
+  return binder.bound.empty() ? binder : Renamed(ctx, binder, FreshNames(ctx, binder.bound));
 }
 
 struct RenameAllMap {
@@ -301,12 +314,7 @@ NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s) {
     }
     Substitution renaming;
     Substitution inner = EnterBinder(ctx, t.bound, s, &renaming);
-    Term renamed = t;
-    if (!renaming.empty()) {
-      renamed = RenameMap{ctx, renaming}.OfTerm(t);
-      for (Var& v : renamed.bound) v = RenamedVar(renaming, v);
-    }
-    out.push_back(SubstFree(ctx, renamed, inner));
+    out.push_back(SubstFree(ctx, renaming.empty() ? t : Renamed(ctx, t, renaming), inner));
   }
   return out;
 }
@@ -314,31 +322,14 @@ NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s) {
 Branch Subst(Context& ctx, const Branch& b, const Substitution& s) {
   Substitution renaming;
   Substitution inner = EnterBinder(ctx, b.bound, s, &renaming);
-  Branch out = b;
-  if (!renaming.empty()) {
-    out = RenameMap{ctx, renaming}.OfOpened(b);
-    for (Var& v : out.bound) v = RenamedVar(renaming, v);
-  }
+  Branch out = renaming.empty() ? b : Renamed(ctx, b, renaming);
   out.guard = ctx.Subst(out.guard, inner);
   out.body = Subst(ctx, out.body, inner);
   return out;
 }
 
-Term RenameBound(Context& ctx, const Term& t) {
-  if (t.bound.empty()) return t;
-  Substitution s = FreshNames(ctx, t.bound);
-  Term out = RenameMap{ctx, s}.OfTerm(t);
-  for (Var& v : out.bound) v = RenamedVar(s, v);
-  return out;
-}
-
-Branch RenameBound(Context& ctx, const Branch& b) {
-  if (b.bound.empty()) return b;
-  Substitution s = FreshNames(ctx, b.bound);
-  Branch out = RenameMap{ctx, s}.OfOpened(b);
-  for (Var& v : out.bound) v = RenamedVar(s, v);
-  return out;
-}
+Term RenameBound(Context& ctx, const Term& t) { return WithFreshNames(ctx, t); }
+Branch RenameBound(Context& ctx, const Branch& b) { return WithFreshNames(ctx, b); }
 
 NormalForm RenameAll(Context& ctx, const NormalForm& n) {
   NormalForm out;

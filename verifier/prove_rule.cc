@@ -1,4 +1,4 @@
-#include "tools/prove_rule.h"
+#include "verifier/prove_rule.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "substitutions/instances.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "tools/classify_rule.h"
+#include "verifier/classify_rule.h"
 
 namespace rewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/prove_rule.h"
+#include "verifier/prove_rule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/classify_rule.h"
+#include "verifier/classify_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,44 @@
+// What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
+// term), signs.cc, maxima.cc, functions.cc.
+#pragma once
+
+#include <vector>
+
+#include "verifier/term.h"
+
+namespace rewright::verifier {
+
+// More terms than any honest rule makes.
+inline constexpr size_t kMaxTerms = 600;
+
+using Branches = std::vector<Branch>;
+
+// ---- conditions.cc
+// The form where `literal` holds and its negation does not.
+NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, const Guard& negation);
+Atom AssumeAtom(Context& ctx, const Atom& a, const Guard& literal, const Guard& negation);
+// Literals of the terms' guards that mention none of the variables bound by their own term.
+std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n);
+
+// ---- simplify.cc
+// One-point rule: an equation in the guard that gives a bound variable removes it.
+bool EliminateByEquation(Context& ctx, Term* t);
+// lo <= v and v <= lo: the same rule for a range of one point.
+bool EliminateSingleton(Context& ctx, Term* t);
+bool MentionedByAtoms(const Term& t, Var v);
+// The plain bounds lo <= v < lo + count of a variable that nothing else mentions. `rest` is the guard without them.
+bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard, Var v, Poly* count, Guard* rest);
+
+// ---- signs.cc
+bool IsPositiveAtom(Context& ctx, const Atom& a);
+bool IsNonnegativeAtom(Context& ctx, const Atom& a);
+// The product of the atoms is >= 0.
+bool IsNonnegativeTerm(Context& ctx, const Term& t);
+
+// ---- maxima.cc
+// The positive rational that makes all coefficients coprime integers when they are divided by it.
+Rational ContentOf(const Branches& branches);
+// The form without one factor `factor` in each term, all of which have it.
+void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n);
+
+}  // namespace rewright::verifier

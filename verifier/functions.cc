@@ -1,0 +1,193 @@
+// Scalar functions of normal forms.
+#include <algorithm>
+#include <map>
+
+#include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
+
+namespace rewright::verifier {
+namespace {
+
+NormalForm Opaque(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {
+  return AtomForm(MakeFnAtom(ctx, fn, args));
+}
+
+NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
+  if (x.empty()) return ConstantForm(1);
+  if (!ctx.strategy.finite_laws) return Opaque(ctx, "exp", {x});
+  if (x.size() > 1) {
+    ctx.used_finite_law = true;
+    NormalForm out = ConstantForm(1);
+    for (const Term& t : x) out = Multiply(ctx, out, ApplyExp(ctx, {t}));
+    return out;
+  }
+  if (x[0].coef.Sign() < 0) {
+    ctx.used_finite_law = true;
+    return Apply(ctx, "recip", {ApplyExp(ctx, Scale(x, -1))});
+  }
+  return Opaque(ctx, "exp", {x});
+}
+
+// 1 / (c * a * b * SUM ...): factors come out one by one.
+NormalForm ReciprocalOfTerm(Context& ctx, const Term& t) {
+  NormalForm out = ConstantForm(Rational(1) / t.coef);
+  std::vector<Atom> dependent, independent;
+  for (const Atom& a : t.atoms) (Intersects(a->vars, t.bound) ? dependent : independent).push_back(a);
+  if (!ctx.strategy.finite_laws && independent.size() + (t.bound.empty() ? 0 : 1) > 1) {
+    // Only integers, which are finite and here positive, may come out.
+    std::vector<Atom> kept;
+    for (const Atom& a : independent) {
+      if (a->kind == AtomNode::Kind::kInt && ctx.ProvePositive(a->value)) {
+        out = Multiply(ctx, out, Opaque(ctx, "recip", {AtomForm(a)}));
+      } else {
+        kept.push_back(a);
+      }
+    }
+    kept.insert(kept.end(), dependent.begin(), dependent.end());
+    if (kept.empty() && t.bound.empty()) return out;
+    return Multiply(ctx, out, Opaque(ctx, "recip", {{Term{1, t.bound, t.guard, kept}}}));
+  }
+  if (independent.size() + (t.bound.empty() ? 0 : 1) > 1) ctx.used_finite_law = true;
+  for (const Atom& a : independent) {
+    if (a->kind == AtomNode::Kind::kFn && a->name == "recip" && ctx.strategy.finite_laws) {
+      ctx.used_finite_law = true;
+      out = Multiply(ctx, out, RenameAll(ctx, a->args[0]));
+    } else {
+      out = Multiply(ctx, out, Opaque(ctx, "recip", {AtomForm(a)}));
+    }
+  }
+  if (t.bound.empty()) return out;
+  return Multiply(ctx, out, Opaque(ctx, "recip", {{Term{1, t.bound, t.guard, dependent}}}));
+}
+
+NormalForm ApplyReciprocal(Context& ctx, const NormalForm& x) {
+  if (x.size() == 1) return ReciprocalOfTerm(ctx, x[0]);
+  if (x.empty() || !ctx.strategy.finite_laws) return Opaque(ctx, "recip", {x});
+  // 1 / (a b + a c) = (1/a) * 1 / (b + c)
+  for (const Atom& a : x[0].atoms) {
+    if (Intersects(a->vars, x[0].bound)) continue;
+    const std::string key = AtomKey(ctx, a);
+    bool shared = std::all_of(x.begin(), x.end(), [&](const Term& t) {
+      return std::any_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& y) {
+        return y->head == a->head && !Intersects(y->vars, t.bound) && AtomKey(ctx, y) == key;
+      });
+    });
+    if (!shared) continue;
+    NormalForm rest = x;
+    RemoveFactor(ctx, a, &rest);
+    ctx.used_finite_law = true;
+    return Multiply(ctx, ReciprocalOfTerm(ctx, Term{1, {}, Guard::True(), {a}}),
+                    ApplyReciprocal(ctx, Simplify(ctx, rest)));
+  }
+  return Opaque(ctx, "recip", {x});
+}
+
+NormalForm ApplyPow(Context& ctx, const NormalForm& x, const NormalForm& y) {
+  Rational exponent;
+  if (!IsConstant(y, &exponent)) return Opaque(ctx, "pow", {x, y});
+  if (exponent == Rational(1, 2)) return Apply(ctx, "sqrt", {x});
+  if (exponent.den() != 1 || exponent.num() > 4 || exponent.num() < -2) return Opaque(ctx, "pow", {x, y});
+  NormalForm out = ConstantForm(1);
+  for (int64_t i = 0; i < std::abs(exponent.num()); ++i) out = Multiply(ctx, out, RenameAll(ctx, x));
+  return exponent.num() < 0 ? Apply(ctx, "recip", {out}) : out;
+}
+
+// The sign that the canonical one of x and -x has: 0 when heads alone do not tell them apart.
+int CanonicalSign(const NormalForm& x) {
+  std::map<std::string, int> signs;
+  for (const Term& t : x) {
+    auto [it, inserted] = signs.emplace(TermHead(t), t.coef.Sign());
+    if (!inserted && it->second != t.coef.Sign()) it->second = 0;
+  }
+  for (const auto& entry : signs) {
+    if (entry.second != 0) return entry.second;
+  }
+  return 0;
+}
+
+NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
+  Rational value;
+  if (fn == "exp") return ApplyExp(ctx, x);
+  if (fn == "recip") return ApplyReciprocal(ctx, x);
+  if (fn == "abs") return MaxOver(ctx, {{{}, Guard::True(), x}, {{}, Guard::True(), Scale(x, -1)}});
+  if (fn == "erf" || fn == "tanh") {
+    if (x.empty()) return {};
+    if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);
+  }
+  if (fn == "sigmoid" && CanonicalSign(x) < 0) {
+    return Add(ctx, ConstantForm(1), Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1));
+  }
+  if (fn == "sqrt" && IsConstant(x, &value) && (value.IsZero() || value.IsOne())) return x;
+  if (fn == "log") {
+    if (IsConstant(x, &value) && value.IsOne()) return {};
+    if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "exp") {
+      ctx.used_finite_law = true;
+      return RenameAll(ctx, x[0].atoms[0]->args[0]);
+    }
+    // log(a b) = log(a) + log(b) for a, b > 0, also where b is a sum.
+    if (ctx.strategy.finite_laws && x.size() == 1 && x[0].coef.IsOne()) {
+      Term rest = x[0];
+      std::vector<Atom> factors;
+      rest.atoms.clear();
+      for (const Atom& a : x[0].atoms) (Intersects(a->vars, x[0].bound) ? rest.atoms : factors).push_back(a);
+      const bool sum = !rest.bound.empty();
+      if (factors.size() + (sum ? 1 : 0) > 1 && IsNonnegativeTerm(ctx, rest) &&
+          std::all_of(factors.begin(), factors.end(), [&](const Atom& a) { return IsNonnegativeAtom(ctx, a); })) {
+        ctx.used_finite_law = true;
+        NormalForm out = sum ? Opaque(ctx, "log", {{rest}}) : NormalForm();
+        for (const Atom& a : factors) out = Add(ctx, out, ApplyOne(ctx, "log", AtomForm(a)));
+        return out;
+      }
+    }
+    if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "recip") {
+      ctx.used_finite_law = true;
+      return Scale(ApplyOne(ctx, "log", RenameAll(ctx, x[0].atoms[0]->args[0])), -1);
+    }
+  }
+  if (fn == "pos" || fn == "zero") {
+    if (IsConstant(x, &value)) return ConstantForm((fn == "pos" ? value.Sign() > 0 : value.IsZero()) ? 1 : 0);
+    Branches whole = {{{}, Guard::True(), x}};
+    NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
+    return Opaque(ctx, fn, {fn == "zero" && CanonicalSign(scaled) < 0 ? Scale(scaled, -1) : scaled});
+  }
+  return Opaque(ctx, fn, {x});
+}
+
+NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth) {
+  for (size_t i = 0; depth < 8 && i < args.size(); ++i) {
+    std::vector<Guard> literals = FreeLiterals(ctx, args[i]);
+    if (literals.empty()) continue;
+    const Guard yes = literals[0], no = Guard::Not(yes);
+    NormalForm out;
+    for (const auto& [holds, fails] : {std::make_pair(yes, no), std::make_pair(no, yes)}) {
+      std::vector<NormalForm> assumed;
+      for (const NormalForm& n : args) assumed.push_back(AssumeForm(ctx, n, holds, fails));
+      for (Term t : ApplyAt(ctx, fn, assumed, depth + 1)) {
+        t.guard = Guard::And(holds, t.guard);
+        out.push_back(std::move(t));
+      }
+    }
+    return Simplify(ctx, out);
+  }
+  if (fn == "max") {
+    Branches branches;
+    for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
+    return MaxOver(ctx, branches);
+  }
+  if (fn == "min") {
+    Branches branches;
+    for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), Scale(n, -1)});
+    return Scale(MaxOver(ctx, branches), -1);
+  }
+  if (fn == "pow") return ApplyPow(ctx, args[0], args[1]);
+  if (args.size() == 1) return ApplyOne(ctx, fn, args[0]);
+  return Opaque(ctx, fn, args);
+}
+
+}  // namespace
+
+NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {
+  return ApplyAt(ctx, fn, args, 0);
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,184 @@
+// Maxima over unions of guarded families: flattening, common terms and factors.
+#include <algorithm>
+#include <map>
+
+#include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
+#include "verifier/give_up.h"
+
+namespace rewright::verifier {
+namespace {
+
+constexpr size_t kMaxBranches = 64;
+
+// Applies the rules for sums that keep the set of values: one-point, and dropping a variable over a non-empty range.
+bool SimplifyBranch(Context& ctx, Branch* b) {
+  Term t;
+  t.bound = b->bound;
+  t.guard = SimplifyGuard(ctx, b->guard);
+  t.atoms = {MakeFnAtom(ctx, "body", {b->body})};
+  for (bool again = true; again;) {
+    if (t.guard.IsFalse()) return false;
+    again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
+    for (size_t i = 0; !again && i < t.bound.size(); ++i) {
+      Var v = t.bound[i];
+      Poly count;
+      Guard rest;
+      if (MentionedByAtoms(t, v) || !PlainRange(ctx, t.bound, t.guard, v, &count, &rest)) continue;
+      if (!ctx.ProvePositive(count)) continue;
+      t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
+      t.guard = rest;
+      again = true;
+    }
+    if (again) t.guard = SimplifyGuard(ctx, t.guard);
+  }
+  *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
+  return true;
+}
+
+// Flattens nested maxima and splits families whose body is a guarded alternative.
+void FlattenBranch(Context& ctx, Branch b, Branches* out) {
+  if (out->size() > kMaxBranches) throw GiveUp("a maximum has too many families");
+  if (!SimplifyBranch(ctx, &b)) return;
+  if (IsSingleAtom(b.body, AtomNode::Kind::kMax) && b.body[0].atoms[0]->name == "max") {
+    for (const Branch& inner : b.body[0].atoms[0]->branches) {
+      Branch renamed = RenameBound(ctx, inner);
+      Branch joined = b;
+      joined.bound.insert(joined.bound.end(), renamed.bound.begin(), renamed.bound.end());
+      joined.guard = Guard::And(b.guard, renamed.guard);
+      joined.body = renamed.body;
+      FlattenBranch(ctx, std::move(joined), out);
+    }
+    return;
+  }
+  std::vector<Guard> literals = FreeLiterals(ctx, b.body);
+  if (literals.empty()) {
+    out->push_back(std::move(b));
+    return;
+  }
+  const Guard yes = literals[0], no = Guard::Not(yes);
+  for (const auto& [holds, fails] : {std::make_pair(yes, no), std::make_pair(no, yes)}) {
+    Branch part{b.bound, Guard::And(b.guard, holds), AssumeForm(ctx, b.body, holds, fails)};
+    FlattenBranch(ctx, RenameBound(ctx, part), out);
+  }
+}
+
+bool FreeOf(const Term& t, const Context& ctx, const std::vector<Var>& bound) {
+  return bound.empty() || !Intersects(FreeVars(ctx, t), bound);
+}
+
+// max(x + c) = max(x) + c: the terms that every family adds.
+NormalForm PullCommonTerms(Context& ctx, Branches* branches) {
+  NormalForm common;
+  const Branch first = (*branches)[0];
+  for (const Term& t : first.body) {
+    if (!FreeOf(t, ctx, first.bound)) continue;
+    const std::string key = t.coef.ToString() + TermKey(ctx, t);
+    std::vector<size_t> places;
+    for (const Branch& b : *branches) {
+      size_t place = 0;
+      while (place < b.body.size() &&
+             (!FreeOf(b.body[place], ctx, b.bound) ||
+              b.body[place].coef.ToString() + TermKey(ctx, b.body[place]) != key)) {
+        ++place;
+      }
+      if (place == b.body.size()) break;
+      places.push_back(place);
+    }
+    if (places.size() != branches->size()) continue;
+    for (size_t i = 0; i < places.size(); ++i) {
+      NormalForm& body = (*branches)[i].body;
+      body.erase(body.begin() + static_cast<int64_t>(places[i]));
+    }
+    common.push_back(t);
+  }
+  return common;
+}
+
+int64_t Gcd(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t t = a % b;
+    a = b;
+    b = t;
+  }
+  return a < 0 ? -a : a;
+}
+
+// An atom that is a factor of every term of every family, is >= 0 and mentions no variable of the families.
+Atom CommonFactor(Context& ctx, const Branches& branches) {
+  const Term* first = nullptr;
+  for (const Branch& b : branches) {
+    if (!b.body.empty() && first == nullptr) first = &b.body[0];
+  }
+  if (first == nullptr) return nullptr;
+  for (const Atom& a : first->atoms) {
+    const std::string key = AtomKey(ctx, a);
+    auto in_branch = [&](const Branch& b) {
+      return std::all_of(b.body.begin(), b.body.end(), [&](const Term& t) {
+        return std::any_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) {
+          return x->head == a->head && !Intersects(x->vars, b.bound) && !Intersects(x->vars, t.bound) &&
+                 AtomKey(ctx, x) == key;
+        });
+      });
+    };
+    if (std::all_of(branches.begin(), branches.end(), in_branch) && IsNonnegativeAtom(ctx, a)) return a;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Rational ContentOf(const Branches& branches) {
+  int64_t num = 0, den = 1;
+  for (const Branch& b : branches) {
+    for (const Term& t : b.body) {
+      num = Gcd(num, t.coef.num());
+      den = (Rational(den) * Rational(t.coef.den() / Gcd(den, t.coef.den()))).num();
+    }
+  }
+  return num == 0 ? Rational(1) : Rational(num, den);
+}
+
+void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n) {
+  const std::string key = AtomKey(ctx, factor);
+  for (Term& t : *n) {
+    auto it = std::find_if(t.atoms.begin(), t.atoms.end(),
+                           [&](const Atom& x) { return x->head == factor->head && AtomKey(ctx, x) == key; });
+    t.atoms.erase(it);
+  }
+}
+
+NormalForm MaxOver(Context& ctx, const std::vector<Branch>& families) {
+  Branches branches;
+  for (const Branch& b : families) FlattenBranch(ctx, b, &branches);
+  if (branches.empty()) return AtomForm(MakeBinderAtom(ctx, "max", {}));
+  NormalForm common = PullCommonTerms(ctx, &branches);
+  NormalForm factor = ConstantForm(1);
+  Rational content = ContentOf(branches);
+  if (!content.IsOne()) {
+    for (Branch& b : branches) b.body = Scale(b.body, Rational(1) / content);
+    factor = Scale(factor, content);
+  }
+  for (Atom a = CommonFactor(ctx, branches); a != nullptr; a = CommonFactor(ctx, branches)) {
+    for (Branch& b : branches) {
+      RemoveFactor(ctx, a, &b.body);
+      b.body = Simplify(ctx, b.body);
+    }
+    factor = Multiply(ctx, factor, AtomForm(a));
+  }
+  std::map<std::string, Branch> distinct;
+  for (const Branch& b : branches) distinct.emplace(BranchKey(ctx, b), b);
+  NormalForm result;
+  if (distinct.size() == 1 && distinct.begin()->second.bound.empty() && distinct.begin()->second.guard.IsTrue()) {
+    result = distinct.begin()->second.body;
+  } else {
+    Branches sorted;
+    for (auto& entry : distinct) sorted.push_back(std::move(entry.second));
+    result = AtomForm(MakeBinderAtom(ctx, "max", std::move(sorted)));
+  }
+  Rational one;
+  if (!IsConstant(factor, &one) || !one.IsOne()) result = Multiply(ctx, factor, result);
+  return common.empty() ? result : Add(ctx, result, common);
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,60 @@
+// Signs of elements that are plain to see.
+#include <algorithm>
+#include <map>
+
+#include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
+
+namespace rewright::verifier {
+
+bool IsPositiveAtom(Context& ctx, const Atom& a) {
+  switch (a->kind) {
+    case AtomNode::Kind::kRead: return a->positive;
+    case AtomNode::Kind::kInt: return ctx.ProvePositive(a->value);
+    case AtomNode::Kind::kFn:
+      if (a->name == "exp" || a->name == "sigmoid") return true;
+      return (a->name == "recip" || a->name == "sqrt") && IsPositive(ctx, a->args[0]);
+    case AtomNode::Kind::kMax: break;
+  }
+  return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
+           return b.bound.empty() && b.guard.IsTrue() && IsPositive(ctx, b.body);
+         });
+}
+
+bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
+  if (a->boolean || IsPositiveAtom(ctx, a)) return true;
+  switch (a->kind) {
+    case AtomNode::Kind::kRead: return false;
+    case AtomNode::Kind::kInt: return ctx.ProveNonneg({a->value});
+    case AtomNode::Kind::kFn:
+      return a->name == "sqrt" || (a->name == "recip" && IsNonnegative(ctx, a->args[0]));
+    case AtomNode::Kind::kMax: break;
+  }
+  return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
+           return b.bound.empty() && b.guard.IsTrue() && IsNonnegative(ctx, b.body);
+         });
+}
+
+// The product of the atoms is >= 0: factors that are not come in equal pairs.
+bool IsNonnegativeTerm(Context& ctx, const Term& t) {
+  if (t.coef.Sign() < 0) return false;
+  std::map<std::string, int> odd;
+  for (const Atom& a : t.atoms) {
+    if (!IsNonnegativeAtom(ctx, a)) ++odd[AtomKey(ctx, a)];
+  }
+  return std::all_of(odd.begin(), odd.end(), [](const auto& entry) { return entry.second % 2 == 0; });
+}
+
+bool IsNonnegative(Context& ctx, const NormalForm& n) {
+  return std::all_of(n.begin(), n.end(), [&](const Term& t) { return IsNonnegativeTerm(ctx, t); });
+}
+
+bool IsPositive(Context& ctx, const NormalForm& n) {
+  if (!IsNonnegative(ctx, n)) return false;
+  return std::any_of(n.begin(), n.end(), [&](const Term& t) {
+    return t.bound.empty() && t.guard.IsTrue() &&
+           std::all_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& a) { return IsPositiveAtom(ctx, a); });
+  });
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,265 @@
+// The laws of one term, and the merging of equal terms.
+#include <algorithm>
+#include <map>
+
+#include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
+#include "verifier/give_up.h"
+
+namespace rewright::verifier {
+
+// One-point rule: an equation in the guard that gives a bound variable removes it.
+bool EliminateByEquation(Context& ctx, Term* t) {
+  for (const Guard& g : Conjuncts(t->guard)) {
+    if (!g.IsEq()) continue;
+    for (Var v : t->bound) {
+      int64_t coef = g.poly().Coef(v);
+      if ((coef != 1 && coef != -1) || !g.poly().IsLinearIn(v)) continue;
+      Poly value = Poly::Of(v) - g.poly() * Poly(coef);
+      if (ctx.Mentions(value, {v})) continue;
+      std::vector<Guard> rest;
+      for (const Guard& other : Conjuncts(t->guard)) {
+        if (other != g) rest.push_back(other);
+      }
+      Term open{t->coef, {}, Guard::And(rest), t->atoms};
+      for (Var other : t->bound) {
+        if (other != v) open.bound.push_back(other);
+      }
+      Substitution s;
+      s.Set(v, value);
+      *t = SubstFree(ctx, open, s);
+      return true;
+    }
+  }
+  return false;
+}
+
+// lo <= v and v <= lo: the same rule for a range of one point.
+bool EliminateSingleton(Context& ctx, Term* t) {
+  std::vector<Guard> parts = Conjuncts(t->guard);
+  for (Var v : t->bound) {
+    for (const Guard& lower : parts) {
+      if (!lower.IsGe() || lower.poly().Coef(v) != 1 || !lower.poly().IsLinearIn(v)) continue;
+      for (const Guard& upper : parts) {
+        if (!upper.IsGe() || !(lower.poly() + upper.poly()).IsZero()) continue;
+        std::vector<Guard> rest;
+        for (const Guard& g : parts) {
+          if (g != lower && g != upper) rest.push_back(g);
+        }
+        rest.insert(rest.begin(), Guard::Eq(lower.poly()));
+        Term open = *t;
+        open.guard = Guard::And(rest);
+        if (!EliminateByEquation(ctx, &open)) continue;
+        *t = std::move(open);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool MentionedByAtoms(const Term& t, Var v) {
+  return std::any_of(t.atoms.begin(), t.atoms.end(),
+                     [v](const Atom& a) { return std::binary_search(a->vars.begin(), a->vars.end(), v); });
+}
+
+// The plain bounds lo <= v < lo + count of a variable that nothing else mentions. `rest` is the guard without them.
+bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard, Var v, Poly* count, Guard* rest) {
+  std::vector<Guard> with, without;
+  for (const Guard& g : Conjuncts(guard)) (ctx.Mentions(g, {v}) ? with : without).push_back(g);
+  // Bounds that the others imply go first. The variable's recorded range must not be used: these are its guards.
+  for (size_t i = 0; with.size() > 2 && i < with.size();) {
+    std::vector<Guard> others = without;
+    for (size_t j = 0; j < with.size(); ++j) {
+      if (j != i) others.push_back(with[j]);
+    }
+    if (with[i].IsGe() && ctx.ProveNonneg({with[i].poly()}, others, bound)) {
+      with.erase(with.begin() + static_cast<int64_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  if (with.size() != 2 || !with[0].IsGe() || !with[1].IsGe()) return false;
+  if (!with[0].poly().IsLinearIn(v) || !with[1].poly().IsLinearIn(v)) return false;
+  if (ctx.HasDefinition(with[0].poly()) || ctx.HasDefinition(with[1].poly())) {
+    for (const Guard& g : with) {
+      if (ctx.Mentions(g.poly() - Poly::Of(Monomial{v}, g.poly().Coef(v)), {v})) return false;
+    }
+  }
+  if (with[0].poly().Coef(v) * with[1].poly().Coef(v) != -1) return false;
+  Poly n = with[0].poly() + with[1].poly() + Poly(1);
+  if (ctx.Mentions(n, bound)) return false;
+  std::vector<Guard> known;
+  for (const Guard& g : without) {
+    if (!ctx.Mentions(g, bound)) known.push_back(g);
+  }
+  if (!ctx.ProveNonneg({n}, known)) return false;
+  *count = n;
+  *rest = Guard::And(without);
+  return true;
+}
+
+namespace {
+
+bool CountUnused(Context& ctx, Term* t) {
+  for (Var v : t->bound) {
+    if (MentionedByAtoms(*t, v)) continue;
+    Poly count;
+    Guard rest;
+    if (!PlainRange(ctx, t->bound, t->guard, v, &count, &rest)) continue;
+    t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
+    t->guard = rest;
+    t->atoms.push_back(MakeIntAtom(ctx, count));
+    return true;
+  }
+  return false;
+}
+
+// Index polynomials that are constants or single products come apart; booleans are idempotent.
+bool SplitIndexAtom(Context& ctx, Term* t) {
+  for (size_t i = 0; i < t->atoms.size(); ++i) {
+    const Atom a = t->atoms[i];
+    if (a->kind == AtomNode::Kind::kInt && a->value.IsConst()) {
+      t->coef = t->coef * Rational(a->value.Constant());
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
+      return true;
+    }
+    if (a->kind == AtomNode::Kind::kInt && a->value.items().size() == 1 &&
+        (a->value.items()[0].vars.size() > 1 || a->value.items()[0].coef != 1)) {
+      const Poly::Item item = a->value.items()[0];
+      t->coef = t->coef * Rational(item.coef);
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
+      for (Var v : item.vars) t->atoms.push_back(MakeIntAtom(ctx, Poly::Of(v)));
+      return true;
+    }
+    if (!a->boolean) continue;
+    for (size_t j = i + 1; j < t->atoms.size(); ++j) {
+      if (t->atoms[j]->head == a->head && AtomKey(ctx, t->atoms[j]) == AtomKey(ctx, a)) {
+        t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The a of sqrt(a), or null.
+const NormalForm* RootOf(const Atom& a) {
+  return a->kind == AtomNode::Kind::kFn && a->name == "sqrt" ? &a->args[0] : nullptr;
+}
+
+// The a of 1 / sqrt(a), or null.
+const NormalForm* ReciprocalRootOf(const Atom& a) {
+  if (a->kind != AtomNode::Kind::kFn || a->name != "recip" || !IsSingleAtom(a->args[0], AtomNode::Kind::kFn)) {
+    return nullptr;
+  }
+  return RootOf(a->args[0][0].atoms[0]);
+}
+
+// sqrt(a) * sqrt(a) = a and (1 / sqrt(a)) * (1 / sqrt(a)) = 1 / a for a >= 0.
+bool SquareRoots(Context& ctx, Term* t) {
+  if (!ctx.strategy.finite_laws) return false;
+  for (size_t i = 0; i < t->atoms.size(); ++i) {
+    const Atom a = t->atoms[i];
+    const NormalForm* root = RootOf(a);
+    const NormalForm* reciprocal = ReciprocalRootOf(a);
+    if (root == nullptr && reciprocal == nullptr) continue;
+    const NormalForm inner = root != nullptr ? *root : *reciprocal;
+    for (size_t j = i + 1; j < t->atoms.size(); ++j) {
+      if (t->atoms[j]->head != a->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, a)) continue;
+      if (!IsNonnegative(ctx, inner) || (root != nullptr && !IsMonomial(inner))) continue;
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
+      ctx.used_finite_law = true;
+      if (root == nullptr) {
+        t->atoms.push_back(MakeFnAtom(ctx, "recip", {inner}));
+      } else {
+        t->coef = t->coef * inner[0].coef;
+        t->atoms.insert(t->atoms.end(), inner[0].atoms.begin(), inner[0].atoms.end());
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+// a * (1/a) = 1 for a > 0.
+bool CancelFactors(Context& ctx, Term* t) {
+  for (size_t i = 0; i < t->atoms.size(); ++i) {
+    const Atom a = t->atoms[i];
+    if (a->kind != AtomNode::Kind::kFn || a->name != "recip") continue;
+    const NormalForm& of = a->args[0];
+    if (!IsMonomial(of) || of[0].atoms.size() != 1 || !of[0].coef.IsOne()) continue;
+    const Atom inner = of[0].atoms[0];
+    const bool exact = inner->kind == AtomNode::Kind::kInt;
+    if (!exact && !ctx.strategy.finite_laws) continue;
+    for (size_t j = 0; j < t->atoms.size(); ++j) {
+      if (j == i || t->atoms[j]->head != inner->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, inner)) continue;
+      if (!IsPositiveAtom(ctx, inner)) continue;
+      if (!exact) ctx.used_finite_law = true;
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::max(i, j)));
+      t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::min(i, j)));
+      return true;
+    }
+  }
+  return false;
+}
+
+// False when the term is zero.
+bool SimplifyTerm(Context& ctx, Term* t) {
+  if (t->coef.IsZero() || t->guard.IsFalse()) return false;
+  t->guard = SimplifyGuard(ctx, t->guard);
+  for (bool again = true; again;) {
+    if (t->guard.IsFalse()) return false;
+    again = EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) || CountUnused(ctx, t);
+    if (again) t->guard = SimplifyGuard(ctx, t->guard);
+  }
+  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t)) {
+  }
+  if (t->coef.IsZero()) return false;
+  std::stable_sort(t->atoms.begin(), t->atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  return true;
+}
+
+}  // namespace
+
+Guard SimplifyGuard(Context& ctx, const Guard& g) {
+  std::vector<Guard> parts = Conjuncts(g);
+  if (parts.size() < 2) {
+    return parts.size() == 1 && parts[0].IsGe() && ctx.TriviallyNonneg(parts[0].poly()) ? Guard::True() : g;
+  }
+  std::vector<Guard> keep = parts;
+  for (const Guard& c : parts) {
+    if (!c.IsGe()) continue;
+    bool implied = ctx.TriviallyNonneg(c.poly());
+    for (const Guard& d : keep) {
+      if (implied) break;
+      if (!d.IsGe() || d == c) continue;
+      if (ctx.TriviallyNonneg(-(c.poly() + d.poly()) - Poly(1))) return Guard::False();
+      implied = ctx.TriviallyNonneg(c.poly() - d.poly());
+    }
+    if (implied) keep.erase(std::find(keep.begin(), keep.end(), c));
+  }
+  return Guard::And(keep);
+}
+
+NormalForm Simplify(Context& ctx, const NormalForm& n) {
+  if (n.size() > kMaxTerms) throw GiveUp("a normal form grew too large");
+  ctx.record->CheckTime();
+  NormalForm out;
+  std::map<std::string, size_t> place;
+  for (const Term& original : n) {
+    Term t = original;
+    if (!SimplifyTerm(ctx, &t)) continue;
+    auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
+    if (inserted) {
+      out.push_back(std::move(t));
+    } else {
+      out[it->second].coef = out[it->second].coef + t.coef;
+    }
+  }
+  out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
+  return out;
+}
+
+}  // namespace rewright::verifier
