@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include <z3_version.h>
-
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "verifier/prove_rule.h"
@@ -104,7 +102,7 @@ int Main(int argc, char** argv) {
     by_verdict[t.verdict].push_back(t.ms);
     all.push_back(t.ms);
   }
-  std::printf("Z3 %s, prover %d; CPU time of one thread\n", Z3_FULL_VERSION, kProverVersion);
+  std::printf("prover %d; CPU time of one thread\n", kProverVersion);
   for (const auto& [verdict, ms] : by_verdict) PrintRow(verdict, ms);
   PrintRow("all", all);
   std::sort(timings.begin(), timings.end(), [](const Timing& a, const Timing& b) { return a.ms > b.ms; });
