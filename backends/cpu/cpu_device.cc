@@ -32,13 +32,16 @@ std::string ProcessorName() {
   return "unknown";
 }
 
+// Raised when kernels or fusion change, so that times measured before are not used.
+constexpr int kKernelVersion = 2;
+
 class CpuDevice : public Device {
  public:
   CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
       : context_(std::move(context)), profile_(std::move(profile)), layouts_(Simd().lanes < 16 ? 8 : 16) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", threads ", context_->threads, ")");
+                         ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
   }
 
   std::string name() const override { return name_; }
@@ -60,7 +63,8 @@ class CpuDevice : public Device {
     if (!stored.ok()) return stored.status();
     if (!stored->has_value()) {
       const ThreadScope threads(context_->threads);
-      absl::StatusOr<ProfileEntry> measured = MeasureGroup(context_, graph, group, layouts_);
+      if (!probe_) probe_.emplace(context_->threads);
+      absl::StatusOr<ProfileEntry> measured = MeasureGroup(context_, graph, group, layouts_, *probe_);
       if (!measured.ok()) return measured.status();
       if (absl::Status status = profile_->Put(name_, signature, *measured); !status.ok()) return status;
       *stored = *measured;
@@ -87,6 +91,7 @@ class CpuDevice : public Device {
   std::mutex mutex_;  // of what follows
   std::unique_ptr<ProfileDb> profile_;
   ContextLayouts layouts_;
+  std::optional<DisturbanceProbe> probe_;
   absl::flat_hash_map<std::string, double> costs_;
 };
 

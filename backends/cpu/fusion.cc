@@ -172,19 +172,15 @@ class Fuser {
     const Node& anchor_node = NodeAt(anchor);
     const bool conv = anchor_node.op->name == "conv2d";
     const int channel = conv ? 1 : type.rank() - 1;
-    const bool weights = IsConstant(graph_.node(anchor_node.operands[1].node));
     const std::string& name = node.op->name;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return false;
     }
-    if (name == "batch_norm") return operand == 0 && conv && weights;
+    if (name == "batch_norm") return operand == 0 && conv;
     if (name != "add" && name != "sub" && name != "mul" && name != "div") return false;
     if (name == "div" && operand == 1) return false;
     const TensorType& other = graph_.type(node.operands[static_cast<size_t>(1 - operand)]);
-    if (!IsPerChannel(other, type, channel)) return false;
-    const bool scales = name == "mul" || name == "div" || (name == "sub" && operand == 1);
-    // A product of two activations can be scaled as a whole.
-    return !scales || weights || (!conv && other.num_elements() == 1);
+    return IsPerChannel(other, type, channel);
   }
 
   // The smallest closed region of pointwise nodes over the value of `last` that is a known activation function.

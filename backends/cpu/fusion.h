@@ -2,9 +2,10 @@
 //
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32) takes what follows it as an epilogue, as long as each value in between has no
-//      other reader: a weight-only scale or shift per output channel (add, sub, mul, div, batch_norm) is folded into
-//      the weights and the bias; then one residual of the same shape is added; then activation functions follow, named
-//      ones by name, decomposed ones (a closed region of pointwise nodes over one value) by the values they take.
+//      other reader: first weight-only scales and shifts per output channel (add, sub, mul, div, batch_norm); then one
+//      residual of the same shape is added; then activation functions follow, named ones by name, decomposed ones (a
+//      closed region of pointwise nodes over one value) by the values they take. Nothing is folded into the weights:
+//      that is algebra, and a rule's to prove.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape

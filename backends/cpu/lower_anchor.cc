@@ -35,10 +35,9 @@ PostOps PostOpsOf(const FusedGroup& group, Value* residual) {
 
 }  // namespace
 
-Lowering::ScaleShift Lowering::FoldEpilogue(const FusedGroup& group, int64_t channels) {
-  ScaleShift result;
-  result.scale.assign(static_cast<size_t>(channels), 1);
-  result.shift.assign(static_cast<size_t>(channels), 0);
+Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_t channels) {
+  std::vector<double> bias(static_cast<size_t>(channels), 0), scale(static_cast<size_t>(channels), 1), shift = bias;
+  bool biased = false, scaled = false, shifted = false;
   for (const EpilogueStep& step : group.epilogue) {
     if (step.kind != EpilogueStep::Kind::kLinear) continue;
     const Node& node = graph_.node(step.node);
@@ -46,16 +45,19 @@ Lowering::ScaleShift Lowering::FoldEpilogue(const FusedGroup& group, int64_t cha
     auto tensor = [&](int operand) -> const Tensor& {
       return ConstantTensor(node.operands[static_cast<size_t>(operand)]);
     };
-    for (int64_t c = 0; c < channels; ++c) {
-      double& scale = result.scale[static_cast<size_t>(c)];
-      double& shift = result.shift[static_cast<size_t>(c)];
+    const bool adds = name == "add" || (name == "sub" && step.operand == 0);
+    biased = biased || (adds && !scaled);
+    shifted = shifted || (adds && scaled) || (!adds && (name == "batch_norm" || name == "sub"));
+    scaled = scaled || !adds;
+    for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
       double factor = 1, term = 0;
       if (name == "batch_norm") {
         const double epsilon = std::get<double>(node.attrs.at("epsilon"));
-        factor = PerChannel(tensor(1), c) / std::sqrt(PerChannel(tensor(4), c) + epsilon);
-        term = PerChannel(tensor(2), c) - PerChannel(tensor(3), c) * factor;
+        const auto at = [&](int operand) { return PerChannel(tensor(operand), static_cast<int64_t>(c)); };
+        factor = at(1) / std::sqrt(at(4) + epsilon);
+        term = at(2) - at(3) * factor;
       } else {
-        const double other = PerChannel(tensor(1 - step.operand), c);
+        const double other = PerChannel(tensor(1 - step.operand), static_cast<int64_t>(c));
         if (name == "add") {
           term = other;
         } else if (name == "sub") {
@@ -65,20 +67,25 @@ Lowering::ScaleShift Lowering::FoldEpilogue(const FusedGroup& group, int64_t cha
           factor = name == "mul" ? other : 1 / other;
         }
       }
-      scale *= factor;
-      shift = shift * factor + term;
-      result.scaled = result.scaled || factor != 1;
-      result.shifted = result.shifted || term != 0;
+      if (scaled) {
+        scale[c] *= factor;
+        shift[c] = shift[c] * factor + term;
+      } else {
+        bias[c] += term;
+      }
     }
   }
-  return result;
+  const auto floats = [](const std::vector<double>& values, bool present) {
+    return present ? std::vector<float>(values.begin(), values.end()) : std::vector<float>();
+  };
+  return {floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
 }
 
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph_.node(anchor);
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  const ScaleShift linear = FoldEpilogue(group, node.outputs[0].shape[1]);
+  const LinearEpilogue linear = LinearStepsOf(group, node.outputs[0].shape[1]);
 
   ConvProblem problem;
   problem.src = graph_.type(x).shape;
@@ -88,9 +95,11 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
   problem.groups = std::get<int64_t>(node.attrs.at("groups"));
-  problem.bias = linear.shifted;
+  problem.bias = !linear.bias.empty();
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
+  problem.post_ops.scale = !linear.scale.empty();
+  problem.post_ops.shift = !linear.shift.empty();
   absl::StatusOr<ConvPlan> plan = MakeConv(context_, problem);
   if (!plan.ok()) return plan.status();
 
@@ -99,7 +108,8 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     absl::StatusOr<Place> found = FindAs(residual, plan->dst);
     if (!found.ok()) return found.status();
     residual_place = *found;
-    if (residual != x && residual != w &&
+    // oneDNN's convolutions can sum into the result only before anything else.
+    if (!problem.post_ops.scale && residual != x && residual != w &&
         (CanOverwrite(residual, residual_place, out, Simplified(plan->dst)) ||
          CanOverwrite(residual, residual_place, out, plan->dst))) {
       ConvProblem in_place = problem;
@@ -115,23 +125,13 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   if (!src.ok()) return src.status();
   std::vector<int> buffers = {src->buffer};
 
-  // Weights, scaled and packed.
   const size_t packed_bytes = plan->weights.get_size();
   absl::StatusOr<KernelPtr> pack = MakeReorder(context_, PlainConvWeights(problem), plan->weights);
   if (!pack.ok()) return pack.status();
   if (IsConstant(w)) {
-    const Tensor& plain = ConstantTensor(w);
-    Tensor scaled = plain;
-    if (linear.scaled) {
-      scaled = Tensor(plain.type());
-      const int64_t slice = plain.num_elements() / plain.shape()[0];
-      for (int64_t i = 0; i < plain.num_elements(); ++i) {
-        scaled.as<float>()[i] = static_cast<float>(static_cast<double>(plain.as<float>()[i]) *
-                                                   linear.scale[static_cast<size_t>(i / slice)]);
-      }
-    }
+    Tensor plain = ConstantTensor(w);
     std::shared_ptr<void> packed = Allocate(packed_bytes);
-    void* addresses[] = {scaled.data(), packed.get()};
+    void* addresses[] = {plain.data(), packed.get()};
     (*pack)->Run(addresses);
     buffers.push_back(AddConstantBuffer(std::move(packed), packed_bytes));
   } else {
@@ -141,8 +141,8 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     Emit(*std::move(pack), {weights->buffer, packed}, {packed}, "reorder");
     buffers.push_back(packed);
   }
-  if (problem.bias) {
-    buffers.push_back(AddConstantFloats(std::vector<float>(linear.shift.begin(), linear.shift.end())));
+  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (!values->empty()) buffers.push_back(AddConstantFloats(*values));
   }
   int result = -1;
   if (problem.residual_in_place) {
@@ -199,12 +199,14 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   const Shape& dims = node.outputs[0].shape;
   const size_t rank = dims.size();
   const int64_t n = dims[rank - 1];
-  const ScaleShift linear = FoldEpilogue(group, n);
+  const LinearEpilogue linear = LinearStepsOf(group, n);
 
   MatmulProblem problem;
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
-  problem.bias = linear.shifted;
+  problem.bias = !linear.bias.empty();
+  problem.post_ops.scale = !linear.scale.empty();
+  problem.post_ops.shift = !linear.shift.empty();
   Place a_place, b_place, residual_place;
   absl::StatusOr<Layout> a_layout = MatmulOperand(a, static_cast<int64_t>(rank), &a_place);
   if (!a_layout.ok()) return a_layout.status();
@@ -216,13 +218,11 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     problem.packed = true;
     const size_t bytes = PackedMatmulBytes(k, n);
     std::shared_ptr<void> packed = Allocate(bytes);
-    const std::vector<float> scale(linear.scale.begin(), linear.scale.end());
     absl::StatusOr<Place> weights = Find(b);
     if (!weights.ok()) return weights.status();
     const std::vector<int64_t>& strides = weights->layout.strides;
     PackMatmulWeights(static_cast<const float*>(schedule_.buffers[static_cast<size_t>(weights->buffer)].data.get()), k,
-                      n, strides[strides.size() - 2], strides[strides.size() - 1],
-                      linear.scaled ? scale.data() : nullptr, static_cast<float*>(packed.get()));
+                      n, strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed.get()));
     b_place.buffer = AddConstantBuffer(std::move(packed), bytes);
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;
@@ -232,7 +232,6 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     absl::StatusOr<Layout> b_layout = MatmulOperand(b, static_cast<int64_t>(rank), &b_place);
     if (!b_layout.ok()) return b_layout.status();
     problem.b = *b_layout;
-    if (linear.scaled) problem.scale = static_cast<float>(linear.scale[0]);
   }
 
   problem.c = OutputLayoutForReader(out);
@@ -253,12 +252,12 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     if (!found.ok()) return found.status();
     residual_place = *found;
     problem.residual = problem.c;
-    in_place = problem.scale == 1 && residual != a && residual != b &&
+    in_place = !problem.post_ops.scale && residual != a && residual != b &&
                CanOverwrite(residual, residual_place, out, out_layout);
   }
   std::vector<int> buffers = {a_place.buffer, b_place.buffer};
-  if (problem.bias) {
-    buffers.push_back(AddConstantFloats(std::vector<float>(linear.shift.begin(), linear.shift.end())));
+  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (!values->empty()) buffers.push_back(AddConstantFloats(*values));
   }
   int result = -1;
   if (in_place) {

@@ -101,12 +101,11 @@ class Lowering {
   absl::Status LowerLayerNorm(NodeId id);
   absl::Status LowerGeneric(NodeId id);
 
-  // The scale and shift per channel that the linear steps of an epilogue amount to.
-  struct ScaleShift {
-    std::vector<double> scale, shift;
-    bool scaled = false, shifted = false;
+  // What the linear steps of an epilogue amount to, per channel: (result + bias) * scale + shift.
+  struct LinearEpilogue {
+    std::vector<float> bias, scale, shift;  // empty: none
   };
-  ScaleShift FoldEpilogue(const FusedGroup& group, int64_t channels);
+  LinearEpilogue LinearStepsOf(const FusedGroup& group, int64_t channels);
   absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
   // A layout for a result that its only reader, a transpose, turns into row-major.
   Layout OutputLayoutForReader(Value value) const;

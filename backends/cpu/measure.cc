@@ -15,7 +15,8 @@ constexpr size_t kMinSamples = 5;
 // Sampling goes on until the three fastest samples agree, within limits.
 constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;
+constexpr double kTimeCap = 0.1;          // seconds of samples
+constexpr double kPatience = 0.25;        // seconds of waiting for a quiet machine
 
 // A weight or constant whose very value shapes the code.
 const Tensor* SmallConstant(const Graph& graph, Value value) {
@@ -121,7 +122,7 @@ std::string GroupSignature(const Graph& graph, const Group& group, ContextLayout
 }
 
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, ContextLayouts& layouts) {
+                                          const Group& group, ContextLayouts& layouts, DisturbanceProbe& probe) {
   absl::StatusOr<GroupGraph> extracted = Extract(graph, group, layouts);
   if (!extracted.ok()) return extracted.status();
   absl::StatusOr<Schedule> schedule = Lowering(context, extracted->graph, extracted->options).Run();
@@ -138,11 +139,17 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   memory.Run(*schedule);
   const double first = std::max(Seconds(memory, *schedule, 1), 1e-8);
   const int repetitions = std::clamp(static_cast<int>(kSampleTime / first), 1, 1000);
+  // Samples count that were taken between two signs of a quiet machine, unless it never is.
   std::vector<double> samples;
   double total = 0;
   auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
+  const auto patient = [&] { return std::chrono::steady_clock::now() < deadline; };
   while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < kMaxSamples)) {
+    while (!probe.Quiet() && patient()) {
+    }
     const double seconds = Seconds(memory, *schedule, repetitions);
+    if (!probe.Quiet() && patient()) continue;
     samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
     total += seconds * repetitions;
   }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/context_layout.h"
+#include "backends/cpu/disturbance.h"
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/profile_db.h"
 #include "core/device.h"
@@ -17,6 +18,6 @@ std::string GroupSignature(const Graph& graph, const Group& group, ContextLayout
 
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, ContextLayouts& layouts);
+                                          const Group& group, ContextLayouts& layouts, DisturbanceProbe& probe);
 
 }  // namespace rewright::cpu

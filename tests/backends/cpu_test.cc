@@ -91,6 +91,55 @@ weight v: f32[24]
 %3 = relu(%2)
 output y = %3
 )", 0.1, 1},
+    {"conv_bias_scale_shift_residual", R"(
+input x: f32[1,9,7,5]
+input r: f32[1,13,7,5]
+weight w: f32[13,9,1,1]
+weight k: f32[13,13,3,3]
+weight a: f32[13,1,1]
+weight b: f32[1,13,1,1]
+weight c: f32[13,1,1]
+%1 = conv2d(r, k, pads=[1,1,1,1])
+%2 = conv2d(x, w)
+%3 = add(%2, a)
+%4 = div(%3, b)
+%5 = sub(c, %4)
+%6 = add(%5, %1)
+%7 = relu(%6)
+output y = %7
+)", 0.1, 1},
+    {"matmul_bias_scale_shift_residual", R"(
+input x: f32[3,5,7]
+input r: f32[3,5,11]
+input z: f32[3,7,11]
+weight w: f32[7,11]
+weight a: f32[11]
+weight b: f32[1,11]
+weight c: f32[1]
+%1 = relu(r)
+%2 = matmul(x, w)
+%3 = add(%2, a)
+%4 = mul(%3, b)
+%5 = sub(%4, c)
+%6 = add(%5, %1)
+%7 = relu(%6)
+%8 = matmul(x, z)
+%9 = div(%8, b)
+%10 = add(%9, a)
+%11 = mul(%10, %7)
+output y = %11
+)", 0.1, 1},
+    {"row_scale_shift", R"(
+input x: f32[1,37]
+weight w: f32[37,19]
+weight b: f32[19]
+weight c: f32[19]
+%1 = matmul(x, w)
+%2 = mul(%1, b)
+%3 = add(%2, c)
+%4 = relu(%3)
+output y = %4
+)", -1, 1},
     {"conv_bias_clip", R"(
 input x: f32[2,3,13,11]
 weight w: f32[8,3,3,3]

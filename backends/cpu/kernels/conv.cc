@@ -28,6 +28,10 @@ memory::dims WeightDims(const ConvProblem& problem) {
   return {problem.groups, w[0] / problem.groups, w[1], w[2], w[3]};
 }
 
+memory::desc PerChannelDesc(const ConvProblem& problem) {
+  return memory::desc({1, problem.dst[1], 1, 1}, kF32, Tag::nchw);
+}
+
 using Primitive = dnnl::convolution_forward::primitive_desc;
 
 Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, Tag tag,
@@ -47,6 +51,9 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, Tag t
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
                                              src, weights, bias, dst, strides, dilations, before, after);
   dnnl::post_ops post_ops;
+  const memory::desc per_channel = PerChannelDesc(problem);
+  if (problem.post_ops.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, per_channel);
+  if (problem.post_ops.shift) post_ops.append_binary(dnnl::algorithm::binary_add, per_channel);
   if (problem.post_ops.residual) {
     if (problem.residual_in_place) {
       post_ops.append_sum();
@@ -83,7 +90,13 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   plan.implementation = desc.impl_info_str();
   std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
   if (problem.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
-  if (binary) args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, desc.dst_desc()});
+  int post_op = 0;
+  const auto add_operand = [&](const memory::desc& operand) {
+    args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
+  };
+  if (problem.post_ops.scale) add_operand(PerChannelDesc(problem));
+  if (problem.post_ops.shift) add_operand(PerChannelDesc(problem));
+  if (binary) add_operand(desc.dst_desc());
   args.push_back({DNNL_ARG_DST, desc.dst_desc()});
   if (plan.scratch_bytes > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
   plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::convolution_forward(desc), std::move(args));

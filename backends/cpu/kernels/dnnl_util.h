@@ -65,10 +65,10 @@ struct ConvProblem {
   int64_t groups = 1;
   bool bias = false;
   PostOps post_ops;
-  bool residual_in_place = false;  // the residual lies where the result is written
+  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
 };
 
-// Buffers: src, weights, [bias], [residual unless in place], dst, [scratch].
+// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch].
 struct ConvPlan {
   Layout src, dst;  // as oneDNN wants them; the residual lies like dst
   dnnl::memory::desc weights;

@@ -70,32 +70,32 @@ absl::StatusOr<KernelPtr> MakeGenericKernel(const Graph& graph, NodeId node, int
 
 // ---------------------------------------------------------------- matmul.cc
 
-// What follows a product or convolution, element by element: first the residual is added, then the functions apply.
-// (A bias comes before both.)
+// What follows a product or convolution, element by element: scale and shift per channel, then the residual is added,
+// then the functions apply. (A bias comes before all.)
 struct PostOps {
+  bool scale = false;
+  bool shift = false;
   bool residual = false;
   std::vector<ActivationFunction> activations;
 };
 
-// c[b.., m, n] = post(scale * sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
+// c[b.., m, n] = post(sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
 // batch axes of a and b may have stride 0. The last axis of c and of the residual has stride 1 (or size 1).
 struct MatmulProblem {
   Layout a, b, c;
   Layout residual;
   bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
   bool bias = false;
-  float scale = 1;
   PostOps post_ops;
 };
 
 // Bytes of the packed form of one [k, n] matrix.
 size_t PackedMatmulBytes(int64_t k, int64_t n);
-// Packs b[k, n] with element (k, n) at b[k * k_stride + n * n_stride], column j multiplied by scale[j] (null: 1).
-void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, const float* scale,
-                       float* packed);
+// Packs b[k, n] with element (k, n) at b[k * k_stride + n * n_stride].
+void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed);
 // Bytes of scratch space that the kernel needs; 0: none.
 size_t MatmulScratchBytes(const MatmulProblem& problem);
-// Buffers: a, b, [bias], [residual], [scratch], c. c may lie in the memory of the residual with an equal layout.
+// Buffers: a, b, [bias], [scale], [shift], [residual], [scratch], c. Without a scale c may lie in the memory of the residual with an equal layout.
 KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads);
 
 }  // namespace rewright::cpu

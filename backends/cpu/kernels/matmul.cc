@@ -24,8 +24,7 @@ int64_t Panels(int64_t n) {
 
 int64_t PanelElements(int64_t k) { return k * Simd().gemm_columns; }
 
-void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, const float* scale,
-               float* to) {
+void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, float* to) {
   const int64_t width = Simd().gemm_columns;
   if (n_stride == 1 || columns < 4) {
     for (int64_t k = 0; k < depth; ++k) {
@@ -40,16 +39,48 @@ void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride,
       }
     }
   }
-  if (scale == nullptr) return;
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t j = 0; j < columns; ++j) to[k * width + j] *= scale[j];
-  }
 }
 
 // Sizes and strides of one batch axis.
 struct BatchAxis {
   int64_t size, a, b, c, residual;
 };
+
+// The buffers of a kernel.
+struct Operands {
+  Operands(const MatmulProblem& problem, void* const* buffers) {
+    const auto next = [&](bool present) { return present ? static_cast<float*>(*buffers++) : nullptr; };
+    a = next(true);
+    b = next(true);
+    bias = next(problem.bias);
+    scale = next(problem.post_ops.scale);
+    shift = next(problem.post_ops.shift);
+    residual = next(problem.post_ops.residual);
+    scratch = next(!problem.packed);
+    c = next(true);
+  }
+
+  const float* a;
+  const float* b;
+  const float* bias;
+  const float* scale;
+  const float* shift;
+  const float* residual;
+  float* scratch;
+  float* c;
+};
+
+// y[0..n) = columns `first` and on of a row of the product; the residual is that of the row, null where it is in y.
+void ApplyPostOps(const Operands& at, const PostOps& post_ops, const float* residual, int64_t first, int64_t n,
+                  float* y) {
+  const SimdTable& simd = Simd();
+  if (at.scale != nullptr) simd.f32[kTileMul](y, y, at.scale + first, nullptr, n);
+  if (at.shift != nullptr) simd.f32[kTileAdd](y, y, at.shift + first, nullptr, n);
+  if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
+  for (const ActivationFunction& f : post_ops.activations) {
+    simd.activate[static_cast<int>(f.activation)](y, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
+  }
+}
 
 class MatmulKernel : public Kernel {
  public:
@@ -87,14 +118,7 @@ class MatmulKernel : public Kernel {
   }
 
   void Run(void* const* buffers) const override {
-    Operands operands;
-    size_t next = 0;
-    operands.a = static_cast<const float*>(buffers[next++]);
-    operands.b = static_cast<const float*>(buffers[next++]);
-    if (problem_.bias) operands.bias = static_cast<const float*>(buffers[next++]);
-    if (problem_.post_ops.residual) operands.residual = static_cast<const float*>(buffers[next++]);
-    if (!problem_.packed) operands.scratch = static_cast<float*>(buffers[next++]);
-    operands.c = static_cast<float*>(buffers[next++]);
+    const Operands operands(problem_, buffers);
     const int64_t units = batches_ * row_parts_ * column_parts_;
     if (threads_ == 1) {
       if (!problem_.packed) Pack(operands, 0, 1);
@@ -113,15 +137,6 @@ class MatmulKernel : public Kernel {
   }
 
  private:
-  struct Operands {
-    const float* a = nullptr;
-    const float* b = nullptr;
-    const float* bias = nullptr;
-    const float* residual = nullptr;
-    float* scratch = nullptr;
-    float* c = nullptr;
-  };
-
   int64_t PackedElements() const { return panels_ * PanelElements(depth_); }
 
   void Offsets(int64_t batch, int64_t* a, int64_t* b, int64_t* c, int64_t* residual) const {
@@ -148,7 +163,7 @@ class MatmulKernel : public Kernel {
       const int64_t first = panel * Simd().gemm_columns;
       PackPanel(operands.b + b + first * problem_.b.strides[rank - 1], depth_,
                 std::min<int64_t>(Simd().gemm_columns, columns_ - first), problem_.b.strides[rank - 2],
-                problem_.b.strides[rank - 1], nullptr,
+                problem_.b.strides[rank - 1],
                 operands.scratch + matrix * PackedElements() + panel * PanelElements(depth_));
     }
   }
@@ -180,14 +195,13 @@ class MatmulKernel : public Kernel {
   void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel) const {
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns;
-    const bool scaled = problem_.scale != 1;
     // With a residual in the memory of c, the product must not be accumulated there.
     for (int64_t chunk = 0; chunk < depth_; chunk += kDepthChunk) {
       const int64_t depth = std::min(kDepthChunk, depth_ - chunk);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
         const float* b = at.b + panel * PanelElements(depth_) + chunk * width;
         const int64_t columns = std::min(width, columns_ - panel * width);
-        const float* bias = at.bias != nullptr && !scaled ? at.bias + panel * width : nullptr;
+        const float* bias = at.bias != nullptr ? at.bias + panel * width : nullptr;
         for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
           simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
                           at.c + row * c_row_ + panel * width, c_row_,
@@ -204,21 +218,15 @@ class MatmulKernel : public Kernel {
 
   void Finish(const Operands& at, int64_t first_row, int64_t last_row, int64_t first, int64_t last) const {
     const bool in_place = InPlaceResidual(at);
-    const bool add_bias = at.bias != nullptr && (in_place || problem_.scale != 1);
-    const bool add_residual = at.residual != nullptr && !in_place;
-    if (!add_bias && !add_residual && problem_.scale == 1 && problem_.post_ops.activations.empty()) return;
-    const SimdTable& simd = Simd();
+    if (at.scale == nullptr && at.shift == nullptr && problem_.post_ops.activations.empty() &&
+        (in_place ? at.bias : at.residual) == nullptr) {
+      return;
+    }
     for (int64_t row = first_row; row < last_row; ++row) {
-      float* c = at.c + row * c_row_ + first;
-      const int64_t n = last - first;
-      if (problem_.scale != 1) {
-        for (int64_t j = 0; j < n; ++j) c[j] *= problem_.scale;
-      }
-      if (add_bias) simd.f32[kTileAdd](c, c, at.bias + first, nullptr, n);
-      if (add_residual) simd.f32[kTileAdd](c, c, at.residual + row * r_row_ + first, nullptr, n);
-      for (const ActivationFunction& f : problem_.post_ops.activations) {
-        simd.activate[static_cast<int>(f.activation)](c, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
-      }
+      float* c = at.c + row * c_row_;
+      if (in_place && at.bias != nullptr) Simd().f32[kTileAdd](c + first, c + first, at.bias + first, nullptr, last - first);
+      ApplyPostOps(at, problem_.post_ops, in_place || at.residual == nullptr ? nullptr : at.residual + row * r_row_, first,
+                   last - first, c + first);
     }
   }
 
@@ -240,24 +248,17 @@ class GemvKernel : public Kernel {
   }
 
   void Run(void* const* buffers) const override {
-    size_t next = 0;
-    const float* a = static_cast<const float*>(buffers[next++]);
-    const float* b = static_cast<const float*>(buffers[next++]);
-    const float* bias = problem_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
-    const float* residual = problem_.post_ops.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
-    float* c = static_cast<float*>(buffers[next++]);
+    const Operands at(problem_, buffers);
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns, panels = Panels(columns_);
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t panel = 0; panel < panels; ++panel) {
       const int64_t first = panel * width, n = std::min(width, columns_ - first);
       float y[64];
-      simd.gemv_panel(a, b + panel * PanelElements(depth_), depth_, y, n, bias != nullptr ? bias + first : nullptr);
-      if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
-      for (const ActivationFunction& f : problem_.post_ops.activations) {
-        simd.activate[static_cast<int>(f.activation)](y, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
-      }
-      std::memcpy(c + first, y, static_cast<size_t>(n) * sizeof(float));
+      simd.gemv_panel(at.a, at.b + panel * PanelElements(depth_), depth_, y, n,
+                      at.bias != nullptr ? at.bias + first : nullptr);
+      ApplyPostOps(at, problem_.post_ops, at.residual, first, n, y);
+      std::memcpy(at.c + first, y, static_cast<size_t>(n) * sizeof(float));
     }
   }
 
@@ -273,14 +274,13 @@ size_t PackedMatmulBytes(int64_t k, int64_t n) {
   return static_cast<size_t>(Panels(n) * PanelElements(k)) * sizeof(float);
 }
 
-void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, const float* scale,
-                       float* packed) {
+void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed) {
   const int64_t width = Simd().gemm_columns, panels = Panels(n);
 #pragma omp parallel for schedule(static) if (k * n > 65536)
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t first = panel * width;
     PackPanel(b + first * n_stride, k, std::min(width, n - first), k_stride, n_stride,
-              scale != nullptr ? scale + first : nullptr, packed + panel * PanelElements(k));
+              packed + panel * PanelElements(k));
   }
 }
 
@@ -303,7 +303,7 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   CHECK(problem.c.dims[rank - 1] == 1 || problem.c.strides[rank - 1] == 1) << problem.c.ToString();
   const bool one_row = problem.c.num_elements() == problem.c.dims[rank - 1];
   const bool contiguous = problem.a.dims[rank - 1] == 1 || problem.a.strides[rank - 1] == 1;
-  if (one_row && contiguous && problem.packed && problem.scale == 1) {
+  if (one_row && contiguous && problem.packed) {
     return std::make_unique<GemvKernel>(problem, threads);
   }
   return std::make_unique<MatmulKernel>(problem, threads);
