@@ -68,7 +68,9 @@ bool IsStructural(const AttrSpec& spec) {
 
 class RuleCompiler {
  public:
-  explicit RuleCompiler(const Rule& rule) : out_(std::make_shared<CompiledRule>()) { out_->rule_ = rule; }
+  RuleCompiler(const Rule& rule, RuleUse use) : out_(std::make_shared<CompiledRule>()), use_(use) {
+    out_->rule_ = rule;
+  }
 
   absl::StatusOr<std::shared_ptr<const CompiledRule>> Run() {
     const Rule& rule = out_->rule_;
@@ -90,7 +92,7 @@ class RuleCompiler {
       NotePositive(condition);
     }
     REWRIGHT_RETURN_IF_ERROR(CheckTypes());
-    if (!PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
+    if (use_ == RuleUse::kMatching && !PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
       return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
     }
     for (size_t k = 0; k + 1 < rule.lhs.outputs.size(); ++k) out_->symmetric_.push_back(OutputsExchange(rule, k));
@@ -574,6 +576,7 @@ class RuleCompiler {
   }
 
   std::shared_ptr<CompiledRule> out_;
+  RuleUse use_;
   bool left_ = true;
   std::map<std::string, RuleValue> tensors_;  // variables and let terms
   std::set<std::string> is_let_;
@@ -584,6 +587,8 @@ class RuleCompiler {
   std::set<int> lengths_;  // packs whose lengths are known
 };
 
-absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule) { return RuleCompiler(rule).Run(); }
+absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use) {
+  return RuleCompiler(rule, use).Run();
+}
 
 }  // namespace rewright

@@ -120,9 +120,12 @@ class CompiledRule {
   std::vector<bool> symmetric_;
 };
 
+// kProof: the rule need not be one that a matcher can find; match_order() and entry_paths() say nothing then.
+enum class RuleUse : uint8_t { kMatching, kProof };
+
 // Errors name file, line and column: an unknown name, a name that the left side does not bind, an attribute that is
-// missing, outputs that share nothing.
-absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule);
+// missing; for matching, outputs that share nothing.
+absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use = RuleUse::kMatching);
 
 // Whether `expr` is a lone name of what is bound: a size, pack or attribute.
 bool IsPlainName(const ArgExpr& expr);

@@ -9,13 +9,14 @@ arrows='
 core:
 core/onnx: core
 substitutions: core
+substitutions/taso: core substitutions
 verifier: core substitutions
 substitutions/generate: core substitutions verifier
 search: core substitutions
 backends: core
 runtime: core backends
 bench/zoo: core
-tools: core core/onnx substitutions verifier substitutions/generate search backends runtime bench/zoo
+tools: core core/onnx substitutions substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
 '
 # The longest folder of the table that contains a path.
 room_of() {
@@ -48,6 +49,10 @@ while IFS= read -r file; do
   fi
   if grep -qE 'include *[<"](google/protobuf|onnx/)' "$file" && [ "$from" != core/onnx ]; then
     echo "$file includes protobuf: only core/onnx/ may"
+    failures=$((failures + 1))
+  fi
+  if grep -q 'include *[<"].*\.pb\.h' "$file" && [ "$from" != core/onnx ] && [ "$from" != substitutions/taso ]; then
+    echo "$file includes messages of protobuf: only core/onnx/ and substitutions/taso/ may"
     failures=$((failures + 1))
   fi
 done < <(find core substitutions verifier search backends runtime bench/zoo tools -name '*.h' -o -name '*.cc' 2>/dev/null | sort)

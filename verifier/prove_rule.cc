@@ -116,7 +116,7 @@ RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& opti
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   RuleVerdict verdict;
-  absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
+  absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule, options.use);
   if (compiled.ok()) {
     verdict = ProveCompiled(**compiled, options);
   } else {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "substitutions/compiled_rule.h"
 #include "substitutions/rule.h"
 #include "verifier/verifier.h"
 
@@ -20,6 +21,7 @@ struct RuleProofOptions {
   double time_limit_s = 60;      // of CPU time, all instances together
   double instance_limit_s = 20;  // of CPU time, one instance
   uint64_t seed = 1;
+  RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -1,0 +1,31 @@
+// Rule files of TASO (Jia et al., SOSP 2019), as rules of this project.
+//
+// What the operators mean is taken from TASO's sources (github.com/jiazhihao/TASO, src/core and src/cudnn):
+//   - a convolution has as many groups as the channels of its input are times those of its weight, and padding "same"
+//     (the larger half at the end) or "valid"; the kernel's extent is the weight's, whatever the rule says of it;
+//   - an average excludes padding; enlarge centres a kernel in one of the extent of its second operand;
+//   - split cuts a tensor where concat, or what has been computed from it since, put it together;
+//   - a rule applies wherever the operators of both sides accept their operands: what the target demands becomes a
+//     condition, or narrows the shapes.
+// Activations of convolutions and products are operators of their own here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/rule.h"
+
+namespace rewright {
+
+struct TasoRule {
+  std::string name;  // its index in the file
+  // Errors: an operator without a counterpart, no shapes that fit.
+  absl::StatusOr<Rule> rule;
+};
+
+// The rules of the file `file`, whose bytes are `data`, named taso-0, taso-1, ... A file that is damaged, or in which
+// anything is out of range, is an error that says what and where.
+absl::StatusOr<std::vector<TasoRule>> ReadTasoRules(const std::string& data, const std::string& file);
+
+}  // namespace rewright
