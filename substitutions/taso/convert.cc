@@ -197,7 +197,9 @@ class Converter {
       default: {
         CHECK(op.type == OpType::kConstPool) << "an operator without a counterpart came this far";
         const int64_t window = int64_t{op.Get(Key::kKernelHeight)} * op.Get(Key::kKernelWidth);
-        return Constant(ArgExpr::Real(1.0 / static_cast<double>(window)), result);
+        return Constant(source_ ? ArgExpr::Real(1.0 / static_cast<double>(window))
+                                : Binary(ArgOp::kQuotient, ArgExpr::Int(1), ArgExpr::Int(window)),
+                        result);
       }
     }
   }

@@ -245,7 +245,8 @@ bool Shapes::InferOperator(const Operator& op, int number, bool source, Outputs*
     }
     case OpType::kConstOne: out.pack = NewPack(); return true;
     case OpType::kConstPool:
-      out.dims = {sizes_.New("c"), Size(1), Size(op.Get(Key::kKernelHeight)), Size(op.Get(Key::kKernelWidth))};
+      free_.push_back(sizes_.New("c"));
+      out.dims = {free_.back(), Size(1), Size(op.Get(Key::kKernelHeight)), Size(op.Get(Key::kKernelWidth))};
       return true;
     default: return false;
   }
@@ -276,10 +277,13 @@ absl::Status Shapes::Infer() {
   REWRIGHT_RETURN_IF_ERROR(InferSide(rule_.target, false));
   for (const OutputPair& pair : rule_.outputs) {
     // Outputs of another rank are left for the prover to reject; a constant learns its shape here.
-    const TensorShape target = Of(pair.target, false);
-    if (target.pack >= 0 && !Unify(target, Of(pair.source, true))) {
-      return absl::UnimplementedError("an output of the target has another shape than that of the source");
+    const TensorShape target = Of(pair.target, false), source = Of(pair.source, true);
+    bool fits = target.pack < 0 || Unify(target, source);
+    for (size_t k = 0; k < target.dims.size() && target.dims.size() == source.dims.size(); ++k) {
+      const bool free = std::find(free_.begin(), free_.end(), target.dims[k]) != free_.end();
+      fits = fits && (!free || sizes_.Equate(target.dims[k], source.dims[k]));
     }
+    if (!fits) return absl::UnimplementedError("an output of the target has another shape than that of the source");
   }
   return absl::OkStatus();
 }

@@ -69,6 +69,7 @@ class Shapes {
   std::vector<std::optional<TensorShape>> packs_;  // what a pack turned out to be
   std::map<int, TensorShape> inputs_;
   std::map<int, Size> groups_;
+  std::vector<Size> free_;  // sizes of constants, which nothing but their users tells
   std::vector<Outputs> source_, target_;
 };
 
