@@ -31,7 +31,8 @@ NormalForm SumOver(Context& ctx, const std::vector<Var>& bound, const Guard& gua
 NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);
-Guard SimplifyGuard(Context& ctx, const Guard& g);
+// Without the conditions that the others imply. A bound variable's recorded range counts where they state it.
+Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound);
 
 bool IsConstant(const NormalForm& n, Rational* value);
 // Exactly one term without sum and guard: coef * atoms.

@@ -1,6 +1,8 @@
 #include "verifier/align.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -97,6 +99,80 @@ void Complete(Context& ctx, const Substitution& solved, const Term& t, const Ter
   } while (!left.empty() && std::next_permutation(choice.begin(), choice.end()));
 }
 
+// Visits the equations of index polynomials for every pairing of atoms of equal head, until `visit` returns false.
+void ForEachPairing(Context& ctx, const Term& t, const Term& anchor,
+                    const std::function<bool(std::vector<Poly>)>& visit) {
+  if (t.bound.size() != anchor.bound.size() || t.atoms.size() != anchor.atoms.size()) return;
+  std::map<std::string, std::vector<Atom>> mine, theirs;
+  for (const Atom& a : t.atoms) mine[a->head].push_back(a);
+  for (const Atom& a : anchor.atoms) theirs[a->head].push_back(a);
+  for (const auto& [head, atoms] : mine) {
+    if (theirs[head].size() != atoms.size()) return;
+  }
+  // One permutation per head, advanced like the digits of a counter.
+  std::vector<const std::vector<Atom>*> left;
+  std::vector<const std::vector<Atom>*> right;
+  std::vector<std::vector<size_t>> order;
+  for (const auto& [head, atoms] : mine) {
+    left.push_back(&atoms);
+    right.push_back(&theirs[head]);
+    std::vector<size_t> identity(atoms.size());
+    for (size_t i = 0; i < identity.size(); ++i) identity[i] = i;
+    order.push_back(std::move(identity));
+  }
+  for (int tried = 0; tried < kMaxPermutations; ++tried) {
+    std::vector<Poly> equations;
+    for (size_t h = 0; h < left.size(); ++h) {
+      for (size_t i = 0; i < left[h]->size(); ++i) {
+        AddEquations(ctx, (*left[h])[i], (*right[h])[order[h][i]], t, anchor, &equations);
+      }
+    }
+    if (!visit(std::move(equations))) return;
+    size_t digit = 0;
+    while (digit < order.size() && !std::next_permutation(order[digit].begin(), order[digit].end())) ++digit;
+    if (digit == order.size()) return;
+  }
+}
+
+// SUM_v t(v) as SUM_u SUM_v [u = image_u(v)] t(v), with the sum over v carried out: each v must be given by an equation
+// c v = e with an integer c. False where one is not.
+bool TakeVariables(Context& ctx, const Substitution& image, const std::vector<Var>& u, Term* t) {
+  std::vector<Poly> equations;
+  for (Var x : u) {
+    const Poly* value = image.Find(x);
+    if (value == nullptr || ctx.Mentions(*value, u)) return false;
+    equations.push_back(Poly::Of(x) - *value);
+  }
+  std::vector<Var> left = t->bound;
+  while (!left.empty()) {
+    const size_t count = left.size();
+    for (size_t i = 0; i < equations.size(); ++i) {
+      const Poly equation = equations[i];
+      const auto given = std::find_if(left.begin(), left.end(), [&](Var v) {
+        return equation.Coef(v) != 0 && !ctx.Mentions(equation - Poly::Of(Monomial{v}, equation.Coef(v)), {v});
+      });
+      if (given == left.end()) continue;
+      const Var v = *given;
+      left.erase(given);
+      equations.erase(equations.begin() + static_cast<int64_t>(i));
+      const int64_t coef = equation.Coef(v), times = std::abs(coef);
+      // coef v + rest = 0, so times v = multiple.
+      const Poly rest = equation - Poly::Of(Monomial{v}, coef);
+      const Poly multiple = coef > 0 ? -rest : rest;
+      const Poly quotient = ctx.FloorDiv(multiple, Poly(times));
+      Substitution s;
+      s.Set(v, quotient);
+      for (Poly& other : equations) other = ctx.Subst(other, s);
+      *t = SubstQuotient(ctx, *t, v, times, multiple, quotient);
+      t->guard = Guard::And(t->guard, Guard::Eq(multiple - quotient * Poly(times)));
+      break;
+    }
+    if (left.size() == count) return false;
+  }
+  t->bound = u;
+  return equations.empty();
+}
+
 }  // namespace
 
 Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::vector<Var>& unknowns) {
@@ -126,37 +202,26 @@ Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::v
 
 std::vector<Substitution> Alignments(Context& ctx, const Term& t, const Term& anchor) {
   std::vector<Substitution> out;
-  if (t.bound.size() != anchor.bound.size() || t.atoms.size() != anchor.atoms.size()) return out;
-  std::map<std::string, std::vector<Atom>> mine, theirs;
-  for (const Atom& a : t.atoms) mine[a->head].push_back(a);
-  for (const Atom& a : anchor.atoms) theirs[a->head].push_back(a);
-  for (const auto& [head, atoms] : mine) {
-    if (theirs[head].size() != atoms.size()) return out;
+  if (t.bound.empty()) {
+    ForEachPairing(ctx, t, anchor, [&](const std::vector<Poly>&) { out.emplace_back(); return false; });
+    return out;
   }
-  if (t.bound.empty()) return {Substitution()};
-  // Every pairing of atoms of equal head: one permutation per head, advanced like the digits of a counter.
-  std::vector<const std::vector<Atom>*> left;
-  std::vector<const std::vector<Atom>*> right;
-  std::vector<std::vector<size_t>> order;
-  for (const auto& [head, atoms] : mine) {
-    left.push_back(&atoms);
-    right.push_back(&theirs[head]);
-    std::vector<size_t> identity(atoms.size());
-    for (size_t i = 0; i < identity.size(); ++i) identity[i] = i;
-    order.push_back(std::move(identity));
-  }
-  for (int tried = 0; tried < kMaxPermutations && out.size() < kMaxAlignments; ++tried) {
-    std::vector<Poly> equations;
-    for (size_t h = 0; h < left.size(); ++h) {
-      for (size_t i = 0; i < left[h]->size(); ++i) {
-        AddEquations(ctx, (*left[h])[i], (*right[h])[order[h][i]], t, anchor, &equations);
-      }
-    }
+  ForEachPairing(ctx, t, anchor, [&](std::vector<Poly> equations) {
     Complete(ctx, SolveLinear(ctx, std::move(equations), t.bound), t, anchor, &out);
-    size_t digit = 0;
-    while (digit < order.size() && !std::next_permutation(order[digit].begin(), order[digit].end())) ++digit;
-    if (digit == order.size()) break;
-  }
+    return out.size() < kMaxAlignments;
+  });
+  return out;
+}
+
+std::vector<Term> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor) {
+  std::vector<Term> out;
+  if (t.bound.empty()) return out;
+  ForEachPairing(ctx, t, anchor, [&](std::vector<Poly> equations) {
+    const Substitution image = SolveLinear(ctx, std::move(equations), anchor.bound);
+    Term moved = t;
+    if (TakeVariables(ctx, image, anchor.bound, &moved)) out.push_back(std::move(moved));
+    return out.size() < kMaxAlignments;
+  });
   return out;
 }
 

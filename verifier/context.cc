@@ -17,9 +17,26 @@ void SortUnique(std::vector<Var>* vars) {
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
 }
 
-constexpr int kAttemptsPerSample = 6;
-
 bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
+
+// The variables that every monomial has, with repetition.
+Monomial SharedFactors(const Poly& p) {
+  if (p.IsZero()) return {};
+  Monomial shared = p.items()[0].vars;
+  for (const Poly::Item& item : p.items()) {
+    Monomial both;
+    std::set_intersection(shared.begin(), shared.end(), item.vars.begin(), item.vars.end(), std::back_inserter(both));
+    shared = both;
+  }
+  return shared;
+}
+
+// Number of monomials, then the sum of their degrees.
+std::pair<size_t, size_t> SizeOf(const Poly& p) {
+  size_t degrees = 0;
+  for (const Poly::Item& item : p.items()) degrees += item.vars.size();
+  return {p.items().size(), degrees};
+}
 
 }  // namespace
 
@@ -159,7 +176,7 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
   CancelCommonFactor(&num, &den);
   if (den == Poly(1)) return num;
   // The multiples of the denominator that are plain to see come out. With several monomials in the denominator a
-  // multiple is taken out only when that shortens the numerator.
+  // multiple is taken out only when that leaves a simpler numerator: (i n + j) / (n + 1) = i + (j - i) / (n + 1).
   Poly quotient;
   const Poly::Item lead = den.items().back();
   for (bool again = true; again;) {
@@ -172,7 +189,7 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
       if (times == 0) continue;
       Poly t = Poly::Of(rest, times);
       Poly shorter = num - t * den;
-      if (den.items().size() > 1 && shorter.items().size() >= num.items().size()) continue;
+      if (den.items().size() > 1 && SizeOf(shorter) >= SizeOf(num)) continue;
       quotient = quotient + t;
       num = shorter;
       again = true;
@@ -187,6 +204,29 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
     if (info.kind != VarInfo::Kind::kDiv) continue;
     Poly inner_num = info.a, inner_den = info.b;
     return quotient + FloorDiv(inner_num + inner_den * (num - Poly::Of(item.vars[0])), inner_den * den);
+  }
+  // floor((a d + b) / (d e)) = floor(a / e) for 0 <= b < d.
+  const Monomial shared = SharedFactors(den);
+  if (!shared.empty()) {
+    const Poly d = Poly::Of(shared, 1);
+    std::vector<Poly::Item> a, b, e;
+    for (const Poly::Item& item : num.items()) {
+      Monomial rest;
+      if (DivideMonomial(item.vars, shared, &rest)) {
+        a.push_back({rest, item.coef});
+      } else {
+        b.push_back(item);
+      }
+    }
+    const Poly low = Poly::FromItems(std::move(b));
+    if (!a.empty() && QuickNonneg(low) && QuickNonneg(d - low - Poly(1))) {
+      for (const Poly::Item& item : den.items()) {
+        Monomial rest;
+        DivideMonomial(item.vars, shared, &rest);
+        e.push_back({rest, item.coef});
+      }
+      return quotient + FloorDiv(Poly::FromItems(std::move(a)), Poly::FromItems(std::move(e)));
+    }
   }
   if (ProveNonneg({num, den - num - Poly(1)}, assumptions, {}, Effort::kLinear)) return quotient;
   return quotient + MakeDiv(num, den);

@@ -47,6 +47,8 @@ struct Strategy {
   bool finite_laws = false;     // exp(a + b) = exp(a) * exp(b), reciprocal of a product, x * (1 / x) = 1
   bool probe = false;           // give up as soon as a division survives both sides
   int factor_order = 0;         // which order of the factors of a product axis
+  bool unfold = false;          // tanh by sigmoid, sigmoid by exp
+  friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
 // Limits and records of a whole proof, shared by its contexts.
@@ -141,6 +143,8 @@ class Context {
   Strategy strategy;
   ProofSession* record;
   bool used_finite_law = false;
+  // Whether the strategy's choices about product ranges and sum axes matter here.
+  bool met_product = false, met_sum = false;
   std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
   Solver& solver() { return *solver_; }
   // Position of a parameter in the order of factors of product axes.

@@ -17,17 +17,34 @@ bool MentionsHolds(const ExprPtr& e) {
          std::any_of(e->args.begin(), e->args.end(), [](const ExprPtr& arg) { return MentionsHolds(arg); });
 }
 
+std::vector<Poly> PrimeFactors(int64_t n) {
+  constexpr int64_t kGreatest = 64;
+  std::vector<Poly> out;
+  for (int64_t p = 2; p <= kGreatest && n > 1; ++p) {
+    for (; n % p == 0; n /= p) out.emplace_back(p);
+  }
+  if (n > 1) out.emplace_back(n);
+  return out;
+}
+
+bool IsProduct(const Poly& p) {
+  if (p.items().size() != 1 || p.items()[0].coef < 1) return false;
+  return p.items()[0].vars.size() + (p.items()[0].coef > 1 ? 1 : 0) >= 2;
+}
+
 }  // namespace
 
 bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
-  if (hi.items().size() != 1 || hi.items()[0].coef < 1) return false;
+  if (!IsProduct(hi)) return false;
+  ctx.met_product = true;
   std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
-  if (factors.size() + (hi.items()[0].coef > 1 ? 1 : 0) < 2) return false;
   std::stable_sort(factors.begin(), factors.end(),
                    [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
   std::vector<Poly> radices;
   for (Var f : factors) radices.push_back(Poly::Of(f));
-  if (hi.items()[0].coef > 1) radices.push_back(Poly(hi.items()[0].coef));
+  const auto constants = ctx.strategy.factor_order == 0 ? radices.end() : radices.begin();
+  const std::vector<Poly> primes = PrimeFactors(hi.items()[0].coef);
+  radices.insert(constants, primes.begin(), primes.end());
   *value = Poly();
   for (const Poly& radix : radices) {
     digits->push_back(ctx.NewRanged(name, Poly(), radix));
@@ -434,6 +451,7 @@ void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Sub
     const Poly hi = ctx_.Info(v).range->second;
     std::vector<Var> digits;
     Poly value;
+    ctx_.met_product = ctx_.met_product || IsProduct(hi);
     if ((ctx_.strategy.split_products || divided(v)) &&
         SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
       s->Set(v, value);

@@ -60,7 +60,28 @@ NormalForm ReciprocalOfTerm(Context& ctx, const Term& t) {
   return Multiply(ctx, out, Opaque(ctx, "recip", {{Term{1, t.bound, t.guard, dependent}}}));
 }
 
+// 1 / (1 + exp(a)) = sigmoid(-a); with finite laws exp(-a) stands as 1 / exp(a).
+bool ReciprocalAsSigmoid(Context& ctx, const NormalForm& x, NormalForm* out) {
+  Rational one;
+  for (size_t i = 0; x.size() == 2 && i < 2; ++i) {
+    const NormalForm rest = {x[1 - i]};
+    if (!IsConstant({x[i]}, &one) || !one.IsOne() || !IsSingleAtom(rest, AtomNode::Kind::kFn)) continue;
+    const AtomNode* fn = rest[0].atoms[0].get();
+    int64_t sign = -1;
+    if (fn->name == "recip" && IsSingleAtom(fn->args[0], AtomNode::Kind::kFn)) {
+      fn = fn->args[0][0].atoms[0].get();
+      sign = 1;
+    }
+    if (fn->name != "exp") continue;
+    *out = Apply(ctx, "sigmoid", {Scale(RenameAll(ctx, fn->args[0]), sign)});
+    return true;
+  }
+  return false;
+}
+
 NormalForm ApplyReciprocal(Context& ctx, const NormalForm& x) {
+  NormalForm sigmoid;
+  if (ctx.strategy.unfold && ReciprocalAsSigmoid(ctx, x, &sigmoid)) return sigmoid;
   if (x.size() == 1) return ReciprocalOfTerm(ctx, x[0]);
   if (x.empty() || !ctx.strategy.finite_laws) return Opaque(ctx, "recip", {x});
   // 1 / (a b + a c) = (1/a) * 1 / (b + c)
@@ -110,6 +131,9 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   if (fn == "exp") return ApplyExp(ctx, x);
   if (fn == "recip") return ApplyReciprocal(ctx, x);
   if (fn == "abs") return MaxOver(ctx, {{{}, Guard::True(), x}, {{}, Guard::True(), Scale(x, -1)}});
+  if (fn == "tanh" && ctx.strategy.unfold) {
+    return Add(ctx, Scale(ApplyOne(ctx, "sigmoid", Scale(x, 2)), 2), ConstantForm(-1));
+  }
   if (fn == "erf" || fn == "tanh") {
     if (x.empty()) return {};
     if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);

@@ -15,7 +15,7 @@ constexpr size_t kMaxBranches = 64;
 bool SimplifyBranch(Context& ctx, Branch* b) {
   Term t;
   t.bound = b->bound;
-  t.guard = SimplifyGuard(ctx, b->guard);
+  t.guard = SimplifyGuard(ctx, b->guard, t.bound);
   t.atoms = {MakeFnAtom(ctx, "body", {b->body})};
   for (bool again = true; again;) {
     if (t.guard.IsFalse()) return false;
@@ -30,7 +30,7 @@ bool SimplifyBranch(Context& ctx, Branch* b) {
       t.guard = rest;
       again = true;
     }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard);
+    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
   }
   *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
   return true;

@@ -1,6 +1,7 @@
 #include "verifier/prover.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "verifier/algebra.h"
@@ -19,6 +20,19 @@ std::vector<std::string> SortedAtomKeys(const Context& ctx, const Term& t) {
   for (const Atom& a : t.atoms) keys.push_back(AtomKey(ctx, a));
   std::sort(keys.begin(), keys.end());
   return keys;
+}
+
+// The product of the greatest factors that the term's variables have in its index polynomials.
+int64_t Stretch(const Term& t) {
+  std::vector<Poly> polys;
+  for (const Atom& a : t.atoms) WalkPolys(a, &polys);
+  int64_t product = 1;
+  for (Var v : t.bound) {
+    int64_t greatest = 1;
+    for (const Poly& p : polys) greatest = std::max(greatest, std::abs(p.Coef(v)));
+    product *= std::min<int64_t>(greatest, 1000);
+  }
+  return product;
 }
 
 NormalForm Difference(Context& ctx, const NormalForm& a, const NormalForm& b) {
@@ -58,6 +72,10 @@ bool Prover::IsZero(const NormalForm& difference) {
   if (difference.empty()) return true;
   std::map<std::string, NormalForm> groups;
   for (const Term& t : difference) groups[TermHead(t)].push_back(t);
+  // Others are carried to the densest: x[2 v] to x[v], never back.
+  for (auto& [head, terms] : groups) {
+    std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return Stretch(a) < Stretch(b); });
+  }
   NormalForm open;
   for (const auto& [head, terms] : groups) {
     // Classes of terms that are equal products after a change of variables: only their guards are left.
@@ -71,6 +89,16 @@ bool Prover::IsZero(const NormalForm& difference) {
           if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
           if (!s.empty()) Trace("change of variables:", s);
           classes[c].push_back(std::move(moved));
+          placed = true;
+          break;
+        }
+      }
+      for (size_t c = 0; c < classes.size() && !placed; ++c) {
+        for (const Term& moved : StretchedAlignments(ctx_, t, classes[c][0])) {
+          if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
+          ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
+                                       TermKey(ctx_, moved));
+          classes[c].push_back(moved);
           placed = true;
           break;
         }

@@ -58,6 +58,89 @@ bool EliminateSingleton(Context& ctx, Term* t) {
   return false;
 }
 
+namespace {
+
+// Where p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
+struct Scaled {
+  Poly unit, a, b;
+  bool never_positive = false;  // -p is the remainder of that quotient
+};
+
+std::vector<Scaled> ScaledParts(const Context& ctx, const Poly& p) {
+  std::vector<Scaled> out;
+  for (Var q : p.Vars()) {
+    Poly a, b;
+    if (ctx.Info(q).kind != VarInfo::Kind::kDiv || !p.Decompose(q, &a, &b)) continue;
+    if (a == ctx.Info(q).b) out.push_back({a, Poly::Of(q), b, b == -ctx.Info(q).a});
+    if (a == -ctx.Info(q).b) out.push_back({-a, -Poly::Of(q), b});
+  }
+  for (const Poly::Item& item : p.items()) {
+    Monomial unit;
+    for (Var v : item.vars) {
+      if (ctx.IsParam(v)) unit.push_back(v);
+    }
+    if (unit.empty() || unit.size() == item.vars.size()) continue;
+    std::vector<Poly::Item> a, b;
+    for (const Poly::Item& other : p.items()) {
+      Monomial rest;
+      if (DivideMonomial(other.vars, unit, &rest)) {
+        a.push_back({rest, other.coef});
+      } else {
+        b.push_back(other);
+      }
+    }
+    if (!b.empty()) out.push_back({Poly::Of(unit, 1), Poly::FromItems(a), Poly::FromItems(b)});
+  }
+  return out;
+}
+
+// a * unit + b = 0 with |b| < unit says a = 0 and b = 0: digits of equal numbers are equal, and a small number that is
+// a multiple is zero. The bounds must follow from the other conditions.
+bool SplitEquation(Context& ctx, Term* t) {
+  const std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (!parts[k].IsGe() && !parts[k].IsEq()) continue;
+    std::vector<Guard> others = parts;
+    others.erase(others.begin() + static_cast<int64_t>(k));
+    for (const Scaled& way : ScaledParts(ctx, parts[k].poly())) {
+      // A remainder is never negative: it is at most zero where it is zero.
+      if (parts[k].IsGe() && !way.never_positive) continue;
+      const std::vector<Poly> bounds = {way.unit - Poly(1), way.unit - Poly(1) - way.b, way.unit - Poly(1) + way.b};
+      if (!ctx.ProveNonneg(bounds, others, t->bound)) continue;
+      others.push_back(Guard::Eq(way.a));
+      others.push_back(Guard::Eq(way.b));
+      t->guard = Guard::And(others);
+      return true;
+    }
+  }
+  return false;
+}
+
+// 0 <= a * unit + b < unit with 0 <= b < unit says a = 0.
+bool SplitRange(Context& ctx, Term* t) {
+  const std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    for (size_t l = 0; l < parts.size(); ++l) {
+      if (l == k || !parts[k].IsGe() || !parts[l].IsGe()) continue;
+      const Poly width = parts[k].poly() + parts[l].poly() + Poly(1);
+      for (const Scaled& way : ScaledParts(ctx, parts[k].poly())) {
+        if (way.unit != width || way.a.IsConst()) continue;
+        std::vector<Guard> others;
+        for (size_t m = 0; m < parts.size(); ++m) {
+          if (m != k && m != l) others.push_back(parts[m]);
+        }
+        if (!ctx.ProveNonneg({width - Poly(1), way.b, width - Poly(1) - way.b}, others, t->bound)) continue;
+        others.push_back(Guard::Eq(way.a));
+        t->guard = Guard::And(others);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool MentionedByAtoms(const Term& t, Var v) {
   return std::any_of(t.atoms.begin(), t.atoms.end(),
                      [v](const Atom& a) { return std::binary_search(a->vars.begin(), a->vars.end(), v); });
@@ -208,11 +291,12 @@ bool CancelFactors(Context& ctx, Term* t) {
 // False when the term is zero.
 bool SimplifyTerm(Context& ctx, Term* t) {
   if (t->coef.IsZero() || t->guard.IsFalse()) return false;
-  t->guard = SimplifyGuard(ctx, t->guard);
+  t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   for (bool again = true; again;) {
     if (t->guard.IsFalse()) return false;
-    again = EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) || CountUnused(ctx, t);
-    if (again) t->guard = SimplifyGuard(ctx, t->guard);
+    again = SplitEquation(ctx, t) || SplitRange(ctx, t) || EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) ||
+            CountUnused(ctx, t);
+    if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   }
   while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t)) {
   }
@@ -223,7 +307,28 @@ bool SimplifyTerm(Context& ctx, Term* t) {
 
 }  // namespace
 
-Guard SimplifyGuard(Context& ctx, const Guard& g) {
+namespace {
+
+// The bound variables whose recorded range is not stated by conditions other than `apart`.
+std::vector<Var> Unguarded(const Context& ctx, const std::vector<Guard>& parts, const Guard& apart,
+                           const std::vector<Var>& bound) {
+  auto stated = [&](const Poly& p) {
+    const Guard g = Guard::Ge(p);
+    return g.IsTrue() || (g != apart && std::find(parts.begin(), parts.end(), g) != parts.end());
+  };
+  std::vector<Var> out;
+  for (Var v : bound) {
+    const auto& range = ctx.Info(v).range;
+    const bool guarded = range.has_value() && stated(Poly::Of(v) - range->first) &&
+                         stated(range->second - Poly::Of(v) - Poly(1));
+    if (!guarded) out.push_back(v);
+  }
+  return out;
+}
+
+}  // namespace
+
+Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound) {
   std::vector<Guard> parts = Conjuncts(g);
   if (parts.size() < 2) {
     return parts.size() == 1 && parts[0].IsGe() && ctx.TriviallyNonneg(parts[0].poly()) ? Guard::True() : g;
@@ -239,6 +344,14 @@ Guard SimplifyGuard(Context& ctx, const Guard& g) {
       implied = ctx.TriviallyNonneg(c.poly() - d.poly());
     }
     if (implied) keep.erase(std::find(keep.begin(), keep.end(), c));
+  }
+  for (size_t i = 0; i < keep.size();) {
+    const Guard c = keep[i];
+    if (c.IsGe() && ctx.QuickNonneg(c.poly(), Unguarded(ctx, keep, c, bound))) {
+      keep.erase(keep.begin() + static_cast<int64_t>(i));
+    } else {
+      ++i;
+    }
   }
   return Guard::And(keep);
 }

@@ -137,6 +137,47 @@ struct SubstMap {
   Branch OfBranch(const Branch& b) const { return Subst(ctx, b, s); }
 };
 
+// v = quotient, where times * v = multiple.
+struct QuotientMap {
+  Context& ctx;
+  Var v;
+  int64_t times;
+  const Poly& multiple;
+  Substitution s;
+  Poly OfPoly(const Poly& p) const {
+    const int64_t coef = p.Coef(v);
+    if (coef == 0 || coef % times != 0) return ctx.Subst(p, s);
+    return ctx.Subst(p - Poly::Of(Monomial{v}, coef), s) + multiple * Poly(coef / times);
+  }
+  Guard OfGuard(const Guard& g) const {
+    switch (g.kind()) {
+      case Guard::Kind::kTrue:
+      case Guard::Kind::kFalse: return g;
+      case Guard::Kind::kGe: return Guard::Ge(OfPoly(g.poly()));
+      case Guard::Kind::kEq: return Guard::Eq(OfPoly(g.poly()));
+      case Guard::Kind::kNot: return Guard::Not(OfGuard(g.args()[0]));
+      case Guard::Kind::kAnd: break;
+    }
+    std::vector<Guard> parts;
+    for (const Guard& part : g.args()) parts.push_back(OfGuard(part));
+    return Guard::And(parts);
+  }
+  NormalForm OfForm(const NormalForm& n) const {
+    NormalForm out;
+    for (const Term& t : RenameAll(ctx, n)) out.push_back(OfTerm(t));
+    return out;
+  }
+  Branch OfBranch(const Branch& b) const {
+    Branch fresh = RenameBound(ctx, b);
+    return {fresh.bound, OfGuard(fresh.guard), OfForm(fresh.body)};
+  }
+  Term OfTerm(const Term& t) const {
+    Term out{t.coef, t.bound, OfGuard(t.guard), {}};
+    for (const Atom& a : t.atoms) out.atoms.push_back(MapAtom(ctx, a, *this));
+    return out;
+  }
+};
+
 // Renaming by fresh variables: nothing can be captured, nothing new simplifies.
 struct RenameMap {
   Context& ctx;
@@ -301,6 +342,12 @@ Term SubstFree(Context& ctx, const Term& t, const Substitution& s) {
   out.atoms.reserve(t.atoms.size());
   for (const Atom& a : t.atoms) out.atoms.push_back(Subst(ctx, a, s));
   return out;
+}
+
+Term SubstQuotient(Context& ctx, const Term& t, Var v, int64_t times, const Poly& multiple, const Poly& quotient) {
+  Substitution s;
+  s.Set(v, quotient);
+  return QuotientMap{ctx, v, times, multiple, std::move(s)}.OfTerm(t);
 }
 
 NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "verifier/algebra.h"
@@ -84,6 +85,7 @@ class Attempt {
   }
 
   bool used_finite_law() const { return ctx_.used_finite_law; }
+  const Context& context() const { return ctx_; }
 
  private:
   void OrderFactors(int order) {
@@ -168,7 +170,7 @@ class Attempt {
     *facts = {{}};
     for (size_t k = 0; k < shape.size(); ++k) {
       std::vector<std::pair<Poly, Poly>> pieces = {{Poly(), shape[k]}};  // offset, size
-      if (ctx_.strategy.sum_cases) CutSum(shape[k], &pieces);
+      CutSum(shape[k], &pieces);
       std::vector<std::vector<Poly>> longer;
       std::vector<std::vector<Guard>> longer_facts;
       for (const auto& [offset, size] : pieces) {
@@ -197,6 +199,8 @@ class Attempt {
   void CutSum(const Poly& size, std::vector<std::pair<Poly, Poly>>* pieces) {
     bool sum = size.items().size() > 1 || (size.items().size() == 1 && size.items()[0].coef > 1);
     if (size.IsConst() || !sum) return;
+    ctx_.met_sum = true;
+    if (!ctx_.strategy.sum_cases) return;
     for (const Poly::Item& item : size.items()) {
       if (item.coef < 0 || !ctx_.QuickNonneg(Poly::Of(item.vars, 1))) return;
     }
@@ -273,18 +277,47 @@ std::vector<Strategy> Strategies() {
       }
     }
   }
+  out.push_back({.finite_laws = true, .unfold = true});
   return out;
 }
+
+// What the attempts so far have shown to make no difference.
+class Differences {
+ public:
+  // An attempt that was cut short shows nothing.
+  void Note(const Strategy& strategy, const Attempt* finished, Outcome outcome) {
+    const bool cut_short = finished == nullptr;
+    products_ = products_ || cut_short || finished->context().met_product;
+    sums_ = sums_ || cut_short || finished->context().met_sum;
+    if (strategy.probe && (cut_short || outcome == Outcome::kNextStrategy)) unprobed_.push_back(strategy);
+  }
+  bool Matters(const Strategy& s) const {
+    if (!products_ && (s.split_products || s.factor_order != 0)) return false;
+    if (!sums_ && s.sum_cases) return false;
+    return s.probe || s.unfold || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
+             t.probe = false;
+             return t == s;
+           });
+  }
+
+ private:
+  bool products_ = false, sums_ = false;
+  std::vector<Strategy> unprobed_;
+};
 
 void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
+  Differences differences;
+  bool first = true;
   for (const Strategy& strategy : Strategies()) {
+    if (!std::exchange(first, false) && !differences.Matters(strategy)) continue;
     // What the first three obligations left behind stays.
     record->steps.resize(legal.steps);
     record->smtlib.resize(legal.queries);
     record->nonlinear = legal.nonlinear;
     std::string reason;
+    bool finished = false;
     try {
       Attempt attempt(instance, strategy, options, record, assignments);
       Outcome outcome = attempt.Run(&legal, &reason);
@@ -294,11 +327,14 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->reason.clear();
         return;
       }
+      finished = true;
+      differences.Note(strategy, &attempt, outcome);
     } catch (const GiveUp& stopped) {
       reason = stopped.reason;
     } catch (const std::exception& error) {
       reason = absl::StrCat("internal: ", error.what());
     }
+    if (!finished) differences.Note(strategy, nullptr, Outcome::kOpen);
     if (!reason.empty()) result->reason = reason;
     if (!legal.proved) return;
     if (record->RemainingSeconds() <= 0) {

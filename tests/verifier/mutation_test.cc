@@ -133,7 +133,8 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
   EXPECT_GT(killed, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, MutationTest, ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules"),
+INSTANTIATE_TEST_SUITE_P(Rules, MutationTest, ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "structure.rules",
+                                           "taso_axioms.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -27,7 +28,10 @@ std::vector<RuleCase> LoadRules(const std::string& file) {
     auto compiled = CompileRule(rule);
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     if (!compiled.ok()) continue;
-    auto instances = Instances(**compiled, limits);
+    // Larger where the rule's own shapes need more.
+    DomainLimits enough = limits;
+    enough.max_rank = std::max(limits.max_rank, SmallLimits(**compiled).max_rank);
+    auto instances = Instances(**compiled, enough);
     EXPECT_TRUE(instances.ok()) << instances.status();
     if (instances.ok()) cases.push_back({rule.name, rule.expect, *std::move(instances)});
   }

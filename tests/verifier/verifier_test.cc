@@ -3,6 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "substitutions/instances.h"
 #include "tests/verifier/rules_util.h"
 
@@ -36,11 +44,63 @@ TEST_P(RuleFileTest, VerdictsAreAsExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, RuleFileTest,
-                         ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "extra.rules"),
+                         ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "extra.rules",
+                                           "structure.rules", "taso_axioms.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));
                          });
+
+// Every law of tests/verifier/prototype_rules.txt has a rule; the tests above prove and refute them.
+TEST(PrototypeTest, EveryLawIsStatedHere) {
+  std::map<std::string, std::string> expectations;
+  for (const char* file : {"matmul.rules", "conv.rules", "elementwise.rules", "structure.rules", "taso_axioms.rules"}) {
+    for (const RuleCase& rule : LoadRules(file)) {
+      EXPECT_FALSE(rule.instances.empty()) << rule.name;
+      expectations.emplace(rule.name, rule.expect);
+    }
+  }
+  std::ifstream in(std::string(REWRIGHT_SOURCE_DIR) + "/tests/verifier/prototype_rules.txt");
+  ASSERT_TRUE(in.good());
+  std::map<std::string, int> found, here;
+  int unknown_proved = 0;
+  std::set<std::string> names;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::vector<std::string> parts = absl::StrSplit(line, '|');
+    ASSERT_EQ(parts.size(), 3u) << line;
+    const std::string verdict(absl::StripAsciiWhitespace(parts[0])), rule(absl::StripAsciiWhitespace(parts[2]));
+    EXPECT_TRUE(names.insert(parts[1]).second) << line;
+    ++found[verdict];
+    if (rule == "-") {
+      EXPECT_EQ(verdict, "unknown") << line;
+      continue;
+    }
+    ASSERT_TRUE(expectations.contains(rule)) << line;
+    ++here[expectations[rule]];
+    unknown_proved += verdict == "unknown" && expectations[rule] == "proved";
+    if (verdict != "unknown") {
+      EXPECT_EQ(expectations[rule], verdict) << line;
+    }
+  }
+  EXPECT_EQ(found["proved"], 129);
+  EXPECT_EQ(found["refuted"], 14);
+  EXPECT_EQ(found["unknown"], 6);
+  EXPECT_GE(unknown_proved, 5);
+  std::cout << here["proved"] << " proved, " << here["refuted"] << " refuted of 149\n";
+}
+
+// All 44 axioms of TASO are there.
+TEST(TasoTest, EveryAxiomIsStatedHere) {
+  std::set<int> proved;
+  for (const RuleCase& rule : LoadRules("taso_axioms.rules")) {
+    int number = 0;
+    if (std::sscanf(rule.name.c_str(), "axiom-%d-", &number) == 1 && rule.expect == "proved") proved.insert(number);
+  }
+  EXPECT_EQ(proved.size(), 44u);
+  EXPECT_EQ(*proved.begin(), 1);
+  EXPECT_EQ(*proved.rbegin(), 44);
+}
 
 const RuleCase& Find(const std::vector<RuleCase>& rules, const std::string& name) {
   for (const RuleCase& rule : rules) {
