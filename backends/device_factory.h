@@ -14,7 +14,9 @@ struct DeviceOptions {
   std::string profile_path;  // of the profile database; empty: measured costs are kept in memory only
 };
 
-// "cpu", "analytic:v100", "analytic:v100-strict". Errors: an unknown name, a profile database that cannot be used.
+// "cpu"; "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the
+// program, "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description, a profile
+// database that cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});
 
 }  // namespace rewright

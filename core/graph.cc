@@ -277,22 +277,35 @@ uint64_t Graph::CanonicalHash() const {
   return hasher.hash();
 }
 
+namespace {
+
+absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
+  for (const auto& [from, to] : replacement) {
+    if (arena.type(from) != arena.type(to)) {
+      return absl::InvalidArgumentError(absl::StrCat("a value of type ", arena.type(from).ToString(),
+                                                     " cannot be replaced by one of type ",
+                                                     arena.type(to).ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A value that takes the place of a named one has that name, unless it has its own.
+void PassName(Arena& arena, Value from, Value to) {
+  if (arena.name(to).empty() && !arena.name(from).empty()) arena.SetName(to, arena.name(from));
+}
+
+}  // namespace
+
 absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacement) {
   const std::shared_ptr<Arena>& arena = graph.arena();
-  ValueMap rebuilt;
+  if (absl::Status status = CheckReplacement(*arena, replacement); !status.ok()) return status;
+  ValueMap rebuilt = replacement;
   const auto resolve = [&](Value value) {
     auto it = rebuilt.find(value);
     return it == rebuilt.end() ? value : it->second;
   };
-  for (const auto& [from, to] : replacement) {
-    if (arena->type(from) != arena->type(to)) {
-      return absl::InvalidArgumentError(absl::StrCat("a value of type ", arena->type(from).ToString(),
-                                                     " cannot be replaced by one of type ",
-                                                     arena->type(to).ToString()));
-    }
-    rebuilt[from] = to;
-    if (arena->name(to).empty() && !arena->name(from).empty()) arena->SetName(to, arena->name(from));
-  }
+  for (const auto& [from, to] : replacement) PassName(*arena, from, to);
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     std::vector<Value> operands = node.operands;
@@ -307,14 +320,83 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
     const int32_t count = static_cast<int32_t>(arena->node(copy).outputs.size());
     for (int32_t output = 0; output < count; ++output) {
       const Value from{id, output};
-      const Value to{copy, output};
       if (replacement.contains(from)) continue;
-      rebuilt[from] = to;
-      if (arena->name(to).empty() && !arena->name(from).empty()) arena->SetName(to, arena->name(from));
+      rebuilt[from] = {copy, output};
+      PassName(*arena, from, {copy, output});
     }
   }
   std::vector<Output> outputs = graph.outputs();
   for (Output& output : outputs) output.value = resolve(output.value);
+  return Graph(arena, graph.inputs(), std::move(outputs));
+}
+
+absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& replacement) {
+  const std::shared_ptr<Arena>& arena = graph.arena();
+  if (absl::Status status = CheckReplacement(*arena, replacement); !status.ok()) return status;
+  const auto cycle = [] { return absl::InvalidArgumentError("the replacements make a value depend on itself"); };
+  // What stands in the end where `value` stood, but for its operands.
+  const auto target = [&](Value value) -> absl::StatusOr<Value> {
+    for (size_t i = 0; i <= replacement.size(); ++i) {
+      const auto it = replacement.find(value);
+      if (it == replacement.end()) return value;
+      value = it->second;
+    }
+    return cycle();
+  };
+  constexpr NodeId kOpen = -1;  // its operands are being rebuilt
+  absl::flat_hash_map<NodeId, NodeId> rebuilt;
+  // Operands before users, with a stack: graphs are deep.
+  std::vector<NodeId> stack;
+  const auto rebuild = [&](NodeId root) -> absl::Status {
+    stack.push_back(root);
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      if (auto it = rebuilt.find(id); it != rebuilt.end() && it->second != kOpen) {
+        stack.pop_back();
+        continue;
+      }
+      const Node& node = arena->node(id);
+      std::vector<Value> operands = node.operands;
+      bool ready = true, changed = false;
+      for (Value& operand : operands) {
+        const absl::StatusOr<Value> to = target(operand);
+        if (!to.ok()) return to.status();
+        const auto it = rebuilt.find(to->node);
+        if (it == rebuilt.end()) {
+          stack.push_back(to->node);
+          ready = false;
+        } else if (it->second == kOpen) {
+          return cycle();
+        } else {
+          const Value copy{it->second, to->output};
+          changed |= copy != operand;
+          operand = copy;
+        }
+      }
+      if (!ready) {
+        rebuilt[id] = kOpen;
+        continue;
+      }
+      stack.pop_back();
+      const NodeId copy = changed ? arena->AddLike(node, std::move(operands)) : id;
+      rebuilt[id] = copy;
+      const int32_t count = changed ? static_cast<int32_t>(arena->node(copy).outputs.size()) : 0;
+      for (int32_t output = 0; output < count; ++output) PassName(*arena, {id, output}, {copy, output});
+    }
+    return absl::OkStatus();
+  };
+  std::vector<Output> outputs = graph.outputs();
+  for (Output& output : outputs) {
+    const absl::StatusOr<Value> to = target(output.value);
+    if (!to.ok()) return to.status();
+    if (absl::Status status = rebuild(to->node); !status.ok()) return status;
+    output.value = {rebuilt.at(to->node), to->output};
+  }
+  for (const auto& [from, to] : replacement) {
+    const absl::StatusOr<Value> last = target(from);
+    if (!last.ok()) return last.status();
+    if (const auto it = rebuilt.find(last->node); it != rebuilt.end()) PassName(*arena, from, {it->second, last->output});
+  }
   return Graph(arena, graph.inputs(), std::move(outputs));
 }
 

@@ -148,6 +148,10 @@ using ValueMap = absl::flat_hash_map<Value, Value>;
 // as they are.
 absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacement);
 
+// The same, but keys are replaced inside the replacing values too: what many replacements in different places amount
+// to, at the price of one. Errors: as above, and when a value would come to depend on itself.
+absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& replacement);
+
 // A copy of the graph in a fresh arena (dropping what it does not reach), with names.
 Graph CopyGraph(const Graph& graph);
 

@@ -74,14 +74,16 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
 }
 
 std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& before, const Graph& after,
-                                    const Rewrite& rewrite) {
+                                    absl::Span<const Proposal> proposals) {
   std::vector<NodeId> fresh;
   for (NodeId id : parent.fresh) {
     if (after.contains(id)) fresh.push_back(id);
   }
   // Down from the replacing values to what was there before.
   std::vector<NodeId> stack;
-  for (const auto& [from, to] : rewrite.replacement) stack.push_back(to.node);
+  for (const Proposal& proposal : proposals) {
+    for (const auto& [from, to] : proposal.rewrite.replacement) stack.push_back(to.node);
+  }
   absl::flat_hash_set<NodeId> visited;
   while (!stack.empty()) {
     const NodeId id = stack.back();
@@ -99,28 +101,39 @@ bool Explorer::Applies(const Graph& graph, const Rewrite& rewrite) {
   return std::all_of(rewrite.matched.begin(), rewrite.matched.end(), [&](NodeId id) { return graph.contains(id); });
 }
 
-std::optional<Explorer::Built> Explorer::Build(const SearchState& state, const Graph& graph, const Proposal& proposal,
-                                               double limit) {
+std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, const Graph& graph,
+                                                  absl::Span<const Proposal> proposals, double limit) {
   ++steps_;
   Report();
-  const ValueMap replacement(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end());
-  absl::StatusOr<Graph> next = ReplaceValues(graph, replacement);
+  ValueMap replacement;
+  for (const Proposal& proposal : proposals) {
+    replacement.insert(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end());
+  }
+  absl::StatusOr<Graph> next =
+      proposals.size() == 1 ? ReplaceValues(graph, replacement) : ReplaceEverywhere(graph, replacement);
   if (!next.ok()) return std::nullopt;
   Known& known = CostOf(*next);
   if (known.returned || !known.can_run || known.cost.total() >= limit) return std::nullopt;
   known.returned = true;
+  int step = state.step;
+  double cost = state.cost.seconds;
+  for (const Proposal& proposal : proposals) {
+    const bool last = &proposal == &proposals.back();
+    const double after = last ? known.cost.seconds : cost + proposal.estimate.delta;
+    trace_.push_back({step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite), cost, after,
+                      proposal.rewrite.replacement});
+    moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
+    step = static_cast<int>(trace_.size()) - 1;
+    cost = after;
+  }
   SearchState built;
   built.outputs = next->outputs();
   built.cost = known.cost;
-  built.step = static_cast<int>(trace_.size());
+  built.step = step;
   built.base = state.base;
   built.base_cost = state.base_cost;
   built.depth = state.depth + 1;
-  built.fresh = Fresh(state, graph, *next, proposal.rewrite);
-  trace_.push_back({state.step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite),
-                    state.cost.seconds, built.cost.seconds});
-  moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
-  outputs_.push_back(built.outputs);
+  built.fresh = Fresh(state, graph, *next, proposals);
   return Built{std::move(built), *std::move(next)};
 }
 
@@ -208,7 +221,6 @@ SearchResult Explorer::Finish() {
     }
   }
   result.trace = std::move(trace_);
-  result.outputs = std::move(outputs_);
   result.steps = steps_;
   result.explored = explored_;
   result.seconds = absl::ToDoubleSeconds(absl::Now() - start_);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "search/place.h"
 #include "search/search.h"
 
@@ -58,7 +59,13 @@ class Explorer {
     SearchState state;
     Graph graph;
   };
-  std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit);
+  std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit) {
+    return BuildAll(state, graph, {&proposal, 1}, limit);
+  }
+  // The same with several at once that do not overlap, sorted from the outputs towards the inputs: each gives new
+  // identities to what lies downstream alone, so that the trace has them one after the other.
+  std::optional<Built> BuildAll(const SearchState& state, const Graph& graph, absl::Span<const Proposal> proposals,
+                                double limit);
 
   // True when a limit is reached.
   bool Done();
@@ -87,7 +94,7 @@ class Explorer {
     bool returned = false;
   };
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
-                                   const Rewrite& rewrite);
+                                   absl::Span<const Proposal> proposals);
   Known& CostOf(const Graph& graph);
   std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
   bool Interrupted();
@@ -103,7 +110,6 @@ class Explorer {
   std::vector<TraceStep> trace_;
   // One per step of the trace.
   std::vector<Move> moves_;
-  std::vector<std::vector<Output>> outputs_;
   absl::flat_hash_map<std::vector<Value>, Known> known_;  // by roots
   int64_t steps_ = 0;
   int64_t explored_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/check.h"
 #include "search/explorer.h"
 
 namespace rewright {
@@ -59,8 +60,14 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
 }
 
 Graph GraphAt(const SearchResult& result, const Graph& original, int step) {
-  if (step < 0) return original;
-  return Graph(original.arena(), original.inputs(), result.outputs[static_cast<size_t>(step)]);
+  Graph graph = original;
+  for (int at : PathTo(result.trace, step)) {
+    const auto& replacement = result.trace[static_cast<size_t>(at)].replacement;
+    absl::StatusOr<Graph> next = ReplaceValues(graph, ValueMap(replacement.begin(), replacement.end()));
+    CHECK(next.ok()) << next.status().ToString();
+    graph = *std::move(next);
+  }
+  return graph;
 }
 
 std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step) {

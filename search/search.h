@@ -3,7 +3,7 @@
 // Two strategies stand behind one function.
 //
 // `greedy` is descent alone: in rounds, every rewrite that makes the graph cheaper is taken, the best of those that
-// overlap. Fifty batch norms fold in one or two rounds, in any order, at the price of one look at each.
+// overlap, all at once. Fifty batch norms fold in one or two rounds, at the price of one look at each.
 //
 // `backtrack` descends first and then looks for detours around the optimum, as TASO does (Jia et al., SOSP'19, section
 // 5): a rewrite that costs something may open the way to one that pays, so graphs are queued by cost and expanded while
@@ -27,6 +27,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -86,8 +87,9 @@ struct TraceStep {
   int parent = -1;  // the step that made the graph it starts from; -1: the original
   std::string rule;
   std::string place;       // names of the replaced values, or operator and number where they have none
-  double cost_before = 0;  // seconds
+  double cost_before = 0;  // seconds; within a round of descent as estimated
   double cost_after = 0;
+  std::vector<std::pair<Value, Value>> replacement;  // of the graph before, in the original's arena
 };
 
 struct Candidate {
@@ -102,9 +104,8 @@ struct SearchResult {
   // stands last where nothing is cheaper.
   std::vector<Candidate> candidates;
   std::vector<TraceStep> trace;
-  std::vector<std::vector<Output>> outputs;  // of the graph that each step made, in the original's arena
-  int64_t steps = 0;                         // graphs built
-  int64_t explored = 0;                      // rewrites judged
+  int64_t steps = 0;     // graphs built
+  int64_t explored = 0;  // rewrites judged
   double seconds = 0;
   double cpu_seconds = 0;
   SearchEnd end = SearchEnd::kExhausted;
@@ -115,7 +116,7 @@ struct SearchResult {
 absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
                                     const SearchOptions& options);
 
-// The graph that a step made; -1: the original.
+// The graph that a step made, by carrying out the steps that lead to it; -1: the original.
 Graph GraphAt(const SearchResult& result, const Graph& original, int step);
 
 // The steps from the original to `step`, first one first.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/data_file.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
@@ -188,16 +189,8 @@ absl::Status WriteRules(const std::string& path, const std::vector<std::string>&
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& program_dir) {
-  const std::vector<std::string> places = {absl::StrCat(program_dir, "/../share/rewright/", name),
-                                           absl::StrCat(program_dir, "/", name),
-                                           absl::StrCat(REWRIGHT_SUBSTITUTIONS_DIR, "/", name)};
-  for (const std::string& place : places) {
-    std::error_code error;
-    if (std::filesystem::exists(place, error)) return place;
-  }
-  return absl::NotFoundError(
-      absl::StrCat(name, ": found neither at ", places[0], " nor at ", places[1], " nor at ", places[2]));
+absl::StatusOr<std::string> FindRuleFile(const std::string& name) {
+  return FindDataFile("rules/" + name, ProgramFolder(), REWRIGHT_SUBSTITUTIONS_DIR);
 }
 
 }  // namespace rewright

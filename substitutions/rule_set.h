@@ -60,8 +60,7 @@ absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
                         const std::vector<Rule>& rules);
 
-// Where a file that comes with the program lies, such as "rules/core.rules": beside an installed program
-// (DIR/../share/rewright) or in the source folder. `program_dir` is the folder of the running program.
-absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& program_dir);
+// Where a rule file that comes with the program lies, such as "core.rules".
+absl::StatusOr<std::string> FindRuleFile(const std::string& name);
 
 }  // namespace rewright

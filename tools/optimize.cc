@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/device_factory.h"
@@ -59,8 +60,7 @@ struct OptimizeFlags {
 absl::StatusOr<std::vector<std::string>> ShippedRules() {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  absl::StatusOr<std::string> core = FindDataFile("rules/core.rules", program.parent_path().string());
+  absl::StatusOr<std::string> core = FindRuleFile("core.rules");
   if (!core.ok()) return core.status();
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(fs::path(*core).parent_path(), error)) {
@@ -337,8 +337,15 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
-  AddChoice(app, "--cost", &flags->cost, {"measured", "analytic:v100", "analytic:v100-strict"},
-            "What the search minimizes (default measured)");
+  app.add_option("--cost", flags->cost,
+                 "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
+                 "analytic:v100-roofline, analytic:k80, analytic:h200, analytic:zen3, analytic:FILE.json")
+      ->check(
+          [](const std::string& cost) {
+            const bool known = cost == "measured" || absl::StartsWith(cost, "analytic:");
+            return known ? "" : absl::StrCat("found `", cost, "`, expected measured or analytic:NAME");
+          },
+          "measured|analytic:NAME");
   AddChoice(app, "--search", &flags->search, {"backtrack", "greedy"}, "The strategy (default backtrack)");
   AddReal(app, "--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");

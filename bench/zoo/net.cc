@@ -72,13 +72,15 @@ Value Net::Weight(const std::string& name, const Shape& shape, double mean, doub
   return weight.ok() ? *weight : Value{};
 }
 
-Value Net::Scalar(double value) { return ok() ? arena_->AddConstant(Tensor::Scalar(DType::kFloat32, value)) : Value{}; }
+Value Net::Scalar(double value) { return Constant(Tensor::Scalar(DType::kFloat32, value)); }
+
+Value Net::Constant(const Tensor& data) { return ok() ? arena_->AddConstant(data) : Value{}; }
 
 Value Net::Positions(int64_t count) {
   if (!ok()) return {};
   std::vector<int64_t> positions(static_cast<size_t>(count));
   std::iota(positions.begin(), positions.end(), 0);
-  return arena_->AddConstant(Tensor::Int64s(positions));
+  return Constant(Tensor::Int64s(positions));
 }
 
 Value Net::Op(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs) {

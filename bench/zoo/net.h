@@ -64,6 +64,7 @@ class Net {
   // Elements are uniform with this mean and standard deviation, a function of the seed and the name alone.
   Value Weight(const std::string& name, const Shape& shape, double mean, double stddev);
   Value Scalar(double value);
+  Value Constant(const Tensor& data);
   // The constant [0, 1, .. count - 1], i64.
   Value Positions(int64_t count);
 
@@ -111,11 +112,15 @@ Value ImageInput(Net& net, const ZooOptions& options, int64_t default_size);
 // ---- the architectures, one file per family
 absl::StatusOr<Graph> BuildResNet50(const ZooOptions& options);
 absl::StatusOr<Graph> BuildResNeXt50(const ZooOptions& options);
+absl::StatusOr<Graph> BuildResidualBlock(const ZooOptions& options);
 absl::StatusOr<Graph> BuildVgg19(const ZooOptions& options);
 absl::StatusOr<Graph> BuildSqueezeNet(const ZooOptions& options);
 absl::StatusOr<Graph> BuildInceptionV3(const ZooOptions& options);
 absl::StatusOr<Graph> BuildMobileNetV2(const ZooOptions& options);
 absl::StatusOr<Graph> BuildBertBase(const ZooOptions& options);
+absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options);
+absl::StatusOr<Graph> BuildNasNetA(const ZooOptions& options);
+absl::StatusOr<Graph> BuildNasRnn(const ZooOptions& options);
 absl::StatusOr<Graph> BuildMlp(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoResNet50(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoResNeXt50(const ZooOptions& options);

@@ -53,4 +53,16 @@ absl::StatusOr<Graph> Build(const ZooOptions& options, const Variant& variant) {
 absl::StatusOr<Graph> BuildResNet50(const ZooOptions& options) { return Build(options, {1, 64}); }
 absl::StatusOr<Graph> BuildResNeXt50(const ZooOptions& options) { return Build(options, {32, 4}); }
 
+// relu(conv 3x3 (relu(conv 3x3 (x))) + conv 1x1 (x)): whether the 1x1 kernel should grow, so that both readers of x are
+// one convolution, depends on the device.
+absl::StatusOr<Graph> BuildResidualBlock(const ZooOptions& options) {
+  Net net(options.seed);
+  const int64_t width = Default(options.width, 256), size = Default(options.image_size, 14);
+  const Value x = net.Input("input", DType::kFloat32, {Default(options.batch, 1), width, size, size});
+  const Value left = net.Conv2d(net.Relu(net.Conv2d(x, "conv1", Conv::Same(width, 3), kLinear)), "conv2",
+                                Conv::Same(width, 3));
+  const Value right = net.Conv2d(x, "shortcut", Conv::Same(width, 1), kLinear);
+  return net.Finish({{net.Relu(net.Add(left, right)), "output"}});
+}
+
 }  // namespace rewright::zoo

@@ -21,6 +21,7 @@ const std::vector<Entry>& Entries() {
       {{"resnet50", "image classifier, bottleneck residual blocks with batch norms (torchvision)"}, zoo::BuildResNet50},
       {{"resnext50", "ResNet-50 with 32 groups of 4 channels, batch norms (torchvision resnext50_32x4d)"},
        zoo::BuildResNeXt50},
+      {{"residual_block", "two convolutions of 3x3 beside one of 1x1, 256 channels of 14x14"}, zoo::BuildResidualBlock},
       {{"squeezenet", "SqueezeNet 1.1, fire modules (torchvision)"}, zoo::BuildSqueezeNet},
       {{"vgg19", "16 convolutions of 3x3 and three large linear layers (torchvision)"}, zoo::BuildVgg19},
       {{"inception_v3", "parallel convolution branches with batch norms, 299x299 (torchvision)"},
@@ -28,6 +29,10 @@ const std::vector<Entry>& Entries() {
       {{"mobilenet_v2", "inverted residuals with depthwise convolutions, batch norms and relu6 (torchvision)"},
        zoo::BuildMobileNetV2},
       {{"bert_base", "BERT-base encoder: 12 layers of 768, 12 heads, 128 tokens"}, zoo::BuildBertBase},
+      {{"gpt2_small", "GPT-2 with its language-model head: 12 layers of 768, 12 heads, 128 tokens"},
+       zoo::BuildGpt2Small},
+      {{"nasnet_a", "NASNet-A 4 @ 1056 (mobile) with batch norms: 12 normal and 4 reduction cells"}, zoo::BuildNasNetA},
+      {{"nasrnn", "the recurrent cell found by neural architecture search, 5 steps of 512"}, zoo::BuildNasRnn},
       {{"mlp", "784 inputs, three hidden layers of 512 with relu, 10 outputs"}, zoo::BuildMlp},
       {{"taso_resnet50", "ResNet-50 as TASO times it: no stem, no batch norms"}, zoo::BuildTasoResNet50},
       {{"taso_resnext50", "ResNeXt-50 as TASO times it: no batch norms"}, zoo::BuildTasoResNeXt50},
@@ -44,7 +49,8 @@ absl::Status CheckOptions(const ZooOptions& options) {
   const std::pair<const char*, int64_t> sizes[] = {{"batch", options.batch},
                                                    {"image size", options.image_size},
                                                    {"sequence length", options.sequence_length},
-                                                   {"layers", options.layers}};
+                                                   {"layers", options.layers},
+                                                   {"width", options.width}};
   for (const auto& [what, value] : sizes) {
     if (value < 0) return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; expected at least 1"));
   }

@@ -242,6 +242,48 @@ TEST(Analytic, ConcatMovesItsOutputTwice) {
                    5e-6 + 4.0 * 2 * 96 / 0.7e12);
 }
 
+TEST(Roofline, ShippedDescriptionsAreDevices) {
+  for (const char* name : {"k80", "v100-roofline", "h200", "zen3"}) {
+    const auto device = MakeDevice(absl::StrCat("analytic:", name));
+    ASSERT_TRUE(device.ok()) << device.status();
+    EXPECT_EQ((*device)->name(), absl::StrCat("analytic:", name));
+  }
+}
+
+// 2 processors with tiles of 6 elements, 100 FLOP/s, 1000 byte/s from memory, 4000 from a cache of 400 bytes.
+constexpr char kSmallDevice[] = R"({"name": "small", "source": "none", "flops_per_second": 100,
+  "bytes_per_second": 1000, "launch_seconds": 2, "processors": 2, "tile_elements": 6, "cache_bytes": 400,
+  "cache_bytes_per_second": 4000})";
+
+std::string WriteDevice(const std::string& text) {
+  const std::string path = testing::TempDir() + "/device.json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Roofline, ChargesWavesAndTheSlowerOfArithmeticAndMemory) {
+  const std::string device = "analytic:" + WriteDevice(kSmallDevice);
+  // 3 tiles take two waves, as 4 would: 2 * 18 * 5 FLOP at 3/4 of the peak, and nothing else counts.
+  const std::string product = "input x: f32[3,5]\nweight w: f32[5,6]\n%1 = matmul(x, w)\noutput y = %1\n";
+  EXPECT_DOUBLE_EQ(AnalyticCost(device, product, 0), 2 + 180.0 / 100 * 4 / 3);
+  // 600 elements twice, from memory, are slower than 600 FLOP; 40 elements fit into the cache.
+  const std::string large = "input x: f32[600]\n%1 = relu(x)\noutput y = %1\n";
+  EXPECT_DOUBLE_EQ(AnalyticCost(device, large, 0), 2 + std::max(600.0 / 100, 4800.0 / 1000));
+  EXPECT_EQ(AnalyticCost(device, "input x: f32[2,3]\n%1 = transpose(x, perm=[1,0])\noutput y = %1\n", 0), 0);
+}
+
+TEST(Roofline, DamagedDescriptionsAreAnError) {
+  const auto message = [](const std::string& text) {
+    return MakeDevice("analytic:" + WriteDevice(text)).status().ToString();
+  };
+  EXPECT_THAT(message("{"), HasSubstr("device.json: expected a JSON object"));
+  std::string text = kSmallDevice;
+  EXPECT_THAT(message(text.replace(text.find("1000"), 4, "-1")),
+              HasSubstr("\"bytes_per_second\": found -1, expected a number above 0"));
+  EXPECT_THAT(message("{\"name\": 3}"), HasSubstr("\"name\": found 3, expected a text"));
+  EXPECT_THAT(MakeDevice("analytic:/nowhere.json").status().ToString(), HasSubstr("/nowhere.json: cannot be read"));
+}
+
 TEST(Analytic, RunsNothing) {
   const Graph graph = GraphWithWeights("input x: f32[2]\n%1 = exp(x)\noutput y = %1\n", -1, 1, 1);
   EXPECT_EQ(Make("analytic:v100")->Compile(graph).status().code(), absl::StatusCode::kUnimplemented);

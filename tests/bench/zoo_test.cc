@@ -134,6 +134,21 @@ const Published kPublished[] = {
       {"reshape", 49},
       {"slice", 1},
       {"tanh", 1}}},
+    {"gpt2_small",
+     124439808,
+     16.11,
+     {{"matmul", 73},
+      {"softmax", 12},
+      {"layer_norm", 25},
+      {"gather", 1},
+      {"div", 12},
+      {"mul", 48},
+      {"pow", 12},
+      {"tanh", 12},
+      {"add", 109},
+      {"transpose", 48},
+      {"reshape", 144},
+      {"slice", 36}}},
 };
 
 TEST(ZooTest, ParametersWorkAndOperatorsAreAsPublished) {
@@ -144,6 +159,32 @@ TEST(ZooTest, ParametersWorkAndOperatorsAreAsPublished) {
     EXPECT_NEAR(ProductFlops(graph) / 2e9, expected.giga_macs, 0.015 * expected.giga_macs);
     EXPECT_EQ(CountOps(graph), expected.ops);
   }
+}
+
+// Parameters and work of NASNetMobile in the model tables of Keras and PyTorch. Cells: two convolutions for each of two
+// layers of five separable branches, one for the squeeze and one to fit the previous cell, or two where it is larger.
+TEST(ZooTest, NasNetHasItsCells) {
+  const Graph graph = Build("nasnet_a");
+  EXPECT_EQ(Parameters(graph), 5289978);
+  EXPECT_NEAR(ProductFlops(graph) / 2e9, 0.564, 0.03);
+  std::map<std::string, int> counts = CountOps(graph);
+  const int cells = 2 + 3 * 4 + 2;
+  const int larger_before = 1 + 3;  // the second stem cell, and the first normal cell of each stage
+  // The first stem cell has no previous one to fit, which saves as much as the convolution of the image takes.
+  EXPECT_EQ(counts["conv2d"], cells * (5 * 4 + 1 + 1) + larger_before);
+  EXPECT_EQ(counts["batch_norm"], cells * (5 * 2 + 1 + 1));
+  EXPECT_EQ(counts["concat"], cells + larger_before);
+}
+
+TEST(ZooTest, NasRnnHasItsProducts) {
+  const Graph graph = Build("nasrnn");
+  EXPECT_EQ(Parameters(graph), 16 * 512 * 512 + 8 * 512);
+  std::map<std::string, int> counts = CountOps(graph);
+  EXPECT_EQ(counts["matmul"], 5 * 16);
+  EXPECT_EQ(counts["sigmoid"], 5 * 5);
+  EXPECT_EQ(counts["relu"], 5 * 2);
+  // Two of the first layer, six of the later ones.
+  EXPECT_EQ(counts["tanh"], 5 * 8);
 }
 
 TEST(ZooTest, TasoGraphsHaveTheirCounts) {
@@ -206,6 +247,11 @@ TEST(ZooTest, OptionsSetSizes) {
   options.layers = 2;
   EXPECT_EQ(CountOps(Build("mlp", options))["matmul"], 3);
   EXPECT_EQ(CountOps(Build("taso_nasrnn", options))["tanh"], 16);
+  options.width = 128;
+  EXPECT_EQ(Build("gpt2_small", options).type(Build("gpt2_small", options).outputs()[0].value).ToString(),
+            "f32[1,128,50257]");
+  options.width = 100;
+  EXPECT_FALSE(BuildZooModel("gpt2_small", options).ok());
 }
 
 TEST(ZooTest, TheSeedAloneDecidesTheWeights) {
@@ -250,10 +296,14 @@ TEST(ZooTest, OutputsAreOfOrdinarySize) {
   };
   const Small models[] = {{"resnet50", {.image_size = 64}},
                           {"resnext50", {.image_size = 64}},
+                          {"residual_block", {.image_size = 7, .width = 16}},
                           {"squeezenet", {.image_size = 64}},
                           {"inception_v3", {.image_size = 75}},
                           {"mobilenet_v2", {.image_size = 64}},
                           {"bert_base", {.sequence_length = 8, .layers = 3}},
+                          {"gpt2_small", {.sequence_length = 8, .layers = 2}},
+                          {"nasnet_a", {.image_size = 64, .layers = 1}},
+                          {"nasrnn", {.width = 64}},
                           {"mlp", {}},
                           {"taso_resnet50", {.image_size = 8}},
                           {"taso_resnext50", {.image_size = 64}},

@@ -101,6 +101,40 @@ TEST(GraphTest, ReplaceValuesRefusesAnotherType) {
               HasSubstr("a value of type f32[2,3] cannot be replaced by one of type f32[6]"));
 }
 
+// exp(x) becomes tanh(x) and sqrt(exp(x)) becomes sigmoid(exp(x)): the second replacement holds the first.
+TEST(GraphTest, ReplaceEverywhereIsOneAfterTheOther) {
+  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = sqrt(%0)\n%2 = add(%1, %0)\noutput y = %2\n");
+  Arena& arena = *graph.arena();
+  const Value x{graph.nodes()[0], 0}, exp{graph.nodes()[1], 0}, sqrt{graph.nodes()[2], 0};
+  const Value tanh = *arena.Apply("tanh", {x}), sigmoid = *arena.Apply("sigmoid", {exp});
+  arena.SetName(exp, "first");
+  const auto all = ReplaceEverywhere(graph, {{exp, tanh}, {sqrt, sigmoid}});
+  ASSERT_TRUE(all.ok()) << all.status().ToString();
+  EXPECT_EQ(PrintGraph(*all), PrintGraph(Parse("input x: f32[2]\n%0 = tanh(x)\n%1 = sigmoid(%0)\n"
+                                               "%2 = add(%1, %0)\noutput y = %2\n")));
+  EXPECT_EQ(arena.name(tanh), "first");
+  const auto later = ReplaceValues(graph, {{sqrt, sigmoid}});
+  ASSERT_TRUE(later.ok());
+  const auto both = ReplaceValues(*later, {{exp, tanh}});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->outputs()[0].value, all->outputs()[0].value) << "the very same nodes";
+  EXPECT_EQ(ReplaceEverywhere(graph, {})->outputs()[0].value, graph.outputs()[0].value);
+}
+
+TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
+  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = tanh(x)\noutput y = %0\noutput z = %1\n");
+  Arena& arena = *graph.arena();
+  const Value exp = graph.outputs()[0].value, tanh = graph.outputs()[1].value;
+  const auto depends = [](const absl::StatusOr<Graph>& result) {
+    return std::string(result.status().message()) == "the replacements make a value depend on itself";
+  };
+  // Each reads the other.
+  EXPECT_TRUE(depends(ReplaceEverywhere(
+      graph, {{exp, *arena.Apply("sqrt", {tanh})}, {tanh, *arena.Apply("sqrt", {exp})}})));
+  EXPECT_TRUE(depends(ReplaceEverywhere(graph, {{exp, tanh}, {tanh, exp}})));
+  EXPECT_TRUE(depends(ReplaceEverywhere(graph, {{exp, *arena.Apply("relu", {exp})}})));
+}
+
 TEST(GraphTest, CanonicalHashIgnoresNamesAndOrder) {
   const Graph a = Parse("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
   const Graph b = Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");

@@ -81,11 +81,19 @@ TEST(SearchTest, DescentTakesAllIndependentRewrites) {
   FakeDevice device;
   SearchOptions options;
   options.strategy = SearchStrategy::kGreedy;
-  const SearchResult result = RunSearch(GraphFrom(Chain(50)), rules, device, options);
+  const Graph graph = GraphFrom(Chain(50));
+  const SearchResult result = RunSearch(graph, rules, device, options);
   EXPECT_NEAR(result.original_cost.seconds, 0.150, 1e-9);
   EXPECT_NEAR(result.candidates[0].cost.seconds, 0.100, 1e-9);
   EXPECT_EQ(result.candidates[0].graph.num_runtime_nodes(), 100);
-  EXPECT_EQ(result.steps, 50);  // one graph per rewrite, none in vain
+  EXPECT_EQ(result.steps, 1);  // all at once
+  // The trace has them one after the other, and each gives a graph.
+  ASSERT_EQ(result.trace.size(), 50u);
+  for (int step : {0, 24, 48}) {
+    EXPECT_EQ(GraphAt(result, graph, step).num_runtime_nodes(), 150 - step - 1);
+    EXPECT_NEAR(result.trace[static_cast<size_t>(step)].cost_after, 0.149 - 0.001 * step, 1e-6);
+  }
+  EXPECT_EQ(GraphAt(result, graph, 49).outputs()[0].value, result.candidates[0].graph.outputs()[0].value);
   EXPECT_EQ(result.end, SearchEnd::kExhausted);
   // A relu costs what a relu costs, wherever it stands.
   EXPECT_EQ(device.cost_calls, 2);
@@ -171,16 +179,18 @@ TEST(SearchTest, DetoursInDifferentPlacesAreNotCombined) {
 }
 
 TEST(SearchTest, KeepsToItsBudget) {
-  const RuleIndex rules = RulesFrom(kFoldBatchNorm);
-  FakeDevice device;
+  const RuleIndex rules = RulesFrom(kDetour);
+  FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
   SearchOptions options;
+  options.alpha = 1.1;
   options.budget = 7;
-  const SearchResult result = RunSearch(GraphFrom(Chain(20)), rules, device, options);
+  const SearchResult result = RunSearch(GraphFrom(Detours(20)), rules, device, options);
   EXPECT_EQ(result.steps, 7);
   EXPECT_EQ(result.end, SearchEnd::kBudget);
-  EXPECT_NEAR(result.candidates[0].cost.seconds, 0.053, 1e-9);
+  // Two steps a detour: three of them.
+  EXPECT_NEAR(result.candidates[0].cost.seconds, (17 * 0.03 + 3 * 0.005) * 1e-3, 1e-9);
   options.budget = 0;
-  EXPECT_EQ(RunSearch(GraphFrom(Chain(20)), rules, device, options).candidates[0].step, -1);
+  EXPECT_EQ(RunSearch(GraphFrom(Detours(20)), rules, device, options).candidates[0].step, -1);
 }
 
 TEST(SearchTest, TwoRunsGiveTheSameTraceAndGraph) {
@@ -204,23 +214,24 @@ TEST(SearchTest, TwoRunsGiveTheSameTraceAndGraph) {
 }
 
 TEST(SearchTest, StoppingLeavesTheBestSoFar) {
-  const RuleIndex rules = RulesFrom(kFoldBatchNorm);
-  FakeDevice device;
+  const RuleIndex rules = RulesFrom(kDetour);
+  FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
   std::atomic<bool> stop = false;
   SearchOptions options;
+  options.alpha = 1.1;
   options.stop = &stop;
   options.progress = [&](const SearchProgress& progress) {
     EXPECT_EQ(progress.budget, 1000);
     EXPECT_LE(progress.best_cost, progress.first_cost);
     if (progress.steps == 3) stop = true;
   };
-  SearchResult result = RunSearch(GraphFrom(Chain(20)), rules, device, options);
+  SearchResult result = RunSearch(GraphFrom(Detours(20)), rules, device, options);
   EXPECT_EQ(result.end, SearchEnd::kStopped);
   EXPECT_EQ(result.steps, 3);
-  EXPECT_NEAR(result.candidates[0].cost.seconds, 0.057, 1e-9);
+  EXPECT_NEAR(result.candidates[0].cost.seconds, (19 * 0.03 + 0.005) * 1e-3, 1e-9);
   // Stopped before it began.
   options.progress = nullptr;
-  result = RunSearch(GraphFrom(Chain(20)), rules, device, options);
+  result = RunSearch(GraphFrom(Detours(20)), rules, device, options);
   EXPECT_EQ(result.candidates[0].step, -1);
 }
 
@@ -268,11 +279,12 @@ TEST(SearchTest, CandidatesAreTheCheapestAndClearlyDifferent) {
   FakeDevice device;
   SearchOptions options;
   options.candidates = 3;
-  const SearchResult result = RunSearch(GraphFrom(Chain(50)), rules, device, options);
+  // Each round takes half of those that are left: 16, 8, 4, 2, 1.
+  std::string text = "input x: f32[2]\n%0 = relu(x)\n";
+  for (int i = 1; i < 16; ++i) absl::StrAppend(&text, "%", i, " = relu(%", i - 1, ")\n");
+  const SearchResult result = RunSearch(GraphFrom(text + "output y = %15\n"), rules, device, options);
   ASSERT_EQ(result.candidates.size(), 3u);
-  EXPECT_NEAR(result.candidates[0].cost.seconds, 0.100, 1e-9);
-  EXPECT_LT(result.candidates[0].cost.seconds, 0.99 * result.candidates[1].cost.seconds);
-  EXPECT_LT(result.candidates[1].cost.seconds, 0.99 * result.candidates[2].cost.seconds);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(result.candidates[i].cost.seconds, 0.001 * (1 << i), 1e-9);
 }
 
 TEST(SearchTest, OptionsAreChecked) {

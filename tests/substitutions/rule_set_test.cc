@@ -146,7 +146,7 @@ TEST(RuleSetTest, TwoFilesMayNotShareAName) {
 }
 
 TEST(RuleSetTest, TheShippedRulesAreFoundAndProved) {
-  auto path = FindDataFile("rules/core.rules", "/nowhere");
+  auto path = FindRuleFile("core.rules");
   ASSERT_TRUE(path.ok()) << path.status();
   auto rules = ReadRules(*path);
   ASSERT_TRUE(rules.ok()) << rules.status();
@@ -156,7 +156,7 @@ TEST(RuleSetTest, TheShippedRulesAreFoundAndProved) {
   auto set = RuleSet::FromFiles({*path}, options);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->matchers().size(), rules->size());
-  EXPECT_THAT(std::string(FindDataFile("rules/none", "/nowhere").status().message()),
+  EXPECT_THAT(std::string(FindRuleFile("none").status().message()),
               HasSubstr("rules/none: found neither"));
 }
 

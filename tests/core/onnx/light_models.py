@@ -1,12 +1,16 @@
 """The nine light_* models of the onnx package, with their recorded outputs.
 
-Each is imported; the graph must give the recorded output in the reference interpreter, and its export in onnxruntime
-(about a minute for all).
+Each is imported; the graph must give the recorded output in the reference interpreter, and its export in onnxruntime.
+Then it is optimized, and what comes out must give the recorded output in onnxruntime as well: with costs by formula, or
+with REWRIGHT_FULL in the environment with measured ones.
 
-Usage: light_models.py ONNX_PROGRAM [PATTERN]
+Usage: light_models.py ONNX_PROGRAM REWRIGHT [PATTERN]
 """
+import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,8 +28,18 @@ RTOL = {"densenet121": 2e-3}
 ATOL = 1e-7
 
 
-def run_model(program, path, directory):
-    """None, or what is wrong."""
+def optimize(rewright, path, target):
+    """The number of rewrites."""
+    cost = "measured" if os.environ.get("REWRIGHT_FULL") else "analytic:v100"
+    command = [rewright, "optimize", path, "-o", target, "--cost", cost, "--json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"rewright optimize: {done.stderr.strip()}")
+    return sum(rewrite["count"] for rewrite in json.loads(done.stdout)["rewrites"])
+
+
+def run_model(program, rewright, path, directory):
+    """What is wrong, or None, and the number of rewrites."""
     model = onnx.load(path)
     given = {t.name for t in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in given]
@@ -39,29 +53,37 @@ def run_model(program, path, directory):
     exported = directory / "exported.onnx"
     verdict, message = program.run(path, directory, exported, "-", files)
     if verdict != "ok":
-        return f"{verdict}: {message}"
+        return f"{verdict}: {message}", 0
     wrong = difference(np.load(directory / "0.npy"), expected, rtol, ATOL)
     if wrong:
-        return f"interpreted: {wrong}"
+        return f"interpreted: {wrong}", 0
     onnx.checker.check_model(str(exported), full_check=True)
-    found = session(exported).run(None, {i.name: x for i, x in zip(inputs, data)})[0]
-    wrong = difference(found, expected, rtol, ATOL)
-    return f"in onnxruntime: {wrong}" if wrong else None
+    feeds = {i.name: x for i, x in zip(inputs, data)}
+    wrong = difference(session(exported).run(None, feeds)[0], expected, rtol, ATOL)
+    if wrong:
+        return f"in onnxruntime: {wrong}", 0
+    optimized = directory / "optimized.onnx"
+    rewrites = optimize(rewright, path, optimized)
+    onnx.checker.check_model(str(optimized), full_check=True)
+    wrong = difference(session(optimized).run(None, feeds)[0], expected, rtol, ATOL)
+    return (f"optimized: {wrong}" if wrong else None), rewrites
 
 
 def main():
-    pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+    pattern = re.compile(sys.argv[3] if len(sys.argv) > 3 else "")
     program = Program(sys.argv[1])
-    failures = 0
+    failures = total = 0
     paths = [p for p in sorted(FOLDER.glob("light_*.onnx")) if pattern.search(p.stem)]
     for path in paths:
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as directory:
-            wrong = run_model(program, path, pathlib.Path(directory))
+            wrong, rewrites = run_model(program, sys.argv[2], path, pathlib.Path(directory))
         failures += wrong is not None
-        print(f"{path.stem:24} {wrong or 'right'} ({time.monotonic() - start:.1f} s)", flush=True)
-    print(f"{len(paths) - failures} of {len(paths)} right")
-    return 1 if failures or not paths else 0
+        total += rewrites
+        print(f"{path.stem:24} {wrong or 'right'}, {rewrites} rewrites ({time.monotonic() - start:.1f} s)", flush=True)
+    print(f"{len(paths) - failures} of {len(paths)} right, {total} rewrites")
+    # An optimizer that did nothing would not be tested.
+    return 1 if failures or not paths or not total else 0
 
 
 if __name__ == "__main__":

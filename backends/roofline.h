@@ -1,0 +1,42 @@
+// Devices by description: a file with a machine's rates, for hardware that is not at hand.
+//
+// A group that runs as one kernel (fused as the CPU device fuses: an anchor with its epilogue, chains of pointwise
+// operators) costs launch + max(arithmetic, memory) seconds.
+//
+//   arithmetic: the FLOPs of the group at the peak rate, spread over the processors in tiles of the result. As many
+//     tiles as there are processors run at once; a last wave that is not full takes as long as a full one. That is
+//     what makes a machine with many processors slow at small operators, and merging them worth while there.
+//   memory: each operand read once and each result written once; activations at the rate of the cache where all of the
+//     group fits into it, weights always at the rate of memory.
+//
+// Views (reshape, transpose, slice, split, expand) are free: who reads them reads strided memory. A concatenation is
+// copied.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+struct RooflineSpec {
+  std::string name;
+  std::string source;                // where the figures are from
+  double flops_per_second = 0;       // of fp32, peak
+  double bytes_per_second = 0;       // of memory
+  double launch_seconds = 0;         // of one kernel
+  int64_t processors = 0;            // that run tiles independently
+  int64_t tile_elements = 0;         // elements of a result that one processor computes at once
+  double cache_bytes = 0;            // of the last level
+  double cache_bytes_per_second = 0;
+};
+
+// A JSON object with the members of RooflineSpec. Errors name the file, the member, what was found and expected.
+absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path);
+
+// Partition and Cost alone; Compile gives an Unimplemented error.
+std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec);
+
+}  // namespace rewright

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What the search finds and what it takes: `rewright optimize` on models of the zoo, with costs by formula.
+
+    bench/search_bench.py taso      the graphs that TASO is timed on, beside what TASO finds on the same formula
+    bench/search_bench.py growth    transformers of 1 to 96 layers
+    bench/search_bench.py block     a residual block on described devices: which graph is the cheapest where
+
+Every row is a process of its own; search time is CPU time, memory is the process's peak without the weights. A second
+process checks the outputs against the original's where --check is given.
+"""
+import argparse
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+# Cost before and after by TASO's own search, in ms, under the formula of analytic:v100 (Jia et al., SOSP'19, run by us
+# on its published rules with alpha 1.05). NasNet-A: 5.6742 rests on merges of grouped convolutions that are not equal.
+TASO = {
+    "taso_bert": (0.7409, 0.5216, 0.2),
+    "taso_nasrnn": (1.2194, 0.9042, 0.5),
+    "taso_resnet50": (1.4597, 1.4547, 0.2),
+    "taso_resnext50": (1.5404, 1.5350, 0.2),
+    "taso_nasnet_a": (None, 5.6742, 2.0),
+}
+
+
+class Program:
+    def __init__(self, path, folder):
+        self.path, self.folder = path, folder
+
+    def json(self, *arguments):
+        command = [self.path, *map(str, arguments), "--json", "--quiet"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode > 1:
+            sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def model(self, name, **sizes):
+        path = os.path.join(self.folder, "-".join([name, *map(str, sizes.values())]) + ".onnx")
+        flags = [text for key, value in sizes.items() for text in (f"--{key}", str(value))]
+        made = self.json("zoo", name, "-o", path, *flags)
+        return path, made["parameters"] * 4
+
+    def optimize(self, model, cost, *flags):
+        path, weights = model
+        found = self.json("optimize", path, "-o", os.path.join(self.folder, "optimized.onnx"), "--cost",
+                          f"analytic:{cost}", *flags)
+        found["search_mb"] = max(0, found["peak_rss_bytes"] - weights) / 1e6
+        return found
+
+
+def row_of(name, cost, found):
+    return {"model": name, "device": cost, "nodes": found["nodes_before"], "nodes_after": found["nodes_after"],
+            "before_ms": round(found["cost_before_ms"], 4), "after_ms": round(found["cost_after_ms"], 4),
+            "cpu_s": round(found["search_cpu_seconds"], 3), "memory_mb": round(found["search_mb"])}
+
+
+def taso(program, args):
+    for name, (before, after, seconds) in TASO.items():
+        model = program.model(name)
+        for cost in ("v100", "v100-strict"):
+            found = program.optimize(model, cost, "--alpha", "1.05", "--no-check")
+            row = row_of(name, cost, found)
+            row |= {"taso_before_ms": before if cost == "v100" else None,
+                    "taso_after_ms": after if cost == "v100" else None, "most_cpu_s": seconds}
+            if args.check:
+                row["equal"] = program.optimize(model, cost, "--alpha", "1.05")["equal"]
+            yield row
+
+
+def growth(program, args):
+    for name in ("bert_base", "gpt2_small"):
+        for layers in (1, 12, 48, 96):
+            # The growth of the search is asked for, not that of the weights.
+            sizes = {"layers": layers} | ({"width": 64} if name == "gpt2_small" else {})
+            yield row_of(f"{name} {layers}", "v100", program.optimize(program.model(name, **sizes), "v100",
+                                                                      "--no-check"))
+
+
+def block(program, args):
+    for name in ("residual_block",):
+        model = program.model(name)
+        for cost in ("k80", "v100-roofline", "h200", "zen3"):
+            found = program.optimize(model, cost)
+            yield row_of(name, cost, found) | {
+                "rewrites": " ".join(f"{r['count']}x{r['rule']}" for r in found["rewrites"])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["taso", "growth", "block"])
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--out", help="write the table as CSV")
+    args = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for row in globals()[args.part](Program(args.rewright, folder), args):
+            rows.append(row)
+            print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    if args.out:
+        cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        with open(args.out + ".part", "w", newline="") as file:
+            file.write(f"# {cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; commit {commit}\n"
+                       f"# {' '.join(sys.argv)}\n")
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(args.out + ".part", args.out)
+
+
+if __name__ == "__main__":
+    main()
