@@ -292,7 +292,8 @@ absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
 
 // A value that takes the place of a named one has that name, unless it has its own.
 void PassName(Arena& arena, Value from, Value to) {
-  if (arena.name(to).empty() && !arena.name(from).empty()) arena.SetName(to, arena.name(from));
+  const std::string name = arena.name(from);  // a copy: giving a name may move the others
+  if (!name.empty() && arena.name(to).empty()) arena.SetName(to, name);
 }
 
 }  // namespace
