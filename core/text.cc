@@ -97,11 +97,16 @@ class GraphPrinter {
       types += (i > 0 ? ", " : "") + node.outputs[static_cast<size_t>(i)].ToString();
     }
     line += " = " + node.op->name + "(";
-    for (size_t i = 0; i < node.operands.size(); ++i) line += (i > 0 ? ", " : "") + Reference(node.operands[i]);
+    const char* separator = "";
+    for (Value operand : node.operands) {
+      line += separator + Reference(operand);
+      separator = ", ";
+    }
     for (const auto& [name, attr] : node.attrs) {
       const AttrSpec* spec = node.op->FindAttr(name);
       if (spec->fallback && *spec->fallback == attr) continue;
-      line += ", " + name + "=" + AttrString(attr);
+      line += separator + name + "=" + AttrString(attr);
+      separator = ", ";
     }
     return line + ")  # " + types + "\n";
   }

@@ -267,16 +267,23 @@ class ArgEvaluator {
       for (size_t i = 0; i < std::min(a.list.size(), b.list.size()); ++i) equal = equal && a.list[i] == b.list[i];
       return SetBool(op == ArgOp::kEqual ? equal : !equal, value);
     }
+    if (a.kind == Kind::kList && b.kind == Kind::kInt && op > ArgOp::kNotEqual) {
+      typename A::Bool all = true;
+      for (const Int& element : a.list) all = all && IntCompare(op, element, b.integer);
+      return SetBool(all, value);
+    }
     if (a.kind != Kind::kInt || b.kind != Kind::kInt) return Fail("comparison of what is no integer");
-    const Int& x = a.integer;
-    const Int& y = b.integer;
+    return SetBool(IntCompare(op, a.integer, b.integer), value);
+  }
+
+  static typename A::Bool IntCompare(ArgOp op, const Int& x, const Int& y) {
     switch (op) {
-      case ArgOp::kEqual: return SetBool(x == y, value);
-      case ArgOp::kNotEqual: return SetBool(!typename A::Bool(x == y), value);
-      case ArgOp::kLess: return SetBool(x < y, value);
-      case ArgOp::kLessEqual: return SetBool(x <= y, value);
-      case ArgOp::kGreater: return SetBool(y < x, value);
-      default: return SetBool(y <= x, value);
+      case ArgOp::kEqual: return x == y;
+      case ArgOp::kNotEqual: return !typename A::Bool(x == y);
+      case ArgOp::kLess: return x < y;
+      case ArgOp::kLessEqual: return x <= y;
+      case ArgOp::kGreater: return y < x;
+      default: return y <= x;
     }
   }
 

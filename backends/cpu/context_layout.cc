@@ -66,7 +66,8 @@ Layout ContextLayouts::Compute(const Graph& graph, Value value) const {
   auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
   const std::string& name = node.op->name;
   if (name == "conv2d") return node.outputs[0].dtype == DType::kFloat32 ? blocked(block_) : row_major;
-  if (name == "max_pool2d" || name == "avg_pool2d" || name == "lrn" || name == "pad") return blocked(of(0).block);
+  if (name == "max_pool2d" || name == "avg_pool2d" || name == "lrn") return blocked(of(0).block);
+  if (name == "pad") return OnlyAdds(node) ? blocked(of(0).block) : row_major;
   if (name == "concat") {
     for (size_t i = 0; i < node.operands.size(); ++i) {
       if (of(i).block != of(0).block) return row_major;

@@ -143,6 +143,15 @@ absl::Status Lowering::LowerConcat(NodeId id) {
   return absl::OkStatus();
 }
 
+bool OnlyAdds(const Node& pad) {
+  const auto all_of = [&](const char* list, const auto& test) {
+    const std::vector<int64_t>& entries = Ints(pad, list);
+    return std::all_of(entries.begin(), entries.end(), test);
+  };
+  const auto adds = [](int64_t entry) { return entry >= 0; };
+  return all_of("before", adds) && all_of("after", adds) && all_of("interior", [](int64_t entry) { return entry == 0; });
+}
+
 absl::Status Lowering::LowerPad(NodeId id) {
   const Node& node = graph_.node(id);
   const Value x = node.operands[0], out{id, 0};

@@ -72,7 +72,7 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
   const std::string& name = node.op->name;
   const bool f32 = node.outputs[0].dtype == DType::kFloat32;
   if (name == "concat") return LowerConcat(id);
-  if (name == "pad") return LowerPad(id);
+  if (name == "pad" && OnlyAdds(node)) return LowerPad(id);
   if (name == "gather") return LowerGather(id);
   if (name == "depth_to_space" || name == "space_to_depth") return LowerDepthSpace(id);
   if (f32 && (name == "max_pool2d" || name == "avg_pool2d")) return LowerPool(id);

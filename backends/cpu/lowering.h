@@ -128,6 +128,9 @@ class Lowering {
 // elements. False where strides would be negative or a blocked operand is cut within its blocks.
 bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);
 
+// Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
+bool OnlyAdds(const Node& pad);
+
 // Runs a schedule on memory of its own, for folding constants and measuring.
 class ScheduleMemory {
  public:

@@ -71,6 +71,23 @@ OpDef DivOp() {
                 Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, Result::kSameType, {1, 4});
 }
 
+// What division of integers leaves over: it has the sign of the dividend.
+static Scalar Remainder(const Scalar& a, const Scalar& b) { return a - b * (a / b); }
+
+// out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded toward zero
+OpDef RemOp() {
+  return Binary("rem", "The remainder of division rounded toward zero: it has the sign of the dividend.",
+                Elements::kIntegers, Order::kFixed, Remainder, Result::kSameType, {1, 9});
+}
+
+// out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded down
+OpDef ModOp() {
+  return Binary("mod", "The remainder of division rounded down: it has the sign of the divisor.", Elements::kIntegers,
+                Order::kFixed,
+                [](const Scalar& a, const Scalar& b) { return Remainder(Remainder(a, b) + b, b); },
+                Result::kSameType, {1, 9});
+}
+
 // out[i..] = a[i..] to the power b[i..]
 OpDef PowOp() {
   return Binary("pow", "The first operand raised to the power of the second.", Elements::kFloats, Order::kFixed,
@@ -119,6 +136,33 @@ OpDef LessEqualOp() {
       Result::kBool);
 }
 
+// out[i..] = not (a[i..] = b[i..])
+OpDef NotEqualOp() {
+  return Binary(
+      "not_equal", "Whether two operands differ.", Elements::kAny, Order::kCommutative,
+      [](const Scalar& a, const Scalar& b) { return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})}); }, Result::kBool);
+}
+
+// out[i..] = b[i..] < a[i..]
+OpDef GreaterOp() {
+  return Binary(
+      "greater", "Whether the first operand is greater than the second.", Elements::kNumbers, Order::kFixed,
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kLess, {b, a});
+      },
+      Result::kBool);
+}
+
+// out[i..] = b[i..] <= a[i..]
+OpDef GreaterEqualOp() {
+  return Binary(
+      "greater_equal", "Whether the first operand is at least the second.", Elements::kNumbers, Order::kFixed,
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kLessEqual, {b, a});
+      },
+      Result::kBool);
+}
+
 // out[i..] = a[i..] and b[i..]
 OpDef LogicalAndOp() {
   return Binary("logical_and", "Whether both operands are true.", Elements::kBools, Order::kCommutative,
@@ -133,6 +177,12 @@ OpDef LogicalOrOp() {
                 [](const Scalar& a, const Scalar& b) {
                   return Call(Fn::kOr, {a, b});
                 });
+}
+
+// out[i..] = not (a[i..] = b[i..])
+OpDef LogicalXorOp() {
+  return Binary("logical_xor", "Whether exactly one operand is true.", Elements::kBools, Order::kCommutative,
+                [](const Scalar& a, const Scalar& b) { return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})}); });
 }
 
 }  // namespace rewright

@@ -62,8 +62,12 @@ AttrSpec DTypeAttr(const std::string& name, const std::string& doc) {
   return Spec(name, AttrKind::kDType, true, std::nullopt, doc);
 }
 
-AttrSpec StructuralInts(const std::string& name, const std::string& doc) {
-  return Spec(name, AttrKind::kInts, true, std::nullopt, doc);
+AttrSpec StructuralInts(const std::string& name, const std::string& doc, std::optional<Attr> fallback) {
+  return Spec(name, AttrKind::kInts, true, std::move(fallback), doc);
+}
+
+AttrSpec StructuralInt(const std::string& name, int64_t min, const std::string& doc) {
+  return Spec(name, AttrKind::kInt, true, std::nullopt, doc, min);
 }
 
 AttrSpec SymbolicInts(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc) {
@@ -111,6 +115,12 @@ absl::Status CheckRankAtLeast(const OpBuilder& b, int input, int rank) {
 absl::Status CheckLength(const OpBuilder& b, const std::string& attr, int length) {
   if (b.Length(attr) == length) return absl::OkStatus();
   return b.Error(absl::StrCat("the length of ", attr, " must be ", length, ", not ", b.Length(attr)));
+}
+
+bool AreAxes(std::vector<int64_t> axes, int rank) {
+  std::sort(axes.begin(), axes.end());
+  const bool inside = axes.empty() || (axes.front() >= 0 && axes.back() < rank);
+  return inside && std::adjacent_find(axes.begin(), axes.end()) == axes.end();
 }
 
 absl::Status FirstError(std::initializer_list<absl::Status> checks) {

@@ -17,9 +17,10 @@ AttrSpec FlagAttr(const std::string& name, bool fallback, const std::string& doc
 AttrSpec AxisAttr(const std::string& name, std::optional<Attr> fallback, const std::string& doc);
 AttrSpec AxesAttr(const std::string& name, const std::string& doc);
 AttrSpec DTypeAttr(const std::string& name, const std::string& doc);
-// Lists of integers: fixed by the expression, or symbols of at least `min`.
-AttrSpec StructuralInts(const std::string& name, const std::string& doc);
+// Integers and lists of them: fixed by the expression, or symbols of at least `min`.
+AttrSpec StructuralInts(const std::string& name, const std::string& doc, std::optional<Attr> fallback = std::nullopt);
 AttrSpec SymbolicInts(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
+AttrSpec StructuralInt(const std::string& name, int64_t min, const std::string& doc);
 AttrSpec SymbolicInt(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
 AttrSpec RealAttr(const std::string& name, std::optional<double> fallback, const std::string& doc);
 
@@ -37,6 +38,8 @@ absl::Status CheckElements(const OpBuilder& b, Elements allowed);
 absl::Status CheckRank(const OpBuilder& b, int input, int rank);
 absl::Status CheckRankAtLeast(const OpBuilder& b, int input, int rank);
 absl::Status CheckLength(const OpBuilder& b, const std::string& attr, int length);
+// Whether the list names distinct axes of a tensor of that rank.
+bool AreAxes(std::vector<int64_t> axes, int rank);
 // The first of the errors; OK when there is none.
 absl::Status FirstError(std::initializer_list<absl::Status> checks);
 
@@ -65,6 +68,17 @@ class Broadcast {
   const OpBuilder& b_;
   int trailing_;
   std::vector<Index> shape_;
+};
+
+// An axis whose indices are spread out: index k comes to lie at k*step, with gaps between where the step exceeds one.
+struct SpreadAxis {
+  Index size, step;
+
+  // From the first index to the last. There is one at least, where the step is not one.
+  Index Extent() const { return step.Is(1) ? size : (size - 1) * step + 1; }
+  // The index that lies at a position, where there is one.
+  Index At(const Index& position) const { return FloorDiv(position, step); }
+  Cond Has(const Index& position) const { return InRange(At(position), 0, size) && Mod(position, step) == 0; }
 };
 
 // A window sliding along one axis: tap r of window y reads index y*stride - before + r*dilation.

@@ -32,20 +32,29 @@ OpDef AddOp();
 OpDef SubOp();
 OpDef MulOp();
 OpDef DivOp();
+OpDef RemOp();
+OpDef ModOp();
 OpDef PowOp();
 OpDef MinOp();
 OpDef MaxOp();
 OpDef EqualOp();
+OpDef NotEqualOp();
 OpDef LessOp();
 OpDef LessEqualOp();
+OpDef GreaterOp();
+OpDef GreaterEqualOp();
 OpDef LogicalAndOp();
 OpDef LogicalOrOp();
+OpDef LogicalXorOp();
 
 OpDef WhereOp();
+OpDef ClampOp();
 
 // Contractions and windows.
 OpDef MatmulOp();
+OpDef DotGeneralOp();
 OpDef Conv2dOp();
+OpDef ConvolutionOp();
 OpDef MaxPool2dOp();  // pool2d.cc
 OpDef AvgPool2dOp();
 
@@ -62,17 +71,23 @@ OpDef ReduceMeanOp();
 OpDef ReduceMaxOp();
 OpDef ReduceMinOp();
 OpDef ReduceProdOp();
+OpDef ReduceAndOp();
+OpDef ReduceOrOp();
 OpDef ArgmaxOp();
 
 // Movement of elements.
 OpDef ConcatOp();
 OpDef SplitOp();
 OpDef SliceOp();
+OpDef DynamicSliceOp();
+OpDef DynamicUpdateSliceOp();  // dynamic_slice.cc
 OpDef ReverseOp();  // slice.cc
 OpDef PadOp();
 OpDef TransposeOp();
 OpDef ReshapeOp();
 OpDef ExpandOp();
+OpDef BroadcastInDimOp();
+OpDef IotaOp();
 OpDef GatherOp();
 OpDef DepthToSpaceOp();
 OpDef SpaceToDepthOp();  // depth_to_space.cc

@@ -1,11 +1,16 @@
 // Reductions over some axes, which stay as axes of size one (keepdims) or go.
 #include <algorithm>
+#include <functional>
 
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
+
+using ElementFn = std::function<Scalar(const Scalar&)>;
+Scalar Itself(const Scalar& x) { return x; }
+Scalar Not(const Scalar& x) { return Call(Fn::kNot, {x}); }
 
 // How the axes `axes` of input 0 are reduced.
 class Reduction {
@@ -27,8 +32,8 @@ class Reduction {
   const std::vector<Index>& shape() const { return shape_; }
   // The number of elements that go into one.
   Index count() const { return Product(sizes_); }
-  // All x[..] that go into the output's position.
-  Scalar Over(ReduceKind kind, const std::vector<Index>& position) const {
+  // All f(x[..]) that go into the output's position.
+  Scalar Over(ReduceKind kind, const std::vector<Index>& position, const ElementFn& f = Itself) const {
     return b_.Reduce(kind, ranges_, [&](const std::vector<Index>& bound) {
       std::vector<Index> at;
       size_t next_bound = 0, next_position = 0;
@@ -36,7 +41,7 @@ class Reduction {
         at.push_back(reduced ? bound[next_bound++] : position[next_position]);
         if (!reduced || keepdims_) ++next_position;
       }
-      return b_.Read(0, at);
+      return f(b_.Read(0, at));
     });
   }
 
@@ -55,19 +60,22 @@ OpSample RandomReduction(Rng& rng, Elements elements) {
   return OpSample{.inputs = {x}, .attrs = {{"axes", RandomAxes(rng, x.rank())}, {"keepdims", RandomInt(rng, 0, 1)}}};
 }
 
-OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kind) {
+// out = after(the reduction of before(x))
+OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kind,
+             Elements elements = Elements::kNumbers, const ElementFn& before = Itself,
+             const ElementFn& after = Itself) {
   return OpDef{.name = name,
                .summary = summary,
                .inputs = {"x"},
                .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
-               .meaning = [kind](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+               .meaning = [=](OpBuilder& b) -> absl::Status {
+                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
                  const Reduction reduction(b, b.Ints("axes"));
                  b.Output(b.dtype(0), reduction.shape(),
-                          [&](const std::vector<Index>& i) { return reduction.Over(kind, i); });
+                          [&](const std::vector<Index>& i) { return after(reduction.Over(kind, i, before)); });
                  return absl::OkStatus();
                },
-               .sample = [](Rng& rng) { return RandomReduction(rng, Elements::kNumbers); }};
+               .sample = [elements](Rng& rng) { return RandomReduction(rng, elements); }};
 }
 
 }  // namespace
@@ -83,6 +91,17 @@ OpDef ReduceMaxOp() { return Reduce("reduce_max", "The maximum over some axes.",
 
 // out[i..] = min r..: x[i.., r..]
 OpDef ReduceMinOp() { return Reduce("reduce_min", "The minimum over some axes.", ReduceKind::kMin); }
+
+// out[i..] = and r..: x[i.., r..], the product of truth values
+OpDef ReduceAndOp() {
+  return Reduce("reduce_and", "Whether all elements over some axes are true.", ReduceKind::kProd, Elements::kBools);
+}
+
+// out[i..] = or r..: x[i.., r..] = not (and r..: not x[i.., r..])
+OpDef ReduceOrOp() {
+  return Reduce("reduce_or", "Whether an element over some axes is true.", ReduceKind::kProd, Elements::kBools, Not,
+                Not);
+}
 
 // out[i..] = (sum r..: x[i.., r..]) / the number of r..
 static absl::Status ReduceMeanMeaning(OpBuilder& b) {

@@ -96,6 +96,64 @@ void ExpectValues(const std::vector<ValueCase>& cases) {
   }
 }
 
+// Signs of remainders, truth tables, bounds.
+TEST(OpsValueTest, IntegersAndTruthValues) {
+  const Value a = I64({6}, {7, -7, 7, -7, 6, -6}), b = I64({6}, {3, 3, -3, -3, 3, 3});
+  const Value p = Bool({4}, {0, 0, 1, 1}), q = Bool({4}, {0, 1, 0, 1});
+  const Value x = F64({3}, {-1, 0.5, 3}), y = F64({3}, {0, 0.5, 2});
+  ExpectValues({
+      {"div", {a, b}, {}, {I64({6}, {2, -2, -2, 2, 2, -2})}},
+      {"rem", {a, b}, {}, {I64({6}, {1, -1, 1, -1, 0, 0})}},
+      {"mod", {a, b}, {}, {I64({6}, {1, 2, -2, -1, 0, 0})}},
+      {"logical_xor", {p, q}, {}, {Bool({4}, {0, 1, 1, 0})}},
+      {"not_equal", {x, y}, {}, {Bool({3}, {1, 0, 1})}},
+      {"greater", {x, y}, {}, {Bool({3}, {0, 0, 1})}},
+      {"greater_equal", {x, y}, {}, {Bool({3}, {0, 1, 1})}},
+      {"clamp", {F64({}, {0}), x, F64({3}, {2, 0.25, 2})}, {}, {F64({3}, {0, 0.25, 2})}},
+      // The upper bound wins where the bounds contradict each other.
+      {"clamp", {F64({}, {2}), x, F64({}, {1})}, {}, {F64({3}, {1, 1, 1})}},
+      {"reduce_and", {Bool({2, 2}, {1, 1, 0, 1})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {1, 0})}},
+      {"reduce_or", {Bool({2, 2}, {0, 0, 0, 1})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {0, 1})}},
+      {"reduce_and", {Bool({2, 0}, {})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {1, 1})}},
+      {"reduce_or", {Bool({2, 0}, {})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {0, 0})}},
+  });
+}
+
+TEST(OpsValueTest, GeneralContractions) {
+  const Value a = Iota({2, 2}), b = F64({2, 2}, {1, 10, 100, 1000});
+  ExpectValues({
+      // a'b
+      {"dot_general",
+       {a, b},
+       {{"lhs_contracting", Ints{0}}, {"rhs_contracting", Ints{0}}},
+       {F64({2, 2}, {200, 2000, 301, 3010})}},
+      // The inner product of columns of a with rows of b.
+      {"dot_general",
+       {a, b},
+       {{"lhs_batch", Ints{1}}, {"rhs_batch", Ints{0}}, {"lhs_contracting", Ints{0}}, {"rhs_contracting", Ints{1}}},
+       {F64({2}, {20, 3100})}},
+      {"dot_general", {F64({2}, {2, 3}), F64({2}, {5, 7})}, {}, {F64({2, 2}, {10, 14, 15, 21})}},
+      // [1 0 2 0 3] with the kernel [1 10 100], then with a zero on the left.
+      {"convolution",
+       {F64({1, 1, 3}, {1, 2, 3}), F64({1, 1, 3}, {1, 10, 100})},
+       {{"lhs_dilations", Ints{2}}},
+       {F64({1, 1, 3}, {201, 20, 302})}},
+      {"convolution",
+       {F64({1, 1, 3}, {1, 2, 3}), F64({1, 1, 3}, {1, 10, 100})},
+       {{"lhs_dilations", Ints{2}}, {"strides", Ints{2}}, {"pads", Ints{1, 0}}},
+       {F64({1, 1, 2}, {10, 20})}},
+      // One cut off: [2 3] with the taps of [1 10] one apart.
+      {"convolution",
+       {F64({1, 1, 3}, {1, 2, 3}), F64({1, 1, 2}, {1, 10})},
+       {{"pads", Ints{-1, 0}}},
+       {F64({1, 1, 1}, {32})}},
+      {"convolution",
+       {F64({1, 1, 3}, {1, 2, 3}), F64({1, 1, 2}, {1, 10})},
+       {{"rhs_dilations", Ints{2}}},
+       {F64({1, 1, 1}, {31})}},
+  });
+}
+
 TEST(OpsValueTest, Elementwise) {
   ExpectValues({
       {"relu", {F64({3}, {-1, 0, 2})}, {}, {F64({3}, {0, 0, 2})}},
@@ -198,6 +256,31 @@ TEST(OpsValueTest, Movement) {
        {F64({1, 2}, {1, 2})},
        {{"before", Ints{1, 0}}, {"after", Ints{0, 1}}, {"value", 9.0}},
        {F64({2, 3}, {9, 9, 9, 1, 2, 9})}},
+      {"pad",
+       {F64({4}, {1, 2, 3, 4})},
+       {{"before", Ints{-1}}, {"after", Ints{2}}, {"value", 9.0}},
+       {F64({5}, {2, 3, 4, 9, 9})}},
+      {"pad",
+       {F64({3}, {1, 2, 3})},
+       {{"before", Ints{-2}}, {"after", Ints{1}}, {"interior", Ints{2}}, {"value", 9.0}},
+       {F64({6}, {9, 2, 9, 9, 3, 9})}},
+      {"dynamic_slice", {x, I64({}, {1}), I64({}, {1})}, {{"sizes", Ints{1, 2}}}, {F64({1, 2}, {4, 5})}},
+      // Starts move into the tensor.
+      {"dynamic_slice", {x, I64({}, {-3}), I64({}, {9})}, {{"sizes", Ints{1, 2}}}, {F64({1, 2}, {1, 2})}},
+      {"dynamic_update_slice",
+       {x, F64({2, 1}, {8, 9}), I64({}, {0}), I64({}, {1})},
+       {},
+       {F64({2, 3}, {0, 8, 2, 3, 9, 5})}},
+      {"dynamic_update_slice",
+       {x, F64({1, 2}, {8, 9}), I64({}, {5}), I64({}, {2})},
+       {},
+       {F64({2, 3}, {0, 1, 2, 3, 8, 9})}},
+      {"broadcast_in_dim",
+       {F64({2, 1}, {1, 2})},
+       {{"shape", Ints{3, 2}}, {"dims", Ints{1, 0}}},
+       {F64({3, 2}, {1, 2, 1, 2, 1, 2})}},
+      {"iota", {}, {{"shape", Ints{2, 3}}, {"axis", 0}, {"dtype", DType::kInt64}}, {I64({2, 3}, {0, 0, 0, 1, 1, 1})}},
+      {"iota", {}, {{"shape", Ints{2, 2}}, {"axis", 1}, {"dtype", DType::kFloat64}}, {F64({2, 2}, {0, 1, 0, 1})}},
       {"transpose", {x}, {{"perm", Ints{1, 0}}}, {F64({3, 2}, {0, 3, 1, 4, 2, 5})}},
       {"transpose", {Iota({2, 1, 3})}, {{"perm", Ints{2, 0, 1}}}, {F64({3, 2, 1}, {0, 3, 1, 4, 2, 5})}},
       {"reshape", {x}, {{"shape", Ints{3, 1, 2}}}, {F64({3, 1, 2}, {0, 1, 2, 3, 4, 5})}},

@@ -1,0 +1,32 @@
+#include "core/ops/common.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+
+// out[i..] = min(max(x[i..], low[i..]), high[i..]); the three operands broadcast together
+static absl::Status ClampMeaning(OpBuilder& b) {
+  if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+  const Broadcast common(b, {0, 1, 2});
+  b.Output(b.dtype(0), common.shape(), [&](const std::vector<Index>& i) {
+    return Min(Max(b.Read(1, common.At(1, i)), b.Read(0, common.At(0, i))), b.Read(2, common.At(2, i)));
+  });
+  return absl::OkStatus();
+}
+
+static OpSample ClampSample(Rng& rng) {
+  const DType dtype = RandomDType(rng, Elements::kNumbers);
+  const std::vector<Shape> shapes = RandomBroadcast(rng, 3, 4);
+  return OpSample{.inputs = {{dtype, shapes[0]}, {dtype, shapes[1]}, {dtype, shapes[2]}}, .attrs = {}};
+}
+
+OpDef ClampOp() {
+  return OpDef{.name = "clamp",
+               .summary = "The second operand held between the first and the third.",
+               .inputs = {"low", "x", "high"},
+               .broadcasts = true,
+               .attrs = {},
+               .meaning = ClampMeaning,
+               .sample = ClampSample};
+}
+
+}  // namespace rewright
