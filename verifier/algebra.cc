@@ -21,6 +21,20 @@ bool IsConstant(const NormalForm& n, Rational* value) {
 
 bool IsMonomial(const NormalForm& n) { return n.size() == 1 && n[0].bound.empty() && n[0].guard.IsTrue(); }
 
+bool IsIndex(const NormalForm& n, Poly* value) {
+  *value = Poly();
+  for (const Term& t : n) {
+    if (!t.bound.empty() || !t.guard.IsTrue() || t.coef.den() != 1) return false;
+    Poly product(t.coef.num());
+    for (const Atom& a : t.atoms) {
+      if (a->kind != AtomNode::Kind::kInt) return false;
+      product = product * a->value;
+    }
+    *value = *value + product;
+  }
+  return true;
+}
+
 bool IsSingleAtom(const NormalForm& n, AtomNode::Kind kind) {
   return IsMonomial(n) && n[0].coef.IsOne() && n[0].atoms.size() == 1 && n[0].atoms[0]->kind == kind;
 }

@@ -4,6 +4,8 @@
 //   one-point rule: [v = e] removes v        counting: a variable that only its bounds mention becomes their distance
 //   f([c] ? a : b) = [c] ? f(a) : f(b)       relu is max{., 0}; max of max is a max over the union of the families
 //   max(x + c) = max(x) + c                  max(a x) = a max(x) for a >= 0
+//   prod(a b) = prod(a) prod(b)              a prod over a disjoint union is the product of two; prod of prod is one
+//   pos and zero of integers are guards      trunc(a / b) of integers a >= 0, b >= 1 is the quotient of indices
 //   with Strategy::finite_laws: exp(a + b) = exp(a) exp(b), 1/(a b) = (1/a)(1/b), a (1/a) = 1 for a > 0, sqrt(a)^2 = a,
 //   log(exp a) = a; these hold over the reals and fail for infinities, so their use is recorded.
 #pragma once
@@ -24,11 +26,12 @@ NormalForm Scale(const NormalForm& n, const Rational& factor);
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Restrict(Context& ctx, const Guard& guard, const NormalForm& n);
 NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const NormalForm& no);
-// Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min, pos (x > 0) and zero (x = 0) with values 0
-// and 1; any other name is uninterpreted.
+// Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward zero),
+// pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args);
 NormalForm SumOver(Context& ctx, const std::vector<Var>& bound, const Guard& guard, const NormalForm& body);
 NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);
+NormalForm ProdOver(Context& ctx, const Branch& family);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);
 // Without the conditions that the others imply. A bound variable's recorded range counts where they state it.
@@ -37,6 +40,8 @@ Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound)
 bool IsConstant(const NormalForm& n, Rational* value);
 // Exactly one term without sum and guard: coef * atoms.
 bool IsMonomial(const NormalForm& n);
+// A polynomial in indices with integer coefficients.
+bool IsIndex(const NormalForm& n, Poly* value);
 bool IsSingleAtom(const NormalForm& n, AtomNode::Kind kind);
 bool IsNonnegative(Context& ctx, const NormalForm& n);
 bool IsPositive(Context& ctx, const NormalForm& n);

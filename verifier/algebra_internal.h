@@ -1,5 +1,5 @@
 // What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
-// term), signs.cc, maxima.cc, functions.cc.
+// term), signs.cc, maxima.cc, products.cc, functions.cc.
 #pragma once
 
 #include <vector>

@@ -254,13 +254,25 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     }
     case ExprKind::kIndexMin: return ctx_.MinOf(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
     case ExprKind::kIndexMax: return -ctx_.MinOf(-ToPoly(e->args[0], scope), -ToPoly(e->args[1], scope));
-    case ExprKind::kFromValue: {
-      NormalForm value = ToForm(e->args[0], scope);
-      return ctx_.ValueOf(value, NormalFormKey(ctx_, value), FreeVars(ctx_, value));
-    }
+    case ExprKind::kFromValue: return ToIndex(ToForm(e->args[0], scope));
     default: break;
   }
   throw GiveUp("an index expression of an unknown kind");
+}
+
+// A polynomial in integer elements, each of which is an index by itself: s + 2 begins two behind s.
+Poly Elements::ToIndex(const NormalForm& value) {
+  const auto index_of = [&](const NormalForm& n) { return ctx_.ValueOf(n, NormalFormKey(ctx_, n), FreeVars(ctx_, n)); };
+  Poly sum;
+  for (const Term& t : value) {
+    if (!t.bound.empty() || !t.guard.IsTrue() || t.coef.den() != 1) return index_of(value);
+    Poly product(t.coef.num());
+    for (const Atom& a : t.atoms) {
+      product = product * (a->kind == AtomNode::Kind::kInt ? a->value : index_of(AtomForm(a)));
+    }
+    sum = sum + product;
+  }
+  return sum;
 }
 
 Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
@@ -425,7 +437,11 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kCeil: return Apply(ctx_, "ceil", args);
     case Fn::kLess: return Apply(ctx_, "pos", {minus(args[1], args[0])});
     case Fn::kLessEqual: return one_minus(Apply(ctx_, "pos", {minus(args[0], args[1])}));
-    case Fn::kEqual: return Apply(ctx_, "zero", {minus(args[0], args[1])});
+    case Fn::kEqual:
+      if (e->args[0]->dtype != DType::kBool) return Apply(ctx_, "zero", {minus(args[0], args[1])});
+      // 1 - a - b + 2 a b
+      return Add(ctx_, one_minus(args[0]),
+                 minus(Scale(Multiply(ctx_, args[0], RenameAll(ctx_, args[1])), 2), args[1]));
     case Fn::kOr: return minus(Add(ctx_, args[0], args[1]), Multiply(ctx_, args[0], RenameAll(ctx_, args[1])));
     case Fn::kNot: return one_minus(args[0]);
   }
@@ -502,7 +518,7 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
     case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
     case ReduceKind::kMax: return MaxOver(ctx_, {{bound, guard, body}});
     case ReduceKind::kMin: return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
-    case ReduceKind::kProd: return AtomForm(MakeBinderAtom(ctx_, "prod", {{bound, guard, body}}));
+    case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
     case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
     case ReduceKind::kArgMin: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
   }

@@ -113,6 +113,28 @@ NormalForm ApplyPow(Context& ctx, const NormalForm& x, const NormalForm& y) {
   return exponent.num() < 0 ? Apply(ctx, "recip", {out}) : out;
 }
 
+// x / y of integers, rounded toward zero.
+NormalForm ApplyQuotient(Context& ctx, const NormalForm& x, const NormalForm& y) {
+  Rational divisor;
+  if (IsConstant(y, &divisor) && (divisor.IsOne() || divisor == Rational(-1))) return Scale(x, divisor);
+  Poly num, den;
+  if (IsIndex(x, &num) && IsIndex(y, &den) && ctx.ProveNonneg({num, den - Poly(1)}, ctx.assumptions)) {
+    return IndexForm(ctx, ctx.FloorDiv(num, den));
+  }
+  // A remainder a - y (a / y) is less than y.
+  const std::string key = NormalFormKey(ctx, y);
+  for (const Term& t : x) {
+    if (!t.bound.empty()) continue;
+    for (const Atom& a : t.atoms) {
+      if (a->kind != AtomNode::Kind::kFn || a->name != "quotient" || NormalFormKey(ctx, a->args[1]) != key) continue;
+      const NormalForm multiple = Multiply(ctx, y, AtomForm(a));
+      const NormalForm remainder = Add(ctx, RenameAll(ctx, a->args[0]), Scale(multiple, -1));
+      if (Add(ctx, x, Scale(remainder, -1)).empty()) return {};
+    }
+  }
+  return Opaque(ctx, "quotient", {x, y});
+}
+
 // The sign that the canonical one of x and -x has: 0 when heads alone do not tell them apart.
 int CanonicalSign(const NormalForm& x) {
   std::map<std::string, int> signs;
@@ -172,6 +194,10 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
     if (IsConstant(x, &value)) return ConstantForm((fn == "pos" ? value.Sign() > 0 : value.IsZero()) ? 1 : 0);
     Branches whole = {{{}, Guard::True(), x}};
     NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
+    Poly index;
+    if (IsIndex(scaled, &index)) {
+      return Restrict(ctx, fn == "pos" ? Guard::Ge(index - Poly(1)) : Guard::Eq(index), ConstantForm(1));
+    }
     return Opaque(ctx, fn, {fn == "zero" && CanonicalSign(scaled) < 0 ? Scale(scaled, -1) : scaled});
   }
   return Opaque(ctx, fn, {x});
@@ -204,6 +230,7 @@ NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<Normal
     return Scale(MaxOver(ctx, branches), -1);
   }
   if (fn == "pow") return ApplyPow(ctx, args[0], args[1]);
+  if (fn == "quotient") return ApplyQuotient(ctx, args[0], args[1]);
   if (args.size() == 1) return ApplyOne(ctx, fn, args[0]);
   return Opaque(ctx, fn, args);
 }

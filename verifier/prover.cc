@@ -250,6 +250,12 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     equal = inner.IsZero(Difference(ctx_, form(a[0]), form(b[0])));
   } else if (kind == "max") {
     equal = inner.EqualMaxima(a, b);
+  } else if (kind == "prod" && a.size() == 1 && b.size() == 1) {
+    // The same elements as often, in any order: then sums of every function of them are equal.
+    const auto sum = [&](const Branch& p) {
+      return SumOver(ctx_, p.bound, p.guard, Apply(ctx_, "element", {p.body}));
+    };
+    equal = inner.IsZero(Difference(ctx_, sum(a[0]), sum(b[0])));
   } else if (a.size() == 1 && b.size() == 1 && a[0].bound.size() == b[0].bound.size()) {
     // Other binders: the same points in the same order with the same values.
     Branch left = FreeAnchor(ctx_, a[0]);

@@ -18,6 +18,41 @@ void Same(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
 }
 
+// Of opset 13, ReduceMin and the like; the axes are an input of ReduceSum from there on, of the others from opset 18.
+void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type, const std::string& input,
+                 const std::string& output) {
+  const std::vector<int64_t>& axes = node.Ints("axes");
+  const bool as_input = op_type == "ReduceSum" || writer.opset() >= 18;
+  std::vector<std::string> inputs = {input};
+  if (as_input) inputs.push_back(writer.Ints(axes));
+  onnx::NodeProto* reduce = writer.AddNode(op_type, inputs, {output});
+  if (!as_input) writer.SetInts(reduce, "axes", axes);
+  writer.SetInt(reduce, "keepdims", node.Int("keepdims"));
+}
+
+// A node with one result in between.
+std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
+                 const std::vector<std::string>& inputs) {
+  const std::string result = writer.Temporary(node);
+  writer.AddNode(op_type, inputs, {result});
+  return result;
+}
+
+// not (a = b)
+void NotEqual(OnnxWriter& writer, const ExportedNode& node) {
+  writer.AddNode("Not", {Step(writer, node, "Equal", node.inputs)}, node.outputs);
+}
+
+void Remainder(OnnxWriter& writer, const ExportedNode& node) {
+  writer.SetInt(writer.AddNode("Mod", node.inputs, node.outputs), "fmod", node.node.op->name == "rem" ? 1 : 0);
+}
+
+// The operands are low, x, high.
+void Clamp(OnnxWriter& writer, const ExportedNode& node) {
+  const std::string raised = Step(writer, node, "Max", {node.inputs[1], node.inputs[0]});
+  writer.AddNode("Min", {raised, node.inputs[2]}, node.outputs);
+}
+
 // Opset 13 knows Relu of floating-point numbers only.
 void Relu(OnnxWriter& writer, const ExportedNode& node) {
   const DType dtype = node.type().dtype;
@@ -123,7 +158,6 @@ bool IsGlobalPool(const ExportedNode& node) {
          node.Ints("axes") == std::vector<int64_t>{2, 3} && node.Int("keepdims") != 0;
 }
 
-// The axes are an input of ReduceSum from opset 13, of the others from opset 18.
 void Reduce(OnnxWriter& writer, const ExportedNode& node) {
   const std::string op_type = FormOf(node).op_type;
   const std::vector<int64_t>& axes = node.Ints("axes");
@@ -135,12 +169,21 @@ void Reduce(OnnxWriter& writer, const ExportedNode& node) {
     writer.AddNode(op_type == "ReduceMean" ? "GlobalAveragePool" : "GlobalMaxPool", node.inputs, node.outputs);
     return;
   }
-  const bool as_input = op_type == "ReduceSum" || writer.opset() >= 18;
-  std::vector<std::string> inputs = node.inputs;
-  if (as_input) inputs.push_back(writer.Ints(axes));
-  onnx::NodeProto* reduce = writer.AddNode(op_type, inputs, node.outputs);
-  if (!as_input) writer.SetInts(reduce, "axes", axes);
-  writer.SetInt(reduce, "keepdims", node.Int("keepdims"));
+  WriteReduce(writer, node, op_type, node.inputs[0], node.outputs[0]);
+}
+
+// Of truth values: the least or the greatest, before opset 20 of integers.
+void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
+  if (node.Ints("axes").empty()) {
+    writer.AddNode("Identity", node.inputs, node.outputs);
+  } else if (writer.opset() >= 20) {
+    WriteReduce(writer, node, FormOf(node).op_type, node.inputs[0], node.outputs[0]);
+  } else {
+    const std::string number = writer.Temporary(node), reduced = writer.Temporary(node);
+    writer.SetInt(writer.AddNode("Cast", node.inputs, {number}), "to", DTypeToOnnx(DType::kInt32));
+    WriteReduce(writer, node, FormOf(node).op_type, number, reduced);
+    writer.SetInt(writer.AddNode("Cast", {reduced}, node.outputs), "to", DTypeToOnnx(DType::kBool));
+  }
 }
 
 void ArgMax(OnnxWriter& writer, const ExportedNode& node) {
@@ -195,11 +238,176 @@ void Reverse(OnnxWriter& writer, const ExportedNode& node) {
       node.outputs);
 }
 
+// A tensor spread out and padded. Spreading appends zeros to every element, in an axis of their own, and cuts off those
+// behind the last.
+std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x, Shape shape,
+                     const std::vector<int64_t>& before, std::vector<int64_t> after,
+                     const std::vector<int64_t>& interior, double value) {
+  const std::string number = writer.Number(node.operand_types[0].dtype, value);
+  for (size_t axis = 0; axis < interior.size(); ++axis) {
+    if (interior[axis] == 0) continue;
+    Shape parted = shape;
+    parted.insert(parted.begin() + static_cast<int64_t>(axis) + 1, 1);
+    std::vector<int64_t> pads(2 * parted.size(), 0);
+    pads[parted.size() + axis + 1] = interior[axis];
+    x = Step(writer, node, "Reshape", {x, writer.Ints(parted)});
+    x = Step(writer, node, "Pad", {x, writer.Ints(pads), number});
+    shape[axis] *= interior[axis] + 1;
+    x = Step(writer, node, "Reshape", {x, writer.Ints(shape)});
+    after[axis] -= interior[axis];
+  }
+  std::vector<int64_t> pads = before;
+  pads.insert(pads.end(), after.begin(), after.end());
+  return Step(writer, node, "Pad", {x, writer.Ints(pads), number});
+}
+
 void Pad(OnnxWriter& writer, const ExportedNode& node) {
-  std::vector<int64_t> pads = node.Ints("before");
-  pads.insert(pads.end(), node.Ints("after").begin(), node.Ints("after").end());
-  writer.AddNode("Pad", {node.inputs[0], writer.Ints(pads), writer.Number(node.type().dtype, node.Real("value"))},
+  const std::string padded =
+      WritePad(writer, node, node.inputs[0], node.operand_types[0].shape, node.Ints("before"), node.Ints("after"),
+               node.Ints("interior"), node.Real("value"));
+  writer.AddNode("Identity", {padded}, node.outputs);
+}
+
+// Conv, of a padded operand where Conv itself cannot pad that way.
+void GeneralConv(OnnxWriter& writer, const ExportedNode& node) {
+  const Shape& x = node.operand_types[0].shape;
+  const Shape& w = node.operand_types[1].shape;
+  const size_t axes = x.size() - 2;
+  const auto list = [&](const char* attr, int64_t otherwise, size_t length) {
+    return node.Ints(attr).empty() ? std::vector<int64_t>(length, otherwise) : node.Ints(attr);
+  };
+  std::vector<int64_t> pads = list("pads", 0, 2 * axes), spread(2, 0);
+  for (int64_t dilation : list("lhs_dilations", 1, axes)) spread.push_back(dilation - 1);
+  std::vector<std::string> inputs = node.inputs;
+  const bool spreads = std::any_of(spread.begin(), spread.end(), [](int64_t count) { return count > 0; });
+  const bool cuts = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; });
+  if (spreads || cuts) {
+    std::vector<int64_t> before(2, 0), after(2, 0);
+    const auto half = pads.begin() + static_cast<int64_t>(axes);
+    before.insert(before.end(), pads.begin(), half);
+    after.insert(after.end(), half, pads.end());
+    inputs[0] = WritePad(writer, node, inputs[0], x, before, after, spread, 0);
+    pads.assign(2 * axes, 0);
+  }
+  onnx::NodeProto* conv = writer.AddNode("Conv", inputs, node.outputs);
+  writer.SetInts(conv, "dilations", list("rhs_dilations", 1, axes));
+  writer.SetInt(conv, "group", node.Int("groups"));
+  writer.SetInts(conv, "kernel_shape", {w.begin() + 2, w.end()});
+  writer.SetInts(conv, "pads", pads);
+  writer.SetInts(conv, "strides", list("strides", 1, axes));
+}
+
+// A letter for each pair of axes.
+void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
+  char next = 'a';
+  std::string lhs(node.operand_types[0].shape.size(), 0), rhs(node.operand_types[1].shape.size(), 0), out;
+  for (const char* part : {"batch", "contracting"}) {
+    const std::vector<int64_t>& left = node.Ints((std::string("lhs_") + part).c_str());
+    const std::vector<int64_t>& right = node.Ints((std::string("rhs_") + part).c_str());
+    for (size_t k = 0; k < left.size(); ++k) {
+      lhs[static_cast<size_t>(left[k])] = rhs[static_cast<size_t>(right[k])] = next;
+      if (part == std::string("batch")) out += next;
+      ++next;
+    }
+  }
+  for (std::string* side : {&lhs, &rhs}) {
+    for (char& letter : *side) {
+      if (letter == 0) out += letter = next++;
+    }
+  }
+  writer.SetString(writer.AddNode("Einsum", node.inputs, node.outputs), "equation", lhs + "," + rhs + "->" + out);
+}
+
+// Numbers counted along an axis: Range, laid into the shape and repeated.
+void Iota(OnnxWriter& writer, const ExportedNode& node) {
+  const TensorType& type = node.type();
+  const size_t axis = static_cast<size_t>(node.Int("axis"));
+  const double size = static_cast<double>(type.shape[axis]);
+  Shape line(type.shape.size(), 1);
+  line[axis] = type.shape[axis];
+  const std::string range =
+      Step(writer, node, "Range",
+           {writer.Number(type.dtype, 0), writer.Number(type.dtype, size), writer.Number(type.dtype, 1)});
+  writer.AddNode("Expand", {Step(writer, node, "Reshape", {range, writer.Ints(line)}), writer.Ints(type.shape)},
                  node.outputs);
+}
+
+// The axes in the order of the result, axes of size one between them, then repeated.
+void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
+  const std::vector<int64_t>& dims = node.Ints("dims");
+  const Shape& x = node.operand_types[0].shape;
+  std::vector<int64_t> perm(dims.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::sort(perm.begin(), perm.end(),
+            [&](int64_t a, int64_t b) { return dims[static_cast<size_t>(a)] < dims[static_cast<size_t>(b)]; });
+  Shape laid(node.Ints("shape").size(), 1);
+  for (size_t k = 0; k < dims.size(); ++k) laid[static_cast<size_t>(dims[k])] = x[k];
+  const std::string turned = writer.Temporary(node);
+  writer.SetInts(writer.AddNode("Transpose", node.inputs, {turned}), "perm", perm);
+  writer.AddNode("Expand", {Step(writer, node, "Reshape", {turned, writer.Ints(laid)}), writer.Ints(node.Ints("shape"))},
+                 node.outputs);
+}
+
+// max(0, min(start, most))
+std::string ClampedStart(OnnxWriter& writer, const ExportedNode& node, size_t input, int64_t most) {
+  std::string start = node.inputs[input];
+  if (node.operand_types[input].dtype != DType::kInt64) {
+    const std::string wide = writer.Temporary(node);
+    writer.SetInt(writer.AddNode("Cast", {start}, {wide}), "to", DTypeToOnnx(DType::kInt64));
+    start = wide;
+  }
+  const std::string low = Step(writer, node, "Min", {start, writer.Number(DType::kInt64, static_cast<double>(most))});
+  return Step(writer, node, "Max", {low, writer.Number(DType::kInt64, 0)});
+}
+
+std::vector<int64_t> Count(int64_t size) {
+  std::vector<int64_t> indices(static_cast<size_t>(size));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+std::string GatherAxis(OnnxWriter& writer, const ExportedNode& node, const std::string& x, const std::string& indices,
+                       size_t axis) {
+  const std::string result = writer.Temporary(node);
+  writer.SetInt(writer.AddNode("Gather", {x, indices}, {result}), "axis", static_cast<int64_t>(axis));
+  return result;
+}
+
+// Indices are gathered axis by axis.
+void DynamicSlice(OnnxWriter& writer, const ExportedNode& node) {
+  const Shape& shape = node.operand_types[0].shape;
+  std::string x = node.inputs[0];
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t size = node.type().shape[axis];
+    const std::string start = ClampedStart(writer, node, 1 + axis, shape[axis] - size);
+    x = GatherAxis(writer, node, x, Step(writer, node, "Add", {writer.Ints(Count(size)), start}), axis);
+  }
+  writer.AddNode("Identity", {x}, node.outputs);
+}
+
+// The update spread over the whole tensor by gathering, and chosen where a position lies in the window.
+void DynamicUpdateSlice(OnnxWriter& writer, const ExportedNode& node) {
+  const Shape& shape = node.operand_types[0].shape;
+  const Shape& window = node.operand_types[1].shape;
+  if (NumElements(window) == 0) {
+    writer.AddNode("Identity", {node.inputs[0]}, node.outputs);
+    return;
+  }
+  std::string update = node.inputs[1], inside;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto number = [&](int64_t value) { return writer.Number(DType::kInt64, static_cast<double>(value)); };
+    const std::string start = ClampedStart(writer, node, 2 + axis, shape[axis] - window[axis]);
+    const std::string place = Step(writer, node, "Sub", {writer.Ints(Count(shape[axis])), start});
+    const std::string low = Step(writer, node, "Max", {place, number(0)});
+    const std::string held = Step(writer, node, "Min", {low, number(window[axis] - 1)});
+    update = GatherAxis(writer, node, update, held, axis);
+    Shape line(shape.size(), 1);
+    line[axis] = shape[axis];
+    const std::string mask =
+        Step(writer, node, "Reshape", {Step(writer, node, "Equal", {place, held}), writer.Ints(line)});
+    inside = axis == 0 ? mask : Step(writer, node, "And", {inside, mask});
+  }
+  writer.AddNode("Where", {inside, update, node.inputs[0]}, node.outputs);
 }
 
 void Transpose(OnnxWriter& writer, const ExportedNode& node) {
@@ -244,17 +452,26 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"sub", {Same, "Sub"}},
       {"mul", {Same, "Mul"}},
       {"div", {Same, "Div"}},
+      {"rem", {Remainder}},
+      {"mod", {Remainder}},
       {"pow", {Same, "Pow"}},
       {"min", {Same, "Min"}},
       {"max", {Same, "Max"}},
       {"equal", {Same, "Equal"}},
+      {"not_equal", {NotEqual}},
       {"less", {Same, "Less"}},
       {"less_equal", {Same, "LessOrEqual"}},
+      {"greater", {Same, "Greater"}},
+      {"greater_equal", {Same, "GreaterOrEqual"}},
       {"logical_and", {Same, "And"}},
       {"logical_or", {Same, "Or"}},
+      {"logical_xor", {Same, "Xor"}},
       {"where", {Same, "Where"}},
+      {"clamp", {Clamp}},
       {"matmul", {Same, "MatMul"}},
+      {"dot_general", {DotGeneral}},
       {"conv2d", {Conv}},
+      {"convolution", {GeneralConv}},
       {"max_pool2d", {Pool, "MaxPool"}},
       {"avg_pool2d", {Pool, "AveragePool"}},
       {"batch_norm", {BatchNorm}},
@@ -267,15 +484,21 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"reduce_max", {Reduce, "ReduceMax"}},
       {"reduce_min", {Reduce, "ReduceMin"}},
       {"reduce_prod", {Reduce, "ReduceProd"}},
+      {"reduce_and", {ReduceTruth, "ReduceMin"}},
+      {"reduce_or", {ReduceTruth, "ReduceMax"}},
       {"argmax", {ArgMax}},
       {"concat", {AlongAxis, "Concat"}},
       {"split", {Split}},
       {"slice", {Slice}},
+      {"dynamic_slice", {DynamicSlice}},
+      {"dynamic_update_slice", {DynamicUpdateSlice}},
       {"reverse", {Reverse}},
       {"pad", {Pad}},
       {"transpose", {Transpose}},
       {"reshape", {ToShape, "Reshape"}},
       {"expand", {ToShape, "Expand"}},
+      {"broadcast_in_dim", {BroadcastInDim}},
+      {"iota", {Iota}},
       {"gather", {AlongAxis, "Gather"}},
       {"depth_to_space", {Blocks, "DepthToSpace"}},
       {"space_to_depth", {Blocks, "SpaceToDepth"}},

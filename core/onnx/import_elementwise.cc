@@ -19,11 +19,6 @@ Values Same(OnnxNode& node) { return OneOutput(node.Apply(node.op(), node.inputs
 // With the operands exchanged: a > b is b < a.
 Values Exchanged(OnnxNode& node) { return OneOutput(node.Apply(node.op(), {node.input(1), node.input(0)})); }
 
-Values Xor(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(f("logical_not", {f("equal", node.inputs())}));
-}
-
 // Min, Max, Sum of any number of inputs, from the left.
 absl::StatusOr<Value> FoldInputs(OnnxNode& node, const std::string& op) {
   const std::vector<Value> inputs = node.inputs();
@@ -59,13 +54,7 @@ Values Mod(OnnxNode& node) {
   const Value a = node.input(0);
   const Value b = node.input(1);
   if (!IsInteger(node.type(a).dtype)) return node.Unsupported("floating-point remainders");
-  Formula f(node);
-  const Value rest = f("sub", {a, f("mul", {b, f("div", {a, b})})});
-  if (fmod != 0) return f.Output(rest);
-  const Value zero = f.Number(a, 0);
-  const Value signs_equal = f("equal", {f("less", {rest, zero}), f("less", {b, zero})});
-  const Value keep = f("logical_or", {f("equal", {rest, zero}), signs_equal});
-  return f.Output(f("where", {keep, rest, f("add", {rest, b})}));
+  return OneOutput(node.Apply(fmod != 0 ? "rem" : "mod", {a, b}));
 }
 
 Values Cast(OnnxNode& node) {
@@ -202,7 +191,7 @@ OnnxOperatorList ElementwiseOperators() {
       {"GreaterOrEqual", {12, 16, 2, 2, Exchanged, "less_equal"}},
       {"And", {7, 7, 2, 2, Same, "logical_and"}},
       {"Or", {7, 7, 2, 2, Same, "logical_or"}},
-      {"Xor", {7, 7, 2, 2, Xor}},
+      {"Xor", {7, 7, 2, 2, Same, "logical_xor"}},
       {"Where", {9, 16, 3, 3, Same, "where"}},
       {"Cast", {6, 28, 1, 1, Cast}},
       {"CastLike", {15, 25, 2, 2, CastLike}},

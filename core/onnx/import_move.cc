@@ -212,6 +212,15 @@ absl::StatusOr<double> PadValue(OnnxNode& node) {
   return value.At(0);
 }
 
+// Whether more is cut off than there is, so that padding of the other side goes as well.
+bool CutsItsPadding(const Shape& shape, const Padding& padding) {
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t cut = std::max<int64_t>(0, -padding.before[axis]) + std::max<int64_t>(0, -padding.after[axis]);
+    if (cut > shape[axis]) return true;
+  }
+  return false;
+}
+
 // The operand without what negative pads cut off; their entries become zero.
 absl::StatusOr<Value> Crop(OnnxNode& node, Value x, Padding& padding) {
   std::vector<int64_t> starts(padding.before.size(), 0), stops = node.shape(x);
@@ -251,6 +260,10 @@ Values Pad(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "constant"));
   ASSIGN_OR_RETURN(Padding padding, ReadPadding(node));
   ASSIGN_OR_RETURN(const double value, PadValue(node));
+  if (mode == "constant" && CutsItsPadding(node.shape(node.input(0)), padding)) {
+    return OneOutput(node.Apply("pad", {node.input(0)},
+                                {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+  }
   ASSIGN_OR_RETURN(Value x, Crop(node, node.input(0), padding));
   const auto is_zero = [](int64_t count) { return count == 0; };
   if (std::all_of(padding.before.begin(), padding.before.end(), is_zero) &&

@@ -109,7 +109,7 @@ Values GlobalPool(OnnxNode& node) {
 
 }  // namespace
 
-absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel) {
+absl::StatusOr<OnnxWindow> ReadAxes(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel) {
   const size_t count = shape.size() - 2;
   OnnxWindow window;
   window.kernel = kernel;
@@ -120,7 +120,12 @@ absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const 
   ASSIGN_OR_RETURN(window.dilations, node.Ints("dilations", ones));
   RETURN_IF_ERROR(CheckList("dilations", window.dilations, count, 1));
   ASSIGN_OR_RETURN(window.pads, ReadPads(node, shape, window));
-  if (count == 1) {
+  return window;
+}
+
+absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel) {
+  ASSIGN_OR_RETURN(OnnxWindow window, ReadAxes(node, shape, kernel));
+  if (window.kernel.size() == 1) {
     window.one_dimensional = true;
     window.kernel.insert(window.kernel.begin(), 1);
     window.strides.insert(window.strides.begin(), 1);

@@ -1,4 +1,4 @@
-// Products: MatMul, Gemm, Conv.
+// Products: MatMul, Gemm, Conv, ConvTranspose.
 #include <algorithm>
 #include <numeric>
 
@@ -66,6 +66,19 @@ Values Gemm(OnnxNode& node) {
   return std::vector<Value>{sum};
 }
 
+// The bias B of a convolution, one number per channel.
+absl::StatusOr<Value> AddBias(OnnxNode& node, Value y) {
+  if (!node.has_input(2)) return y;
+  const int64_t channels = node.shape(y)[1];
+  if (node.input_type(2).shape != Shape{channels}) {
+    return node.Invalid(absl::StrCat("B is ", node.input_type(2).ToString(), "; expected shape [", channels, "]"));
+  }
+  Shape shape(node.shape(y).size(), 1);
+  shape[1] = channels;
+  ASSIGN_OR_RETURN(const Value bias, node.Reshape(node.input(2), shape));
+  return node.Apply("add", {y, bias});
+}
+
 Values Conv(OnnxNode& node) {
   const Value x = node.input(0);
   const Value w = node.input(1);
@@ -74,7 +87,6 @@ Values Conv(OnnxNode& node) {
     return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
                                      "; expected [n, c, spatial..] and [o, c/group, kernel..]"));
   }
-  if (rank > 4) return node.Unsupported(absl::StrCat(rank - 2, "-dimensional convolutions"));
   const Shape& w_shape = node.shape(w);
   const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
   ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
@@ -85,6 +97,14 @@ Values Conv(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
+  if (rank > 4) {
+    const Attrs attrs = {{"strides", window.strides},
+                         {"pads", window.pads},
+                         {"rhs_dilations", window.dilations},
+                         {"groups", groups}};
+    ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, w}, attrs));
+    return OneOutput(AddBias(node, y));
+  }
   ASSIGN_OR_RETURN(const Value images, ToImages(node, window, x));
   ASSIGN_OR_RETURN(const Value kernels, ToImages(node, window, w));
   ASSIGN_OR_RETURN(
@@ -92,15 +112,91 @@ Values Conv(OnnxNode& node) {
       node.Apply(
           "conv2d", {images, kernels},
           {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}}));
-  if (node.has_input(2)) {
-    const int64_t channels = node.shape(y)[1];
-    if (node.input_type(2).shape != Shape{channels}) {
-      return node.Invalid(absl::StrCat("B is ", node.input_type(2).ToString(), "; expected shape [", channels, "]"));
-    }
-    ASSIGN_OR_RETURN(const Value bias, node.Reshape(node.input(2), {1, channels, 1, 1}));
-    ASSIGN_OR_RETURN(y, node.Apply("add", {y, bias}));
-  }
+  ASSIGN_OR_RETURN(y, AddBias(node, y));
   return OneOutput(FromImages(node, window, y));
+}
+
+// W[C, M/g, k..] of a transposed convolution as the kernel [M, C/g, k..] of the convolution that it is: channels
+// exchanged within each group, taps in reverse order.
+absl::StatusOr<Value> TransposedKernel(OnnxNode& node, Value w, int64_t groups) {
+  const Shape shape = node.shape(w);
+  const int64_t in = shape[0] / groups, out = shape[1];
+  Shape parted = {groups, in, out}, joined = {groups * out, in};
+  parted.insert(parted.end(), shape.begin() + 2, shape.end());
+  joined.insert(joined.end(), shape.begin() + 2, shape.end());
+  std::vector<int64_t> perm(parted.size()), axes(shape.size() - 2);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[1], perm[2]);
+  std::iota(axes.begin(), axes.end(), 2);
+  ASSIGN_OR_RETURN(const Value by_group, node.Reshape(w, parted));
+  ASSIGN_OR_RETURN(const Value exchanged, node.Transpose(by_group, perm));
+  ASSIGN_OR_RETURN(const Value kernel, node.Reshape(exchanged, joined));
+  return node.Apply("reverse", {kernel}, {{"axes", axes}});
+}
+
+// The pads of a transposed convolution: how much of the full result is cut off on each side. They are given, or follow
+// from the shape of the result: given, or with auto_pad strides times that of the operand.
+absl::StatusOr<std::vector<int64_t>> TransposedPads(OnnxNode& node, const OnnxWindow& window, const Shape& shape,
+                                                    const std::vector<int64_t>& output_padding) {
+  const size_t axes = shape.size() - 2;
+  ASSIGN_OR_RETURN(const std::string auto_pad, node.String("auto_pad", "NOTSET"));
+  ASSIGN_OR_RETURN(std::vector<int64_t> sizes, node.Ints("output_shape", {}));
+  std::vector<int64_t> pads = window.pads;
+  if (sizes.size() == axes + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (sizes.empty() && !same) return pads;
+  if (sizes.empty()) {
+    for (size_t k = 0; k < axes; ++k) sizes.push_back(shape[2 + k] * window.strides[k]);
+  }
+  if (sizes.size() != axes) return node.Invalid(absl::StrCat("output_shape has ", sizes.size(), " entries"));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("output_shape", sizes));
+  for (size_t k = 0; k < axes; ++k) {
+    const int64_t extent = (window.kernel[k] - 1) * window.dilations[k] + 1;
+    const int64_t full = (shape[2 + k] - 1) * window.strides[k] + extent + output_padding[k];
+    const int64_t total = std::max<int64_t>(0, full - sizes[k]);
+    pads[k] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[axes + k] = total - pads[k];
+  }
+  return pads;
+}
+
+// The convolution of the operand spread out by the strides.
+Values ConvTranspose(OnnxNode& node) {
+  const Value x = node.input(0);
+  const Value w = node.input(1);
+  const int rank = node.type(x).rank();
+  if (rank != node.type(w).rank() || rank < 3) {
+    return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
+                                     "; expected [n, c, spatial..] and [c, o/group, kernel..]"));
+  }
+  const size_t axes = static_cast<size_t>(rank) - 2;
+  const Shape shape = node.shape(x);
+  const Shape w_shape = node.shape(w);
+  ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
+  if (groups < 1 || w_shape[0] % groups != 0) return node.Invalid(absl::StrCat("group is ", groups));
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return node.Unsupported("an empty operand");
+  const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
+  ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
+  if (declared != kernel) return node.Invalid("kernel_shape is not that of W");
+  ASSIGN_OR_RETURN(const OnnxWindow window, ReadAxes(node, shape, kernel));
+  const std::vector<int64_t> none(axes, 0);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> output_padding, node.Ints("output_padding", none));
+  if (output_padding.size() != axes) return node.Invalid("output_padding has not one entry for each axis");
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("output_padding", output_padding));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> cuts, TransposedPads(node, window, shape, output_padding));
+  std::vector<int64_t> pads(2 * axes);
+  for (size_t k = 0; k < axes; ++k) {
+    const int64_t reach = (kernel[k] - 1) * window.dilations[k];
+    pads[k] = reach - cuts[k];
+    pads[axes + k] = reach - cuts[axes + k] + output_padding[k];
+  }
+  ASSIGN_OR_RETURN(const Value kernels, TransposedKernel(node, w, groups));
+  const Attrs attrs = {{"pads", pads},
+                       {"lhs_dilations", window.strides},
+                       {"rhs_dilations", window.dilations},
+                       {"groups", groups}};
+  ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, kernels}, attrs));
+  return OneOutput(AddBias(node, y));
 }
 
 }  // namespace
@@ -110,6 +206,7 @@ OnnxOperatorList ProductOperators() {
       {"MatMul", {1, 13, 2, 2, MatMul}},
       {"Gemm", {7, 13, 2, 3, Gemm}},
       {"Conv", {1, 22, 2, 3, Conv}},
+      {"ConvTranspose", {1, 22, 2, 3, ConvTranspose}},
   };
 }
 

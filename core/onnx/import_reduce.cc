@@ -36,12 +36,8 @@ Values Reduce(OnnxNode& node) {
   const Value x = node.input(0);
   if (std::get<std::vector<int64_t>>(attrs.at("axes")).empty()) return std::vector<Value>{x};
   if (node.type(x).dtype != DType::kBool) return OneOutput(node.Apply(node.op(), {x}, attrs));
-  // The greatest of truth values: whether there is a true one; the least: whether there is no false one.
-  Formula f(node);
-  const Value sought = node.op_type() == "ReduceMin" ? f("logical_not", {x}) : x;
-  const Value count = f("reduce_sum", {f("cast", {sought}, {{"to", DType::kInt32}})}, attrs);
-  const Value none = f("equal", {count, node.Number(DType::kInt32, 0)});
-  return f.Output(node.op_type() == "ReduceMin" ? none : f("logical_not", {none}));
+  // The least of truth values is their conjunction.
+  return OneOutput(node.Apply(node.op_type() == "ReduceMin" ? "reduce_and" : "reduce_or", {x}, attrs));
 }
 
 Values ReduceL1(OnnxNode& node) {

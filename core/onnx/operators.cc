@@ -12,8 +12,8 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
   static const auto* const table = [] {
     auto* result = new absl::flat_hash_map<std::string, OnnxOperator>;
     for (OnnxOperatorList (*family)() :
-         {ElementwiseOperators, ActivationOperators, ProductOperators, PoolOperators, NormOperators, ReduceOperators,
-          ShapeOperators, MoveOperators, ConstantOperators}) {
+         {ElementwiseOperators, ActivationOperators, ProductOperators, EinsumOperators, PoolOperators, NormOperators,
+          ReduceOperators, ShapeOperators, MoveOperators, ConstantOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;

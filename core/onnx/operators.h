@@ -13,7 +13,8 @@ using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
 
 OnnxOperatorList ElementwiseOperators();  // import_elementwise.cc
 OnnxOperatorList ActivationOperators();   // import_activation.cc
-OnnxOperatorList ProductOperators();      // import_product.cc: MatMul, Gemm, Conv
+OnnxOperatorList ProductOperators();      // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
+OnnxOperatorList EinsumOperators();       // import_einsum.cc
 OnnxOperatorList PoolOperators();         // import_pool.cc
 OnnxOperatorList NormOperators();         // import_norm.cc
 OnnxOperatorList ReduceOperators();       // import_reduce.cc
@@ -33,7 +34,9 @@ struct OnnxWindow {
   std::vector<int64_t> kernel, strides, pads, dilations;  // two, two, four (top, left, bottom, right), two
   bool one_dimensional = false;
 };
-// From the attributes strides, pads, dilations and auto_pad of Conv and pools, for an operand of that shape.
+// From the attributes strides, pads, dilations and auto_pad of Conv and pools, for an operand of that shape; ReadAxes
+// leaves a single axis as it is.
+absl::StatusOr<OnnxWindow> ReadAxes(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
 absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
 // [n, c, l] as [n, c, 1, l] where the window is one-dimensional, and back.
 absl::StatusOr<Value> ToImages(OnnxNode& node, const OnnxWindow& window, Value x);

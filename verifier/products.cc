@@ -1,0 +1,87 @@
+// Products over guarded families.
+#include <algorithm>
+
+#include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
+
+namespace rewright::verifier {
+namespace {
+
+bool IsBooleanMonomial(const NormalForm& n) {
+  return IsMonomial(n) && n[0].coef.IsOne() &&
+         std::all_of(n[0].atoms.begin(), n[0].atoms.end(), [](const Atom& a) { return a->boolean; });
+}
+
+// A product of truth values, or one minus it.
+bool IsTruth(Context& ctx, const NormalForm& n) {
+  return IsBooleanMonomial(n) || IsBooleanMonomial(Add(ctx, ConstantForm(1), Scale(n, -1)));
+}
+
+// The one-point rule, and for truth values, whose powers are themselves, dropping a variable over a non-empty range.
+// False when the family is empty.
+bool SimplifyFamily(Context& ctx, Branch* b) {
+  Term t{1, b->bound, SimplifyGuard(ctx, b->guard), {MakeFnAtom(ctx, "body", {b->body})}};
+  const bool truth = IsTruth(ctx, b->body);
+  for (bool again = true; again;) {
+    if (t.guard.IsFalse()) return false;
+    again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
+    for (size_t i = 0; truth && !again && i < t.bound.size(); ++i) {
+      Poly count;
+      Guard rest;
+      if (MentionedByAtoms(t, t.bound[i]) || !PlainRange(ctx, t.bound, t.guard, t.bound[i], &count, &rest)) continue;
+      if (!ctx.ProvePositive(count)) continue;
+      t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
+      t.guard = rest;
+      again = true;
+    }
+    if (again) t.guard = SimplifyGuard(ctx, t.guard);
+  }
+  *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
+  return true;
+}
+
+}  // namespace
+
+NormalForm ProdOver(Context& ctx, const Branch& family) {
+  Branch b = family;
+  if (!SimplifyFamily(ctx, &b)) return ConstantForm(1);
+  std::vector<Guard> inside, outside;
+  for (const Guard& g : Conjuncts(b.guard)) (ctx.Mentions(g, b.bound) ? inside : outside).push_back(g);
+  if (!outside.empty()) {
+    const Branch rest{b.bound, Guard::And(inside), b.body};
+    const NormalForm product = b.bound.empty() ? b.body : ProdOver(ctx, rest);
+    return Choose(ctx, Guard::And(outside), product, ConstantForm(1));
+  }
+  if (b.bound.empty()) return b.body;
+  if (const std::vector<Guard> literals = FreeLiterals(ctx, b.body); !literals.empty()) {
+    const Guard yes = literals[0], no = Guard::Not(yes);
+    const Branch holds{b.bound, Guard::And(b.guard, yes), AssumeForm(ctx, b.body, yes, no)};
+    const Branch fails{b.bound, Guard::And(b.guard, no), AssumeForm(ctx, b.body, no, yes)};
+    return Multiply(ctx, ProdOver(ctx, holds), ProdOver(ctx, RenameBound(ctx, fails)));
+  }
+  Rational value;
+  if (IsConstant(b.body, &value) && value.IsOne()) return ConstantForm(1);
+  if (IsSingleAtom(b.body, AtomNode::Kind::kMax)) {
+    const Atom& inner = b.body[0].atoms[0];
+    if (inner->name == "prod" && inner->branches.size() == 1) {
+      Branch joined = RenameBound(ctx, inner->branches[0]);
+      joined.bound.insert(joined.bound.begin(), b.bound.begin(), b.bound.end());
+      joined.guard = Guard::And(b.guard, joined.guard);
+      return ProdOver(ctx, joined);
+    }
+  }
+  if (IsMonomial(b.body) && b.body[0].coef.IsOne() && b.body[0].atoms.size() > 1) {
+    const bool exact = IsBooleanMonomial(b.body);  // else infinity and zero may meet on one side alone
+    if (exact || ctx.strategy.finite_laws) {
+      if (!exact) ctx.used_finite_law = true;
+      NormalForm out = ConstantForm(1);
+      for (const Atom& a : b.body[0].atoms) {
+        out = Multiply(ctx, out, ProdOver(ctx, RenameBound(ctx, Branch{b.bound, b.guard, AtomForm(a)})));
+      }
+      return out;
+    }
+  }
+  return AtomForm(MakeBinderAtom(ctx, "prod", {b}));
+}
+
+}  // namespace rewright::verifier
