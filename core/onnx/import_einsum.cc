@@ -128,6 +128,6 @@ Values Einsum(OnnxNode& node) {
 
 }  // namespace
 
-OnnxOperatorList EinsumOperators() { return {{"Einsum", {12, 12, 1, -1, Einsum}}}; }
+OnnxOperatorList EinsumOperators() { return {{"Einsum", {12, 28, 1, -1, Einsum}}}; }
 
 }  // namespace rewright

@@ -153,8 +153,8 @@ absl::StatusOr<std::vector<int64_t>> TransposedPads(OnnxNode& node, const OnnxWi
   for (size_t k = 0; k < axes; ++k) {
     const int64_t extent = (window.kernel[k] - 1) * window.dilations[k] + 1;
     const int64_t full = (shape[2 + k] - 1) * window.strides[k] + extent + output_padding[k];
-    const int64_t total = std::max<int64_t>(0, full - sizes[k]);
-    pads[k] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    const int64_t total = full - sizes[k];  // negative: what is missing comes at the end
+    pads[k] = total < 0 ? 0 : auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     pads[axes + k] = total - pads[k];
   }
   return pads;
