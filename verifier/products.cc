@@ -20,7 +20,7 @@ bool IsTruth(Context& ctx, const NormalForm& n) {
 // The one-point rule, and for truth values, whose powers are themselves, dropping a variable over a non-empty range.
 // False when the family is empty.
 bool SimplifyFamily(Context& ctx, Branch* b) {
-  Term t{1, b->bound, SimplifyGuard(ctx, b->guard), {MakeFnAtom(ctx, "body", {b->body})}};
+  Term t{1, b->bound, SimplifyGuard(ctx, b->guard, b->bound), {MakeFnAtom(ctx, "body", {b->body})}};
   const bool truth = IsTruth(ctx, b->body);
   for (bool again = true; again;) {
     if (t.guard.IsFalse()) return false;
@@ -34,7 +34,7 @@ bool SimplifyFamily(Context& ctx, Branch* b) {
       t.guard = rest;
       again = true;
     }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard);
+    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
   }
   *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
   return true;
