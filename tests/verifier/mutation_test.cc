@@ -134,7 +134,7 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, MutationTest, ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "structure.rules",
-                                           "taso_axioms.rules"),
+                                           "taso_axioms.rules", "xla_simplifier.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

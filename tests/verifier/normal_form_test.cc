@@ -81,11 +81,14 @@ class FormEvaluator {
       case AtomNode::Kind::kFn: return Function(a, values);
       case AtomNode::Kind::kMax: break;
     }
-    if (a->name != "max") undefined = true;
-    double result = -INFINITY;
+    const bool product = a->name == "prod";
+    if (!product && a->name != "max") undefined = true;
+    double result = product ? 1 : -INFINITY;
     for (const Branch& b : a->branches) {
-      ForEachPoint(b.bound, b.guard, values,
-                   [&](const Assignment& point) { result = std::max(result, Form(b.body, point)); });
+      ForEachPoint(b.bound, b.guard, values, [&](const Assignment& point) {
+        const double x = Form(b.body, point);
+        result = product ? result * x : std::max(result, x);
+      });
     }
     return result;
   }
@@ -109,6 +112,11 @@ class FormEvaluator {
     if (a->name == "recip") {
       undefined = undefined || x == 0;
       return 1 / x;
+    }
+    if (a->name == "quotient") {
+      const double y = Form(a->args[1], values);
+      undefined = undefined || y == 0;
+      return std::trunc(x / y);
     }
     if (a->name == "exp") return std::exp(x);
     if (a->name == "log") return std::log(x);
@@ -217,7 +225,7 @@ TEST_P(NormalFormTest, NormalFormsHaveTheValuesOfTheDeclarations) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, NormalFormTest,
                          ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "extra.rules",
-                                           "structure.rules", "taso_axioms.rules"),
+                                           "structure.rules", "taso_axioms.rules", "xla_simplifier.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));
