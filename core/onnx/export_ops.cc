@@ -172,18 +172,20 @@ void Reduce(OnnxWriter& writer, const ExportedNode& node) {
   WriteReduce(writer, node, op_type, node.inputs[0], node.outputs[0]);
 }
 
-// Of truth values: the least or the greatest, before opset 20 of integers.
+// Of truth values: whether any is true, by counting; whether all are is whether none is false.
 void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
   if (node.Ints("axes").empty()) {
     writer.AddNode("Identity", node.inputs, node.outputs);
-  } else if (writer.opset() >= 20) {
-    WriteReduce(writer, node, FormOf(node).op_type, node.inputs[0], node.outputs[0]);
-  } else {
-    const std::string number = writer.Temporary(node), reduced = writer.Temporary(node);
-    writer.SetInt(writer.AddNode("Cast", node.inputs, {number}), "to", DTypeToOnnx(DType::kInt32));
-    WriteReduce(writer, node, FormOf(node).op_type, number, reduced);
-    writer.SetInt(writer.AddNode("Cast", {reduced}, node.outputs), "to", DTypeToOnnx(DType::kBool));
+    return;
   }
+  const bool all = node.node.op->name == "reduce_and";
+  const std::string sought = all ? Step(writer, node, "Not", node.inputs) : node.inputs[0];
+  const std::string number = writer.Temporary(node), count = writer.Temporary(node);
+  const std::string any = all ? writer.Temporary(node) : node.outputs[0];
+  writer.SetInt(writer.AddNode("Cast", {sought}, {number}), "to", DTypeToOnnx(DType::kInt64));
+  WriteReduce(writer, node, "ReduceSum", number, count);
+  writer.SetInt(writer.AddNode("Cast", {count}, {any}), "to", DTypeToOnnx(DType::kBool));
+  if (all) writer.AddNode("Not", {any}, node.outputs);
 }
 
 void ArgMax(OnnxWriter& writer, const ExportedNode& node) {
@@ -484,8 +486,8 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"reduce_max", {Reduce, "ReduceMax"}},
       {"reduce_min", {Reduce, "ReduceMin"}},
       {"reduce_prod", {Reduce, "ReduceProd"}},
-      {"reduce_and", {ReduceTruth, "ReduceMin"}},
-      {"reduce_or", {ReduceTruth, "ReduceMax"}},
+      {"reduce_and", {ReduceTruth}},
+      {"reduce_or", {ReduceTruth}},
       {"argmax", {ArgMax}},
       {"concat", {AlongAxis, "Concat"}},
       {"split", {Split}},
