@@ -13,20 +13,10 @@ namespace rewright {
 namespace {
 
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {
+  std::erase_if(proposals, [](const Proposal& proposal) { return proposal.estimate.delta >= 0; });
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.estimate.delta < b.estimate.delta; });
-  absl::flat_hash_set<NodeId> taken;
-  std::vector<Proposal> picked;
-  for (Proposal& proposal : proposals) {
-    const std::vector<NodeId>& matched = proposal.rewrite.matched;
-    if (proposal.estimate.delta >= 0) break;
-    if (std::any_of(matched.begin(), matched.end(), [&](NodeId id) { return taken.contains(id); })) continue;
-    taken.insert(matched.begin(), matched.end());
-    picked.push_back(std::move(proposal));
-  }
-  std::stable_sort(picked.begin(), picked.end(),
-                   [](const Proposal& a, const Proposal& b) { return a.position > b.position; });
-  return picked;
+  return Disjoint(std::move(proposals));
 }
 
 // What rewrites promise together may fall short by so much: a device may fuse over the edges of places.
@@ -76,6 +66,20 @@ class Descent {
 };
 
 }  // namespace
+
+std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
+  absl::flat_hash_set<NodeId> taken;
+  std::vector<Proposal> disjoint;
+  for (Proposal& proposal : proposals) {
+    const std::vector<NodeId>& matched = proposal.rewrite.matched;
+    if (std::any_of(matched.begin(), matched.end(), [&](NodeId id) { return taken.contains(id); })) continue;
+    taken.insert(matched.begin(), matched.end());
+    disjoint.push_back(std::move(proposal));
+  }
+  std::stable_sort(disjoint.begin(), disjoint.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.position > b.position; });
+  return disjoint;
+}
 
 void Descend(Explorer& explorer, SearchState* state) { Descent(explorer, state).Run(); }
 

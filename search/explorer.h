@@ -118,6 +118,9 @@ class Explorer {
   double start_cpu_;
 };
 
+// Those that do not overlap with one before them, sorted from the outputs towards the inputs.
+std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
+
 // Takes cheaper rewrites until there is none, see search.h. `state` becomes the local optimum.
 void Descend(Explorer& explorer, SearchState* state);
 
