@@ -1,6 +1,7 @@
 #include "substitutions/compiled_rule.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -75,23 +76,24 @@ class RuleCompiler {
   absl::StatusOr<std::shared_ptr<const CompiledRule>> Run() {
     const Rule& rule = out_->rule_;
     left_ = true;
-    REWRIGHT_RETURN_IF_ERROR(Side(rule.lhs, out_->lhs_));
+    Side(rule.lhs, out_->lhs_);
     out_->num_lhs_nodes_ = static_cast<int>(out_->nodes_.size());
-    REWRIGHT_RETURN_IF_ERROR(CheckRoots());
-    REWRIGHT_RETURN_IF_ERROR(DeclareNames());
-    REWRIGHT_RETURN_IF_ERROR(ResolveNodes(0));
-    REWRIGHT_RETURN_IF_ERROR(OrderBinding());
-    REWRIGHT_RETURN_IF_ERROR(CheckDecisions());
+    if (errors_.empty()) errors_.Add(CheckRoots());
+    errors_.Add(DeclareNames());
+    ResolveNodes(0);
+    if (errors_.empty()) OrderBinding();
+    if (errors_.empty()) errors_.Add(CheckDecisions());
 
     left_ = false;
-    REWRIGHT_RETURN_IF_ERROR(Side(rule.rhs, out_->rhs_));
-    REWRIGHT_RETURN_IF_ERROR(ResolveNodes(out_->num_lhs_nodes_));
+    Side(rule.rhs, out_->rhs_);
+    ResolveNodes(out_->num_lhs_nodes_);
     out_->conditions_ = rule.conditions;
     for (ArgExpr& condition : out_->conditions_) {
-      REWRIGHT_RETURN_IF_ERROR(Resolve(condition));
-      NotePositive(condition);
+      errors_.Add(Resolve(condition));
+      if (errors_.empty()) NotePositive(condition);
     }
-    REWRIGHT_RETURN_IF_ERROR(CheckTypes());
+    if (errors_.empty()) errors_.Add(CheckTypes());
+    if (!errors_.empty()) return errors_.ToStatus();
     if (use_ == RuleUse::kMatching && !PlanMatch(*out_, &out_->match_order_, &out_->entry_paths_)) {
       return Error(rule.line, 1, "the outputs of the left side share nothing, or one of its let terms is not used");
     }
@@ -109,19 +111,29 @@ class RuleCompiler {
 
   // ---------------------------------------------------------------- tensors
 
-  absl::Status Side(const RuleSide& side, std::vector<RuleValue>& outputs) {
+  void Side(const RuleSide& side, std::vector<RuleValue>& outputs) {
     for (const LetTerm& let : side.lets) {
       RuleValue value;
-      REWRIGHT_RETURN_IF_ERROR(Term(let.term, value));
-      if (tensors_.count(let.name)) return Error(let.term, absl::StrCat("the name ", let.name, " is taken"));
+      SideTerm(let.term, value);
+      if (tensors_.count(let.name)) {
+        errors_.Add(Error(let.term, absl::StrCat("found let ", let.name, ", expected a name that is not taken")));
+      }
       tensors_[let.name] = value;
       is_let_.insert(let.name);
     }
     for (const TensorTerm& term : side.outputs) {
-      if (term.all) return Error(term, "an operator without `..` already stands for all of its outputs here");
-      REWRIGHT_RETURN_IF_ERROR(Term(term, outputs.emplace_back()));
+      if (term.all) {
+        errors_.Add(Error(term, "found `..`, expected none: an operator already stands for all of its outputs here"));
+      }
+      SideTerm(term, outputs.emplace_back());
     }
-    return absl::OkStatus();
+  }
+
+  // Where the term makes no sense, a leaf stands in for it.
+  void SideTerm(const TensorTerm& term, RuleValue& value) {
+    const absl::Status status = Term(term, value);
+    errors_.Add(status);
+    if (!status.ok()) value = AddNode(RuleNode());
   }
 
   absl::Status Term(const TensorTerm& term, RuleValue& value) {
@@ -151,9 +163,14 @@ class RuleCompiler {
       value = found->second;
       return absl::OkStatus();
     }
-    if (!left_) return Error(term, absl::StrCat("the left side has no variable ", term.name));
     RuleNode leaf;
     leaf.name = term.name;
+    if (!left_) {
+      errors_.Add(
+          Error(term, absl::StrCat("found ", term.name, ", expected a variable of the left side: ", Variables())));
+      value = AddNode(std::move(leaf));
+      return absl::OkStatus();
+    }
     REWRIGHT_RETURN_IF_ERROR(ElementType(term, leaf));
     if (term.shape) {
       leaf.shape = *term.shape;
@@ -171,6 +188,12 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
+  std::string Variables() const {
+    std::string names;
+    for (const auto& [name, value] : tensors_) absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+    return names;
+  }
+
   absl::Status ElementType(const TensorTerm& term, RuleNode& leaf) {
     if (!term.dtype) return absl::OkStatus();
     leaf.floating = false;
@@ -180,7 +203,7 @@ class RuleCompiler {
     }
     const std::string& name = term.dtype->name;
     if (!attrs_.count(name)) {
-      if (!left_) return Error(term, absl::StrCat("the left side does not bind ?", name));
+      if (!left_) return Error(term, absl::StrCat("found ?", name, ", expected a name that the left side binds"));
       RuleAttr attr;
       attr.name = name;
       attr.kind = RuleAttr::Class::kDType;
@@ -234,14 +257,14 @@ class RuleCompiler {
                       : term.op->variadic ? node.operands.size() >= declared
                                           : node.operands.size() == declared;
     if (!fits) {
-      return Error(term, absl::StrCat(term.name, " has ", node.operands.size(), " operands, expected ", declared,
-                                      term.op->variadic ? " or more" : ""));
+      errors_.Add(Error(term, absl::StrCat("found ", node.operands.size(), " operands of ", term.name, ", expected ",
+                                           declared, term.op->variadic ? " or more" : "")));
     }
     for (const RuleValue& operand : node.operands) {
       const RuleNode& leaf = out_->nodes_[static_cast<size_t>(operand.node)];
       if (leaf.any_shape && !term.op->broadcasts) {
-        return Error(term,
-                     absl::StrCat("the constant ", leaf.name, " needs a shape: ", term.name, " does not broadcast"));
+        errors_.Add(Error(term, absl::StrCat("found the constant ", leaf.name, " without a shape, expected one: ",
+                                             term.name, " does not broadcast")));
       }
     }
     for (const AttrSpec& spec : term.op->attrs) {
@@ -272,8 +295,11 @@ class RuleCompiler {
       expr.column = term.column;
       return absl::OkStatus();
     }
-    if (!spec.fallback) return Error(term, absl::StrCat("attribute ", spec.name, " of ", term.name, " is missing"));
-    expr = FromAttr(*spec.fallback);
+    if (spec.fallback) {
+      expr = FromAttr(*spec.fallback);
+    } else {
+      errors_.Add(Error(term, absl::StrCat("found no attribute ", spec.name, " of ", term.name, ", expected it")));
+    }
     return absl::OkStatus();
   }
 
@@ -379,14 +405,13 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
-  absl::Status ResolveNodes(int begin) {
+  void ResolveNodes(int begin) {
     for (size_t i = static_cast<size_t>(begin); i < out_->nodes_.size(); ++i) {
       RuleNode& node = out_->nodes_[i];
-      for (ArgExpr& dim : node.shape.dims) REWRIGHT_RETURN_IF_ERROR(Resolve(dim));
-      for (ArgExpr& attr : node.attrs) REWRIGHT_RETURN_IF_ERROR(Resolve(attr));
-      if (node.value) REWRIGHT_RETURN_IF_ERROR(Resolve(*node.value));
+      for (ArgExpr& dim : node.shape.dims) errors_.Add(Resolve(dim));
+      for (ArgExpr& attr : node.attrs) errors_.Add(Resolve(attr));
+      if (node.value) errors_.Add(Resolve(*node.value));
     }
-    return absl::OkStatus();
   }
 
   absl::Status Resolve(ArgExpr& expr) {
@@ -394,7 +419,8 @@ class RuleCompiler {
     if (expr.kind == ArgExpr::Kind::kAttr) {
       const auto found = attrs_.find(expr.name);
       if (found == attrs_.end()) {
-        return Error(expr.line, expr.column, absl::StrCat("the left side does not bind ?", expr.name));
+        return Error(expr.line, expr.column,
+                     absl::StrCat("found ?", expr.name, ", expected a name that the left side binds"));
       }
       expr.ref = ArgExpr::Ref::kAttr;
       expr.id = found->second;
@@ -403,17 +429,17 @@ class RuleCompiler {
     size_t begin = 0;
     if (expr.kind == ArgExpr::Kind::kCall) {
       if (static_cast<int>(expr.args.size()) != ArgCount(expr.fn)) {
-        return Error(
-            expr.line, expr.column,
-            absl::StrCat(ArgFnName(expr.fn), " has ", expr.args.size(), " arguments, expected ", ArgCount(expr.fn)));
+        return Error(expr.line, expr.column,
+                     absl::StrCat("found ", expr.args.size(), " arguments of ", ArgFnName(expr.fn), ", expected ",
+                                  ArgCount(expr.fn)));
       }
       const bool real = expr.fn == ArgFn::kPositive && expr.args[0].kind == ArgExpr::Kind::kAttr;
       if (TakesTensor(expr.fn) && !real) {
-        REWRIGHT_RETURN_IF_ERROR(ResolveTensor(expr.args[0]));
+        errors_.Add(ResolveTensor(expr.args[0]));
         begin = 1;
       }
     }
-    for (size_t i = begin; i < expr.args.size(); ++i) REWRIGHT_RETURN_IF_ERROR(Resolve(expr.args[i]));
+    for (size_t i = begin; i < expr.args.size(); ++i) errors_.Add(Resolve(expr.args[i]));
     return absl::OkStatus();
   }
 
@@ -421,7 +447,7 @@ class RuleCompiler {
     const auto size = sizes_.find(expr.name);
     const auto pack = packs_.find(expr.name);
     if (size == sizes_.end() && pack == packs_.end()) {
-      return Error(expr.line, expr.column, absl::StrCat("the left side has no size ", expr.name));
+      return Error(expr.line, expr.column, absl::StrCat("found ", expr.name, ", expected a size of the left side"));
     }
     const bool is_pack = pack != packs_.end();
     expr.ref = is_pack ? ArgExpr::Ref::kPack : ArgExpr::Ref::kSize;
@@ -490,7 +516,7 @@ class RuleCompiler {
     return expr.kind == ArgExpr::Kind::kList ? BindList(expr.args) : BindItem(expr);
   }
 
-  absl::Status OrderBinding() {
+  void OrderBinding() {
     std::vector<RuleEquation> open;
     for (size_t i = 0; i < out_->nodes_.size(); ++i) {
       const RuleNode& node = out_->nodes_[i];
@@ -512,19 +538,27 @@ class RuleCompiler {
       if (rest.size() == open.size() && bound_.size() + lengths_.size() == before) break;
       open = std::move(rest);
     }
-    if (!open.empty()) return Unbound();
-    return absl::OkStatus();
+    if (!open.empty()) ComplainOfUnbound();
   }
 
-  absl::Status Unbound() const {
-    std::string names;
-    const auto add = [&](ArgExpr::Ref ref, size_t id, const std::string& name) {
-      if (!Bound(ref, static_cast<int>(id))) absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+  // Each name that cannot be solved for, where it stands first.
+  void ComplainOfUnbound() {
+    std::set<std::pair<ArgExpr::Ref, int>> told;
+    const std::function<void(const ArgExpr&)> visit = [&](const ArgExpr& expr) {
+      if (IsPlainName(expr) && !Bound(expr.ref, expr.id) && told.insert({expr.ref, expr.id}).second) {
+        const char* before = expr.ref == ArgExpr::Ref::kAttr ? "?" : "";
+        const char* after = expr.ref == ArgExpr::Ref::kPack ? ".." : "";
+        errors_.Add(Error(expr.line > 0 ? expr.line : out_->rule_.line, std::max(expr.column, 1),
+                          absl::StrCat("found ", before, expr.name, after,
+                                       ", expected a name that the left side determines")));
+      }
+      for (const ArgExpr& arg : expr.args) visit(arg);
     };
-    for (size_t i = 0; i < out_->sizes_.size(); ++i) add(ArgExpr::Ref::kSize, i, out_->sizes_[i]);
-    for (size_t i = 0; i < out_->packs_.size(); ++i) add(ArgExpr::Ref::kPack, i, out_->packs_[i] + "..");
-    for (size_t i = 0; i < out_->attrs_.size(); ++i) add(ArgExpr::Ref::kAttr, i, "?" + out_->attrs_[i].name);
-    return Error(out_->rule_.line, 1, absl::StrCat("the left side does not determine ", names));
+    for (const RuleNode& node : out_->nodes_) {
+      for (const ArgExpr& dim : node.shape.dims) visit(dim);
+      for (const ArgExpr& attr : node.attrs) visit(attr);
+    }
+    if (told.empty()) errors_.Add(Error(out_->rule_.line, 1, "the left side does not determine its names"));
   }
 
   // Structural attributes are chosen at the node that binds them, operands first: no expression may need one earlier.
@@ -577,6 +611,7 @@ class RuleCompiler {
 
   std::shared_ptr<CompiledRule> out_;
   RuleUse use_;
+  RuleErrors errors_;
   bool left_ = true;
   std::map<std::string, RuleValue> tensors_;  // variables and let terms
   std::set<std::string> is_let_;
@@ -589,6 +624,12 @@ class RuleCompiler {
 
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use) {
   return RuleCompiler(rule, use).Run();
+}
+
+absl::Status CheckRules(const std::vector<Rule>& rules) {
+  RuleErrors errors;
+  for (const Rule& rule : rules) errors.Add(CompileRule(rule).status());
+  return errors.ToStatus();
 }
 
 }  // namespace rewright

@@ -123,9 +123,12 @@ class CompiledRule {
 // kProof: the rule need not be one that a matcher can find; match_order() and entry_paths() say nothing then.
 enum class RuleUse : uint8_t { kMatching, kProof };
 
-// Errors name file, line and column: an unknown name, a name that the left side does not bind, an attribute that is
-// missing; for matching, outputs that share nothing.
+// Errors name file, line and column: an unknown name, a name that the left side does not bind, a wrong number of
+// operands, an attribute that is missing; for matching, outputs that share nothing. There may be several, one line each.
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use = RuleUse::kMatching);
+
+// The errors of all rules.
+absl::Status CheckRules(const std::vector<Rule>& rules);
 
 // Whether `expr` is a lone name of what is bound: a size, pack or attribute.
 bool IsPlainName(const ArgExpr& expr);

@@ -1,5 +1,6 @@
 #include "substitutions/rule_lexer.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
@@ -18,15 +19,23 @@ bool IsNameChar(char c) { return IsNameStart(c) || IsDigit(c); }
 
 class Lexer {
  public:
-  Lexer(const std::string& text, const std::string& file) : text_(text), file_(file) {}
+  Lexer(const std::string& text, const std::string& file, RuleErrors* errors)
+      : text_(text), file_(file), errors_(*errors) {}
 
-  absl::StatusOr<std::vector<RuleToken>> Run() {
-    if (text_.size() > kMaxText) return absl::InvalidArgumentError(absl::StrCat(file_, ": larger than 16 MB"));
+  std::vector<RuleToken> Run() {
+    if (text_.size() > kMaxText) {
+      errors_.Add(absl::InvalidArgumentError(
+          absl::StrCat(file_, ": found ", text_.size(), " bytes, expected at most ", kMaxText)));
+      at_ = text_.size();
+    }
     while (SkipBlanks()) {
       RuleToken token;
       token.line = line_;
       token.column = Column();
-      if (absl::Status error = Next(token); !error.ok()) return error;
+      if (absl::Status error = Next(token); !error.ok()) {
+        errors_.Add(error);
+        continue;
+      }
       if (token.kind == RuleToken::Kind::kName && token.text == "rule") {
         token.comments = std::move(comments_);
         token.comment_touches = comment_end_ == token.line - 1;
@@ -90,7 +99,12 @@ class Lexer {
       at_ += text.size();
       return absl::OkStatus();
     }
-    return RuleError(file_, line_, Column(), absl::StrCat("found character `", std::string(1, c), "`"));
+    const int column = Column();
+    while (at_ < text_.size() && text_[at_] == c) ++at_;
+    const std::string shown = c > ' ' && c <= '~' ? absl::StrCat("`", std::string(1, c), "`")
+                                                  : absl::StrCat("of code ", static_cast<unsigned char>(c));
+    return RuleError(file_, line_, column,
+                     absl::StrCat("found character ", shown, ", expected a name, a number, a string or a sign"));
   }
 
   absl::Status Name(RuleToken& token) {
@@ -120,13 +134,16 @@ class Lexer {
       at_ += 1 + sign;
       while (IsDigit(Peek())) ++at_;
     }
+    const bool runs_on = IsNameStart(Peek());
+    while (IsNameChar(Peek())) ++at_;
     token.text = text_.substr(begin, at_ - begin);
     token.kind = real ? RuleToken::Kind::kReal : RuleToken::Kind::kInt;
     errno = 0;
     token.real = std::strtod(token.text.c_str(), nullptr);
     if (!real) token.integer = std::strtoll(token.text.c_str(), nullptr, 10);
-    if (errno == ERANGE || IsNameStart(Peek())) {
-      return RuleError(file_, token.line, token.column, absl::StrCat("found `", token.text, "`, expected a number"));
+    if (errno == ERANGE || runs_on) {
+      errors_.Add(
+          RuleError(file_, token.line, token.column, absl::StrCat("found `", token.text, "`, expected a number")));
     }
     return absl::OkStatus();
   }
@@ -134,7 +151,9 @@ class Lexer {
   absl::Status String(RuleToken& token) {
     const size_t begin = ++at_;
     while (at_ < text_.size() && Peek() != '"' && Peek() != '\n') ++at_;
-    if (Peek() != '"') return RuleError(file_, token.line, token.column, "found no closing quote on the line");
+    if (Peek() != '"') {
+      return RuleError(file_, token.line, token.column, "found no closing quote on the line, expected one");
+    }
     token.kind = RuleToken::Kind::kString;
     token.text = text_.substr(begin, at_ - begin);
     ++at_;
@@ -143,6 +162,7 @@ class Lexer {
 
   const std::string& text_;
   const std::string& file_;
+  RuleErrors& errors_;
   size_t at_ = 0;
   size_t line_start_ = 0;
   int line_ = 1;
@@ -154,8 +174,19 @@ class Lexer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<RuleToken>> LexRules(const std::string& text, const std::string& file) {
-  return Lexer(text, file).Run();
+std::vector<RuleToken> LexRules(const std::string& text, const std::string& file, RuleErrors* errors) {
+  return Lexer(text, file, errors).Run();
+}
+
+absl::Status RuleErrors::ToStatus() const {
+  constexpr size_t kShown = 100;
+  if (messages_.empty()) return absl::OkStatus();
+  std::string text;
+  for (size_t i = 0; i < std::min(messages_.size(), kShown); ++i) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", messages_[i]);
+  }
+  if (messages_.size() > kShown) absl::StrAppend(&text, "\nand ", messages_.size() - kShown, " more");
+  return absl::InvalidArgumentError(text);
 }
 
 absl::Status RuleError(const std::string& file, int line, int column, const std::string& message) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace rewright {
 
@@ -31,10 +30,24 @@ struct RuleToken {
   bool comment_touches = false;
 };
 
-// `file` is a name for errors.
-absl::StatusOr<std::vector<RuleToken>> LexRules(const std::string& text, const std::string& file);
-
 // file:line:column: message
 absl::Status RuleError(const std::string& file, int line, int column, const std::string& message);
+
+// What is wrong with a text, one line each, as far as it goes on making sense.
+class RuleErrors {
+ public:
+  void Add(const absl::Status& error) {
+    if (!error.ok()) messages_.emplace_back(error.message());
+  }
+  bool empty() const { return messages_.empty(); }
+  // All of them in one message, in the order in which they were found; those after the first hundred are counted.
+  absl::Status ToStatus() const;
+
+ private:
+  std::vector<std::string> messages_;
+};
+
+// `file` is a name for errors. What makes no token is reported and left out.
+std::vector<RuleToken> LexRules(const std::string& text, const std::string& file, RuleErrors* errors);
 
 }  // namespace rewright

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "substitutions/compiled_rule.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/status_macros.h"
@@ -23,19 +25,33 @@ using Kind = RuleToken::Kind;
 // Recursive descent. A method leaves the position right behind what it parsed.
 class Parser {
  public:
-  Parser(std::vector<RuleToken> tokens, const std::string& file) : tokens_(std::move(tokens)), file_(file) {}
+  Parser(std::vector<RuleToken> tokens, const std::string& file, RuleErrors* errors)
+      : tokens_(std::move(tokens)), file_(file), errors_(*errors) {}
 
-  absl::StatusOr<std::vector<Rule>> Run() {
+  // The rules that make sense.
+  std::vector<Rule> Run() {
     std::vector<Rule> rules;
-    std::set<std::string> names;
+    std::map<std::string, int> names;
     while (Peek().kind != Kind::kEnd) {
-      if (rules.size() >= kMaxRules) return Error("more than 100000 rules");
-      Rule rule;
-      REWRIGHT_RETURN_IF_ERROR(ParseRule(rule));
-      if (!names.insert(rule.name).second) {
-        return RuleError(file_, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
+      if (rules.size() >= kMaxRules) {
+        errors_.Add(Error(absl::StrCat("found another rule, expected at most ", kMaxRules)));
+        break;
       }
-      rules.push_back(std::move(rule));
+      Rule rule;
+      const size_t start = at_;
+      sound_ = true;
+      if (absl::Status error = ParseRule(rule); !error.ok()) {
+        errors_.Add(error);
+        SkipToNextRule(start);
+        continue;
+      }
+      const auto [first, fresh] = names.emplace(rule.name, rule.line);
+      if (!fresh) {
+        errors_.Add(RuleError(file_, tokens_[start + 1].line, tokens_[start + 1].column,
+                              absl::StrCat("found the rule name ", rule.name,
+                                           " again, expected another name than that of line ", first->second)));
+      }
+      if (sound_) rules.push_back(std::move(rule));
     }
     return rules;
   }
@@ -68,6 +84,11 @@ class Parser {
     const std::string found = token.kind == Kind::kEnd ? "the end of the text" : absl::StrCat("`", token.text, "`");
     return Error(absl::StrCat("found ", found, ", expected ", expected));
   }
+  // An error after which the rule can be read on.
+  void Complain(int line, int column, const std::string& message) {
+    sound_ = false;
+    errors_.Add(RuleError(file_, line, column, message));
+  }
   absl::Status Error(const std::string& message) const { return RuleError(file_, Peek().line, Peek().column, message); }
   absl::Status Name(std::string& name, const char* what) {
     static const std::set<std::string>* const kReserved =
@@ -89,6 +110,14 @@ class Parser {
   };
 
   // ---------------------------------------------------------------- rules
+
+  // After an error the text makes sense again at the next word `rule`, which is no name of anything but a rule.
+  void SkipToNextRule(size_t start) {
+    depth_ = 0;
+    term_value_ = false;
+    if (at_ <= start + 1) at_ = start + 2;
+    while (Peek().kind != Kind::kEnd && !IsWord("rule")) ++at_;
+  }
 
   absl::Status ParseRule(Rule& rule) {
     rule.file = file_;
@@ -226,7 +255,7 @@ class Parser {
         term.kind = TensorTerm::Kind::kApply;
         term.op = FindOp(term.name);
         if (term.op == nullptr) {
-          return RuleError(file_, term.line, term.column, absl::StrCat("no operator ", term.name));
+          Complain(term.line, term.column, absl::StrCat("found `", term.name, "`, expected an operator"));
         }
         REWRIGHT_RETURN_IF_ERROR(Operands(term));
       } else {
@@ -254,7 +283,8 @@ class Parser {
       REWRIGHT_RETURN_IF_ERROR(Unary(term.value));
       term_value_ = false;
       if (term.value.kind == ArgExpr::Kind::kElement || term.value.kind == ArgExpr::Kind::kList) {
-        return RuleError(file_, term.line, term.column, "expected a number, ?name or scalar(..)");
+        return RuleError(file_, term.line, term.column,
+                         absl::StrCat("found ", PrintArg(term.value), ", expected a number, ?name or scalar(..)"));
       }
     }
     return TypeAndShape(term);
@@ -265,7 +295,8 @@ class Parser {
       term.dtype.emplace();
       REWRIGHT_RETURN_IF_ERROR(Primary(*term.dtype));
       if (term.dtype->kind != ArgExpr::Kind::kDType && term.dtype->kind != ArgExpr::Kind::kAttr) {
-        return RuleError(file_, term.dtype->line, term.dtype->column, "expected an element type or ?name");
+        return RuleError(file_, term.dtype->line, term.dtype->column,
+                         absl::StrCat("found ", PrintArg(*term.dtype), ", expected an element type or ?name"));
       }
     }
     if (!Accept("[")) return absl::OkStatus();
@@ -281,7 +312,7 @@ class Parser {
       if (Peek().kind == Kind::kName && IsSign("=", 1)) {
         REWRIGHT_RETURN_IF_ERROR(Attribute(term));
       } else {
-        if (!term.attrs.empty() || !term.bundle.empty()) return Error("operands come before attributes");
+        if (!term.attrs.empty() || !term.bundle.empty()) return Found("an attribute: operands come before attributes");
         REWRIGHT_RETURN_IF_ERROR(Term(term.operands.emplace_back()));
       }
     } while (Accept(","));
@@ -292,15 +323,23 @@ class Parser {
     const RuleToken& name = Peek();
     if (name.text == "attrs") {
       at_ += 2;
-      if (!term.bundle.empty()) return RuleError(file_, name.line, name.column, "attrs is given twice");
+      if (!term.bundle.empty()) {
+        Complain(name.line, name.column, "found attrs again, expected it once");
+        term.bundle.clear();
+      }
       REWRIGHT_RETURN_IF_ERROR(Expect("?"));
       return Name(term.bundle, "a name");
     }
-    if (term.op->FindAttr(name.text) == nullptr) {
-      return Error(absl::StrCat(term.name, " has no attribute ", name.text));
+    if (term.op != nullptr && term.op->FindAttr(name.text) == nullptr) {
+      std::string known;
+      for (const AttrSpec& spec : term.op->attrs) absl::StrAppend(&known, known.empty() ? "" : ", ", spec.name);
+      Complain(name.line, name.column,
+               absl::StrCat("found attribute ", name.text, " of ", term.name, ", expected ",
+                            known.empty() ? "no attribute" : known));
     }
     for (const NamedArg& other : term.attrs) {
-      if (other.name == name.text) return Error(absl::StrCat("attribute ", name.text, " is given twice"));
+      if (other.name != name.text) continue;
+      Complain(name.line, name.column, absl::StrCat("found attribute ", name.text, " again, expected it once"));
     }
     NamedArg& attr = term.attrs.emplace_back();
     attr.name = name.text;
@@ -446,7 +485,7 @@ class Parser {
     expr.kind = ArgExpr::Kind::kName;
     if (!IsSign("(")) return absl::OkStatus();
     if (!ParseArgFn(expr.name, &expr.fn)) {
-      return RuleError(file_, expr.line, expr.column, absl::StrCat("no function ", expr.name));
+      Complain(expr.line, expr.column, absl::StrCat("found `", expr.name, "`, expected a function"));
     }
     ++at_;
     expr.kind = ArgExpr::Kind::kCall;
@@ -482,6 +521,8 @@ class Parser {
 
   std::vector<RuleToken> tokens_;
   const std::string& file_;
+  RuleErrors& errors_;
+  bool sound_ = true;  // nothing is wrong with the rule so far
   size_t at_ = 0;
   int depth_ = 0;
   bool term_value_ = false;  // a number or ?name that stands for a tensor is being parsed
@@ -491,9 +532,13 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std::string& file) {
-  auto tokens = LexRules(text, file);
-  if (!tokens.ok()) return tokens.status();
-  return Parser(*std::move(tokens), file).Run();
+  RuleErrors errors;
+  std::vector<RuleToken> tokens = LexRules(text, file, &errors);
+  std::vector<Rule> rules = Parser(std::move(tokens), file, &errors).Run();
+  if (errors.empty()) return rules;
+  // Whoever mends the text wants to know of the other rules too.
+  errors.Add(CheckRules(rules));
+  return errors.ToStatus();
 }
 
 }  // namespace rewright

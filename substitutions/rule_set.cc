@@ -18,23 +18,10 @@
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/text_hash.h"
 
 namespace rewright {
 namespace {
-
-// FNV-1a, which is the same everywhere.
-class TextHash {
- public:
-  void Add(const std::string& text) {
-    for (char c : text) Mix(static_cast<unsigned char>(c));
-    Mix(0xff);
-  }
-  uint64_t value() const { return hash_; }
-
- private:
-  void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
-  uint64_t hash_ = 0xcbf29ce484222325u;
-};
 
 std::string MeaningText(const OpDef& op, const Meaning& meaning) {
   std::string text = op.name;

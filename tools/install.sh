@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
-  libz3-dev libboost-graph-dev libabsl-dev
+  libz3-dev cvc5 libboost-graph-dev libabsl-dev
   libonnx-dev libprotobuf-dev protobuf-compiler
   libdnnl-dev ocl-icd-opencl-dev
   libsqlite3-dev nlohmann-json3-dev libcli11-dev

@@ -144,6 +144,7 @@ std::vector<Verb> AllVerbs() {
       {"run", "Run a model and measure it", DeclareRun},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
       {"verify", "Prove or refute the rules of a file", DeclareVerify},
+      {"check", "Check certificates of proofs again", DeclareCheck},
       {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},
       {"ops", "The operators: formula, attributes, inputs", DeclareOps},
       {"inspect", "What a model consists of", DeclareInspect},

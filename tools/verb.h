@@ -34,6 +34,7 @@ Action DeclareOptimize(CLI::App& app);
 Action DeclareRun(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
+Action DeclareCheck(CLI::App& app);
 Action DeclareZoo(CLI::App& app);
 Action DeclareOps(CLI::App& app);
 Action DeclareInspect(CLI::App& app);

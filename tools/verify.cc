@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,14 +15,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "search/resources.h"
+#include "substitutions/compiled_rule.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/taso/taso.h"
+#include "tools/certificate_folder.h"
 #include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
+#include "tools/verify_journal.h"
+#include "verifier/certificate.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -31,6 +36,8 @@ struct VerifyFlags {
   std::string file;
   std::string format = "rewright";
   std::string output;
+  std::string certificates;
+  std::string journal;
   std::vector<std::string> only;
   double time_limit = 60;
 };
@@ -42,46 +49,132 @@ struct Entry {
   std::string trouble;
 };
 
-// Proves all rules, several at a time.
-std::vector<RuleVerdict> ProveAll(const std::vector<Entry>& rules, const VerifyFlags& flags, Session& session) {
-  std::vector<RuleVerdict> verdicts(rules.size());
-  Progress progress(session.console, "verify");
-  std::atomic<size_t> next{0};
-  std::atomic<size_t> done{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < rules.size(); i = next++) {
-      RuleProofOptions options;
-      options.time_limit_s = flags.time_limit;
-      options.seed = session.flags.seed;
-      options.stop = &InterruptGuard::flag();
-      if (flags.format == "taso") options.use = RuleUse::kProof;
-      if (rules[i].trouble.empty()) {
-        verdicts[i] = ProveRule(rules[i].rule, options);
-      } else {
-        verdicts[i].reason = rules[i].trouble;
-      }
-      session.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rules[i].name,
-                                             VerdictName(verdicts[i].verdict), verdicts[i].instances,
-                                             verdicts[i].cpu_ms));
-      progress.Update(static_cast<double>(++done) / static_cast<double>(rules.size()), rules[i].name);
+struct RuleOutcome {
+  RuleVerdict verdict;
+  Json counterexample;
+  std::string seal;     // of the certificate that was written
+  bool reused = false;  // from the journal
+};
+
+// Proves all rules, several at a time. What is found goes to the journal and the folder of certificates at once, so
+// that an interrupted run keeps it.
+class Verification {
+ public:
+  Verification(const std::vector<Entry>& rules, const VerifyFlags& flags, Session& session)
+      : rules_(rules), flags_(flags), session_(session), outcomes_(rules.size()) {}
+
+  absl::Status Run() {
+    if (!flags_.journal.empty()) {
+      if (absl::Status opened = journal_.Open(flags_.journal); !opened.ok()) return opened;
     }
-  };
-  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
-                                                    : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (unsigned t = 1; t < std::min<size_t>(wanted, rules.size()); ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  return verdicts;
-}
+    if (!flags_.only.empty() && !flags_.certificates.empty()) {
+      // Certificates of the other rules stay.
+      absl::StatusOr<CertificateIndex> known = ReadCertificateIndex(flags_.certificates);
+      if (known.ok()) index_ = *std::move(known);
+    }
+    Progress progress(session_.console, "verify");
+    std::atomic<size_t> next{0}, done{0};
+    const auto work = [&] {
+      for (size_t i = next++; i < rules_.size(); i = next++) {
+        Visit(i);
+        progress.Update(static_cast<double>(++done) / static_cast<double>(rules_.size()),
+                        absl::StrFormat("%d of %d  %s", done.load(), rules_.size(), rules_[i].name));
+      }
+    };
+    const unsigned wanted = session_.flags.threads > 0 ? static_cast<unsigned>(session_.flags.threads)
+                                                       : std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::thread> threads;
+    for (unsigned t = 1; t < std::min<size_t>(wanted, rules_.size()); ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (fault_.ok() && !flags_.certificates.empty()) return WriteIndex();
+    return fault_;
+  }
+
+  const std::vector<RuleOutcome>& outcomes() const { return outcomes_; }
+
+ private:
+  RuleProofOptions Options() const {
+    RuleProofOptions options;
+    options.time_limit_s = flags_.time_limit;
+    options.seed = session_.flags.seed;
+    options.stop = &InterruptGuard::flag();
+    options.certify = !flags_.certificates.empty();
+    if (flags_.format == "taso") options.use = RuleUse::kProof;
+    return options;
+  }
+
+  void Visit(size_t i) {
+    if (!rules_[i].trouble.empty()) {
+      outcomes_[i].verdict.reason = rules_[i].trouble;
+      return;
+    }
+    const Rule& rule = rules_[i].rule;
+    const RuleProofOptions options = Options();
+    const std::optional<std::string> key = journal_.is_open() ? JournalKey(rule, options) : std::nullopt;
+    if (key && Reuse(rule, *key, &outcomes_[i])) return;
+    RuleOutcome& outcome = outcomes_[i];
+    RuleVerdict& verdict = outcome.verdict;
+    verdict = ProveRule(rule, options);
+    if (verdict.counterexample) outcome.counterexample = ToJson(*verdict.counterexample, verdict.instance);
+    session_.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rule.name, VerdictName(verdict.verdict),
+                                            verdict.instances, verdict.cpu_ms));
+    if (!verdict.certificate.empty()) {
+      outcome.seal = SealAtEnd(verdict.certificate);
+      Note(WriteText(CertificatePath(rule), verdict.certificate));
+      verdict.certificate = std::string();  // thousands of them would fill the memory
+    }
+    if (key && !verdict.interrupted) Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
+  }
+
+  bool Reuse(const Rule& rule, const std::string& key, RuleOutcome* outcome) const {
+    const JournalEntry* entry = journal_.Find(key);
+    if (entry == nullptr) return false;
+    if (!flags_.certificates.empty() && entry->verdict.verdict == Verdict::kProved) {
+      const absl::StatusOr<std::string> text = ReadText(CertificatePath(rule));
+      if (!text.ok() || entry->seal.empty() || SealAtEnd(*text) != entry->seal) return false;
+    }
+    *outcome = {entry->verdict, entry->counterexample, entry->seal, true};
+    return true;
+  }
+
+  std::string CertificatePath(const Rule& rule) const {
+    return absl::StrCat(flags_.certificates, "/", CertificateFileName(rule.name));
+  }
+
+  absl::Status WriteIndex() {
+    for (size_t i = 0; i < rules_.size(); ++i) {
+      const std::string file = CertificateFileName(rules_[i].rule.name);
+      index_.erase(file);
+      if (!outcomes_[i].seal.empty()) index_[file] = outcomes_[i].seal;
+    }
+    return WriteCertificateIndex(flags_.certificates, index_);
+  }
+
+  // Keeps the first thing that went wrong with a file.
+  void Note(const absl::Status& status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (fault_.ok()) fault_ = status;
+  }
+
+  const std::vector<Entry>& rules_;
+  const VerifyFlags& flags_;
+  Session& session_;
+  std::vector<RuleOutcome> outcomes_;
+  VerifyJournal journal_;
+  CertificateIndex index_;
+  std::mutex mutex_;
+  absl::Status fault_;
+};
 
 // What a rule's verdict ought to be: what the file says, else proved.
 bool AsExpected(const Rule& rule, const RuleVerdict& verdict) {
   return VerdictName(verdict.verdict) == (rule.expect.empty() ? std::string("proved") : rule.expect);
 }
 
-Json ToJson(const Entry& entry, const RuleVerdict& verdict) {
+Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   const Rule& rule = entry.rule;
+  const RuleVerdict& verdict = outcome.verdict;
   Json json = {{"name", entry.name},
                {"verdict", VerdictName(verdict.verdict)},
                {"conditions", ConditionsText(rule)},
@@ -92,6 +185,9 @@ Json ToJson(const Entry& entry, const RuleVerdict& verdict) {
   if (!rule.expect.empty()) json["expected"] = rule.expect;
   if (!verdict.reason.empty()) json["reason"] = verdict.reason;
   if (!verdict.witness.empty()) json["witness"] = verdict.witness;
+  if (outcome.counterexample.is_object()) json["counterexample"] = outcome.counterexample;
+  if (!outcome.seal.empty()) json["certificate"] = CertificateFileName(rule.name);
+  if (outcome.reused) json["reused"] = true;
   return json;
 }
 
@@ -115,27 +211,37 @@ void Report(const Entry& entry, const RuleVerdict& verdict, Console& console) {
   console.Result(line);
 }
 
-// All rules, those that are proved with their new record, the others without any: what loads them refuses those. Of
-// imported rules only those that are proved and that a matcher can find.
+// The path of a rule's certificate from the folder of the file that names it.
+std::string CertificateFrom(const VerifyFlags& flags, const Rule& rule) {
+  const std::filesystem::path from = std::filesystem::absolute(flags.output).parent_path();
+  const std::filesystem::path folder = std::filesystem::absolute(flags.certificates).lexically_relative(from);
+  return (folder / CertificateFileName(rule.name)).string();
+}
+
+// All rules, those that are proved with their new record, those that an interrupt left out with the one they had, the
+// others without any: what loads them refuses those. Of imported rules only those that are proved and that a matcher
+// can find.
 absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& entries,
-                         const std::vector<RuleVerdict>& verdicts, Console& console) {
+                         const std::vector<RuleOutcome>& outcomes, Console& console) {
   int unproved = 0, unmatched = 0;
   std::vector<Rule> rules;
   for (size_t i = 0; i < entries.size(); ++i) {
     Rule rule = entries[i].rule;
-    rule.proof.reset();
+    const RuleVerdict& verdict = outcomes[i].verdict;
     const bool imported = flags.format != "rewright";
-    const bool proved = verdicts[i].verdict == Verdict::kProved;
-    unproved += !proved;
+    const bool proved = verdict.verdict == Verdict::kProved;
+    if (!verdict.interrupted) rule.proof.reset();
+    unproved += !proved && !rule.proof;
     if (imported && !proved) continue;
     if (imported && !CompileRule(rule).ok()) {
       ++unmatched;
       continue;
     }
     if (proved) {
-      absl::StatusOr<ProofRecord> record = RecordOf(rule, verdicts[i]);
+      absl::StatusOr<ProofRecord> record = RecordOf(rule, verdict);
       if (!record.ok()) return record.status();
       rule.proof = *std::move(record);
+      if (!outcomes[i].seal.empty()) rule.proof->certificate = CertificateFrom(flags, rule);
     }
     rules.push_back(std::move(rule));
   }
@@ -152,6 +258,7 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   if (flags.format == "rewright") {
     absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
     if (!rules.ok()) return rules.status();
+    if (absl::Status understood = CheckRules(*rules); !understood.ok()) return understood;
     for (Rule& rule : *rules) entries.push_back({rule.name, std::move(rule), ""});
     return entries;
   }
@@ -193,34 +300,51 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
     absl::Status status = CheckWritable(flags.output);
     if (!status.ok()) return status;
   }
+  if (!flags.certificates.empty()) {
+    absl::Status status = MakeFolder(flags.certificates);
+    if (!status.ok()) return status;
+  }
   const absl::StatusOr<std::vector<Entry>> rules = LoadEntries(flags);
   if (!rules.ok()) return rules.status();
   const double cpu_before = ProcessCpuSeconds();
   const InterruptGuard interrupt;
-  const std::vector<RuleVerdict> verdicts = ProveAll(*rules, flags, session);
+  Verification verification(*rules, flags, session);
+  if (absl::Status status = verification.Run(); !status.ok()) return status;
+  const std::vector<RuleOutcome>& outcomes = verification.outcomes();
 
   std::map<Verdict, int> counts;
-  int unexpected = 0;
+  int unexpected = 0, reused = 0, interrupted = 0;
   Json list = Json::array();
   for (size_t i = 0; i < rules->size(); ++i) {
-    ++counts[verdicts[i].verdict];
-    unexpected += !AsExpected((*rules)[i].rule, verdicts[i]);
-    list.push_back(ToJson((*rules)[i], verdicts[i]));
-    Report((*rules)[i], verdicts[i], console);
+    const RuleVerdict& verdict = outcomes[i].verdict;
+    ++counts[verdict.verdict];
+    unexpected += !AsExpected((*rules)[i].rule, verdict);
+    reused += outcomes[i].reused;
+    interrupted += verdict.interrupted;
+    list.push_back(ToJson((*rules)[i], outcomes[i]));
+    Report((*rules)[i], verdict, console);
   }
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
   console.Result(absl::StrFormat("%d rules: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
                                  rules->size(), counts[Verdict::kProved], counts[Verdict::kRefuted],
                                  counts[Verdict::kUnknown], unexpected, cpu_seconds));
+  if (reused > 0) console.Result(absl::StrFormat("%d verdicts taken from %s", reused, flags.journal));
+  if (interrupted > 0) {
+    console.Result(absl::StrFormat("interrupted: %d rules are left%s", interrupted,
+                                   flags.journal.empty() ? "" : "; the same command goes on with them"));
+  }
   Json& json = console.json();
   json["rules"] = std::move(list);
   json["proved"] = counts[Verdict::kProved];
   json["refuted"] = counts[Verdict::kRefuted];
   json["unknown"] = counts[Verdict::kUnknown];
   json["unexpected"] = unexpected;
+  if (!flags.journal.empty()) json["reused"] = reused;
+  if (interrupted > 0) json["interrupted"] = interrupted;
   json["cpu_seconds"] = cpu_seconds;
+  json["peak_rss_bytes"] = PeakResidentBytes();
   if (!flags.output.empty()) {
-    absl::Status status = WriteProved(flags, *rules, verdicts, console);
+    absl::Status status = WriteProved(flags, *rules, outcomes, console);
     if (!status.ok()) return status;
   }
   return unexpected == 0 ? Answer::kYes : Answer::kNo;
@@ -235,6 +359,12 @@ Action DeclareVerify(CLI::App& app) {
       ->type_name("PROVED.rules");
   AddChoice(app, "--format", &flags->format, {"rewright", "taso"},
             "taso: the file is a protobuf rule file of TASO; its rules are called by their index");
+  app.add_option("--certificates", flags->certificates,
+                 "Write a certificate of every proof into this folder, for `rewright check`")
+      ->type_name("DIR");
+  app.add_option("--resume", flags->journal,
+                 "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
+      ->type_name("JOURNAL");
   app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
           "Seconds of CPU time for one rule, then it is unknown (default 60)");

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/interpreter.h"
 #include "verifier/counterexample.h"
+#include "verifier/numeric_instance.h"
 
 namespace rewright {
 namespace {
@@ -15,88 +15,6 @@ constexpr int kMeasuredInstances = 24;
 constexpr int kAssignments = 3;
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kRounding = 0x1p-24;
-
-// A Scalar over the instance's real symbols; nothing where a function has no business there.
-std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<double>& reals) {
-  if (expr->kind == ExprKind::kConst) return expr->real;
-  if (expr->kind == ExprKind::kParam) return reals[static_cast<size_t>(expr->integer)];
-  if (expr->kind != ExprKind::kCall) return std::nullopt;
-  std::vector<double> args;
-  for (const ExprPtr& arg : expr->args) {
-    const std::optional<double> value = EvalReal(arg, reals);
-    if (!value) return std::nullopt;
-    args.push_back(*value);
-  }
-  switch (expr->fn) {
-    case Fn::kAdd: return args[0] + args[1];
-    case Fn::kSub: return args[0] - args[1];
-    case Fn::kMul: return args[0] * args[1];
-    case Fn::kDiv: return args[0] / args[1];
-    case Fn::kNeg: return -args[0];
-    case Fn::kMax: return std::max(args[0], args[1]);
-    case Fn::kMin: return std::min(args[0], args[1]);
-    case Fn::kSqrt: return std::sqrt(args[0]);
-    default: return std::nullopt;
-  }
-}
-
-// An instance at fixed sizes, computed in one carrier.
-class NumericInstance {
- public:
-  NumericInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols, std::vector<double> reals)
-      : instance_(instance), symbols_(symbols), reals_(std::move(reals)) {}
-
-  TensorType TypeOf(const SymbolicNode& node, size_t output) const {
-    TensorType type{node.dtypes[output], {}};
-    for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_));
-    return type;
-  }
-
-  // Values of all nodes, given those of the leaves by node; nothing where they cannot be computed.
-  std::optional<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Carrier carrier) const {
-    std::vector<std::vector<Tensor>> values(instance_.nodes.size());
-    for (size_t n = 0; n < instance_.nodes.size(); ++n) {
-      const SymbolicNode& node = instance_.nodes[n];
-      if (node.op == nullptr) {
-        values[n] = {leaves[n]};
-        continue;
-      }
-      std::vector<Tensor> inputs;
-      for (SymbolicValue input : node.inputs) {
-        inputs.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]);
-      }
-      const std::optional<Bindings> bindings = BindingsAt(node);
-      if (!bindings) return std::nullopt;
-      std::vector<TensorType> outputs;
-      for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
-      InterpretOptions options;
-      options.carrier = carrier;
-      absl::StatusOr<std::vector<Tensor>> results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
-      if (!results.ok()) return std::nullopt;
-      values[n] = *std::move(results);
-    }
-    return values;
-  }
-
- private:
-  std::optional<Bindings> BindingsAt(const SymbolicNode& node) const {
-    Bindings bindings;
-    bindings.variables.assign(node.meaning->variables.size(), 0);
-    for (size_t v = 0; v < node.indices.size(); ++v) {
-      if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
-    }
-    for (const ExprPtr& param : node.params) {
-      const std::optional<double> value = EvalReal(param, reals_);
-      if (!value) return std::nullopt;
-      bindings.params.push_back(*value);
-    }
-    return bindings;
-  }
-
-  const RuleInstance& instance_;
-  const std::vector<int64_t>& symbols_;
-  const std::vector<double> reals_;
-};
 
 bool AllFinite(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -164,9 +82,9 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
     }
     leaves[n] = leaf;
   }
-  const auto rounded = numeric.Run(leaves, Carrier::kNative);
-  const auto precise = numeric.Run(leaves, Carrier::kFloat64);
-  if (!rounded || !precise) return;
+  const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
+  const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  if (!rounded.ok() || !precise.ok()) return;
   ++samples_;
   const auto at = [](const std::vector<std::vector<Tensor>>& values, SymbolicValue value) -> const Tensor& {
     return values[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];

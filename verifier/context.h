@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "verifier/guard.h"
 #include "verifier/polynomial.h"
+#include "verifier/smt_query.h"
 
 namespace rewright::verifier {
 
@@ -55,11 +56,13 @@ struct Strategy {
 struct ProofSession {
   double cpu_limit_s = 2;     // of the thread's CPU time since `cpu_start_s`
   double cpu_start_s = 0;
-  bool keep_smtlib = false;
+  bool certify = false;       // keep every step and query in full
+  // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
+  std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
   bool nonlinear = false;     // a query needed native non-linear arithmetic
-  std::vector<std::string> smtlib;
-  std::vector<std::string> steps;  // changes of variables, witnesses, instance lemmas
+  std::vector<SmtQuery> smtlib;
+  std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 
   double RemainingSeconds() const;
   void CheckTime() const;  // throws GiveUp

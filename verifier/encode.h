@@ -1,4 +1,5 @@
-// Translation of normal forms to Z3. Private to solver.cc and encode.cc, the only sources that see z3++.h.
+// Translation of normal forms to Z3. Private to solver.cc and encode.cc; besides them only query_solver.cc
+// sees z3++.h.
 #pragma once
 
 #include <z3++.h>

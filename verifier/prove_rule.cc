@@ -1,6 +1,7 @@
 #include "verifier/prove_rule.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "substitutions/instances.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "verifier/certificate.h"
 #include "verifier/classify_rule.h"
 
 namespace rewright {
@@ -49,7 +51,11 @@ class RuleProof {
   void ClearReason() { reason_.clear(); }
 
   RuleVerdict Finish() {
-    if (verdict_.verdict == Verdict::kProved) verdict_.rule_class = classifier_.Class();
+    if (verdict_.interrupted) verdict_.verdict = Verdict::kUnknown;  // not all that could be proved
+    if (verdict_.verdict == Verdict::kProved) {
+      verdict_.rule_class = classifier_.Class();
+      if (options_.certify) WriteCertificate();
+    }
     verdict_.reason = reason_;
     return verdict_;
   }
@@ -58,22 +64,52 @@ class RuleProof {
   absl::Status Visit(const RuleInstance& instance) {
     if (!proved_.insert(PrintInstance(instance)).second) return absl::OkStatus();  // of a smaller domain
     const double left_s = options_.time_limit_s - verdict_.cpu_ms / 1000;
-    if (options_.stop != nullptr && *options_.stop) return GiveUp("interrupted");
+    if (options_.stop != nullptr && *options_.stop) {
+      verdict_.interrupted = true;
+      return GiveUp("interrupted");
+    }
     if (left_s <= 0) return GiveUp(absl::StrCat("time limit of ", options_.time_limit_s, " s"));
     ProofOptions proof_options;
     proof_options.time_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
+    proof_options.keep_smtlib = options_.certify;
     const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
     if (proof.verdict == Verdict::kProved) {
       classifier_.Add(instance, proof);
-      return absl::OkStatus();
+      return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
     if (proof.verdict == Verdict::kRefuted) {
       verdict_.verdict = Verdict::kRefuted;
-      if (proof.counterexample) verdict_.witness = proof.counterexample->ToString();
+      verdict_.witness = proof.counterexample->ToString();
+      verdict_.counterexample = proof.counterexample;
+      verdict_.instance = instance.description;
     }
     return GiveUp(absl::StrCat(proof.reason, instance.description.empty() ? "" : " at ", instance.description));
+  }
+
+  absl::Status AddCertificate(const RuleInstance& instance, const ProofResult& proof) {
+    absl::StatusOr<InstanceCertificate> certificate = Certify(instance, proof);
+    if (!certificate.ok()) return GiveUp(std::string(certificate.status().message()));
+    const std::string key = certificate->instance;
+    certificates_.emplace(key, *std::move(certificate));
+    return absl::OkStatus();
+  }
+
+  // Of the instances within the domain that is proved; others may have been met in one that is not.
+  void WriteCertificate() {
+    Certificate certificate;
+    certificate.law = PrintLaw(rule_.rule());
+    certificate.prover = kProverVersion;
+    certificate.domain = verdict_.limits;
+    const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
+    if (!hash.ok()) return;
+    certificate.spec_hash = *hash;
+    const absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
+      certificate.instances.push_back(std::move(certificates_.at(PrintInstance(instance))));
+      return absl::OkStatus();
+    });
+    if (status.ok()) verdict_.certificate = PrintCertificate(certificate);
   }
 
   absl::Status GiveUp(const std::string& reason) {
@@ -87,6 +123,7 @@ class RuleProof {
   RuleClassifier classifier_;
   RuleVerdict verdict_;
   std::set<std::string> proved_;
+  std::map<std::string, InstanceCertificate> certificates_;  // by PrintInstance
   std::string reason_;
   bool stuck_ = false;
 };

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ struct RuleProofOptions {
   uint64_t seed = 1;
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
+  bool certify = false;  // make a certificate of what is proved
 };
 
 struct RuleVerdict {
@@ -34,6 +36,10 @@ struct RuleVerdict {
   std::string domain;   // in words
   std::string reason;   // of the first instance that is not proved, and which it is; empty where all are
   std::string witness;  // of kRefuted: sizes and values at which the rule is false
+  std::optional<Counterexample> counterexample;  // the same as data
+  std::string instance;     // of kRefuted: the structural values there
+  std::string certificate;  // its text, where one was asked for
+  bool interrupted = false;
   double cpu_ms = 0;
 };
 

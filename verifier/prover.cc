@@ -7,6 +7,7 @@
 #include "verifier/algebra.h"
 #include "verifier/align.h"
 #include "verifier/give_up.h"
+#include "verifier/inverse.h"
 #include "verifier/solver.h"
 
 namespace rewright::verifier {
@@ -48,9 +49,18 @@ NormalForm Difference(Context& ctx, const NormalForm& a, const NormalForm& b) {
 }  // namespace
 
 void Prover::Trace(const char* what, const Substitution& s) {
+  if (!ctx_.record->certify) return;
   std::string text = what;
   for (const auto& [v, p] : s.entries()) text += " " + ctx_.Print(Poly::Of(v)) + ":=" + ctx_.Print(p);
   ctx_.record->steps.push_back(std::move(text));
+}
+
+void Prover::TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor) {
+  if (!ctx_.record->certify || s.empty()) return;
+  const std::optional<Substitution> inverse = Inverse(ctx_, s, t.bound, anchor.bound);
+  if (!inverse) throw GiveUp("a change of variables has no inverse");
+  Trace(what, s);
+  Trace("its inverse:", *inverse);
 }
 
 bool Prover::Holds(const Guard& goal, const char* tag) {
@@ -87,7 +97,7 @@ bool Prover::IsZero(const NormalForm& difference) {
         for (const Substitution& s : Alignments(ctx_, t, classes[c][0])) {
           Term moved = ApplyAlignment(ctx_, t, s, classes[c][0]);
           if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
-          if (!s.empty()) Trace("change of variables:", s);
+          TraceChange("change of variables:", s, t, classes[c][0]);
           classes[c].push_back(std::move(moved));
           placed = true;
           break;
@@ -96,8 +106,10 @@ bool Prover::IsZero(const NormalForm& difference) {
       for (size_t c = 0; c < classes.size() && !placed; ++c) {
         for (const Term& moved : StretchedAlignments(ctx_, t, classes[c][0])) {
           if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
-          ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
-                                       TermKey(ctx_, moved));
+          if (ctx_.record->certify) {
+            ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
+                                         TermKey(ctx_, moved));
+          }
           classes[c].push_back(moved);
           placed = true;
           break;
@@ -136,7 +148,9 @@ bool Prover::JointlyZero(const NormalForm& terms) {
     }
     for (Term& t : aligned) t.bound.clear();
     if (ctx_.solver().IsZero(facts_, aligned, this)) {
-      for (size_t i = 0; i < options.size(); ++i) Trace("joint change of variables:", options[i][choice[i]]);
+      for (size_t i = 0; i < options.size(); ++i) {
+        TraceChange("joint change of variables:", options[i][choice[i]], terms[i + 1], anchor);
+      }
       return true;
     }
     size_t digit = 0;
@@ -270,7 +284,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
             Prover(ctx_, under, depth_ + 1).IsZero(Difference(ctx_, left.body, body));
   }
   ctx_.lemmas[key] = equal;
-  if (equal) ctx_.record->steps.push_back("equal closures: " + key);
+  if (equal && ctx_.record->certify) ctx_.record->steps.push_back("equal closures: " + key);
   return equal;
 }
 

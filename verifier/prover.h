@@ -33,6 +33,8 @@ class Prover {
   void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
   bool JointlyZero(const NormalForm& terms);
   void Trace(const char* what, const Substitution& s);
+  // A change of the variables of `t` to those of `anchor`; for a certificate, with its inverse.
+  void TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor);
 
   Context& ctx_;
   std::vector<Guard> facts_;

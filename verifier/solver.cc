@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -69,7 +70,10 @@ struct Solver::Impl {
   explicit Impl(Context* context) : ctx(*context) {}
 
   z3::context& Z3() {
-    if (z3 == nullptr) z3 = std::make_unique<z3::context>();
+    if (z3 == nullptr) {
+      z3 = std::make_unique<z3::context>();
+      Z3_set_ast_print_mode(*z3, Z3_PRINT_SMTLIB2_COMPLIANT);
+    }
     return *z3;
   }
 
@@ -115,18 +119,60 @@ struct Solver::Impl {
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
     ++record.queries;
-    std::optional<Watchdog> watchdog;
-    if (!linear) watchdog.emplace(Z3(), 0.1 + 1.5 * record.RemainingSeconds());
-    z3::check_result result = solver.check();
-    watchdog.reset();
+    SmtQuery query;
+    if (record.certify) {
+      std::vector<z3::expr> all = assertions;
+      all.push_back(goal);
+      query = AsText(all, linear, tag);
+    }
+    z3::check_result result = z3::unknown;
+    if (record.known_unsat) {
+      if (record.known_unsat(query)) result = z3::unsat;
+    } else {
+      std::optional<Watchdog> watchdog;
+      if (!linear) watchdog.emplace(Z3(), 0.1 + 1.5 * record.RemainingSeconds());
+      result = solver.check();
+    }
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
-      if (record.keep_smtlib) {
-        record.smtlib.push_back("; " + tag + (linear ? "\n" : " (non-linear)\n") + "(set-info :status unsat)\n" +
-                                solver.to_smt2());
+      if (record.certify) {
+        record.steps.push_back("query " + query.Name() + ": " + query.purpose);
+        record.smtlib.push_back(std::move(query));
       }
     }
     return result;
+  }
+
+  // The assertions as they were made, each once, after the declarations that they need in the order of their names.
+  static SmtQuery AsText(const std::vector<z3::expr>& assertions, bool linear, const std::string& tag) {
+    std::map<std::string, std::string> declarations;
+    std::set<unsigned> visited;
+    bool elements = false, functions = false;
+    std::string body;
+    std::set<std::string> seen;
+    for (const z3::expr& assertion : assertions) {
+      std::vector<z3::expr> open = {assertion};
+      while (!open.empty()) {
+        const z3::expr e = open.back();
+        open.pop_back();
+        if (!visited.insert(Z3_get_ast_id(e.ctx(), e)).second) continue;
+        elements = elements || e.is_real();
+        for (unsigned i = 0; i < e.num_args(); ++i) open.push_back(e.arg(i));
+        if (e.decl().decl_kind() != Z3_OP_UNINTERPRETED) continue;
+        functions = functions || e.num_args() > 0;
+        declarations.emplace(e.decl().name().str(), e.decl().to_string());
+      }
+      const std::string text = "(assert " + assertion.to_string() + ")\n";
+      if (seen.insert(text).second) body += text;
+    }
+    // Integers alone are conditions on sizes and indices; reals and uninterpreted functions come with elements. (Z3 has
+    // no name for integers, reals and functions without arrays.)
+    const std::string logic = std::string("QF_") + (elements ? "AUF" : functions ? "UF" : "") + (linear ? "L" : "N") +
+                              (elements ? "IRA" : "IA");
+    SmtQuery query{tag, logic, "(set-logic " + logic + ")\n(set-info :status unsat)\n"};
+    for (const auto& [name, declaration] : declarations) query.text += declaration + "\n";
+    query.text += body + "(check-sat)\n";
+    return query;
   }
 
   Context& ctx;

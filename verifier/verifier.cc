@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "verifier/algebra.h"
 #include "verifier/context.h"
 #include "verifier/counterexample.h"
 #include "verifier/elements.h"
 #include "verifier/give_up.h"
+#include "verifier/numeric_instance.h"
 #include "verifier/prover.h"
 #include "verifier/solver.h"
 
@@ -63,6 +65,33 @@ class Attempt {
   }
 
   Outcome Run(Legality* legal, std::string* reason) {
+    return ProveLegality(legal, reason) ? EqualElements(reason) : Outcome::kFailed;
+  }
+
+  // The first three obligations, once.
+  bool ProveLegality(Legality* legal, std::string* reason) {
+    CollectFacts();
+    if (legal->proved) return true;
+    if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return false;
+    const ProofSession& record = *ctx_.record;
+    *legal = {true, record.steps.size(), record.smtlib.size(), record.nonlinear};
+    return true;
+  }
+
+  bool used_finite_law() const { return ctx_.used_finite_law; }
+  const Context& context() const { return ctx_; }
+
+ private:
+  // A line of the record that certificates hold.
+  template <typename... Parts>
+  void Step(const Parts&... parts) {
+    if (ctx_.record->certify) ctx_.record->steps.push_back(absl::StrCat(parts...));
+  }
+  std::string Text(const Poly& p) { return ctx_.record->certify ? ctx_.Print(p) : std::string(); }
+  std::string Text(const Guard& g) { return ctx_.record->certify ? ctx_.Print(g) : std::string(); }
+  std::string Text(const NormalForm& n) { return ctx_.record->certify ? NormalFormKey(ctx_, n) : std::string(); }
+
+  void CollectFacts() {
     std::vector<Guard> facts = elements_.Conditions();
     for (Guard& g : elements_.Requirements(0, instance_.num_lhs_nodes)) facts.push_back(std::move(g));
     for (const SymbolicNode& n : instance_.nodes) {
@@ -76,18 +105,9 @@ class Attempt {
       for (const Guard& part : Conjuncts(g)) flat.push_back(part);
     }
     facts_ = elements_.SolveEquations(std::move(flat));
-    if (!legal->proved) {
-      if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return Outcome::kFailed;
-      const ProofSession& record = *ctx_.record;
-      *legal = {true, record.steps.size(), record.smtlib.size(), record.nonlinear};
-    }
-    return EqualElements(reason);
+    for (const Guard& fact : facts_) Step("fact: ", Text(fact));
   }
 
-  bool used_finite_law() const { return ctx_.used_finite_law; }
-  const Context& context() const { return ctx_; }
-
- private:
   void OrderFactors(int order) {
     // Declaration order of the symbols is the order in which a rule names them: most significant factor first.
     for (size_t s = 0; s < instance_.symbols.size(); ++s) ctx_.factor_order.push_back(static_cast<Var>(s));
@@ -98,6 +118,7 @@ class Attempt {
     Prover prover(ctx_, facts_);
     for (const Guard& g :
          elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
+      Step("the right side is legal: ", Text(g));
       if (prover.Holds(g, "legal")) continue;
       *reason = absl::StrCat("not proved: the right side is legal: ", ctx_.Print(g));
       return false;
@@ -124,6 +145,7 @@ class Attempt {
         return false;
       }
       for (size_t k = 0; k < a.size(); ++k) {
+        Step("equal sizes of output ", o, ": ", Text(a[k]), " = ", Text(b[k]));
         if (prover.Holds(Guard::Eq(a[k] - b[k]), "shape")) continue;
         *reason = absl::StrCat("not proved: sizes of output ", o, ": ", ctx_.Print(a[k]), " = ", ctx_.Print(b[k]));
         return false;
@@ -137,6 +159,8 @@ class Attempt {
     for (size_t k = 0; k < instance_.nodes.size(); ++k) {
       for (const Elements::ReadObligation& read : elements_.Reads(static_cast<int>(k))) {
         for (size_t axis = 0; axis < read.at.size(); ++axis) {
+          Step("in bounds: ", read.text, ": 0 <= ", Text(read.at[axis]), " < ", Text(read.sizes[axis]), " where ",
+               Text(read.path));
           if (InRange(read.path, read.at[axis], read.sizes[axis])) continue;
           *reason = absl::StrCat("not proved: a read of ", instance_.nodes[k].op->name, " is in bounds: ", read.text,
                                  ", index ", ctx_.Print(read.at[axis]), " of ", ctx_.Print(read.sizes[axis]));
@@ -237,6 +261,10 @@ class Attempt {
   Outcome EqualAt(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts) {
     NormalForm a = elements_.Element(instance_.lhs[output], at);
     NormalForm b = elements_.Element(instance_.rhs[output], at);
+    Step("equal elements of output ", output, " at [",
+         absl::StrJoin(at, ", ", [this](std::string* out, const Poly& p) { out->append(Text(p)); }), "]");
+    Step("left: ", Text(a));
+    Step("right: ", Text(b));
     Prover prover(ctx_, facts);
     auto is_range_max = [](const NormalForm& n) {
       if (!IsSingleAtom(n, AtomNode::Kind::kMax) || n[0].atoms[0]->name != "max") return false;
@@ -244,7 +272,10 @@ class Attempt {
       return std::any_of(branches.begin(), branches.end(), [](const Branch& x) { return !x.bound.empty(); });
     };
     NormalForm difference = Add(ctx_, a, Scale(RenameAll(ctx_, b), -1));
-    if (difference.empty()) return Outcome::kProved;
+    if (difference.empty()) {
+      Step("the same normal form");
+      return Outcome::kProved;
+    }
     if (ctx_.strategy.probe && MentionsDefinition(difference)) return Outcome::kNextStrategy;
     if (is_range_max(a) && is_range_max(b) &&
         prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
@@ -309,9 +340,9 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
   Differences differences;
-  bool first = true;
-  for (const Strategy& strategy : Strategies()) {
-    if (!std::exchange(first, false) && !differences.Matters(strategy)) continue;
+  const std::vector<Strategy> strategies = Strategies();
+  for (const Strategy& strategy : strategies) {
+    if (&strategy != strategies.data() && !differences.Matters(strategy)) continue;
     // What the first three obligations left behind stays.
     record->steps.resize(legal.steps);
     record->smtlib.resize(legal.queries);
@@ -323,6 +354,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
       Outcome outcome = attempt.Run(&legal, &reason);
       if (outcome == Outcome::kProved) {
         result->verdict = Verdict::kProved;
+        result->strategy = static_cast<int>(&strategy - strategies.data());
         result->used_finite_only_step = attempt.used_finite_law();
         result->reason.clear();
         return;
@@ -344,21 +376,70 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   }
 }
 
+void FollowStrategy(const RuleInstance& instance, int number, ProofSession* record, ProofResult* result) {
+  const std::vector<Strategy> strategies = Strategies();
+  if (number < 0 || number >= static_cast<int>(strategies.size())) {
+    result->reason = absl::StrCat("found strategy ", number, ", expected one from 0 to ", strategies.size() - 1);
+    return;
+  }
+  const Strategy& strategy = strategies[static_cast<size_t>(number)];
+  try {
+    Legality legal;
+    if (number != 0) {
+      // The first three obligations are settled by the first attempt.
+      Attempt first(instance, strategies[0], {}, record, {});
+      if (!first.ProveLegality(&legal, &result->reason)) return;
+    }
+    Attempt attempt(instance, strategy, {}, record, {});
+    if (attempt.Run(&legal, &result->reason) != Outcome::kProved) return;
+    result->verdict = Verdict::kProved;
+    result->strategy = number;
+    result->used_finite_only_step = attempt.used_finite_law();
+  } catch (const GiveUp& stopped) {
+    result->reason = stopped.reason;
+  } catch (const std::exception& error) {
+    result->reason = absl::StrCat("internal: ", error.what());
+  }
+}
+
 }  // namespace
 }  // namespace verifier
 
+ProofResult Replay(const RuleInstance& instance, int strategy,
+                   const std::function<bool(const SmtQuery&)>& known_unsat) {
+  ProofResult result;
+  verifier::ProofSession record;
+  record.cpu_start_s = verifier::ThreadCpuSeconds();
+  record.cpu_limit_s = 1e9;
+  record.certify = true;
+  record.known_unsat = known_unsat;
+  verifier::FollowStrategy(instance, strategy, &record, &result);
+  result.queries = record.queries;
+  result.used_nonlinear_arithmetic = record.nonlinear;
+  result.steps = std::move(record.steps);
+  result.smtlib = std::move(record.smtlib);
+  result.cpu_ms = 1000 * (verifier::ThreadCpuSeconds() - record.cpu_start_s);
+  return result;
+}
+
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::CounterexampleSearch;
+  constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
   verifier::ProofSession record;
   record.cpu_start_s = verifier::ThreadCpuSeconds();
   record.cpu_limit_s = options.time_limit_s;
-  record.keep_smtlib = options.keep_smtlib;
+  record.certify = options.keep_smtlib;
   CounterexampleSearch search(instance, options.seed);
   auto refute = [&](int trials, double limit_s) {
     if (!options.search_counterexample) return;
-    result.counterexample = search.Run(trials, limit_s);
-    if (!result.counterexample.has_value()) return;
+    for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
+      result.counterexample = search.Run(trials, limit_s);
+      if (!result.counterexample) return;
+      // Nothing is called false that the interpreter has not computed to be.
+      if (!ConfirmCounterexample(instance, *result.counterexample).ok()) result.counterexample.reset();
+    }
+    if (!result.counterexample) return;
     result.verdict = Verdict::kRefuted;
     result.reason = result.counterexample->ToString();
     result.reason = result.reason.substr(0, result.reason.find('\n'));

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 
 #include "core/tensor.h"
 #include "substitutions/instance.h"
+#include "verifier/smt_query.h"
 
 namespace rewright {
 
@@ -52,7 +54,7 @@ struct ProofOptions {
   bool search_counterexample = true;
   int trials = 32;          // small assignments tried before the proof
   int more_trials = 400;    // and after a proof that failed
-  bool keep_smtlib = false;
+  bool keep_smtlib = false;  // and all steps
 };
 
 struct ProofResult {
@@ -65,10 +67,19 @@ struct ProofResult {
   // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
   bool used_finite_only_step = false;
   bool used_nonlinear_arithmetic = false;
-  std::vector<std::string> steps;    // changes of variables, witnesses, instance lemmas
-  std::vector<std::string> smtlib;   // the queries that were settled, when asked for
+  int strategy = -1;               // of kProved: which attempt succeeded
+  // When asked for: obligations, normal forms, changes of variables with their inverses, witnesses, equal closures, and
+  // the queries that were settled, which the steps name.
+  std::vector<std::string> steps;
+  std::vector<SmtQuery> smtlib;
 };
 
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {});
+
+// Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
+// when those suffice; steps and queries are then what the attempt needs, in order. Depends on nothing else: neither on
+// time nor on chance.
+ProofResult Replay(const RuleInstance& instance, int strategy,
+                   const std::function<bool(const SmtQuery&)>& known_unsat);
 
 }  // namespace rewright

@@ -107,36 +107,45 @@ TEST(RuleTextTest, SyntaxErrors) {
   EXPECT_EQ(ParseError("rule r relu(x) => relu(x"), "f.rules:1:25: found the end of the text, expected `)`");
   EXPECT_EQ(ParseError("rule r\n  relu(x)\n  relu(x)"), "f.rules:3:3: found `relu`, expected `=>`");
   EXPECT_EQ(ParseError("relu(x) => x"), "f.rules:1:1: found `relu`, expected `rule`");
-  EXPECT_EQ(ParseError("rule r relu(x) => frobnicate(x)"), "f.rules:1:19: no operator frobnicate");
-  EXPECT_EQ(ParseError("rule r relu(x, axis=1) => x"), "f.rules:1:16: relu has no attribute axis");
-  EXPECT_EQ(ParseError("rule r softmax(x, axis=1, axis=2) => x"), "f.rules:1:27: attribute axis is given twice");
-  EXPECT_EQ(ParseError("rule r softmax(axis=1, x) => x"), "f.rules:1:24: operands come before attributes");
-  EXPECT_EQ(ParseError("rule r relu(x) => x when size(x) == 1"), "f.rules:1:26: no function size");
+  EXPECT_EQ(ParseError("rule r relu(x) => frobnicate(x)"), "f.rules:1:19: found `frobnicate`, expected an operator");
+  EXPECT_EQ(ParseError("rule r relu(x, axis=1) => x"),
+            "f.rules:1:16: found attribute axis of relu, expected no attribute");
+  EXPECT_EQ(ParseError("rule r softmax(x, axis=1, axis=2) => x"),
+            "f.rules:1:27: found attribute axis again, expected it once");
+  EXPECT_EQ(ParseError("rule r softmax(axis=1, x) => x"),
+            "f.rules:1:24: found `x`, expected an attribute: operands come before attributes");
+  EXPECT_EQ(ParseError("rule r relu(x) => x when size(x) == 1"), "f.rules:1:26: found `size`, expected a function");
   EXPECT_EQ(ParseError("rule r relu(x) => x expect maybe"),
             "f.rules:1:28: found `maybe`, expected proved, refuted or unknown");
   EXPECT_EQ(ParseError("rule r relu(x) => x proved nicely"),
             "f.rules:1:34: found class nicely, expected exact, reassociating, numerically-risky or finite-only");
   EXPECT_EQ(ParseError("rule r relu(x) => x proved exact spec=\"12\""),
             "f.rules:1:39: found `12`, expected 16 hexadecimal digits in quotes");
-  EXPECT_EQ(ParseError("rule r relu(x) => x rule r neg(x) => x"), "f.rules:1:1: the rule name r is taken");
-  EXPECT_EQ(ParseError("rule r relu(x) => x ;"), "f.rules:1:21: found character `;`");
-  EXPECT_EQ(ParseError("rule r relu(12x) => x"), "f.rules:1:13: found `12`, expected a number");
-  EXPECT_EQ(ParseError("rule r relu(99999999999999999999) => x"),
-            "f.rules:1:13: found `99999999999999999999`, expected a number");
+  EXPECT_EQ(ParseError("rule r relu(x) => x rule r neg(x) => x"),
+            "f.rules:1:26: found the rule name r again, expected another name than that of line 1");
+  EXPECT_EQ(ParseError("rule r relu(x) => x ;"),
+            "f.rules:1:21: found character `;`, expected a name, a number, a string or a sign");
+  EXPECT_EQ(ParseError("rule r mul(x, 12x) => x"), "f.rules:1:15: found `12x`, expected a number");
+  EXPECT_EQ(ParseError("rule r mul(x, 99999999999999999999) => x"),
+            "f.rules:1:15: found `99999999999999999999`, expected a number");
 }
 
 TEST(RuleTextTest, NamesThatMeanNothing) {
-  EXPECT_EQ(ParseError("rule r relu(x) => y"), "f.rules:1:19: rule r: the left side has no variable y");
+  EXPECT_EQ(ParseError("rule r relu(x) => y"),
+            "f.rules:1:19: rule r: found y, expected a variable of the left side: x");
   EXPECT_EQ(ParseError("rule r relu(x[n]) => reshape(x, shape=[m])"),
-            "f.rules:1:40: rule r: the left side has no size m");
+            "f.rules:1:40: rule r: found m, expected a size of the left side");
   EXPECT_EQ(ParseError("rule r relu(x) => softmax(x, axis=?a)"),
-            "f.rules:1:35: rule r: the left side does not bind ?a");
-  EXPECT_EQ(ParseError("rule r relu(x[n * m]) => x"), "f.rules:1:1: rule r: the left side does not determine n, m");
+            "f.rules:1:35: rule r: found ?a, expected a name that the left side binds");
+  EXPECT_EQ(ParseError("rule r relu(x[n * m]) => x"),
+            "f.rules:1:15: rule r: found n, expected a name that the left side determines\n"
+            "f.rules:1:19: rule r: found m, expected a name that the left side determines");
   EXPECT_EQ(ParseError("rule r relu(x[a.., b..]) => x"),
-            "f.rules:1:1: rule r: the left side does not determine a.., b..");
+            "f.rules:1:15: rule r: found a.., expected a name that the left side determines\n"
+            "f.rules:1:20: rule r: found b.., expected a name that the left side determines");
   EXPECT_EQ(ParseError("rule r relu(x) => x when rank(y) == 1"), "f.rules:1:31: rule r: found y, expected a tensor");
   EXPECT_EQ(ParseError("rule r relu(x) => x when rank(x, x) == 1"),
-            "f.rules:1:26: rule r: rank has 2 arguments, expected 1");
+            "f.rules:1:26: rule r: found 2 arguments of rank, expected 1");
   EXPECT_EQ(ParseError("rule r transpose(reshape(x, shape=?p), perm=?p) => x"),
             "f.rules:1:35: rule r: ?p is bound by an application that comes later");
   EXPECT_EQ(ParseError("rule r softmax(batch_norm(x, g, b, m, v, epsilon=?a), axis=?a) => x"),
@@ -151,14 +160,46 @@ TEST(RuleTextTest, SidesThatMakeNoSense) {
             "f.rules:1:1: rule r: the outputs of the left side share nothing, or one of its let terms is not used");
   EXPECT_EQ(ParseError("rule r add(x[n], x[n]) => x"), "f.rules:1:18: rule r: x has a shape already");
   EXPECT_EQ(ParseError("rule r relu(x.1) => x"), "f.rules:1:13: rule r: only an application has outputs to select");
-  EXPECT_EQ(ParseError("rule r add(x) => x"), "f.rules:1:8: rule r: add has 1 operands, expected 2");
-  EXPECT_EQ(ParseError("rule r split(x, axis=0) => x"), "f.rules:1:8: rule r: attribute sizes of split is missing");
+  EXPECT_EQ(ParseError("rule r add(x) => x"), "f.rules:1:8: rule r: found 1 operands of add, expected 2");
+  EXPECT_EQ(ParseError("rule r split(x, axis=0) => x"),
+            "f.rules:1:8: rule r: found no attribute sizes of split, expected it");
   EXPECT_EQ(ParseError("rule r concat(x, 0, axis=0) => x"),
-            "f.rules:1:8: rule r: the constant 0 needs a shape: concat does not broadcast");
+            "f.rules:1:8: rule r: found the constant 0 without a shape, expected one: concat does not broadcast");
   EXPECT_EQ(ParseError("rule r cast(x, to=f32) => x"),
             "f.rules:1:1: rule r: the element type of x must be given, since an operator names types");
   EXPECT_EQ(ParseError("rule r relu(scalar(1 + 1)) => 2"),
             "f.rules:1:13: rule r: on the left side a constant is a number or ?name");
+}
+
+// One run tells everything that is wrong with a file: of the text, of names, of numbers of operands; and goes on with
+// the next rule.
+TEST(RuleTextTest, AllErrorsOfAFileAtOnce) {
+  EXPECT_EQ(ParseError("rule one\n  relu(x; => x\n"
+                       "rule two\n  frobnicate(x, grumble(y), axis=1) => x\n"
+                       "rule three\n  add(x[n], y[n]) => sub(add(y), z)\n    when m == 2 and rank(y, 1) == ?a\n"
+                       "rule four\n  relu(relu(x)) => relu(x)\n"
+                       "rule four\n  relu(x) => y\n"),
+            "f.rules:2:9: found character `;`, expected a name, a number, a string or a sign\n"
+            "f.rules:2:11: found `=>`, expected `)`\n"
+            "f.rules:4:3: found `frobnicate`, expected an operator\n"
+            "f.rules:4:17: found `grumble`, expected an operator\n"
+            "f.rules:10:6: found the rule name four again, expected another name than that of line 8\n"
+            "f.rules:6:26: rule three: found 1 operands of add, expected 2\n"
+            "f.rules:6:34: rule three: found z, expected a variable of the left side: x, y\n"
+            "f.rules:7:10: rule three: found m, expected a size of the left side\n"
+            "f.rules:7:21: rule three: found 2 arguments of rank, expected 1\n"
+            "f.rules:7:35: rule three: found ?a, expected a name that the left side binds\n"
+            "f.rules:11:14: rule four: found y, expected a variable of the left side: x");
+}
+
+TEST(RuleTextTest, ManyErrorsAreCounted) {
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += "rule r" + std::to_string(i) + " relu(x) => relu(y)\n";
+  const auto rules = ParseRules(text, "f.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const std::string message(CheckRules(*rules).message());
+  EXPECT_THAT(message, HasSubstr("f.rules:100:26: rule r99: found y"));
+  EXPECT_THAT(message, HasSubstr("\nand 50 more"));
 }
 
 TEST(RuleTextTest, UntrustedTextIsBounded) {

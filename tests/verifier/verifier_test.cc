@@ -136,7 +136,7 @@ TEST(VerifierTest, QueriesCanBeKept) {
   ProofResult result = Prove(Find(rules, "concat-of-split").instances[0], options);
   EXPECT_EQ(result.verdict, Verdict::kProved);
   ASSERT_FALSE(result.smtlib.empty());
-  EXPECT_THAT(result.smtlib[0], HasSubstr("(check-sat)"));
+  EXPECT_THAT(result.smtlib[0].text, HasSubstr("(check-sat)"));
 }
 
 TEST(VerifierTest, WithoutSearchAFalseRuleIsUnknown) {

@@ -1,0 +1,37 @@
+// FNV-1a over texts (Fowler, Noll, Vo), which is the same on every machine and in every build. It tells texts apart
+// that differ by accident; it is no protection against someone who looks for equal hashes.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace rewright {
+
+class TextHash {
+ public:
+  // Texts added one after another do not run together.
+  void Add(const std::string& text) {
+    for (char c : text) Mix(static_cast<unsigned char>(c));
+    Mix(0xff);
+  }
+  uint64_t value() const { return hash_; }
+  // 16 hexadecimal digits.
+  std::string Hex() const { return Hex(hash_); }
+  static std::string Hex(uint64_t hash) {
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+    return digits;
+  }
+  static std::string HexOf(const std::string& text) {
+    TextHash hash;
+    hash.Add(text);
+    return hash.Hex();
+  }
+
+ private:
+  void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace rewright

@@ -1,0 +1,272 @@
+// rewright check DIR: certificates checked again.
+//
+// First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
+// come out the same. Then every query is put, as text, to Z3 and to cvc5.
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "tools/certificate_folder.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/verb.h"
+#include "verifier/certificate.h"
+#include "verifier/context.h"
+#include "verifier/query_solver.h"
+
+namespace rewright {
+namespace {
+
+struct CheckFlags {
+  std::string folder;
+  std::string rules;
+  std::string solver = "both";
+  double time_limit = 20;
+};
+
+// What came of one certificate.
+struct Outcome {
+  std::string rule;
+  std::vector<std::string> refusals;  // empty: it holds
+  size_t instances = 0;
+  size_t queries = 0;
+  double derive_s = 0, z3_s = 0, cvc5_s = 0;
+};
+
+class Checker {
+ public:
+  Checker(const CheckFlags& flags, const std::map<std::string, Rule>* rules) : flags_(flags), rules_(rules) {}
+
+  Outcome Check(const std::string& file, const std::string& seal) {
+    Outcome outcome;
+    const std::string path = (std::filesystem::path(flags_.folder) / file).string();
+    const absl::StatusOr<std::string> text = ReadText(path);
+    if (!text.ok()) {
+      outcome.refusals.emplace_back(text.status().message());
+      return outcome;
+    }
+    double start = verifier::ThreadCpuSeconds();
+    const absl::StatusOr<CheckedCertificate> checked = CheckCertificate(*text, path);
+    outcome.derive_s = verifier::ThreadCpuSeconds() - start;
+    if (!checked.ok()) {
+      outcome.refusals.emplace_back(checked.status().message());
+      return outcome;
+    }
+    outcome.rule = checked->rule.name;
+    outcome.instances = checked->certificate.instances.size();
+    outcome.queries = checked->queries.size();
+    CompareNames(*checked, file, seal, SealAtEnd(*text), path, &outcome);
+    if (rules_ != nullptr) CompareRule(*checked, path, &outcome);
+    if (!outcome.refusals.empty()) return outcome;
+    if (flags_.solver != "cvc5") WithZ3(*checked, path, &outcome);
+    if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
+    return outcome;
+  }
+
+ private:
+  static void CompareNames(const CheckedCertificate& checked, const std::string& file, const std::string& seal,
+                           const std::string& found_seal, const std::string& path, Outcome* outcome) {
+    const std::string name = CertificateFileName(checked.rule.name);
+    if (name != file) {
+      outcome->refusals.push_back(
+          absl::StrCat(path, ":8: found rule ", checked.rule.name, ", expected the rule that the file is named after"));
+    }
+    if (seal != found_seal) {
+      outcome->refusals.push_back(
+          absl::StrCat(path, ": found seal ", found_seal, ", expected ", seal, " as the index has it"));
+    }
+  }
+
+  // The certificate is about the rule as the rule file has it, and about all of the domain that is claimed there.
+  void CompareRule(const CheckedCertificate& checked, const std::string& path, Outcome* outcome) const {
+    const auto found = rules_->find(checked.rule.name);
+    if (found == rules_->end()) {
+      outcome->refusals.push_back(absl::StrCat(path, ":8: found rule ", checked.rule.name, ", expected a rule of ",
+                                               flags_.rules));
+      return;
+    }
+    const Rule& rule = found->second;
+    if (PrintLaw(rule) != checked.certificate.law) {
+      outcome->refusals.push_back(absl::StrCat(path, ":8: found another law than ", rule.file, ":", rule.line,
+                                               ", expected\n", PrintLaw(rule)));
+    }
+    if (rule.proof && !(rule.proof->domain == checked.certificate.domain)) {
+      outcome->refusals.push_back(absl::StrCat(path, ":4: found another domain than the record at ", rule.file, ":",
+                                               rule.line, ", expected the same"));
+    }
+  }
+
+  void WithZ3(const CheckedCertificate& checked, const std::string& path, Outcome* outcome) {
+    const double start = verifier::ThreadCpuSeconds();
+    for (size_t i = 0; i < checked.queries.size(); ++i) {
+      const absl::StatusOr<SmtAnswer> answer = AskZ3(checked.queries[i]);
+      Judge(checked, i, "z3", answer.ok() ? SmtAnswerName(*answer) : std::string(answer.status().message()), path,
+            outcome);
+    }
+    outcome->z3_s = verifier::ThreadCpuSeconds() - start;
+  }
+
+  void WithCvc5(const CheckedCertificate& checked, const std::string& path, Outcome* outcome) {
+    if (checked.queries.empty()) return;
+    const absl::Time start = absl::Now();
+    const absl::StatusOr<std::vector<SmtAnswer>> answers = AskCvc5(checked.queries, flags_.time_limit);
+    outcome->cvc5_s = absl::ToDoubleSeconds(absl::Now() - start);
+    if (!answers.ok()) {
+      outcome->refusals.push_back(absl::StrCat(path, ": ", std::string(answers.status().message())));
+      return;
+    }
+    for (size_t i = 0; i < answers->size(); ++i) {
+      Judge(checked, i, "cvc5", SmtAnswerName((*answers)[i]), path, outcome);
+    }
+  }
+
+  static void Judge(const CheckedCertificate& checked, size_t query, const char* solver, const std::string& answer,
+                    const std::string& path, Outcome* outcome) {
+    if (answer == "unsat") return;
+    outcome->refusals.push_back(absl::StrCat(path, ":", checked.query_lines[query], ": query ",
+                                             checked.queries[query].Name(), ": found ", answer, " by ", solver,
+                                             ", expected unsat"));
+  }
+
+  const CheckFlags& flags_;
+  const std::map<std::string, Rule>* rules_;
+};
+
+// Proved rules of the file whose certificates are missing.
+std::vector<std::string> Uncertified(const std::map<std::string, Rule>& rules, const CertificateIndex& index) {
+  std::vector<std::string> missing;
+  for (const auto& [name, rule] : rules) {
+    if (rule.proof && index.count(CertificateFileName(name)) == 0) {
+      missing.push_back(absl::StrCat(rule.file, ":", rule.line, ": found no certificate of the proved rule ", name,
+                                     ", expected ", CertificateFileName(name)));
+    }
+  }
+  return missing;
+}
+
+std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& index,
+                              const std::map<std::string, Rule>* rules, Session& session) {
+  const std::vector<std::pair<std::string, std::string>> files(index.begin(), index.end());
+  std::vector<Outcome> outcomes(files.size());
+  Checker checker(flags, rules);
+  Progress progress(session.console, "check");
+  std::atomic<size_t> next{0}, done{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < files.size() && !InterruptGuard::interrupted(); i = next++) {
+      outcomes[i] = checker.Check(files[i].first, files[i].second);
+      progress.Update(static_cast<double>(++done) / static_cast<double>(files.size()), files[i].first);
+    }
+  };
+  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
+                                                    : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < std::min<size_t>(wanted, files.size()); ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
+  CheckFlags flags = given;
+  Console& console = session.console;
+  std::map<std::string, Rule> rules;
+  if (!flags.rules.empty()) {
+    absl::StatusOr<std::vector<Rule>> read = ReadRules(flags.rules);
+    if (!read.ok()) return read.status();
+    for (Rule& rule : *read) rules.emplace(rule.name, rule);
+  }
+  bool cvc5 = flags.solver != "z3";
+  if (cvc5) {
+    const absl::Status present = AskCvc5({}, 1).status();
+    if (absl::IsNotFound(present) && flags.solver == "cvc5") return present;
+    if (absl::IsNotFound(present)) {
+      console.Warning("cvc5 is not installed: queries are settled by Z3 alone (Debian: apt-get install cvc5)");
+      flags.solver = "z3";
+      cvc5 = false;
+    }
+  }
+  const InterruptGuard interrupt;
+  std::vector<std::string> refusals;
+  const absl::StatusOr<CertificateIndex> index = ReadCertificateIndex(flags.folder);
+  std::vector<Outcome> outcomes;
+  if (index.ok()) {
+    if (!rules.empty()) refusals = Uncertified(rules, *index);
+    outcomes = CheckAll(flags, *index, flags.rules.empty() ? nullptr : &rules, session);
+  } else if (absl::IsInvalidArgument(index.status()) && std::filesystem::is_directory(flags.folder) &&
+             std::filesystem::exists(std::filesystem::path(flags.folder) / kCertificateIndex)) {
+    refusals.emplace_back(index.status().message());
+  } else {
+    return index.status();
+  }
+  if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+
+  size_t instances = 0, queries = 0, held = 0;
+  double derive_s = 0, z3_s = 0, cvc5_s = 0;
+  Json list = Json::array();
+  for (const Outcome& outcome : outcomes) {
+    refusals.insert(refusals.end(), outcome.refusals.begin(), outcome.refusals.end());
+    held += outcome.refusals.empty();
+    instances += outcome.instances;
+    queries += outcome.queries;
+    derive_s += outcome.derive_s;
+    z3_s += outcome.z3_s;
+    cvc5_s += outcome.cvc5_s;
+    list.push_back({{"rule", outcome.rule},
+                    {"holds", outcome.refusals.empty()},
+                    {"instances", outcome.instances},
+                    {"queries", outcome.queries}});
+  }
+  for (const std::string& refusal : refusals) console.Result(absl::StrCat("refused  ", refusal));
+  console.Result(absl::StrFormat(
+      "%d certificates: %d hold, %d refused; %d instances derived again in %.1f s; %d queries%s%s", outcomes.size(),
+      held, refusals.size(), instances, derive_s, queries,
+      flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
+      cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
+  Json& json = console.json();
+  json["certificates"] = outcomes.size();
+  json["hold"] = held;
+  json["refused"] = refusals;
+  json["instances"] = instances;
+  json["queries"] = queries;
+  json["solvers"] = flags.solver == "both" ? std::vector<std::string>{"z3", "cvc5"}
+                                           : std::vector<std::string>{flags.solver};
+  json["derive_seconds"] = derive_s;
+  if (flags.solver != "cvc5") json["z3_seconds"] = z3_s;
+  if (cvc5) json["cvc5_seconds"] = cvc5_s;
+  json["rules"] = std::move(list);
+  return refusals.empty() ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareCheck(CLI::App& app) {
+  auto flags = std::make_shared<CheckFlags>();
+  app.add_option("folder", flags->folder, "Certificates, as `rewright verify --certificates` writes them")
+      ->required()
+      ->type_name("DIR");
+  app.add_option("--rules", flags->rules, "The rules that they must be about, all that are proved there")
+      ->type_name("FILE.rules");
+  AddChoice(app, "--solver", &flags->solver, {"z3", "cvc5", "both"},
+            "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
+  AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");
+  return [flags](Session& session) { return Check(*flags, session); };
+}
+
+}  // namespace rewright

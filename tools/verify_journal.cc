@@ -1,0 +1,147 @@
+#include "tools/verify_journal.h"
+
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "substitutions/text_hash.h"
+#include "tools/files.h"
+
+namespace rewright {
+namespace {
+
+constexpr char kFirstLine[] = R"({"journal":"rewright verify 1"})";
+
+bool ParseVerdict(const std::string& name, Verdict* verdict) {
+  for (Verdict candidate : {Verdict::kProved, Verdict::kRefuted, Verdict::kUnknown}) {
+    if (name != VerdictName(candidate)) continue;
+    *verdict = candidate;
+    return true;
+  }
+  return false;
+}
+
+// False where the line is no entry, as the last one of a run that was killed may be.
+bool ParseEntry(const std::string& line, std::string* key, JournalEntry* entry) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("key")) return false;
+  try {
+    RuleVerdict& verdict = entry->verdict;
+    *key = json.at("key").get<std::string>();
+    if (!ParseVerdict(json.at("verdict").get<std::string>(), &verdict.verdict) ||
+        !ParseRuleClass(json.at("class").get<std::string>(), &verdict.rule_class)) {
+      return false;
+    }
+    verdict.limits.max_rank = json.at("max_rank").get<int>();
+    verdict.limits.max_perm_rank = json.at("max_perm_rank").get<int>();
+    verdict.limits.max_broadcast_rank = json.at("max_broadcast_rank").get<int>();
+    verdict.instances = json.at("instances").get<int>();
+    verdict.domain = json.at("domain").get<std::string>();
+    verdict.reason = json.at("reason").get<std::string>();
+    verdict.witness = json.at("witness").get<std::string>();
+    verdict.cpu_ms = json.at("cpu_ms").get<double>();
+    entry->counterexample = json.at("counterexample");
+    entry->seal = json.at("seal").get<std::string>();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Json ToJson(const Counterexample& found, const std::string& instance) {
+  Json sizes = Json::object(), reals = Json::object(), inputs = Json::array();
+  for (const auto& [name, value] : found.symbols) sizes[name] = value;
+  for (const auto& [name, value] : found.reals) reals[name] = value;
+  for (const Counterexample::Input& input : found.inputs) {
+    inputs.push_back({{"name", input.name}, {"type", input.type.ToString()}, {"values", input.values}});
+  }
+  Json json = {{"obligation", ObligationName(found.obligation)}, {"instance", instance}, {"sizes", sizes}};
+  if (!reals.empty()) json["reals"] = reals;
+  if (!found.detail.empty()) json["detail"] = found.detail;
+  if (found.obligation != Obligation::kWellFormed) json["output"] = found.output;
+  if (found.obligation == Obligation::kElements) {
+    json["at"] = found.at;
+    json["lhs"] = found.lhs;
+    json["rhs"] = found.rhs;
+  }
+  if (!inputs.empty()) json["inputs"] = inputs;
+  return json;
+}
+
+absl::Status VerifyJournal::Open(const std::string& path) {
+  path_ = path;
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  bool ends_in_newline = true;
+  if (exists) {
+    const absl::StatusOr<std::string> text = ReadText(path);
+    if (!text.ok()) return text.status();
+    std::istringstream lines(*text);
+    std::string line;
+    if (!text->empty() && (!std::getline(lines, line) || line != kFirstLine)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
+    }
+    while (std::getline(lines, line)) {
+      std::string key;
+      JournalEntry entry;
+      if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
+    }
+    ends_in_newline = text->empty() || text->back() == '\n';
+  }
+  out_.open(path, std::ios::app);
+  if (!exists || std::filesystem::file_size(path, error) == 0) out_ << kFirstLine << "\n";
+  if (!ends_in_newline) out_ << "\n";
+  out_.flush();
+  if (!out_) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  return absl::OkStatus();
+}
+
+const JournalEntry* VerifyJournal::Find(const std::string& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const JournalEntry& entry) {
+  const RuleVerdict& verdict = entry.verdict;
+  const Json json = {{"key", key},
+                     {"rule", rule.name},
+                     {"verdict", VerdictName(verdict.verdict)},
+                     {"class", RuleClassName(verdict.rule_class)},
+                     {"max_rank", verdict.limits.max_rank},
+                     {"max_perm_rank", verdict.limits.max_perm_rank},
+                     {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
+                     {"instances", verdict.instances},
+                     {"domain", verdict.domain},
+                     {"reason", verdict.reason},
+                     {"witness", verdict.witness},
+                     {"cpu_ms", verdict.cpu_ms},
+                     {"counterexample", entry.counterexample},
+                     {"seal", entry.seal}};
+  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  out_ << line << std::flush;
+  if (!out_) return absl::InternalError(absl::StrCat(path_, ": cannot be written"));
+  return absl::OkStatus();
+}
+
+std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& options) {
+  const auto compiled = CompileRule(rule, options.use);
+  if (!compiled.ok()) return std::nullopt;
+  const auto hash = SpecHash(**compiled);
+  if (!hash.ok()) return std::nullopt;
+  TextHash key;
+  key.Add(PrintLaw(rule));
+  key.Add(absl::StrCat(*hash, " ", kProverVersion, " ", options.limits.max_rank, " ", options.limits.max_perm_rank, " ",
+                       options.limits.max_broadcast_rank, " ", options.time_limit_s, " ", options.instance_limit_s,
+                       " ", options.seed));
+  return key.Hex();
+}
+
+}  // namespace rewright

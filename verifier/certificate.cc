@@ -1,0 +1,338 @@
+#include "verifier/certificate.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/instances.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "substitutions/status_macros.h"
+#include "substitutions/text_hash.h"
+
+namespace rewright {
+namespace {
+
+constexpr char kFirstLine[] = "rewright certificate 1";
+constexpr size_t kMaxShown = 160;
+
+void AppendIndented(const std::string& lines, const char* indent, std::string* text) {
+  for (absl::string_view line : absl::StrSplit(absl::StripSuffix(lines, "\n"), '\n')) {
+    absl::StrAppend(text, indent, line, "\n");
+  }
+}
+
+std::string QueryLine(const SmtQuery& query) {
+  return absl::StrCat("query ", query.Name(), " purpose ", query.purpose, " logic ", query.logic,
+                      " expected unsat lines ", std::count(query.text.begin(), query.text.end(), '\n'));
+}
+
+std::string DomainLine(const DomainLimits& domain) {
+  return absl::StrCat("domain max_rank=", domain.max_rank, " max_perm_rank=", domain.max_perm_rank,
+                      " max_broadcast_rank=", domain.max_broadcast_rank);
+}
+
+// The queries of all instances, each once, in the order of first use.
+std::vector<SmtQuery> DistinctQueries(const Certificate& certificate) {
+  std::vector<SmtQuery> distinct;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const InstanceCertificate& instance : certificate.instances) {
+    for (const SmtQuery& query : instance.queries) {
+      if (seen.emplace(query.purpose, query.text).second) distinct.push_back(query);
+    }
+  }
+  return distinct;
+}
+
+std::string Shown(absl::string_view line) {
+  std::string text(line.substr(0, kMaxShown));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~') c = '?';
+  }
+  return absl::StrCat("`", text, line.size() > kMaxShown ? "..`" : "`");
+}
+
+// Reads what a check takes from a certificate, and tells where it stands.
+class Reader {
+ public:
+  Reader(const std::string& text, const std::string& file) : file_(file) {
+    for (absl::string_view line : absl::StrSplit(text, '\n')) lines_.push_back(line);
+    if (!lines_.empty() && lines_.back().empty()) lines_.pop_back();  // what follows the last newline
+  }
+
+  absl::Status Run() {
+    REWRIGHT_RETURN_IF_ERROR(Header());
+    REWRIGHT_RETURN_IF_ERROR(Law());
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "instance ")) REWRIGHT_RETURN_IF_ERROR(Instance());
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "query ")) REWRIGHT_RETURN_IF_ERROR(Query());
+    if (at_ + 1 != lines_.size() || !absl::StartsWith(lines_[at_], "seal ")) {
+      return Found("an instance, a query, or a seal at the end");
+    }
+    for (const auto& [line, name] : named_) {
+      if (known_.count(name)) continue;
+      return ErrorAt(line, absl::StrCat("found a step settled by query ", name,
+                                        ", expected that query among those of the certificate"));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& law() const { return law_; }
+  int law_line() const { return law_line_; }
+  const DomainLimits& domain() const { return domain_; }
+  const std::vector<int>& strategies() const { return strategies_; }
+  const std::vector<int>& instance_lines() const { return instance_lines_; }
+  bool IsKnown(const SmtQuery& query) const { return texts_.count(query.text) > 0; }
+
+  absl::Status ErrorAt(size_t line, const std::string& message) const {
+    return absl::InvalidArgumentError(absl::StrCat(file_, ":", line + 1, ": ", message));
+  }
+
+  // The first difference between the certificate and what was derived.
+  absl::Status Compare(const std::string& derived) const {
+    const std::vector<absl::string_view> expected = absl::StrSplit(derived, '\n');
+    for (size_t i = 0; i + 1 < expected.size() || i < lines_.size(); ++i) {
+      if (i >= lines_.size()) return ErrorAt(i, absl::StrCat("found the end, expected ", Shown(expected[i])));
+      if (i + 1 >= expected.size()) return ErrorAt(i, absl::StrCat("found ", Shown(lines_[i]), ", expected the end"));
+      if (lines_[i] == expected[i]) continue;
+      // Long lines are shown from where they differ.
+      size_t same = 0;
+      while (same < lines_[i].size() && same < expected[i].size() && lines_[i][same] == expected[i][same]) ++same;
+      const size_t from = same > kMaxShown / 2 ? same - 20 : 0;
+      return ErrorAt(i, absl::StrCat("found ", Shown(lines_[i].substr(from)), ", expected ",
+                                     Shown(expected[i].substr(from)), ", at column ", same + 1));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Found(const std::string& expected) const {
+    const std::string found = at_ < lines_.size() ? Shown(lines_[at_]) : "the end";
+    return ErrorAt(at_, absl::StrCat("found ", found, ", expected ", expected));
+  }
+
+  // The rest of the line that starts with `key`.
+  absl::StatusOr<absl::string_view> Field(const char* key) {
+    if (at_ >= lines_.size() || !absl::StartsWith(lines_[at_], key)) return Found(absl::StrCat("`", key, "..`"));
+    return lines_[at_++].substr(std::string(key).size());
+  }
+
+  absl::Status Header() {
+    if (lines_.empty() || lines_[0] != kFirstLine) return Found(absl::StrCat("`", kFirstLine, "`"));
+    ++at_;
+    for (const char* key : {"prover ", "spec "}) {
+      if (auto field = Field(key); !field.ok()) return field.status();
+    }
+    const auto domain = Field("domain ");
+    if (!domain.ok()) return domain.status();
+    std::vector<int> values;
+    for (absl::string_view part : absl::StrSplit(*domain, ' ')) {
+      const std::vector<absl::string_view> pair = absl::StrSplit(part, '=');
+      int value = 0;
+      // A domain beyond the largest that proofs run to would only cost time.
+      if (pair.size() == 2 && absl::SimpleAtoi(pair[1], &value) && value >= 0 && value <= DomainLimits().max_rank) {
+        values.push_back(value);
+      }
+    }
+    if (values.size() == 3) {
+      domain_.max_rank = values[0];
+      domain_.max_perm_rank = values[1];
+      domain_.max_broadcast_rank = values[2];
+    }
+    if (values.size() != 3 || lines_[at_ - 1] != DomainLine(domain_)) {
+      --at_;
+      return Found(absl::StrCat("`", DomainLine(DomainLimits()), "` or a smaller domain"));
+    }
+    for (const char* key : {"instances ", "queries "}) {
+      if (auto field = Field(key); !field.ok()) return field.status();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Law() {
+    if (at_ >= lines_.size() || lines_[at_] != "law") return Found("`law`");
+    ++at_;
+    law_line_ = static_cast<int>(at_);
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "  ")) {
+      absl::StrAppend(&law_, lines_[at_++].substr(2), "\n");
+    }
+    return law_.empty() ? Found("a rule, indented") : absl::OkStatus();
+  }
+
+  absl::Status Instance() {
+    const std::vector<absl::string_view> words = absl::StrSplit(lines_[at_], ' ');
+    int strategy = -1;
+    if (words.size() != 6 || words[2] != "strategy" || !absl::SimpleAtoi(words[3], &strategy)) {
+      return Found("`instance N strategy N laws real|finite`");
+    }
+    strategies_.push_back(strategy);
+    instance_lines_.push_back(static_cast<int>(at_++));
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "  ")) {
+      absl::string_view step = lines_[at_];
+      if (absl::ConsumePrefix(&step, "  query ")) named_.emplace_back(at_, step.substr(0, step.find(':')));
+      ++at_;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Query() {
+    const size_t line = at_;
+    const absl::string_view head = lines_[at_++];
+    size_t count = 0;
+    if (!absl::SimpleAtoi(head.substr(head.rfind(' ') + 1), &count)) {
+      --at_;
+      return Found("`query NAME purpose .. lines N`");
+    }
+    std::string text;
+    for (size_t i = 0; i < count && at_ < lines_.size(); ++i) absl::StrAppend(&text, lines_[at_++], "\n");
+    const std::string name = TextHash::HexOf(text);
+    const std::vector<absl::string_view> words = absl::StrSplit(head, ' ');
+    if (words[1] != name) {
+      return ErrorAt(line, absl::StrCat("found query ", Shown(words[1]), ", expected ", name,
+                                        ", which is the hash of its text"));
+    }
+    known_.insert(name);
+    texts_.insert(std::move(text));
+    return absl::OkStatus();
+  }
+
+  const std::string& file_;
+  std::vector<absl::string_view> lines_;
+  size_t at_ = 0;
+  std::string law_;
+  int law_line_ = 0;
+  DomainLimits domain_;
+  std::vector<int> strategies_;
+  std::vector<int> instance_lines_;
+  std::vector<std::pair<size_t, std::string>> named_;  // queries that steps name, with their lines
+  std::set<std::string> known_, texts_;
+};
+
+// What is wrong with the law, in the words of all refusals.
+absl::Status OfLaw(const Reader& reader, const absl::Status& status) {
+  if (absl::StrContains(status.message(), "found ") && absl::StrContains(status.message(), "expected ")) return status;
+  return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
+                        absl::StrCat("found a law that makes no sense, expected one that was proved: ",
+                                     std::string(status.message())));
+}
+
+absl::StatusOr<Rule> ReadLaw(const Reader& reader, const std::string& file) {
+  // Lines of the rule are lines of the certificate.
+  auto rules = ParseRules(std::string(static_cast<size_t>(reader.law_line()), '\n') + reader.law(), file);
+  if (!rules.ok()) return OfLaw(reader, rules.status());
+  if (rules->size() != 1) {
+    return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
+                          absl::StrCat("found ", rules->size(), " rules, expected one"));
+  }
+  return std::move(rules->front());
+}
+
+absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reader) {
+  Certificate derived;
+  derived.law = PrintLaw(rule.rule());
+  derived.prover = kProverVersion;
+  derived.domain = reader.domain();
+  const auto hash = SpecHash(rule);
+  if (!hash.ok()) return hash.status();
+  derived.spec_hash = *hash;
+  const std::vector<int>& strategies = reader.strategies();
+  const auto visit = [&](RuleInstance instance) -> absl::Status {
+    const size_t number = derived.instances.size();
+    if (number >= strategies.size()) {
+      return reader.ErrorAt(strategies.empty() ? 0 : static_cast<size_t>(reader.instance_lines().back()),
+                            absl::StrCat("found ", strategies.size(), " instances, expected more: the domain holds ",
+                                         instance.description.empty() ? "one" : instance.description, " too"));
+    }
+    const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
+    const ProofResult proof = Replay(instance, strategies[number], known);
+    if (proof.verdict != Verdict::kProved) {
+      return reader.ErrorAt(static_cast<size_t>(reader.instance_lines()[number]),
+                            absl::StrCat("found that instance ", number + 1, " (", instance.description,
+                                         ") does not follow from the queries of the certificate, expected a proof: ",
+                                         proof.reason));
+    }
+    derived.instances.push_back({PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps,
+                                 proof.smtlib});
+    return absl::OkStatus();
+  };
+  REWRIGHT_RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
+  return derived;
+}
+
+}  // namespace
+
+std::string CertificateFileName(const std::string& rule_name) { return rule_name + ".cert"; }
+
+std::string SealOf(const std::string& text) { return TextHash::HexOf(text); }
+
+std::string SealAtEnd(const std::string& certificate) {
+  const size_t at = certificate.rfind("\nseal ");
+  if (at == std::string::npos || certificate.size() != at + 6 + 16 + 1) return "";
+  return certificate.substr(at + 6, 16);
+}
+
+std::string PrintCertificate(const Certificate& certificate) {
+  const std::vector<SmtQuery> queries = DistinctQueries(certificate);
+  std::string text =
+      absl::StrCat(kFirstLine, "\nprover ", certificate.prover, "\nspec ", TextHash::Hex(certificate.spec_hash), "\n",
+                   DomainLine(certificate.domain), "\ninstances ", certificate.instances.size(), "\nqueries ",
+                   queries.size(), "\nlaw\n");
+  AppendIndented(certificate.law, "  ", &text);
+  int number = 0;
+  for (const InstanceCertificate& instance : certificate.instances) {
+    absl::StrAppend(&text, "instance ", ++number, " strategy ", instance.strategy, " laws ",
+                    instance.finite_laws ? "finite" : "real", "\n");
+    AppendIndented(instance.instance, "  | ", &text);
+    for (const std::string& step : instance.steps) absl::StrAppend(&text, "  ", step, "\n");
+  }
+  for (const SmtQuery& query : queries) absl::StrAppend(&text, QueryLine(query), "\n", query.text);
+  return absl::StrCat(text, "seal ", SealOf(text), "\n");
+}
+
+absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const ProofResult& proof) {
+  std::set<std::string> settled;
+  for (const SmtQuery& query : proof.smtlib) settled.insert(query.text);
+  const ProofResult again =
+      Replay(instance, proof.strategy, [&](const SmtQuery& query) { return settled.count(query.text) > 0; });
+  if (again.verdict != Verdict::kProved) {
+    return absl::InternalError(absl::StrCat("the proof does not come out again from its queries: ", again.reason));
+  }
+  return InstanceCertificate{PrintInstance(instance), again.strategy, again.used_finite_only_step, again.steps,
+                             again.smtlib};
+}
+
+absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file) {
+  Reader reader(text, file);
+  REWRIGHT_RETURN_IF_ERROR(reader.Run());
+  auto rule = ReadLaw(reader, file);
+  if (!rule.ok()) return rule.status();
+  auto compiled = CompileRule(*rule, RuleUse::kProof);
+  if (!compiled.ok()) return OfLaw(reader, compiled.status());
+  auto derived = Derive(**compiled, reader);
+  if (!derived.ok()) return OfLaw(reader, derived.status());
+  const std::string expected = PrintCertificate(*derived);
+  REWRIGHT_RETURN_IF_ERROR(reader.Compare(expected));
+  if (text != expected) return reader.ErrorAt(0, "found bytes beyond the last line, expected none");
+  CheckedCertificate checked;
+  checked.rule = *std::move(rule);
+  checked.certificate = *std::move(derived);
+  checked.queries = DistinctQueries(checked.certificate);
+  const size_t first = std::min(text.find("\nquery "), text.size());  // the last character of the line before
+  int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<int64_t>(first), '\n'));
+  for (const SmtQuery& query : checked.queries) {
+    checked.query_lines.push_back(line + 1);
+    line += 1 + static_cast<int>(std::count(query.text.begin(), query.text.end(), '\n'));
+  }
+  return checked;
+}
+
+}  // namespace rewright

@@ -1,0 +1,76 @@
+// Certificates: the proof of a rule as text that can be checked again without searching for it.
+//
+//   rewright certificate 1
+//   prover 1
+//   spec 0123456789abcdef            hash of the law and of the meanings of the operators (SpecHash)
+//   domain max_rank=6 max_perm_rank=4 max_broadcast_rank=4
+//   instances 7
+//   queries 3
+//   law
+//     rule ..                        as the rule file has it, without comments
+//   instance 1 strategy 0 laws real  laws: `real` hold for infinities too, `finite` do not
+//     | ..                           the instance: applications, types, conditions
+//     fact: ..                       and so on: obligations, normal forms, changes of variables with their inverses,
+//     query 89abcdef01234567: ..     witnesses, and the query that settles the obligation above it
+//   query 89abcdef01234567 purpose shape logic QF_LIA expected unsat lines 12
+//   (set-logic QF_LIA)               SMT-LIB 2
+//   seal 0123456789abcdef            hash of everything above
+//
+// Whoever checks a certificate takes four things from it: the law, the domain, the number of the strategy of each
+// instance, and the queries. Everything else is derived again from the operators' declarations, with the recorded
+// queries in the solver's place, and printed; the text must come out the same, to the byte. So an instance, obligation,
+// step or query that is altered, dropped, added or exchanged is refused; what remains to be asked is whether the
+// queries are unsatisfiable (query_solver.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "substitutions/rule.h"
+#include "verifier/verifier.h"
+
+namespace rewright {
+
+struct InstanceCertificate {
+  std::string instance;  // PrintInstance
+  int strategy = 0;
+  bool finite_laws = false;
+  std::vector<std::string> steps;
+  std::vector<SmtQuery> queries;  // in the order in which the steps name them; may repeat
+};
+
+struct Certificate {
+  std::string law;  // PrintLaw
+  int prover = 0;
+  uint64_t spec_hash = 0;
+  DomainLimits domain;
+  std::vector<InstanceCertificate> instances;  // all within the domain, in the order of ForEachInstance
+};
+
+std::string PrintCertificate(const Certificate& certificate);
+
+// Of an instance that was proved with `keep_smtlib`. Error: the attempt that succeeded does not succeed again.
+absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const ProofResult& proof);
+
+struct CheckedCertificate {
+  Rule rule;
+  Certificate certificate;
+  std::vector<SmtQuery> queries;  // distinct; they remain to be settled
+  std::vector<int> query_lines;   // of each, in the file
+};
+
+// Errors are `file:line: found .., expected ..`.
+absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file);
+
+// The name of a rule's certificate in a folder of certificates.
+std::string CertificateFileName(const std::string& rule_name);
+
+// The seal of a text without one, and of a certificate as it stands at its end; empty where there is none.
+std::string SealOf(const std::string& text);
+std::string SealAtEnd(const std::string& certificate);
+
+}  // namespace rewright

@@ -1,0 +1,193 @@
+#include "verifier/numeric_instance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "substitutions/status_macros.h"
+
+namespace rewright {
+namespace {
+
+// A Scalar over the instance's real symbols; nothing where a function has no business there.
+std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<double>& reals) {
+  if (expr->kind == ExprKind::kConst) return expr->real;
+  if (expr->kind == ExprKind::kParam) return reals[static_cast<size_t>(expr->integer)];
+  if (expr->kind != ExprKind::kCall) return std::nullopt;
+  std::vector<double> args;
+  for (const ExprPtr& arg : expr->args) {
+    const std::optional<double> value = EvalReal(arg, reals);
+    if (!value) return std::nullopt;
+    args.push_back(*value);
+  }
+  switch (expr->fn) {
+    case Fn::kAdd: return args[0] + args[1];
+    case Fn::kSub: return args[0] - args[1];
+    case Fn::kMul: return args[0] * args[1];
+    case Fn::kDiv: return args[0] / args[1];
+    case Fn::kNeg: return -args[0];
+    case Fn::kMax: return std::max(args[0], args[1]);
+    case Fn::kMin: return std::min(args[0], args[1]);
+    case Fn::kSqrt: return std::sqrt(args[0]);
+    default: return std::nullopt;
+  }
+}
+
+// Doubles computed in two ways are the same up to rounding.
+bool Agree(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+absl::Status Refuse(const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat("the interpreter does not confirm the counterexample: ", why));
+}
+
+absl::Status ConfirmElement(const Counterexample& found, const Tensor& left, const Tensor& right) {
+  int64_t linear = 0;
+  for (size_t k = 0; k < found.at.size(); ++k) linear = linear * left.shape()[k] + found.at[k];
+  const double l = left.At(linear), r = right.At(linear);
+  if (!Agree(l, found.lhs) || !Agree(r, found.rhs) || Agree(l, r)) {
+    return Refuse(absl::StrCat("it computes ", l, " on the left and ", r, " on the right, expected ", found.lhs,
+                               " and ", found.rhs));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TensorType NumericInstance::TypeOf(const SymbolicNode& node, size_t output) const {
+  TensorType type{node.dtypes[output], {}};
+  for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_));
+  return type;
+}
+
+absl::Status NumericInstance::Legal(const SymbolicNode& node) const {
+  if (node.meaning == nullptr) {
+    const TensorType type = TypeOf(node, 0);
+    const bool positive = std::all_of(type.shape.begin(), type.shape.end(), [](int64_t size) { return size >= 1; });
+    return positive ? absl::OkStatus() : absl::OutOfRangeError(absl::StrCat(node.name, " has type ", type.ToString()));
+  }
+  const auto bindings = BindingsAt(node);
+  if (!bindings.ok()) return bindings.status();
+  for (size_t v = 0; v < node.meaning->variables.size(); ++v) {
+    const Meaning::Variable& variable = node.meaning->variables[v];
+    if (variable.kind != Meaning::VarKind::kAttr || variable.min == INT64_MIN) continue;
+    if (bindings->variables[v] >= variable.min) continue;
+    return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", variable.attr, " is ", bindings->variables[v]));
+  }
+  for (const Requirement& requirement : node.meaning->requirements) {
+    if (EvalCond(requirement.condition, bindings->variables)) continue;
+    return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", requirement.message));
+  }
+  for (const OutputMeaning& output : node.meaning->outputs) {
+    for (const ExprPtr& size : output.shape) {
+      if (EvalIndex(size, bindings->variables) >= 0) continue;
+      return absl::OutOfRangeError(absl::StrCat(node.op->name, ": the output has a negative size"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) const {
+  Bindings bindings;
+  bindings.variables.assign(node.meaning->variables.size(), 0);
+  for (size_t v = 0; v < node.indices.size(); ++v) {
+    if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
+  }
+  for (const ExprPtr& param : node.params) {
+    const std::optional<double> value = EvalReal(param, reals_);
+    if (!value) return absl::UnimplementedError(absl::StrCat(node.op->name, ": a real attribute has no value"));
+    bindings.params.push_back(*value);
+  }
+  return bindings;
+}
+
+absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
+                                                                      Carrier carrier, size_t end) const {
+  std::vector<std::vector<Tensor>> values(instance_.nodes.size());
+  for (size_t n = 0; n < end; ++n) {
+    const SymbolicNode& node = instance_.nodes[n];
+    if (node.op == nullptr) {
+      values[n] = {leaves[n]};
+      continue;
+    }
+    std::vector<Tensor> inputs;
+    for (SymbolicValue input : node.inputs) {
+      inputs.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]);
+    }
+    const auto bindings = BindingsAt(node);
+    if (!bindings.ok()) return bindings.status();
+    std::vector<TensorType> outputs;
+    for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
+    InterpretOptions options;
+    options.carrier = carrier;
+    auto results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
+    if (!results.ok()) return results.status();
+    values[n] = *std::move(results);
+  }
+  return values;
+}
+
+absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterexample& found) {
+  std::vector<int64_t> symbols;
+  for (const auto& symbol : found.symbols) symbols.push_back(symbol.second);
+  std::vector<double> reals;
+  for (const auto& real : found.reals) reals.push_back(real.second);
+  const NumericInstance numeric(instance, symbols, reals);
+  for (const ExprPtr& condition : instance.conditions) {
+    if (!EvalCond(condition, symbols)) return Refuse("a condition of the rule fails");
+  }
+  const auto left_nodes = static_cast<size_t>(instance.num_lhs_nodes);
+  absl::Status right_legal;
+  for (size_t n = 0; n < instance.nodes.size() && right_legal.ok(); ++n) {
+    const absl::Status legal = numeric.Legal(instance.nodes[n]);
+    if (n >= left_nodes) {
+      right_legal = legal;
+    } else if (!legal.ok()) {
+      return Refuse(absl::StrCat("the left side is not legal: ", std::string(legal.message())));
+    }
+  }
+  const auto node_of = [&](SymbolicValue value) -> const SymbolicNode& {
+    return instance.nodes[static_cast<size_t>(value.node)];
+  };
+  if (found.obligation == Obligation::kWellFormed) {
+    return right_legal.ok() ? Refuse("the right side is legal") : absl::OkStatus();
+  }
+  if (!right_legal.ok()) return Refuse(std::string(right_legal.message()));
+  const SymbolicValue left = instance.lhs[static_cast<size_t>(found.output)];
+  const SymbolicValue right = instance.rhs[static_cast<size_t>(found.output)];
+  const bool same_shape = numeric.TypeOf(node_of(left), static_cast<size_t>(left.output)).shape ==
+                          numeric.TypeOf(node_of(right), static_cast<size_t>(right.output)).shape;
+  if (found.obligation == Obligation::kShape) {
+    return same_shape ? Refuse("the shapes are the same") : absl::OkStatus();
+  }
+  if (!same_shape) return Refuse("the shapes differ");
+
+  std::vector<Tensor> leaves(instance.nodes.size());
+  size_t input = 0;
+  for (size_t n = 0; n < instance.nodes.size(); ++n) {
+    if (instance.nodes[n].meaning != nullptr) continue;
+    const Counterexample::Input& given = found.inputs[input++];
+    Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
+    for (int64_t i = 0; i < leaf.num_elements(); ++i) {
+      const double value = given.values[static_cast<size_t>(i)];
+      IsFloating(leaf.dtype()) ? leaf.Set(i, value) : leaf.SetInt(i, static_cast<int64_t>(value));
+    }
+    leaves[n] = std::move(leaf);
+  }
+  const auto one_side = numeric.Run(leaves, Carrier::kFloat64, left_nodes);
+  if (!one_side.ok()) return Refuse(absl::StrCat("the left side: ", std::string(one_side.status().message())));
+  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  if (found.obligation == Obligation::kReads) {
+    return values.ok() ? Refuse("it reads within bounds") : absl::OkStatus();
+  }
+  if (!values.ok()) return Refuse(absl::StrCat("the right side: ", std::string(values.status().message())));
+  const auto value_of = [&](SymbolicValue value) -> const Tensor& {
+    return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  };
+  return ConfirmElement(found, value_of(left), value_of(right));
+}
+
+}  // namespace rewright

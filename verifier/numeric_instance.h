@@ -1,0 +1,46 @@
+// A rule instance at fixed sizes and attributes, computed by the reference interpreter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/interpreter.h"
+#include "core/tensor.h"
+#include "substitutions/instance.h"
+#include "verifier/verifier.h"
+
+namespace rewright {
+
+class NumericInstance {
+ public:
+  // Refers to the instance, which must outlive it. `symbols` and `reals` by their numbers there.
+  NumericInstance(const RuleInstance& instance, std::vector<int64_t> symbols, std::vector<double> reals)
+      : instance_(instance), symbols_(std::move(symbols)), reals_(std::move(reals)) {}
+
+  // The condition that the application breaks, or what is wrong with its shape; OK when it is legal. A leaf is legal
+  // when its sizes are at least 1.
+  absl::Status Legal(const SymbolicNode& node) const;
+  TensorType TypeOf(const SymbolicNode& node, size_t output) const;
+
+  // Values of nodes [0, end), given those of the leaves by node.
+  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Carrier carrier,
+                                                       size_t end) const;
+
+ private:
+  absl::StatusOr<Bindings> BindingsAt(const SymbolicNode& node) const;
+
+  const RuleInstance& instance_;
+  const std::vector<int64_t> symbols_;
+  const std::vector<double> reals_;
+};
+
+// Whether the reference interpreter, which shares no code with the search, finds at these sizes and elements what the
+// counterexample says: a legal left side, and a right side that is not legal, has another shape, reads out of bounds,
+// or has the element that it is said to have, different from the left side's. Errors say what it finds instead.
+absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterexample& found);
+
+}  // namespace rewright

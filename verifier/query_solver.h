@@ -1,0 +1,23 @@
+// Settles queries of certificates: each by itself, from its text alone, in a solver that knows nothing else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "verifier/smt_query.h"
+
+namespace rewright {
+
+enum class SmtAnswer : uint8_t { kUnsat, kSat, kUnknown };
+const char* SmtAnswerName(SmtAnswer answer);
+
+// Z3 in this process, under a limit of its resource units (and none of time: the timers of Z3 4.8 can deadlock).
+// Error: Z3 does not understand the text.
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query);
+
+// cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; `limit_s`
+// seconds for each query. Errors: NotFound where there is no program `cvc5`; it does not understand the script.
+absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s);
+
+}  // namespace rewright

@@ -1,0 +1,28 @@
+// A question to an SMT solver as text that any solver reads.
+#pragma once
+
+#include <string>
+
+#include "substitutions/text_hash.h"
+
+namespace rewright {
+
+struct SmtQuery {
+  // What the answer is for, in a word:
+  //   legal      a requirement of the right side follows from the facts
+  //   shape      two sizes are equal
+  //   in bounds  an index of a read lies inside the operand
+  //   guards     the coefficients of equal products cancel
+  //   elements   what is left of a difference of elements is zero
+  //   cover      every point of one maximum has a point of the other with the same value
+  //   empty      a maximum has no points
+  //   binder     two other binders run over the same points
+  //   index      a bound that the algebra of normal forms needs
+  //   simplify   likewise, for a shorter form
+  std::string purpose;
+  std::string logic;
+  std::string text;  // SMT-LIB 2, quantifier-free, from set-logic to check-sat; the answer must be unsat
+  std::string Name() const { return TextHash::HexOf(text); }
+};
+
+}  // namespace rewright
