@@ -124,7 +124,7 @@ class CompiledRule {
 enum class RuleUse : uint8_t { kMatching, kProof };
 
 // Errors name file, line and column: an unknown name, a name that the left side does not bind, a wrong number of
-// operands, an attribute that is missing; for matching, outputs that share nothing. There may be several, one line each.
+// operands, an attribute that is missing; for matching, outputs that share nothing. Several come one line each.
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use = RuleUse::kMatching);
 
 // The errors of all rules.

@@ -35,9 +35,23 @@ double LargestElement(const Tensor& tensor) {
   return largest;
 }
 
+bool MentionsIndex(const ExprPtr& expr) {
+  return expr->kind == ExprKind::kFromIndex ||
+         std::any_of(expr->args.begin(), expr->args.end(), [](const ExprPtr& arg) { return MentionsIndex(arg); });
+}
+
+// A real number made of sizes, like 1 / (r s), rounds at some sizes and not at others: a few samples say nothing.
+bool RoundsWithSizes(const RuleInstance& instance) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
+    return std::any_of(node.params.begin(), node.params.end(),
+                       [](const ExprPtr& param) { return MentionsIndex(param); });
+  });
+}
+
 }  // namespace
 
 void RuleClassifier::Add(const RuleInstance& instance, const ProofResult& proof) {
+  if (RoundsWithSizes(instance)) same_bits_ = false;
   finite_only_ = finite_only_ || proof.used_finite_only_step;
   if (measured_instances_ >= kMeasuredInstances) return;
   ++measured_instances_;

@@ -10,14 +10,17 @@
 namespace rewright {
 namespace {
 
-// A Scalar over the instance's real symbols; nothing where a function has no business there.
-std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<double>& reals) {
+// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where a function has no business
+// there.
+std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+                               const std::vector<double>& reals) {
   if (expr->kind == ExprKind::kConst) return expr->real;
   if (expr->kind == ExprKind::kParam) return reals[static_cast<size_t>(expr->integer)];
+  if (expr->kind == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->args[0], symbols));
   if (expr->kind != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
   for (const ExprPtr& arg : expr->args) {
-    const std::optional<double> value = EvalReal(arg, reals);
+    const std::optional<double> value = EvalReal(arg, symbols, reals);
     if (!value) return std::nullopt;
     args.push_back(*value);
   }
@@ -37,6 +40,7 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<double>& r
 // Doubles computed in two ways are the same up to rounding.
 bool Agree(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  if (!std::isfinite(a) || !std::isfinite(b)) return false;
   return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
 }
 
@@ -97,7 +101,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
     if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
   }
   for (const ExprPtr& param : node.params) {
-    const std::optional<double> value = EvalReal(param, reals_);
+    const std::optional<double> value = EvalReal(param, symbols_, reals_);
     if (!value) return absl::UnimplementedError(absl::StrCat(node.op->name, ": a real attribute has no value"));
     bindings.params.push_back(*value);
   }

@@ -431,13 +431,17 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   record.cpu_limit_s = options.time_limit_s;
   record.certify = options.keep_smtlib;
   CounterexampleSearch search(instance, options.seed);
+  std::string unconfirmed;
   auto refute = [&](int trials, double limit_s) {
     if (!options.search_counterexample) return;
     for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
       result.counterexample = search.Run(trials, limit_s);
       if (!result.counterexample) return;
       // Nothing is called false that the interpreter has not computed to be.
-      if (!ConfirmCounterexample(instance, *result.counterexample).ok()) result.counterexample.reset();
+      const absl::Status confirmed = ConfirmCounterexample(instance, *result.counterexample);
+      if (confirmed.ok()) continue;
+      unconfirmed = std::string(confirmed.message());
+      result.counterexample.reset();
     }
     if (!result.counterexample) return;
     result.verdict = Verdict::kRefuted;
@@ -448,6 +452,9 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   if (result.verdict != Verdict::kRefuted) {
     verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
     if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.time_limit_s);
+  }
+  if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
+    absl::StrAppend(&result.reason, "; ", unconfirmed);
   }
   result.trials = search.trials();
   result.queries = record.queries;
