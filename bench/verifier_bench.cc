@@ -1,14 +1,13 @@
 // What a proof costs: CPU time of every rule of the repository, the search for a counterexample included.
 //
-//   verifier_bench [--ranks N] [FILE.rules ...]
+//   verifier_bench [--csv] [FILE.rules ...]
 //
 // Without files: substitutions/rules, tests/verifier and tests/cases/rules. Prints a table by verdict (median, 99th
 // percentile, maximum), the slowest rules, and what the machine and the build are. `--csv` prints one line for every
-// rule instead. A rule of the repository's own set is proved in its whole domain, one of a test at ranks up to 4
-// (--ranks).
+// rule instead. A rule of the repository's own set is proved in its whole domain, one of a test at the ranks that its
+// shapes need, and at 4.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -16,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "verifier/prove_rule.h"
@@ -57,13 +57,10 @@ std::vector<std::string> RuleFiles() {
 int Main(int argc, char** argv) {
   std::vector<std::string> files;
   bool csv = false;
-  int ranks = 4;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--csv") {
       csv = true;
-    } else if (arg == "--ranks" && i + 1 < argc) {
-      ranks = std::atoi(argv[++i]);
     } else {
       files.push_back(arg);
     }
@@ -82,9 +79,8 @@ int Main(int argc, char** argv) {
     for (const Rule& rule : *rules) {
       RuleProofOptions options;
       if (file.find("substitutions/rules") == std::string::npos) {
-        options.limits.max_rank = ranks;
-        options.limits.max_perm_rank = 3;
-        options.limits.max_broadcast_rank = 2;
+        const auto compiled = CompileRule(rule);
+        if (compiled.ok()) options.limits = SmallLimits(**compiled);
       }
       const RuleVerdict verdict = ProveRule(rule, options);
       timings.push_back({rule.name, file, VerdictName(verdict.verdict), verdict.instances, verdict.cpu_ms});

@@ -13,6 +13,10 @@
 
 namespace rewright {
 
+std::string Counted(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 absl::Status Console::Open(const CommonFlags& flags) {
   json_wanted_ = flags.json;
   quiet_ = flags.quiet;

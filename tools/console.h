@@ -26,6 +26,9 @@ struct CommonFlags {
   int threads = 0;  // 0: all that the machine offers
 };
 
+// "1 rule", "2 rules".
+std::string Counted(size_t count, const std::string& noun);
+
 // Thread-safe, except for json().
 class Console {
  public:

@@ -38,6 +38,7 @@ struct OptimizeFlags {
   std::vector<std::string> disabled;
   bool exact = false;
   bool trust_unverified = false;
+  bool assume_finite = false;
   std::string device = "cpu";
   std::string profile;
   std::string cost = "measured";
@@ -79,6 +80,7 @@ absl::StatusOr<RuleIndex> LoadRules(const OptimizeFlags& flags, Console& console
   }
   LoadOptions options;
   options.trust_unverified = flags.trust_unverified;
+  options.allow_finite_only = flags.assume_finite;
   options.disabled = flags.disabled;
   options.match.inference = flags.mode == "inference";
   absl::StatusOr<RuleSet> set = RuleSet::FromFiles(files, options);
@@ -89,7 +91,7 @@ absl::StatusOr<RuleIndex> LoadRules(const OptimizeFlags& flags, Console& console
     const bool exact = proof.has_value() && proof->rule_class == RuleClass::kExact;
     if (exact || !flags.exact) chosen.push_back(matcher);
   }
-  console.Note(absl::StrFormat("%d rules", chosen.size()));
+  console.Note(Counted(chosen.size(), "rule"));
   return RuleIndex(std::move(chosen));
 }
 
@@ -334,6 +336,7 @@ Action DeclareOptimize(CLI::App& app) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   app.add_flag("--exact", flags->exact, "Only rules that keep every bit");
+  app.add_flag("--assume-finite", flags->assume_finite, "Also rules that need every value to be finite");
   app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");

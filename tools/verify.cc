@@ -182,6 +182,8 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   if (verdict.verdict == Verdict::kProved) json["class"] = RuleClassName(verdict.rule_class);
   json["cpu_ms"] = verdict.cpu_ms;
   json["instances"] = verdict.instances;
+  json["proofs"] = verdict.proofs;
+  if (verdict.verdict == Verdict::kProved) json["ranks"] = verdict.every_rank ? "any" : "each";
   if (!rule.expect.empty()) json["expected"] = rule.expect;
   if (!verdict.reason.empty()) json["reason"] = verdict.reason;
   if (!verdict.witness.empty()) json["witness"] = verdict.witness;
@@ -245,7 +247,9 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     }
     rules.push_back(std::move(rule));
   }
-  if (unproved > 0) console.Warning(absl::StrFormat("%s: %d rules have no proof", flags.output, unproved));
+  if (unproved > 0) {
+    console.Warning(absl::StrCat(flags.output, ": ", Counted(static_cast<size_t>(unproved), "rule"), " without a proof"));
+  }
   if (unmatched > 0) {
     console.Warning(absl::StrFormat("%s: %d proved rules are left out, since their outputs share nothing",
                                     flags.output, unmatched));
@@ -325,8 +329,8 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
     Report((*rules)[i], verdict, console);
   }
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
-  console.Result(absl::StrFormat("%d rules: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
-                                 rules->size(), counts[Verdict::kProved], counts[Verdict::kRefuted],
+  console.Result(absl::StrFormat("%s: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
+                                 Counted(rules->size(), "rule"), counts[Verdict::kProved], counts[Verdict::kRefuted],
                                  counts[Verdict::kUnknown], unexpected, cpu_seconds));
   if (reused > 0) console.Result(absl::StrFormat("%d verdicts taken from %s", reused, flags.journal));
   if (interrupted > 0) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "core/interpreter.h"
 #include "verifier/counterexample.h"
@@ -13,6 +15,9 @@ namespace {
 // Enough to meet every kind of instance; a rule may have thousands.
 constexpr int kMeasuredInstances = 24;
 constexpr int kAssignments = 3;
+constexpr int kDrawnAssignments = 18;
+// With elements that are not finite, at each assignment: where such an element stands matters.
+constexpr int kNotFiniteRuns = 4;
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kRounding = 0x1p-24;
 
@@ -55,14 +60,23 @@ void RuleClassifier::Add(const RuleInstance& instance, const ProofResult& proof)
   finite_only_ = finite_only_ || proof.used_finite_only_step;
   if (measured_instances_ >= kMeasuredInstances) return;
   ++measured_instances_;
-  verifier::CounterexampleSearch search(instance, rng_());
-  search.Run(kAssignments, 0.05);
-  const std::vector<std::vector<int64_t>>& assignments = search.assignments();
-  for (size_t i = 0; i < std::min<size_t>(assignments.size(), kAssignments); ++i) {
+  for (const std::vector<int64_t>& symbols : Assignments(instance)) {
     for (Leaves leaves : {Leaves::kOrdinary, Leaves::kScaled, Leaves::kFarFromZero}) {
-      Measure(instance, assignments[i], leaves);
+      Measure(instance, symbols, leaves);
     }
+    for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) Measure(instance, symbols, Leaves::kNotFinite);
   }
+}
+
+std::vector<std::vector<int64_t>> RuleClassifier::Assignments(const RuleInstance& instance) {
+  verifier::CounterexampleSearch search(instance, rng_());
+  search.Run(kDrawnAssignments, 0.05);
+  std::vector<std::vector<int64_t>> assignments = search.assignments();
+  std::stable_sort(assignments.begin(), assignments.end(), [](const auto& a, const auto& b) {
+    return std::accumulate(a.begin(), a.end(), int64_t{0}) > std::accumulate(b.begin(), b.end(), int64_t{0});
+  });
+  if (assignments.size() > kAssignments) assignments.resize(kAssignments);
+  return assignments;
 }
 
 void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int64_t>& symbols, Leaves kind) {
@@ -96,6 +110,7 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
     }
     leaves[n] = leaf;
   }
+  if (kind == Leaves::kNotFinite && !SpoilOne(instance, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
   const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
   if (!rounded.ok() || !precise.ok()) return;
@@ -107,10 +122,38 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
     const Tensor& left = at(*rounded, instance.lhs[k]);
     const Tensor& right = at(*rounded, instance.rhs[k]);
     const Tensor& truth = at(*precise, instance.lhs[k]);
+    if (kind == Leaves::kNotFinite) {
+      CompareFiniteness(left, right);
+      continue;
+    }
     if (!left.BitEqual(right)) same_bits_ = false;
     if (!AllFinite(left) || !AllFinite(truth)) continue;
     const double allowed = std::max(LargestError(left, truth), kRounding * LargestElement(truth));
     risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > kRiskFactor * allowed;
+  }
+}
+
+// Makes one element of one floating leaf infinite or NaN; false where there is none.
+bool RuleClassifier::SpoilOne(const RuleInstance& instance, std::vector<Tensor>* leaves) {
+  std::vector<size_t> choices;
+  for (size_t n = 0; n < instance.nodes.size(); ++n) {
+    const SymbolicNode& node = instance.nodes[n];
+    if (node.op != nullptr || node.splat.has_value() || node.positive) continue;
+    if (IsFloating((*leaves)[n].dtype()) && (*leaves)[n].num_elements() > 0) choices.push_back(n);
+  }
+  if (choices.empty()) return false;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double values[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+  Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
+  leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
+  return true;
+}
+
+void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  for (int64_t i = 0; i < left.num_elements(); ++i) {
+    const double a = left.At(i), b = right.At(i);
+    if (std::isfinite(a) != std::isfinite(b)) finite_only_ = true;
+    if (a != b && !(std::isnan(a) && std::isnan(b))) same_bits_ = false;
   }
 }
 

@@ -118,6 +118,9 @@ class Context {
   // p >= 0 from ranges and minima by substituting extremes; sound, incomplete, cheap. The ranges of `hidden` are not
   // used.
   bool QuickNonneg(const Poly& p, const std::vector<Var>& hidden = {}) const;
+  // The same for p plus or minus one of the facts that are equations.
+  bool QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p,
+                             const std::vector<Var>& hidden = {}) const;
   // p >= 0 with nonnegative coefficients once every parameter is measured from its minimum.
   bool TriviallyNonneg(const Poly& p) const { return NonnegParams(p); }
   // Every goal is >= 0, from ranges, minima, facts and `extra`.
@@ -163,6 +166,7 @@ class Context {
   void CancelCommonFactor(Poly* num, Poly* den) const;
   bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
   bool NonnegParams(const Poly& p) const;
+  bool WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const;
   bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
   bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
   static bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient);

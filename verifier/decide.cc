@@ -131,9 +131,34 @@ bool Context::DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient) 
   return true;
 }
 
+// floor(n / d) lies between m q and m q + m - 1 for q = floor(n / (d m)): p with its extreme in place of the former.
+bool Context::WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const {
+  const std::vector<Var> vars = p.Vars();
+  for (Var fine : vars) {
+    if (vars_[fine].kind != VarInfo::Kind::kDiv) continue;
+    for (Var coarse : vars) {
+      Poly m, a, b;
+      if (coarse == fine || vars_[coarse].kind != VarInfo::Kind::kDiv || vars_[coarse].a != vars_[fine].a) continue;
+      if (!DivideExactly(vars_[coarse].b, vars_[fine].b, &m) || m.IsConst() || !p.Decompose(fine, &a, &b)) continue;
+      if (!NonnegRec(m - Poly(1), hidden, depth + 1)) continue;
+      if (NonnegRec(a, hidden, depth + 1)) {
+        *lower = a * m * Poly::Of(coarse) + b;
+        return true;
+      }
+      if (NonnegRec(-a, hidden, depth + 1)) {
+        *lower = a * (m * Poly::Of(coarse) + m - Poly(1)) + b;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const {
   if (p.IsConst()) return p.Constant() >= 0;
   if (depth > 12) return false;
+  Poly lower;
+  if (WithoutFineQuotient(p, hidden, depth, &lower) && NonnegRec(lower, hidden, depth + 1)) return true;
   // The variable made last goes first: ranges and definitions mention only older ones.
   std::vector<Var> vars = p.Vars();
   Var last = -1;
@@ -150,12 +175,20 @@ bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth
   return false;
 }
 
+bool Context::QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p,
+                                    const std::vector<Var>& hidden) const {
+  return std::any_of(facts.begin(), facts.end(), [&](const Guard& fact) {
+    if (!fact.IsEq()) return false;
+    return QuickNonneg(p - fact.poly(), hidden) || QuickNonneg(p + fact.poly(), hidden);
+  });
+}
+
 bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const { return NonnegRec(p, hidden, 0); }
 
 bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                           const std::vector<Var>& hidden, Effort effort) {
   auto is_quick = [&](const Poly& goal) {
-    if (QuickNonneg(goal, hidden)) return true;
+    if (QuickNonneg(goal, hidden) || QuickNonnegByEquation(facts_, goal, hidden)) return true;
     return std::any_of(extra.begin(), extra.end(),
                        [&](const Guard& g) { return g.IsGe() && QuickNonneg(goal - g.poly(), hidden); });
   };

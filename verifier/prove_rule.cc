@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "substitutions/compiled_rule.h"
@@ -15,12 +16,17 @@
 #include "substitutions/rule_set.h"
 #include "verifier/certificate.h"
 #include "verifier/classify_rule.h"
+#include "verifier/context.h"
+#include "verifier/merged_axes.h"
 
 namespace rewright {
 namespace {
 
 // Ranks in the first domain that is tried.
 constexpr int kSmallestDomain = 3;
+// Instances that are tried at as many sizes as ProofOptions says before the proof; later ones at fewer.
+constexpr int kThoroughInstances = 24;
+constexpr int kFewTrials = 8;
 
 // Ends the enumeration early; the verdict says why.
 absl::Status Enough() { return absl::CancelledError("enough"); }
@@ -34,6 +40,7 @@ class RuleProof {
   // True when every instance within the limits is proved, and there is one.
   bool Prove(const DomainLimits& limits) {
     int instances = 0;
+    const int proofs_before = verdict_.proofs;
     const absl::Status status = ForEachInstance(rule_, limits, [&](const RuleInstance& instance) {
       ++instances;
       return Visit(instance);
@@ -43,6 +50,7 @@ class RuleProof {
     verdict_.verdict = Verdict::kProved;
     verdict_.instances = instances;
     verdict_.limits = limits;
+    verdict_.every_rank = verdict_.proofs == proofs_before;
     return true;
   }
 
@@ -62,7 +70,15 @@ class RuleProof {
 
  private:
   absl::Status Visit(const RuleInstance& instance) {
-    if (!proved_.insert(PrintInstance(instance)).second) return absl::OkStatus();  // of a smaller domain
+    // Of a smaller domain, or with axes merged the same as another.
+    if (!visited_.insert(PrintInstance(instance)).second) return absl::OkStatus();
+    const double start_s = verifier::ThreadCpuSeconds();
+    std::string key = verifier::MergedAxesKey(instance);
+    verdict_.cpu_ms += 1000 * (verifier::ThreadCpuSeconds() - start_s);
+    if (proved_.contains(key) && !options_.certify) {  // a certificate holds every instance
+      classifier_.Add(instance, ProofResult());
+      return absl::OkStatus();
+    }
     const double left_s = options_.time_limit_s - verdict_.cpu_ms / 1000;
     if (options_.stop != nullptr && *options_.stop) {
       verdict_.interrupted = true;
@@ -73,9 +89,12 @@ class RuleProof {
     proof_options.time_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
+    // What many instances of a rule share, the first show.
+    if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
     if (proof.verdict == Verdict::kProved) {
+      if (proved_.insert(std::move(key)).second) ++verdict_.proofs;
       classifier_.Add(instance, proof);
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
@@ -122,14 +141,16 @@ class RuleProof {
   const RuleProofOptions& options_;
   RuleClassifier classifier_;
   RuleVerdict verdict_;
-  std::set<std::string> proved_;
+  std::set<std::string> visited_;
+  absl::flat_hash_set<std::string> proved_;  // with axes merged
   std::map<std::string, InstanceCertificate> certificates_;  // by PrintInstance
   std::string reason_;
   bool stuck_ = false;
 };
 
 std::string DomainText(const RuleVerdict& verdict) {
-  return absl::StrCat("every size; ranks to ", verdict.limits.max_rank, ", permutations to ",
+  return absl::StrCat("every size; ranks to ", verdict.limits.max_rank,
+                      verdict.every_rank ? " (by merged axes: any)" : " (each by itself)", ", permutations to ",
                       verdict.limits.max_perm_rank, ", broadcasts to ", verdict.limits.max_broadcast_rank, "; ",
                       verdict.instances, verdict.instances == 1 ? " instance" : " instances");
 }

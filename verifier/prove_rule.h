@@ -33,6 +33,10 @@ struct RuleVerdict {
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits limits;
   int instances = 0;    // within the limits
+  int proofs = 0;       // of different instances: the others are one of these once axes are merged (merged_axes.h)
+  // The largest domain had nothing new but numbers of merged axes: the proof holds for any number of them, given that
+  // operators are declared alike for every rank.
+  bool every_rank = false;
   std::string domain;   // in words
   std::string reason;   // of the first instance that is not proved, and which it is; empty where all are
   std::string witness;  // of kRefuted: sizes and values at which the rule is false

@@ -174,7 +174,7 @@ class Attempt {
   bool InRange(const Guard& path, const Poly& index, const Poly& size) {
     std::vector<Guard> facts;
     for (const Poly& goal : {index, size - index - Poly(1)}) {
-      if (ctx_.QuickNonneg(goal)) continue;
+      if (ctx_.QuickNonneg(goal) || ctx_.QuickNonnegByEquation(facts_, goal)) continue;
       bool given = false;
       for (const Guard& g : Conjuncts(path)) given = given || (g.IsGe() && ctx_.TriviallyNonneg(goal - g.poly()));
       if (given) continue;

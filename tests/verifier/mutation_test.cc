@@ -133,7 +133,8 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
   EXPECT_GT(killed, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, MutationTest, ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "structure.rules",
+INSTANTIATE_TEST_SUITE_P(Rules, MutationTest,
+                         ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "structure.rules",
                                            "taso_axioms.rules", "xla_simplifier.rules"),
                          [](const auto& info) {
                            std::string name = info.param;

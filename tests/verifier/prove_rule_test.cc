@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "tests/counts.h"
+#include "verifier/classify_rule.h"
 
 namespace rewright {
 namespace {
@@ -43,6 +46,19 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r add(add(x[n], y[n]), z[n]) => add(x, add(y, z))", RuleClass::kReassociating},
         ClassCase{"rule r matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))",
                   RuleClass::kReassociating},
+        // What a zero swallows, and what the right side does not look at, must be finite.
+        ClassCase{"rule r mul(x[n], 0[n]) => 0[n]", RuleClass::kFiniteOnly},
+        ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kFiniteOnly},
+        ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},
+        ClassCase{"rule r { conv2d(x[n, c, h, w], y[o, c, 1, 1]), conv2d(x, z[p, c, 3, 3], pads=[1, 1, 1, 1]) }"
+                  " => split(conv2d(x, concat(pad(y, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), z, axis=0),"
+                  " pads=[1, 1, 1, 1]), axis=1, sizes=[o, p])",
+                  RuleClass::kFiniteOnly},
+        ClassCase{"rule r concat(conv2d(x[n, c, h, w], y[o, c, r, s]), conv2d(x, z[p, c, r, s]), axis=1)"
+                  " => conv2d(x, concat(y, z, axis=0))",
+                  RuleClass::kExact},
+        ClassCase{"rule r reduce_sum(x[n], axes=[0]) => reduce_sum(reverse(x, axes=[0]), axes=[0])",
+                  RuleClass::kReassociating},
         // Products of large numbers cancel.
         ClassCase{"rule r mul(x[n], sub(y[n], z[n])) => sub(mul(x, y), mul(x, z))", RuleClass::kNumericallyRisky},
         // The exponentials overflow where the difference is small.
@@ -55,6 +71,33 @@ TEST(ProveRule, CountsInstancesAndTellsTheDomain) {
   EXPECT_EQ(verdict.limits, DomainLimits());
   EXPECT_THAT(verdict.domain, HasSubstr("ranks to 6"));
   EXPECT_THAT(verdict.reason, IsEmpty());
+}
+
+// Other random numbers than those that the records were made with: rules recorded as exact keep every bit, and rules
+// not recorded as finite-only are finite where their left side is.
+TEST(ProveRule, RecordedClassesHoldForOtherNumbers) {
+  const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/core.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  constexpr uint64_t kSeed = 77;
+  int exact = 0, finite = 0;
+  for (const Rule& rule : *rules) {
+    ASSERT_TRUE(rule.proof.has_value()) << rule.name;
+    const auto compiled = CompileRule(rule);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const auto instances = Instances(**compiled, SmallLimits(**compiled));
+    ASSERT_TRUE(instances.ok()) << instances.status();
+    for (int round = 0; round < Cases(10); ++round) {
+      RuleClassifier classifier(kSeed + static_cast<uint64_t>(round));
+      for (const RuleInstance& instance : *instances) classifier.Add(instance, ProofResult());
+      const RuleClass found = classifier.Class(), recorded = rule.proof->rule_class;
+      EXPECT_TRUE(recorded != RuleClass::kExact || found == RuleClass::kExact) << rule.name << RuleClassName(found);
+      EXPECT_TRUE(recorded != RuleClass::kReassociating || found != RuleClass::kFiniteOnly) << rule.name;
+      exact += recorded == RuleClass::kExact;
+      finite += recorded == RuleClass::kFiniteOnly;
+    }
+  }
+  EXPECT_GT(exact, 50);
+  EXPECT_GT(finite, 0);
 }
 
 TEST(ProveRule, RefutesWithSizesAndValues) {
