@@ -40,6 +40,8 @@ bool ParseEntry(const std::string& line, std::string* key, JournalEntry* entry) 
     verdict.limits.max_perm_rank = json.at("max_perm_rank").get<int>();
     verdict.limits.max_broadcast_rank = json.at("max_broadcast_rank").get<int>();
     verdict.instances = json.at("instances").get<int>();
+    verdict.proofs = json.at("proofs").get<int>();
+    verdict.every_rank = json.at("every_rank").get<bool>();
     verdict.domain = json.at("domain").get<std::string>();
     verdict.reason = json.at("reason").get<std::string>();
     verdict.witness = json.at("witness").get<std::string>();
@@ -118,6 +120,8 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
                      {"max_perm_rank", verdict.limits.max_perm_rank},
                      {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
                      {"instances", verdict.instances},
+                     {"proofs", verdict.proofs},
+                     {"every_rank", verdict.every_rank},
                      {"domain", verdict.domain},
                      {"reason", verdict.reason},
                      {"witness", verdict.witness},
