@@ -248,7 +248,8 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     rules.push_back(std::move(rule));
   }
   if (unproved > 0) {
-    console.Warning(absl::StrCat(flags.output, ": ", Counted(static_cast<size_t>(unproved), "rule"), " without a proof"));
+    const std::string rules_text = Counted(static_cast<size_t>(unproved), "rule");
+    console.Warning(absl::StrCat(flags.output, ": ", rules_text, " without a proof"));
   }
   if (unmatched > 0) {
     console.Warning(absl::StrFormat("%s: %d proved rules are left out, since their outputs share nothing",
