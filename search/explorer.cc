@@ -1,12 +1,14 @@
 #include "search/explorer.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/check.h"
 #include "search/resources.h"
 
 namespace rewright {
@@ -20,6 +22,30 @@ std::vector<Value> Roots(const std::vector<Output>& outputs) {
 
 // Candidates that are timed must differ by more than the noise of timing.
 constexpr double kClearlyCheaper = 0.99;
+
+// What rewrites promise together may fall short by so much: a device may fuse over the edges of places.
+constexpr double kKept = 0.9;
+
+// What proposals that may replace what others put there amount to.
+ValueMap Compose(absl::Span<const Proposal> proposals) {
+  ValueMap replacement;
+  absl::flat_hash_map<Value, std::vector<Value>> origins;  // of values that replace others
+  for (const Proposal& proposal : proposals) {
+    for (const auto& [from, to] : proposal.rewrite.replacement) {
+      std::vector<Value> replaced = {from};
+      if (auto it = origins.find(from); it != origins.end()) {
+        replaced = std::move(it->second);
+        origins.erase(it);
+      }
+      for (Value value : replaced) {
+        replacement[value] = to;
+        origins[to].push_back(value);
+      }
+    }
+  }
+  absl::erase_if(replacement, [](const auto& entry) { return entry.first == entry.second; });
+  return replacement;
+}
 
 // Siblings that read one value are two edges apart.
 constexpr int kNear = 2;
@@ -105,10 +131,7 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
                                                   absl::Span<const Proposal> proposals, double limit) {
   ++steps_;
   Report();
-  ValueMap replacement;
-  for (const Proposal& proposal : proposals) {
-    replacement.insert(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end());
-  }
+  const ValueMap replacement = Compose(proposals);
   absl::StatusOr<Graph> next =
       proposals.size() == 1 ? ReplaceValues(graph, replacement) : ReplaceEverywhere(graph, replacement);
   if (!next.ok()) return std::nullopt;
@@ -137,6 +160,61 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
   return Built{std::move(built), *std::move(next)};
 }
 
+bool Explorer::Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph) {
+  if (groups.empty() || Done()) return false;
+  double promise = 0;
+  bool apply = true;
+  std::vector<Proposal> all;
+  for (const std::vector<Proposal>& group : groups) {
+    for (const Proposal& proposal : group) {
+      promise += proposal.estimate.delta;
+      apply = apply && Applies(*graph, proposal.rewrite);
+      all.push_back(proposal);
+    }
+  }
+  if (apply) {
+    const double limit = JustBelow(state->cost.total());
+    std::optional<Built> built =
+        BuildAll(*state, *graph, all, groups.size() == 1 ? limit : std::min(limit, limit + kKept * promise));
+    if (built) {
+      *state = std::move(built->state);
+      *graph = std::move(built->graph);
+      Offer(state);
+      return true;
+    }
+  }
+  if (groups.size() == 1) return false;
+  const size_t half = groups.size() / 2;
+  const bool first = Take(groups.subspan(0, half), state, graph);
+  return Take(groups.subspan(half), state, graph) || first;
+}
+
+std::optional<SearchResult> Explorer::SearchPart(const Graph& part) {
+  SearchOptions options = options_;
+  options.strategy = SearchStrategy::kBacktrack;
+  options.whole_nodes = std::numeric_limits<int>::max();
+  options.candidates = 1;
+  options.progress = nullptr;
+  options.budget = std::clamp<int64_t>(options_.budget - steps_, 0, options_.window_budget);
+  // A detour may cost as much as in a graph that is searched as a whole.
+  options.alpha = 1 + (options_.alpha - 1) * options_.whole_nodes / options_.window_nodes;
+  options.time_limit_seconds = std::max(0.0, options_.time_limit_seconds - absl::ToDoubleSeconds(absl::Now() - start_));
+  absl::StatusOr<SearchResult> result = Search(part, rewriter_, costs_, options);
+  if (!result.ok()) return std::nullopt;
+  steps_ += result->steps;
+  explored_ += result->explored;
+  Report();
+  return *std::move(result);
+}
+
+int Explorer::RuleNumber(const std::string& name) const {
+  for (int rule = 0; rule < rewriter_.num_rules(); ++rule) {
+    if (rewriter_.rule_name(rule) == name) return rule;
+  }
+  CHECK(false) << "no rule " << name;
+  return -1;
+}
+
 Explorer::Known& Explorer::CostOf(const Graph& graph) {
   const auto [it, fresh] = known_.try_emplace(Roots(graph.outputs()));
   if (fresh) {
@@ -156,7 +234,8 @@ std::string Explorer::PlaceName(const Graph& graph, const Rewrite& rewrite) cons
       absl::StrAppend(&text, name);
     } else {
       const Node& node = graph.node(from.node);
-      absl::StrAppend(&text, node.op == nullptr ? "leaf" : node.op->name, "#", graph.index(from.node));
+      absl::StrAppend(&text, node.op == nullptr ? "leaf" : node.op->name);
+      if (graph.contains(from.node)) absl::StrAppend(&text, "#", graph.index(from.node));
     }
   }
   return text;

@@ -62,10 +62,22 @@ class Explorer {
   std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit) {
     return BuildAll(state, graph, {&proposal, 1}, limit);
   }
-  // The same with several at once that do not overlap, sorted from the outputs towards the inputs: each gives new
-  // identities to what lies downstream alone, so that the trace has them one after the other.
+  // The same with several at once, sorted from the outputs towards the inputs: each gives new identities to what lies
+  // downstream alone, so that the trace has them one after the other. One may replace what another before it put there;
+  // else they do not overlap.
   std::optional<Built> BuildAll(const SearchState& state, const Graph& graph, absl::Span<const Proposal> proposals,
                                 double limit);
+
+  // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
+  // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
+  // half, so that a promise that fails is found without building a graph for each of the others. True when `state`, of
+  // which `graph` is the view, got cheaper.
+  bool Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph);
+
+  // Backtracks in a graph of an arena of its own within what is left of the limits. Nothing when the device cannot run
+  // it.
+  std::optional<SearchResult> SearchPart(const Graph& part);
+  int RuleNumber(const std::string& name) const;
 
   // True when a limit is reached.
   bool Done();
@@ -126,5 +138,8 @@ void Descend(Explorer& explorer, SearchState* state);
 
 // Descends, then searches around the optimum.
 void Backtrack(Explorer& explorer);
+
+// The same, window by window.
+void SearchWindows(Explorer& explorer);
 
 }  // namespace rewright

@@ -34,9 +34,9 @@ std::vector<Rewrite> RuleRewriter::FindAt(const Graph& graph, NodeId node, const
 }
 
 std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
-  if (graph.arena().get() != arena_) {
+  if (graph.arena() != arena_.lock()) {
     known_.clear();
-    arena_ = graph.arena().get();
+    arena_ = graph.arena();
   }
   std::vector<Rewrite> found;
   for (int position : positions) {

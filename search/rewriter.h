@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,7 +58,7 @@ class RuleRewriter : public Rewriter {
 
   const RuleIndex& rules_;
   absl::flat_hash_map<const Matcher*, int> numbers_;
-  const Arena* arena_ = nullptr;                                             // of the nodes in known_
+  std::weak_ptr<Arena> arena_;                                               // of the nodes in known_
   absl::flat_hash_map<std::pair<NodeId, int>, std::vector<Rewrite>> known_;  // by node and rule
   int64_t failures_ = 0;
   std::string first_failure_;

@@ -13,6 +13,11 @@ absl::Status CheckOptions(const SearchOptions& options) {
   if (!(options.alpha >= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("alpha is ", options.alpha, "; expected at least 1"));
   }
+  if (options.window_nodes < 4 || options.whole_nodes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("windows have ", options.window_nodes, " nodes, graphs that are ",
+                                                   "searched whole at most ", options.whole_nodes,
+                                                   "; expected at least 4 and 1"));
+  }
   if (options.budget < 0) {
     return absl::InvalidArgumentError(absl::StrCat("the budget is ", options.budget, " steps; expected at least 0"));
   }
@@ -48,11 +53,20 @@ const char* SearchEndName(SearchEnd end) {
 absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
                                     const SearchOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  Explorer explorer(graph, rewriter, costs, options);
+  const int nodes = graph.num_runtime_nodes();
+  const bool by_windows = options.strategy == SearchStrategy::kBacktrack && nodes > options.whole_nodes;
+  SearchOptions scaled = options;
+  if (by_windows) {
+    const double budget = static_cast<double>(options.budget) * nodes / options.whole_nodes;
+    scaled.budget = static_cast<int64_t>(std::min(budget, 9e18));
+  }
+  Explorer explorer(graph, rewriter, costs, scaled);
   if (absl::Status status = explorer.Start(); !status.ok()) return status;
   if (options.strategy == SearchStrategy::kGreedy) {
     SearchState state = explorer.original();
     Descend(explorer, &state);
+  } else if (by_windows) {
+    SearchWindows(explorer);
   } else {
     Backtrack(explorer);
   }

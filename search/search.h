@@ -18,6 +18,11 @@
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
+// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/window.h): each
+// is searched as a graph of its own, what pays is put in place in all windows at once, and the cuts move from round to
+// round until nothing improves. A window that a search cannot tell from one that was searched is not searched again,
+// so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
+//
 // Given the costs and a budget in steps, the result is the same in every run: nothing random is used, and ties are
 // broken by the order of rules and nodes.
 #pragma once
@@ -64,7 +69,7 @@ struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::kBacktrack;
   // A detour may cost (alpha - 1) times the best cost on its way.
   double alpha = 1.05;
-  // Graphs built. Greedy descent counts too.
+  // Graphs built, greedy descent included; by windows so many for every `whole_nodes` nodes.
   int64_t budget = 1000;
   double time_limit_seconds = std::numeric_limits<double>::infinity();
   // Of the whole process; 0: none.
@@ -75,6 +80,11 @@ struct SearchOptions {
   int detour_steps = 6;
   // How far around a rewrite its effect on the cost is looked at, in edges.
   int place_radius = 3;
+  // Graphs with more nodes that run than `whole_nodes` are searched by windows of about `window_nodes`.
+  int whole_nodes = 200;
+  int window_nodes = 48;
+  // Graphs built for one window at most.
+  int64_t window_budget = 200;
   // How many candidates SearchResult keeps.
   int candidates = 3;
   // Ends the search with the best graph so far.

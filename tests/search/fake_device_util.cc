@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/interpreter.h"
 #include "core/text.h"
+#include "gtest/gtest.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_parser.h"
 
@@ -107,6 +108,15 @@ Graph GraphFrom(const std::string& text) {
   auto graph = ParseGraph(text, weights);
   CHECK(graph.ok()) << graph.status().ToString();
   return *graph;
+}
+
+SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options) {
+  RuleRewriter rewriter(rules);
+  CostModel costs(device);
+  absl::StatusOr<SearchResult> result = Search(graph, rewriter, costs, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(rewriter.failures(), 0) << rewriter.first_failure();
+  return result.ok() ? *std::move(result) : SearchResult();
 }
 
 }  // namespace rewright

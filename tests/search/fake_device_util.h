@@ -9,6 +9,7 @@
 
 #include "core/device.h"
 #include "search/rewriter.h"
+#include "search/search.h"
 
 namespace rewright {
 
@@ -48,5 +49,8 @@ class FakeRunner : public GraphRunner {
 RuleIndex RulesFrom(const std::string& text);
 // A graph from text; weights are random.
 Graph GraphFrom(const std::string& text);
+
+// Searches with a fresh rewriter and cost model; any error fails the test.
+SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options = {});
 
 }  // namespace rewright

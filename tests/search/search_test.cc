@@ -47,15 +47,6 @@ rule merge-exp
   mul(mul(exp(mul(x, 0.5)), exp(mul(x, 0.5))), y) => tanh(x)
 )";
 
-SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options = {}) {
-  RuleRewriter rewriter(rules);
-  CostModel costs(device);
-  absl::StatusOr<SearchResult> result = Search(graph, rewriter, costs, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(rewriter.failures(), 0) << rewriter.first_failure();
-  return result.ok() ? *std::move(result) : SearchResult();
-}
-
 std::vector<std::string> RulesUsed(const SearchResult& result) {
   std::vector<std::string> names;
   for (int step : PathTo(result.trace, result.candidates[0].step)) {

@@ -1,0 +1,233 @@
+#include "search/window.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace rewright {
+namespace {
+
+// As far as conditions look for the sign of elements (substitutions/match_scope.cc).
+constexpr int64_t kMaxLookedAt = 1 << 16;
+
+bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
+
+// The application `like`, of another arena, to operands of this one.
+NodeId AddTo(Arena& arena, const Node& like, std::vector<Value> operands) {
+  const absl::StatusOr<NodeId> id = arena.Add(*like.op, std::move(operands), like.attrs);
+  CHECK(id.ok()) << id.status().ToString();
+  return *id;
+}
+
+// Whether the value, computed at position `i`, is read at `end` or after it.
+bool ReadFrom(const Graph& graph, int i, Value value, int end) {
+  if (graph.is_output(value)) return true;
+  for (int user : graph.users(i)) {
+    if (user < end) continue;
+    const std::vector<Value>& operands = graph.node(graph.nodes()[static_cast<size_t>(user)]).operands;
+    if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
+  }
+  return false;
+}
+
+// How many nodes that run before position p are read at p or after it.
+std::vector<int> LiveBefore(const Graph& graph) {
+  const int count = static_cast<int>(graph.nodes().size());
+  std::vector<int> live(static_cast<size_t>(count) + 1, 0);
+  for (int i = 0; i < count; ++i) {
+    const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+    if (!RunsAtRuntime(graph.node(id))) continue;
+    int last = i;
+    for (int user : graph.users(i)) last = std::max(last, user);
+    for (int32_t k = 0; k < static_cast<int32_t>(graph.node(id).outputs.size()); ++k) {
+      if (graph.is_output({id, k})) last = count;
+    }
+    ++live[static_cast<size_t>(i) + 1];
+    if (last < count) --live[static_cast<size_t>(last) + 1];
+  }
+  for (size_t p = 1; p < live.size(); ++p) live[p] += live[p - 1];
+  return live;
+}
+
+class Cutter {
+ public:
+  Cutter(const Graph& graph, int begin, int end) : graph_(graph), begin_(begin), end_(end) {}
+
+  GraphWindow Cut() {
+    std::vector<Output> outputs;
+    for (int i = begin_; i < end_; ++i) {
+      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      if (!RunsAtRuntime(graph_.node(id))) continue;
+      window_.nodes.push_back(id);
+      Copy(id);
+    }
+    for (NodeId id : window_.nodes) {
+      for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
+        const Value value{id, k};
+        if (!ReadFrom(graph_, graph_.index(id), value, end_)) continue;
+        window_.escaping.push_back(value);
+        outputs.push_back({{copies_.at(id), k}, ""});
+      }
+    }
+    window_.graph = Graph(arena_, inputs_, std::move(outputs));
+    for (NodeId id : window_.graph.nodes()) {
+      const Node& node = window_.graph.node(id);
+      if (node.leaf != LeafKind::kInput && node.leaf != LeafKind::kWeight) continue;
+      window_.leaves.push_back({id, 0});
+      window_.outer.push_back(outer_.at({id, 0}));
+    }
+    window_.key = Key();
+    return std::move(window_);
+  }
+
+ private:
+  Value Operand(Value value) {
+    const Node& node = graph_.node(value.node);
+    if (node.weight_only) {
+      if (!copies_.contains(value.node)) CopyWeightOnly(value.node);
+      return {copies_.at(value.node), value.output};
+    }
+    // Operands inside come before their users.
+    if (RunsAtRuntime(node) && graph_.index(value.node) >= begin_) return {copies_.at(value.node), value.output};
+    if (auto it = inputs_of_.find(value); it != inputs_of_.end()) return it->second;
+    const auto input = arena_->AddInput(absl::StrCat("x", inputs_.size()), graph_.type(value));
+    CHECK(input.ok()) << input.status().ToString();
+    inputs_.push_back(*input);
+    outer_[*input] = value;
+    return inputs_of_[value] = *input;
+  }
+
+  void Copy(NodeId id) {
+    std::vector<Value> operands;
+    for (Value operand : graph_.node(id).operands) operands.push_back(Operand(operand));
+    copies_[id] = AddTo(*arena_, graph_.node(id), std::move(operands));
+  }
+
+  // What a weight is computed from, operands first.
+  void CopyWeightOnly(NodeId root) {
+    std::vector<NodeId> stack = {root};
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      const Node& node = graph_.node(id);
+      const size_t before = stack.size();
+      for (Value operand : node.operands) {
+        if (!copies_.contains(operand.node)) stack.push_back(operand.node);
+      }
+      if (stack.size() > before) continue;
+      stack.pop_back();
+      if (copies_.contains(id)) continue;
+      if (node.op != nullptr) {
+        Copy(id);
+      } else if (node.leaf == LeafKind::kConstant) {
+        copies_[id] = arena_->AddConstant(node.data).node;
+      } else {
+        const auto weight = arena_->AddWeight(absl::StrCat("w", copies_.size()), node.data);
+        CHECK(weight.ok()) << weight.status().ToString();
+        copies_[id] = weight->node;
+        outer_[*weight] = {id, 0};
+      }
+    }
+  }
+
+  std::string Key() const {
+    std::string key;
+    for (NodeId id : window_.graph.nodes()) {
+      const Node& node = window_.graph.node(id);
+      if (node.op != nullptr) {
+        absl::StrAppend(&key, node.op->name, "(");
+        for (Value operand : node.operands) absl::StrAppend(&key, window_.graph.index(operand.node), ".", operand.output, ",");
+        absl::StrAppend(&key, AttrsString(node.attrs), ")");
+      } else {
+        absl::StrAppend(&key, static_cast<int>(node.leaf), node.outputs[0].ToString());
+        if (node.leaf != LeafKind::kInput) AppendContents(node, &key);
+      }
+      key += ";";
+    }
+    for (const Output& output : window_.graph.outputs()) {
+      absl::StrAppend(&key, window_.graph.index(output.value.node), ".", output.value.output, ",");
+    }
+    return key;
+  }
+
+  // All of a constant; of a weight whether its elements are equal, to what, and whether they are positive.
+  static void AppendContents(const Node& node, std::string* key) {
+    const Tensor& data = node.data;
+    const int64_t count = data.data() == nullptr ? 0 : data.num_elements();
+    if (node.leaf == LeafKind::kConstant) {
+      key->append(static_cast<const char*>(data.data()), count == 0 ? 0 : static_cast<size_t>(data.num_bytes()));
+      return;
+    }
+    if (count == 0) return;
+    bool equal = true, positive = count <= kMaxLookedAt;
+    for (int64_t i = 0; i < count && (equal || positive); ++i) {
+      const double element = data.At(i);
+      equal = equal && element == data.At(0);
+      positive = positive && element > 0;
+    }
+    absl::StrAppend(key, equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "");
+  }
+
+  const Graph& graph_;
+  const int begin_, end_;
+  GraphWindow window_;
+  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and weight-only ones
+  std::vector<Value> inputs_;
+  ValueMap inputs_of_;
+  ValueMap outer_;  // of leaves
+};
+
+}  // namespace
+
+std::vector<int> CutPoints(const Graph& graph, int size, double shift) {
+  const int count = static_cast<int>(graph.nodes().size());
+  std::vector<int> runtime;
+  for (int i = 0; i < count; ++i) {
+    if (RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(i)]))) runtime.push_back(i);
+  }
+  const std::vector<int> live = LiveBefore(graph);
+  const int n = static_cast<int>(runtime.size());
+  std::vector<int> cuts = {0};
+  // In numbers of nodes that run; a cut may move by a quarter of a window.
+  for (int target = std::max(size / 4 + 1, static_cast<int>(size * (shift == 0 ? 1 : shift)));
+       target + size / 4 < n;) {
+    int best = target;
+    for (int at = target - size / 4; at <= target + size / 4; ++at) {
+      const auto live_at = [&](int i) { return live[static_cast<size_t>(runtime[static_cast<size_t>(i)])]; };
+      if (live_at(at) < live_at(best)) best = at;
+    }
+    cuts.push_back(runtime[static_cast<size_t>(best)]);
+    target = best + size;
+  }
+  cuts.push_back(count);
+  return cuts;
+}
+
+GraphWindow CutWindow(const Graph& graph, int begin, int end) { return Cutter(graph, begin, end).Cut(); }
+
+std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer) {
+  CHECK(leaves.size() == window.outer.size()) << leaves.size() << " leaves for " << window.outer.size();
+  ValueMap leaf;
+  for (size_t i = 0; i < leaves.size(); ++i) leaf[leaves[i]] = window.outer[i];
+  ValueMap values;
+  for (NodeId id : solution.nodes()) {
+    const Node& node = solution.node(id);
+    if (node.op == nullptr) {
+      const auto it = leaf.find({id, 0});
+      CHECK(it != leaf.end() || node.leaf == LeafKind::kConstant) << "a leaf that the window does not have";
+      values[{id, 0}] = it != leaf.end() ? it->second : outer.AddConstant(node.data);
+      continue;
+    }
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(values.at(operand));
+    const NodeId copy = AddTo(outer, node, std::move(operands));
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) values[{id, k}] = {copy, k};
+  }
+  std::vector<Value> outputs;
+  for (const Output& output : solution.outputs()) outputs.push_back(values.at(output.value));
+  return outputs;
+}
+
+}  // namespace rewright

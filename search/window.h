@@ -1,0 +1,39 @@
+// Windows: parts of a graph that are searched by themselves.
+//
+// A window is an interval of the graph's order of nodes, which makes it convex: what lies on a path between two nodes
+// of it is in it, so that no rewrite inside can close a cycle through the outside. Intervals end where the fewest values
+// are alive (in a chain of layers, at an articulation point between two layers).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace rewright {
+
+// A window as a graph of its own. Values computed outside are inputs; weights are weights, with their own data.
+struct GraphWindow {
+  std::vector<NodeId> nodes;    // of the graph that it was cut from
+  Graph graph;                  // in an arena of its own
+  std::vector<Value> leaves;    // inputs and weights of `graph`, in the order of its nodes
+  std::vector<Value> outer;     // what each of them is outside
+  std::vector<Value> escaping;  // what each output of `graph` is outside
+  // Equal for two windows when a search cannot tell them apart: operators, attributes, types, wiring, aliased leaves,
+  // kinds of leaves, and of constants and weights whatever conditions of rules and devices read. Leaves of equal
+  // windows correspond in order.
+  std::string key;
+};
+
+// Positions in graph.nodes() at which windows of about `size` nodes that run at inference begin and end, from 0 to the
+// number of nodes. `shift` moves the first cut by that part of a window: 0 <= shift < 1.
+std::vector<int> CutPoints(const Graph& graph, int size, double shift);
+
+// The nodes at positions [begin, end) that run at inference.
+GraphWindow CutWindow(const Graph& graph, int begin, int end);
+
+// The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
+// arena of a window with the same key whose leaves were `leaves`.
+std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer);
+
+}  // namespace rewright

@@ -1,0 +1,109 @@
+// Search by windows, see search.h.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "search/explorer.h"
+#include "search/window.h"
+
+namespace rewright {
+namespace {
+
+// What the search of a window found: nothing, or the graphs on the way to the best one.
+struct Solution {
+  struct Step {
+    int rule = 0;
+    double delta = 0;  // seconds
+    Graph graph;
+  };
+  std::vector<Value> leaves;  // of the window that was searched
+  std::vector<Step> steps;
+};
+
+class WindowSearch {
+ public:
+  explicit WindowSearch(Explorer& explorer) : explorer_(explorer) {}
+
+  void Run() {
+    SearchState state = explorer_.original();
+    Descend(explorer_, &state);
+    // Cuts move every round: what a cut separates is together in the next.
+    constexpr double kShifts[] = {0, 0.5, 0.25, 0.75};
+    int idle = 0;
+    for (size_t round = 0; idle < 2 && !explorer_.Done(); ++round) {
+      if (Round(kShifts[round % 4], &state)) {
+        Descend(explorer_, &state);
+        idle = 0;
+      } else {
+        ++idle;
+      }
+    }
+  }
+
+ private:
+  // Searches every window of the graph; true when it got cheaper.
+  bool Round(double shift, SearchState* state) {
+    Graph graph = explorer_.View(*state);
+    const std::vector<int> cuts = CutPoints(graph, explorer_.options().window_nodes, shift);
+    std::vector<std::vector<Proposal>> found;
+    // From the outputs towards the inputs.
+    for (size_t i = cuts.size() - 1; i-- > 0 && !explorer_.Done();) {
+      std::vector<Proposal> proposals = Solve(graph, cuts[i], cuts[i + 1]);
+      if (!proposals.empty()) found.push_back(std::move(proposals));
+    }
+    return explorer_.Take(found, state, &graph);
+  }
+
+  std::vector<Proposal> Solve(const Graph& graph, int begin, int end) {
+    const GraphWindow window = CutWindow(graph, begin, end);
+    if (window.nodes.empty()) return {};
+    auto it = solved_.find(window.key);
+    if (it == solved_.end()) it = solved_.emplace(window.key, Search(window)).first;
+    const Solution& solution = it->second;
+    std::vector<Proposal> proposals;
+    std::vector<Value> at = window.escaping;
+    for (const Solution::Step& step : solution.steps) {
+      const std::vector<Value> next = Splice(step.graph, solution.leaves, window, *graph.arena());
+      Proposal proposal;
+      proposal.rewrite.rule = step.rule;
+      proposal.estimate.delta = step.delta;
+      proposal.position = begin;
+      if (proposals.empty()) proposal.rewrite.matched = window.nodes;
+      for (size_t k = 0; k < at.size(); ++k) {
+        if (at[k] != next[k]) proposal.rewrite.replacement.emplace_back(at[k], next[k]);
+      }
+      proposals.push_back(std::move(proposal));
+      at = next;
+    }
+    return proposals;
+  }
+
+  Solution Search(const GraphWindow& window) {
+    Solution solution;
+    solution.leaves = window.leaves;
+    const std::optional<SearchResult> result = explorer_.SearchPart(window.graph);
+    if (!result) return solution;
+    double cost = result->original_cost.total();
+    const int best = result->candidates[0].step;
+    for (int step : PathTo(result->trace, best)) {
+      const TraceStep& made = result->trace[static_cast<size_t>(step)];
+      // The last step answers for the difference of what steps were estimated to cost.
+      const double after = step == best ? result->candidates[0].cost.total() : made.cost_after;
+      solution.steps.push_back({explorer_.RuleNumber(made.rule), after - cost, GraphAt(*result, window.graph, step)});
+      cost = after;
+    }
+    return solution;
+  }
+
+  Explorer& explorer_;
+  absl::flat_hash_map<std::string, Solution> solved_;  // by the key of the window
+};
+
+}  // namespace
+
+void SearchWindows(Explorer& explorer) { WindowSearch(explorer).Run(); }
+
+}  // namespace rewright

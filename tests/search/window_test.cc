@@ -1,0 +1,128 @@
+// Parts of graphs: cut out, recognized, put back, searched.
+#include "search/window.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/search.h"
+#include "tests/search/fake_device_util.h"
+
+namespace rewright {
+namespace {
+
+// Layers of a residual network: x = x + relu(x w) scale.
+std::string Layers(int count) {
+  std::string text = "input x: f32[2,4]\nconst %900: f32[] = [0.5]\n";
+  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "weight w", i, ": f32[4,4]\n");
+  std::string last = "x";
+  for (int i = 0; i < count; ++i) {
+    const int n = 4 * i;
+    absl::StrAppend(&text, "%", n, " = matmul(", last, ", w", i, ")\n%", n + 1, " = relu(%", n, ")\n%", n + 2,
+                    " = mul(%", n + 1, ", %900)\n%", n + 3, " = add(%", n + 2, ", ", last, ")\n");
+    last = absl::StrCat("%", n + 3);
+  }
+  return absl::StrCat(text, "output y = ", last, "\n");
+}
+
+TEST(WindowTest, CutsCoverTheGraphAtNarrowPlaces) {
+  const Graph graph = GraphFrom(Layers(20));
+  for (double shift : {0.0, 0.25, 0.5, 0.75}) {
+    const std::vector<int> cuts = CutPoints(graph, 12, shift);
+    EXPECT_EQ(cuts.front(), 0);
+    EXPECT_EQ(cuts.back(), static_cast<int>(graph.nodes().size()));
+    EXPECT_GT(cuts.size(), 5u);
+    size_t nodes = 0;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      ASSERT_LT(cuts[i], cuts[i + 1]);
+      const GraphWindow window = CutWindow(graph, cuts[i], cuts[i + 1]);
+      nodes += window.nodes.size();
+      EXPECT_LE(window.nodes.size(), 20u);
+      // Between two layers one value is alive.
+      EXPECT_EQ(window.escaping.size(), 1u);
+    }
+    EXPECT_EQ(nodes, 80u);
+  }
+}
+
+TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
+  const Graph graph = GraphFrom(Layers(6));
+  const int count = static_cast<int>(graph.nodes().size());
+  for (int begin = 0; begin < count; begin += 3) {
+    for (int end = begin + 1; end <= count; end += 5) {
+      const GraphWindow window = CutWindow(graph, begin, end);
+      if (window.nodes.empty()) continue;
+      EXPECT_EQ(Splice(window.graph, window.leaves, window, *graph.arena()), window.escaping);
+    }
+  }
+}
+
+std::string KeyOf(const std::string& text) {
+  const Graph graph = GraphFrom(text);
+  return CutWindow(graph, 0, static_cast<int>(graph.nodes().size())).key;
+}
+
+TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
+  const std::string product = "input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n";
+  EXPECT_EQ(KeyOf(product), KeyOf(product));
+  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\ninput w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n"));
+  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(w, x)\noutput y = %0\n"));
+  const std::string sum = "input x: f32[2]\ninput z: f32[2]\n%0 = add(x, z)\noutput y = %0\n";
+  EXPECT_NE(KeyOf(sum), KeyOf("input x: f32[2]\n%0 = add(x, x)\noutput y = %0\n")) << "aliased inputs";
+  const auto scaled = [](const char* number) {
+    return absl::StrCat("input x: f32[2]\nconst %9: f32[] = [", number, "]\n%0 = mul(x, %9)\noutput y = %0\n");
+  };
+  EXPECT_EQ(KeyOf(scaled("2.0")), KeyOf(scaled("2.0")));
+  EXPECT_NE(KeyOf(scaled("2.0")), KeyOf(scaled("3.0")));
+  EXPECT_NE(KeyOf("input x: f32[2,2]\n%0 = softmax(x, axis=0)\noutput y = %0\n"),
+            KeyOf("input x: f32[2,2]\n%0 = softmax(x, axis=1)\noutput y = %0\n"));
+  const std::string two = "input x: f32[2]\n%0 = relu(x)\n%1 = exp(%0)\noutput y = %1\n";
+  EXPECT_NE(KeyOf(two), KeyOf(two + "output z = %0\n")) << "escaping values";
+}
+
+TEST(WindowTest, LayersHaveOneKey) {
+  const Graph graph = GraphFrom(Layers(40));
+  const std::vector<int> cuts = CutPoints(graph, 8, 0);
+  std::set<std::string> keys;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) keys.insert(CutWindow(graph, cuts[i], cuts[i + 1]).key);
+  EXPECT_GT(cuts.size(), 15u);
+  EXPECT_LE(keys.size(), 4u);
+}
+
+// exp(x) w costs more as tanh(x) w w' on the way to something cheap.
+constexpr char kDetour[] =
+    "rule split-exp exp(x) => mul(sqrt(x), sqrt(x))\nrule merge-exp mul(mul(sqrt(x), sqrt(x)), w) => tanh(x)\n";
+
+std::string Detours(int blocks) {
+  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
+  std::string last = "x";
+  for (int i = 0; i < blocks; ++i) {
+    absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");
+    last = absl::StrCat("%", 2 * i + 1);
+  }
+  return absl::StrCat(text, "output y = ", last, "\n");
+}
+
+TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
+  const RuleIndex rules = RulesFrom(kDetour);
+  FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});
+  SearchOptions options;
+  options.alpha = 1.5;
+  const double whole = RunSearch(GraphFrom(Detours(40)), rules, device, options).candidates[0].cost.seconds;
+  options.whole_nodes = 40;
+  options.window_nodes = 16;
+  const Graph graph = GraphFrom(Detours(40));
+  const SearchResult windows = RunSearch(graph, rules, device, options);
+  EXPECT_NEAR(whole, 40 * 0.005e-3, 1e-9);
+  EXPECT_NEAR(windows.candidates[0].cost.seconds, whole, 1e-9);
+  // The trace leads there one rewrite after the other.
+  const Graph replayed = GraphAt(windows, graph, windows.candidates[0].step);
+  EXPECT_EQ(replayed.outputs()[0].value, windows.candidates[0].graph.outputs()[0].value);
+  const int64_t steps = RunSearch(GraphFrom(Detours(160)), rules, device, options).steps;
+  EXPECT_LE(steps, 2 * windows.steps) << "four times the layers";
+}
+
+}  // namespace
+}  // namespace rewright
