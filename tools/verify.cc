@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "search/resources.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_set.h"
@@ -27,6 +28,7 @@
 #include "tools/verb.h"
 #include "tools/verify_journal.h"
 #include "verifier/certificate.h"
+#include "verifier/infer.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -40,6 +42,7 @@ struct VerifyFlags {
   std::string journal;
   std::vector<std::string> only;
   double time_limit = 60;
+  bool infer = false;
 };
 
 // A rule of the file, or why it is none of ours.
@@ -54,6 +57,7 @@ struct RuleOutcome {
   Json counterexample;
   std::string seal;     // of the certificate that was written
   bool reused = false;  // from the journal
+  std::optional<Inference> inference;  // where one was asked for and the rule is refuted
 };
 
 // Proves all rules, several at a time. What is found goes to the journal and the folder of certificates at once, so
@@ -105,6 +109,14 @@ class Verification {
   }
 
   void Visit(size_t i) {
+    Judge(i);
+    if (!flags_.infer || outcomes_[i].verdict.verdict != Verdict::kRefuted) return;
+    RuleProofOptions options = Options();
+    options.certify = false;
+    outcomes_[i].inference = InferConditions(rules_[i].rule, options);
+  }
+
+  void Judge(size_t i) {
     if (!rules_[i].trouble.empty()) {
       outcomes_[i].verdict.reason = rules_[i].trouble;
       return;
@@ -134,7 +146,7 @@ class Verification {
       const absl::StatusOr<std::string> text = ReadText(CertificatePath(rule));
       if (!text.ok() || entry->seal.empty() || SealAtEnd(*text) != entry->seal) return false;
     }
-    *outcome = {entry->verdict, entry->counterexample, entry->seal, true};
+    *outcome = {entry->verdict, entry->counterexample, entry->seal, true, std::nullopt};
     return true;
   }
 
@@ -172,6 +184,26 @@ bool AsExpected(const Rule& rule, const RuleVerdict& verdict) {
   return VerdictName(verdict.verdict) == (rule.expect.empty() ? std::string("proved") : rule.expect);
 }
 
+Json ToJson(const Inference& inference) {
+  Json answers = Json::array();
+  for (const InferredCondition& answer : inference.answers) {
+    Json refuted = Json::array();
+    for (const WeakerCondition& weaker : answer.refuted) {
+      refuted.push_back({{"when", weaker.when}, {"witness", weaker.witness}});
+    }
+    answers.push_back({{"when", answer.when},
+                       {"class", RuleClassName(answer.verdict.rule_class)},
+                       {"domain", answer.verdict.domain},
+                       {"refuted_weaker", std::move(refuted)},
+                       {"unknown_weaker", answer.unknown}});
+  }
+  return {{"answers", std::move(answers)},
+          {"family", inference.family},
+          {"attempts", inference.attempts},
+          {"complete", inference.complete},
+          {"cpu_ms", inference.cpu_ms}};
+}
+
 Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   const Rule& rule = entry.rule;
   const RuleVerdict& verdict = outcome.verdict;
@@ -190,6 +222,7 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   if (outcome.counterexample.is_object()) json["counterexample"] = outcome.counterexample;
   if (!outcome.seal.empty()) json["certificate"] = CertificateFileName(rule.name);
   if (outcome.reused) json["reused"] = true;
+  if (outcome.inference) json["inferred"] = ToJson(*outcome.inference);
   return json;
 }
 
@@ -198,7 +231,28 @@ std::string Shortened(const std::string& text) {
   return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
 }
 
-void Report(const Entry& entry, const RuleVerdict& verdict, Console& console) {
+void Report(const Inference& inference, Console& console) {
+  if (inference.answers.empty()) {
+    console.Result(absl::StrFormat("         no condition of the family is proved%s; %d tried",
+                                   inference.complete ? "" : " in time", inference.attempts));
+  }
+  const char* before = "proved   ";
+  for (const InferredCondition& answer : inference.answers) {
+    console.Result(absl::StrCat("         ", before, "when ", answer.when));
+    before = "and also ";
+    std::vector<std::string> weaker;
+    for (const WeakerCondition& refuted : answer.refuted) weaker.push_back(refuted.when);
+    if (!weaker.empty()) {
+      console.Result(absl::StrCat("           weaker and refuted: ", Shortened(absl::StrJoin(weaker, "; "))));
+    }
+    if (!answer.unknown.empty()) {
+      console.Result(absl::StrCat("           weaker and unknown: ", Shortened(absl::StrJoin(answer.unknown, "; "))));
+    }
+  }
+}
+
+void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
+  const RuleVerdict& verdict = outcome.verdict;
   const Rule& rule = entry.rule;
   std::string line = absl::StrFormat("%-8s %s", VerdictName(verdict.verdict), entry.name);
   if (verdict.verdict == Verdict::kProved) {
@@ -211,6 +265,7 @@ void Report(const Entry& entry, const RuleVerdict& verdict, Console& console) {
     absl::StrAppend(&line, "\n         ", smaller ? "no further: " : "", Shortened(verdict.reason));
   }
   console.Result(line);
+  if (outcome.inference) Report(*outcome.inference, console);
 }
 
 // The path of a rule's certificate from the folder of the file that names it.
@@ -222,14 +277,17 @@ std::string CertificateFrom(const VerifyFlags& flags, const Rule& rule) {
 
 // All rules, those that are proved with their new record, those that an interrupt left out with the one they had, the
 // others without any: what loads them refuses those. Of imported rules only those that are proved and that a matcher
-// can find.
+// can find. A rule for which a condition was found counts as proved under it.
 absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& entries,
                          const std::vector<RuleOutcome>& outcomes, Console& console) {
   int unproved = 0, unmatched = 0;
   std::vector<Rule> rules;
   for (size_t i = 0; i < entries.size(); ++i) {
-    Rule rule = entries[i].rule;
-    const RuleVerdict& verdict = outcomes[i].verdict;
+    const std::optional<Inference>& inference = outcomes[i].inference;
+    const InferredCondition* inferred =
+        inference && !inference->answers.empty() ? &inference->answers[0] : nullptr;
+    Rule rule = inferred != nullptr ? inferred->rule : entries[i].rule;
+    const RuleVerdict& verdict = inferred != nullptr ? inferred->verdict : outcomes[i].verdict;
     const bool imported = flags.format != "rewright";
     const bool proved = verdict.verdict == Verdict::kProved;
     if (!verdict.interrupted) rule.proof.reset();
@@ -327,7 +385,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
     reused += outcomes[i].reused;
     interrupted += verdict.interrupted;
     list.push_back(ToJson((*rules)[i], outcomes[i]));
-    Report((*rules)[i], verdict, console);
+    Report((*rules)[i], outcomes[i], console);
   }
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
   console.Result(absl::StrFormat("%s: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
@@ -371,6 +429,7 @@ Action DeclareVerify(CLI::App& app) {
                  "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
       ->type_name("JOURNAL");
   app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
+  app.add_flag("--infer", flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
           "Seconds of CPU time for one rule, then it is unknown (default 60)");
   return [flags](Session& session) { return Verify(*flags, session); };

@@ -265,6 +265,15 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
   return std::nullopt;
 }
 
+std::vector<std::vector<int64_t>> CounterexampleSearch::Draw(int count) {
+  std::vector<std::vector<int64_t>> drawn;
+  for (int k = 0; k < count; ++k) {
+    std::vector<int64_t> values;
+    if (FindAssignment(2 + k % 5, &values)) drawn.push_back(std::move(values));
+  }
+  return drawn;
+}
+
 std::optional<Counterexample> CounterexampleSearch::Run(int trials, double cpu_limit_s) {
   const double start = ThreadCpuSeconds();
   std::optional<Counterexample> best;
