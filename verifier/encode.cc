@@ -400,7 +400,14 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
   bool known = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& i) {
     return i.name == name && i.params == abstraction.params;
   });
-  if (!known) instances_.push_back({name, kind, abstraction.params, branches, head, path, value});
+  if (known) return value;
+  // A sum whose guard never holds here: of the kernels of other groups, say.
+  if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && prover_ != nullptr &&
+      prover_->depth() < kMaxClosureDepth &&
+      prover_->EqualClosures(kind, branches, {Branch{{}, Guard::True(), {}}}, path)) {
+    side_.push_back(z3::implies(OfGuard(path), value == 0));
+  }
+  instances_.push_back({name, kind, abstraction.params, branches, head, path, value});
   return value;
 }
 
