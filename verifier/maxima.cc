@@ -126,6 +126,24 @@ Atom CommonFactor(Context& ctx, const Branches& branches) {
   return nullptr;
 }
 
+// Of the constants that take part without a condition only the largest counts.
+void KeepLargestConstant(std::map<std::string, Branch>* branches) {
+  Rational value, largest;
+  auto at = branches->end();
+  for (auto it = branches->begin(); it != branches->end();) {
+    const Branch& b = it->second;
+    if (!b.bound.empty() || !b.guard.IsTrue() || !IsConstant(b.body, &value)) {
+      ++it;
+    } else if (at == branches->end() || (largest - value).num() < 0) {
+      if (at != branches->end()) branches->erase(at);
+      largest = value;
+      at = it++;
+    } else {
+      it = branches->erase(it);
+    }
+  }
+}
+
 }  // namespace
 
 Rational ContentOf(const Branches& branches) {
@@ -168,6 +186,7 @@ NormalForm MaxOver(Context& ctx, const std::vector<Branch>& families) {
   }
   std::map<std::string, Branch> distinct;
   for (const Branch& b : branches) distinct.emplace(BranchKey(ctx, b), b);
+  KeepLargestConstant(&distinct);
   NormalForm result;
   if (distinct.size() == 1 && distinct.begin()->second.bound.empty() && distinct.begin()->second.guard.IsTrue()) {
     result = distinct.begin()->second.body;
