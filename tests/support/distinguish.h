@@ -1,0 +1,16 @@
+// The reference interpreter as a judge of rule instances.
+#pragma once
+
+#include <optional>
+#include <random>
+#include <string>
+
+#include "substitutions/instance.h"
+
+namespace rewright {
+
+// Computes both sides with the interpreter at random sizes up to 5, on leaves of small integers. Where they differ, or
+// the right side is not legal, says at which sizes.
+std::optional<std::string> Distinguished(const RuleInstance& instance, int tries, std::mt19937_64& rng);
+
+}  // namespace rewright

@@ -1,0 +1,272 @@
+#include "tests/support/rule_mutation.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/expr.h"
+#include "core/ops/ops.h"
+#include "substitutions/rule_printer.h"
+
+namespace rewright {
+namespace {
+
+// ---------------------------------------------------------------- declarations
+
+int CountNodes(const ExprPtr& e) {
+  int count = 1;
+  for (const ExprPtr& arg : e->args) count += CountNodes(arg);
+  return count;
+}
+
+ExprPtr Shifted(const ExprPtr& index, int64_t by) { return (Index(index) + Index(by)).node(); }
+
+// A changed copy of one node, or null where the kind of node has no mutation.
+ExprPtr Change(const ExprPtr& e, MutationRng& rng) {
+  auto copy = std::make_shared<ExprNode>(*e);
+  const int64_t sign = rng() % 2 == 0 ? 1 : -1;
+  switch (e->kind) {
+    case ExprKind::kRead: {
+      if (e->args.empty()) return nullptr;
+      size_t k = rng() % e->args.size();
+      if (e->args.size() > 1 && rng() % 2 == 0) {
+        std::swap(copy->args[k], copy->args[(k + 1) % e->args.size()]);
+      } else {
+        copy->args[k] = Shifted(e->args[k], sign);
+      }
+      return copy;
+    }
+    case ExprKind::kLess:
+    case ExprKind::kLessEqual: copy->args[0] = Shifted(e->args[0], sign); return copy;
+    case ExprKind::kReduce: {
+      size_t k = rng() % e->bound.size();
+      copy->bound[k].extent = Shifted(e->bound[k].extent, sign);
+      return copy;
+    }
+    case ExprKind::kSelect:
+      if (rng() % 2 == 0) return e->args[1];
+      return Select(!Cond(e->args[0]), Scalar(e->args[1]), Scalar(e->args[2])).node();
+    case ExprKind::kConst: copy->real += 1; return copy;
+    case ExprKind::kCall:
+      if (e->args[0]->dtype != e->dtype) return nullptr;
+      return e->args[rng() % e->args.size()];
+    case ExprKind::kFloorDiv:
+    case ExprKind::kIndexMul:
+    case ExprKind::kIndexAdd: return e->args[0];
+    case ExprKind::kIndexSub: return Shifted(e, sign);
+    default: return nullptr;
+  }
+}
+
+// `e` with its node number *place (in preorder) changed; null when that node has no mutation.
+ExprPtr MutateAt(const ExprPtr& e, int* place, MutationRng& rng, bool* failed) {
+  if ((*place)-- == 0) {
+    ExprPtr changed = Change(e, rng);
+    *failed = changed == nullptr;
+    return changed == nullptr ? e : changed;
+  }
+  for (size_t i = 0; i < e->args.size(); ++i) {
+    ExprPtr arg = MutateAt(e->args[i], place, rng, failed);
+    if (arg != e->args[i]) {
+      auto copy = std::make_shared<ExprNode>(*e);
+      copy->args[i] = arg;
+      return copy;
+    }
+    if (*place < 0) return e;
+  }
+  return e;
+}
+
+// ---------------------------------------------------------------- the text of rules
+
+size_t Pick(MutationRng& rng, size_t size) { return static_cast<size_t>(rng() % size); }
+
+// Operators that take the same operands and attributes.
+const std::vector<std::vector<std::string>>& Kinds() {
+  static const auto* const kinds = new std::vector<std::vector<std::string>>{
+      {"add", "sub", "mul", "div", "min", "max"},
+      {"relu", "sigmoid", "tanh", "exp", "abs", "neg", "identity", "sqrt", "log", "erf"},
+      {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"},
+      {"softmax", "log_softmax"}};
+  return *kinds;
+}
+
+void Collect(TensorTerm& term, std::vector<TensorTerm*>* all) {
+  all->push_back(&term);
+  for (TensorTerm& operand : term.operands) Collect(operand, all);
+}
+
+std::vector<TensorTerm*> Terms(RuleSide& side) {
+  std::vector<TensorTerm*> all;
+  for (LetTerm& let : side.lets) Collect(let.term, &all);
+  for (TensorTerm& term : side.outputs) Collect(term, &all);
+  return all;
+}
+
+void Collect(ArgExpr& expr, std::vector<ArgExpr*>* all) {
+  all->push_back(&expr);
+  for (ArgExpr& arg : expr.args) Collect(arg, all);
+}
+
+bool ChangeOperator(Rule& rule, MutationRng& rng, std::string* change) {
+  std::vector<TensorTerm*> terms = Terms(rng() % 4 == 0 ? rule.lhs : rule.rhs);
+  std::shuffle(terms.begin(), terms.end(), rng);
+  for (TensorTerm* term : terms) {
+    for (const std::vector<std::string>& kind : Kinds()) {
+      if (term->op == nullptr || std::find(kind.begin(), kind.end(), term->name) == kind.end()) continue;
+      const std::string& other = kind[Pick(rng, kind.size())];
+      if (other == term->name) continue;
+      *change = absl::StrCat("operator ", term->name, " to ", other);
+      term->name = other;
+      term->op = FindOp(other);
+      return term->op != nullptr;
+    }
+  }
+  return false;
+}
+
+bool ChangeOperand(Rule& rule, MutationRng& rng, std::string* change) {
+  std::vector<std::string> names;
+  for (TensorTerm* term : Terms(rule.lhs)) {
+    if (term->kind == TensorTerm::Kind::kName && term->shape) names.push_back(term->name);
+  }
+  std::vector<TensorTerm*> terms = Terms(rule.rhs);
+  std::shuffle(terms.begin(), terms.end(), rng);
+  for (TensorTerm* term : terms) {
+    if (term->operands.size() >= 2 && rng() % 2 == 0) {
+      const size_t k = Pick(rng, term->operands.size() - 1);
+      std::swap(term->operands[k], term->operands[k + 1]);
+      *change = absl::StrCat("operand ", k, " of ", term->name, " exchanged with the next");
+      return true;
+    }
+    if (term->kind != TensorTerm::Kind::kName || term->output >= 0 || names.size() < 2) continue;
+    const std::string& other = names[Pick(rng, names.size())];
+    if (other == term->name || std::find(names.begin(), names.end(), term->name) == names.end()) continue;
+    *change = absl::StrCat("operand ", term->name, " to ", other);
+    term->name = other;
+    return true;
+  }
+  return false;
+}
+
+// An integer by one, a name by another, two items of a list exchanged.
+bool ChangeExpr(std::vector<ArgExpr*> places, const std::vector<std::string>& names, MutationRng& rng,
+                std::string* change) {
+  std::shuffle(places.begin(), places.end(), rng);
+  for (ArgExpr* expr : places) {
+    const std::string before = PrintArg(*expr);
+    if (expr->kind == ArgExpr::Kind::kInt) {
+      expr->integer += expr->integer > 0 && rng() % 2 == 0 ? -1 : 1;
+    } else if (expr->kind == ArgExpr::Kind::kList && expr->args.size() >= 2) {
+      const size_t k = Pick(rng, expr->args.size() - 1);
+      std::swap(expr->args[k], expr->args[k + 1]);
+    } else if (expr->kind == ArgExpr::Kind::kName && names.size() >= 2) {
+      expr->name = names[Pick(rng, names.size())];
+    } else if (expr->kind == ArgExpr::Kind::kOp && expr->op == ArgOp::kAdd) {
+      expr->op = ArgOp::kSub;
+    } else {
+      continue;
+    }
+    if (PrintArg(*expr) == before) continue;
+    absl::StrAppend(change, before, " to ", PrintArg(*expr));
+    return true;
+  }
+  return false;
+}
+
+std::vector<std::string> SizeNames(Rule& rule) {
+  std::vector<std::string> names;
+  for (TensorTerm* term : Terms(rule.lhs)) {
+    if (!term->shape) continue;
+    for (const ArgExpr& dim : term->shape->dims) {
+      if (dim.kind == ArgExpr::Kind::kName) names.push_back(dim.name);
+    }
+  }
+  return names;
+}
+
+bool ChangeAttribute(Rule& rule, MutationRng& rng, std::string* change) {
+  std::vector<ArgExpr*> places;
+  for (TensorTerm* term : Terms(rng() % 4 == 0 ? rule.lhs : rule.rhs)) {
+    for (NamedArg& attr : term->attrs) Collect(attr.value, &places);
+  }
+  *change = "attribute ";
+  return ChangeExpr(std::move(places), SizeNames(rule), rng, change);
+}
+
+bool ChangeSize(Rule& rule, MutationRng& rng, std::string* change) {
+  std::vector<ArgExpr*> places;
+  for (RuleSide* side : {&rule.lhs, &rule.rhs}) {
+    for (TensorTerm* term : Terms(*side)) {
+      if (!term->shape) continue;
+      for (ArgExpr& dim : term->shape->dims) Collect(dim, &places);
+    }
+  }
+  std::vector<std::string> names = SizeNames(rule);
+  names.push_back("fresh");
+  *change = "size ";
+  return ChangeExpr(std::move(places), names, rng, change);
+}
+
+bool ChangeGuard(Rule& rule, MutationRng& rng, std::string* change) {
+  if (rule.conditions.empty()) return false;
+  const size_t k = Pick(rng, rule.conditions.size());
+  const std::string before = PrintArg(rule.conditions[k]);
+  if (rng() % 2 == 0) {
+    *change = absl::StrCat("guard ", before, " dropped");
+    rule.conditions.erase(rule.conditions.begin() + static_cast<std::ptrdiff_t>(k));
+    return true;
+  }
+  std::vector<ArgExpr*> places;
+  Collect(rule.conditions[k], &places);
+  *change = "guard ";
+  return ChangeExpr(std::move(places), SizeNames(rule), rng, change);
+}
+
+bool ChangeOutputs(Rule& rule, MutationRng& rng, std::string* change) {
+  if (rule.rhs.outputs.size() < 2) return false;
+  const size_t k = Pick(rng, rule.rhs.outputs.size() - 1);
+  std::swap(rule.rhs.outputs[k], rule.rhs.outputs[k + 1]);
+  *change = absl::StrCat("output ", k, " exchanged with the next");
+  return true;
+}
+
+}  // namespace
+
+std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng) {
+  constexpr bool (*kChanges[])(Rule&, MutationRng&, std::string*) = {ChangeOperator, ChangeOperand, ChangeAttribute,
+                                                                     ChangeSize,     ChangeGuard,   ChangeOutputs};
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    Mutant mutant{rule, ""};
+    mutant.rule.proof.reset();
+    mutant.rule.expect.clear();
+    if (!kChanges[Pick(rng, std::size(kChanges))](mutant.rule, rng, &mutant.change)) continue;
+    if (PrintLaw(mutant.rule) != PrintLaw(rule)) return mutant;
+  }
+  return std::nullopt;
+}
+
+bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant) {
+  *mutant = instance;
+  std::vector<size_t> applications;
+  for (size_t k = static_cast<size_t>(instance.num_lhs_nodes); k < instance.nodes.size(); ++k) {
+    if (instance.nodes[k].meaning != nullptr) applications.push_back(k);
+  }
+  if (applications.empty()) return false;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    size_t k = applications[rng() % applications.size()];
+    auto meaning = std::make_shared<Meaning>(*instance.nodes[k].meaning);
+    OutputMeaning& output = meaning->outputs[rng() % meaning->outputs.size()];
+    int place = static_cast<int>(rng() % static_cast<uint64_t>(CountNodes(output.element)));
+    bool failed = false;
+    ExprPtr changed = MutateAt(output.element, &place, rng, &failed);
+    if (failed || changed == output.element) continue;
+    output.element = changed;
+    mutant->nodes[k].meaning = meaning;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace rewright

@@ -1,0 +1,29 @@
+// Mutants of rules: copies changed at one place. A true rule's mutant is mostly false, which is what makes it a test of
+// whatever accepts rules.
+#pragma once
+
+#include <optional>
+#include <random>
+#include <string>
+
+#include "substitutions/instance.h"
+#include "substitutions/rule.h"
+
+namespace rewright {
+
+using MutationRng = std::mt19937_64;
+
+struct Mutant {
+  Rule rule;
+  std::string change;  // operator, operand, attribute, size, guard, outputs; and what
+};
+
+// Changes the text of the rule: an operator for one of its kind, an operand, an attribute, a size, a condition. The
+// mutant need not compile. Nothing where no place for a change was found.
+std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng);
+
+// Changes an index, a bound, a guard or a function in one declaration that the right side uses. False when no place
+// was found.
+bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant);
+
+}  // namespace rewright
