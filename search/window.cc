@@ -1,7 +1,7 @@
 #include "search/window.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// As far as conditions look for the sign of elements (substitutions/match_scope.cc).
+// As far as conditions look at elements one by one (substitutions/match_scope.cc).
 constexpr int64_t kMaxLookedAt = 1 << 16;
 
 bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
@@ -151,7 +151,7 @@ class Cutter {
     return key;
   }
 
-  // All of a constant; of a weight whether its elements are equal, to what, and whether they are positive.
+  // All of a constant; of a weight whether its elements are equal, to what, and whether they are positive and finite.
   static void AppendContents(const Node& node, std::string* key) {
     const Tensor& data = node.data;
     const int64_t count = data.data() == nullptr ? 0 : data.num_elements();
@@ -160,13 +160,14 @@ class Cutter {
       return;
     }
     if (count == 0) return;
-    bool equal = true, positive = count <= kMaxLookedAt;
-    for (int64_t i = 0; i < count && (equal || positive); ++i) {
+    bool equal = true, positive = count <= kMaxLookedAt, finite = positive;
+    for (int64_t i = 0; i < count && (equal || positive || finite); ++i) {
       const double element = data.At(i);
       equal = equal && element == data.At(0);
       positive = positive && element > 0;
+      finite = finite && std::isfinite(element);
     }
-    absl::StrAppend(key, equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "");
+    absl::StrAppend(key, equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "", finite ? "f" : "");
   }
 
   const Graph& graph_;

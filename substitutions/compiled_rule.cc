@@ -37,7 +37,7 @@ int ArgCount(ArgFn fn) {
 
 bool TakesTensor(ArgFn fn) {
   return fn == ArgFn::kRank || fn == ArgFn::kShape || fn == ArgFn::kDim || fn == ArgFn::kPositive ||
-         fn == ArgFn::kWeight || fn == ArgFn::kConstant;
+         fn == ArgFn::kFinite || fn == ArgFn::kWeight || fn == ArgFn::kConstant;
 }
 
 ArgExpr FromAttr(const Attr& attr) {
@@ -90,7 +90,7 @@ class RuleCompiler {
     out_->conditions_ = rule.conditions;
     for (ArgExpr& condition : out_->conditions_) {
       errors_.Add(Resolve(condition));
-      if (errors_.empty()) NotePositive(condition);
+      if (errors_.empty()) NoteElements(condition);
     }
     if (errors_.empty()) errors_.Add(CheckTypes());
     if (!errors_.empty()) return errors_.ToStatus();
@@ -602,10 +602,16 @@ class RuleCompiler {
 
   // ---------------------------------------------------------------- conditions
 
-  void NotePositive(const ArgExpr& condition) {
-    if (condition.kind != ArgExpr::Kind::kCall || condition.fn != ArgFn::kPositive) return;
+  // What a condition that stands by itself says of the elements of a leaf.
+  void NoteElements(const ArgExpr& condition) {
+    if (condition.kind != ArgExpr::Kind::kCall) return;
+    if (condition.fn != ArgFn::kPositive && condition.fn != ArgFn::kFinite) return;
     const ArgExpr& arg = condition.args[0];
-    if (arg.ref == ArgExpr::Ref::kTensor) out_->nodes_[static_cast<size_t>(arg.id)].positive = true;
+    if (arg.ref == ArgExpr::Ref::kTensor) {
+      RuleNode& node = out_->nodes_[static_cast<size_t>(arg.id)];
+      node.finite = true;
+      node.positive = node.positive || condition.fn == ArgFn::kPositive;
+    }
     if (arg.ref == ArgExpr::Ref::kAttr) out_->attrs_[static_cast<size_t>(arg.id)].positive = true;
   }
 

@@ -41,6 +41,7 @@ struct RuleNode {
   DType dtype = DType::kFloat32;
   int dtype_attr = -1;    // the attribute that gives the type, or -1
   bool positive = false;  // a condition says so
+  bool finite = false;    // a condition says so
 };
 
 // A name ?a.

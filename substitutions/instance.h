@@ -49,6 +49,7 @@ struct SymbolicNode {
   // Conditions of the rule on a leaf's elements.
   std::optional<double> splat;  // every element equals this
   bool positive = false;        // every element is > 0
+  bool finite = false;          // no element is infinite or NaN; implied by the other two
 
   // Of every output (a leaf has one): element type, and sizes as Index over the symbols.
   std::vector<DType> dtypes;

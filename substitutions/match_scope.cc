@@ -1,5 +1,7 @@
 #include "substitutions/match_scope.h"
 
+#include <cmath>
+
 namespace rewright {
 namespace {
 
@@ -65,7 +67,10 @@ bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) cons
   if (fn == ArgFn::kConstant || tensor == nullptr) return true;
   const int64_t count = tensor->num_elements();
   *truth = count <= kMaxLookedAt;
-  for (int64_t i = 0; i < count && *truth; ++i) *truth = tensor->At(i) > 0;
+  for (int64_t i = 0; i < count && *truth; ++i) {
+    const double element = tensor->At(i);
+    *truth = std::isfinite(element) && (fn == ArgFn::kFinite || element > 0);
+  }
   return true;
 }
 

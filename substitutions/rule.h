@@ -23,7 +23,7 @@
 //   split(..).1      one output of an operator that has several; `split(..)..` all of them, as operands.
 //   let t = .. in    names a term.
 //   { a, b }         several outputs.
-//   when             conditions on sizes and attributes; weight(x), constant(x), positive(x) on values.
+//   when             conditions on sizes and attributes; weight(x), constant(x), positive(x), finite(x) on values.
 //   expect           the verdict a test expects.
 //   proved           what the verifier found: see ProofRecord.
 #pragma once
@@ -76,7 +76,8 @@ enum class ArgFn : uint8_t {
   kDrop,       // take(l, n), drop(l, n): the first n elements, the others
   kContains,   // contains(l, v): fixed values only
   kCountLess,  // count_less(l, v): how many elements of l are less than v; fixed values only
-  kPositive,   // of a tensor: a known constant, all elements > 0; of a real attribute
+  kPositive,   // of a tensor: a known constant, all elements > 0 and finite; of a real attribute
+  kFinite,     // of a tensor: a known constant, no element infinite or NaN
   kWeight,     // of a tensor: depends on weights and constants alone
   kConstant,   // of a tensor: elements are known
 };

@@ -178,7 +178,7 @@ bool SymbolicBuilder::TensorShape(int node, std::vector<Index>* shape) const {
   return true;
 }
 
-// Weights and constants are no matter of truth; a positive value is an assumption on the leaf (SymbolicNode::positive)
+// Weights and constants are no matter of truth; a positive or finite value is an assumption on the leaf (SymbolicNode)
 // where the condition stands by itself. Everywhere else the prover must do without: the condition counts for what
 // makes it weaker.
 bool SymbolicBuilder::Predicate(ArgFn, const ArgExpr&, bool positive_place, Cond* truth) const {
@@ -206,6 +206,7 @@ bool SymbolicBuilder::BuildNext() {
 bool SymbolicBuilder::BuildLeaf(const RuleNode& leaf, SymbolicNode* node) {
   node->name = leaf.name;
   node->positive = leaf.positive;
+  node->finite = leaf.finite;
   DType dtype = leaf.floating ? DType::kFloat32 : leaf.dtype;
   if (leaf.dtype_attr >= 0) {
     Value value;

@@ -20,6 +20,7 @@ constexpr int kDrawnAssignments = 18;
 constexpr int kNotFiniteRuns = 4;
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kRounding = 0x1p-24;
+constexpr double kMuchRounding = 1e-3;  // of the largest element
 
 bool AllFinite(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -138,7 +139,7 @@ bool RuleClassifier::SpoilOne(const RuleInstance& instance, std::vector<Tensor>*
   std::vector<size_t> choices;
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];
-    if (node.op != nullptr || node.splat.has_value() || node.positive) continue;
+    if (node.op != nullptr || node.splat.has_value() || node.finite) continue;
     if (IsFloating((*leaves)[n].dtype()) && (*leaves)[n].num_elements() > 0) choices.push_back(n);
   }
   if (choices.empty()) return false;
@@ -150,10 +151,21 @@ bool RuleClassifier::SpoilOne(const RuleInstance& instance, std::vector<Tensor>*
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  double size = 0;
+  for (int64_t i = 0; i < left.num_elements(); ++i) {
+    for (double value : {left.At(i), right.At(i)}) {
+      if (std::isfinite(value)) size = std::max(size, std::abs(value));
+    }
+  }
+  // What is finite on both sides may still differ, as a truth value does that a NaN decides.
+  const double allowed = IsFloating(left.dtype()) ? kMuchRounding * size : 0;
   for (int64_t i = 0; i < left.num_elements(); ++i) {
     const double a = left.At(i), b = right.At(i);
-    if (std::isfinite(a) != std::isfinite(b)) finite_only_ = true;
-    if (a != b && !(std::isnan(a) && std::isnan(b))) same_bits_ = false;
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    same_bits_ = false;
+    // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.
+    const bool differs = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) > allowed;
+    if (std::isfinite(a) != std::isfinite(b) || differs) finite_only_ = true;
   }
 }
 

@@ -5,10 +5,13 @@
 
 #include <atomic>
 #include <cctype>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "core/text.h"
 #include "substitutions/rule_parser.h"
 
@@ -141,6 +144,24 @@ TEST(MatcherTest, WeightsKeepTheirValuesAtInferenceOnly) {
   MatchOptions training;
   training.inference = false;
   EXPECT_THAT(Matcher(rule, {}, training).FindMatches(*graph), SizeIs(0));
+}
+
+TEST(MatcherTest, FiniteLooksAtEveryElement) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto matches = [](const char* condition, const std::vector<double>& elements) {
+    const Tensor w = Tensor::FromVector<float>(DType::kFloat32, {2}, {static_cast<float>(elements[0]),
+                                                                      static_cast<float>(elements[1])});
+    auto graph = ParseGraph("input x: f32[2]\nweight w: f32[2]\n%1 = sub(x, w)\noutput p = %1\n", {{"w", w}});
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const auto rule = Compile(absl::StrCat("rule r sub(x[n], y[n]) => add(x, neg(y)) when ", condition));
+    return Matcher(rule).FindMatches(*graph).size();
+  };
+  EXPECT_EQ(matches("finite(y)", {1, -2}), 1u);
+  EXPECT_EQ(matches("finite(y)", {1, kInfinity}), 0u);
+  EXPECT_EQ(matches("finite(y)", {std::nan(""), 1}), 0u);
+  EXPECT_EQ(matches("finite(x)", {1, 1}), 0u) << "an input is not known";
+  EXPECT_EQ(matches("positive(y)", {1, 2}), 1u);
+  EXPECT_EQ(matches("positive(y)", {1, kInfinity}), 0u) << "positive numbers are finite";
 }
 
 TEST(MatcherTest, OutputsThatStayAreNotReplaced) {

@@ -48,6 +48,10 @@ INSTANTIATE_TEST_SUITE_P(
                   RuleClass::kReassociating},
         // What a zero swallows, and what the right side does not look at, must be finite.
         ClassCase{"rule r mul(x[n], 0[n]) => 0[n]", RuleClass::kFiniteOnly},
+        ClassCase{"rule r mul(x[n], 0[n]) => 0[n] when finite(x)", RuleClass::kReassociating},
+        ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
+        ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
+                  RuleClass::kExact},
         ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kFiniteOnly},
         ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},
         ClassCase{"rule r { conv2d(x[n, c, h, w], y[o, c, 1, 1]), conv2d(x, z[p, c, 3, 3], pads=[1, 1, 1, 1]) }"
