@@ -106,7 +106,7 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
         const double value = offset + scale * normal(rng_);
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
       } else {
-        leaf.SetInt(i, static_cast<int64_t>(rng_() % 2));
+        leaf.SetInt(i, RandomInteger(leaf.dtype(), kind));
       }
     }
     leaves[n] = leaf;
@@ -128,10 +128,21 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
+    // What the left side leaves undefined the right side must not define.
+    for (int64_t i = 0; i < left.num_elements(); ++i) {
+      finite_only_ = finite_only_ || (!std::isfinite(left.At(i)) && std::isfinite(right.At(i)));
+    }
     if (!AllFinite(left) || !AllFinite(truth)) continue;
     const double allowed = std::max(LargestError(left, truth), kRounding * LargestElement(truth));
     risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > kRiskFactor * allowed;
   }
+}
+
+// Small ones, which may be indices or truth values; some of both signs; some that float32 cannot tell apart.
+int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
+  const int64_t small = static_cast<int64_t>(rng_() % 2);
+  if (dtype == DType::kBool || (kind != Leaves::kScaled && kind != Leaves::kFarFromZero)) return small;
+  return kind == Leaves::kScaled ? static_cast<int64_t>(rng_() % 11) - 5 : (int64_t{1} << 24) + small;
 }
 
 // Makes one element of one floating leaf infinite or NaN; false where there is none.
@@ -171,8 +182,9 @@ void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) 
 
 RuleClass RuleClassifier::Class() const {
   if (risky_) return RuleClass::kNumericallyRisky;
-  if (finite_only_) return RuleClass::kFiniteOnly;
-  return same_bits_ && samples_ > 0 ? RuleClass::kExact : RuleClass::kReassociating;
+  // Nothing is known of a rule that could not be measured.
+  if (finite_only_ || samples_ == 0) return RuleClass::kFiniteOnly;
+  return same_bits_ ? RuleClass::kExact : RuleClass::kReassociating;
 }
 
 }  // namespace rewright

@@ -38,6 +38,7 @@ class RuleClassifier {
   // Assignments of the symbols to measure at: the largest of those that the search for counterexamples draws.
   std::vector<std::vector<int64_t>> Assignments(const RuleInstance& instance);
   void Measure(const RuleInstance& instance, const std::vector<int64_t>& symbols, Leaves leaves);
+  int64_t RandomInteger(DType dtype, Leaves kind);
   bool SpoilOne(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 

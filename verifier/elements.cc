@@ -406,7 +406,8 @@ NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
   if (from == DType::kBool) return x;                                    // truth values are 0 and 1
   if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, "zero", {x}), -1));
   if (IsInteger(from) && to == DType::kInt64) return x;
-  return Apply(ctx_, IsFloating(from) ? "truncate" : "wrap", {x});
+  // What an i32 cannot hold is another integer than what an i64 can.
+  return Apply(ctx_, absl::StrCat(IsFloating(from) ? "truncate_" : "wrap_", DTypeName(to)), {x});
 }
 
 NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {

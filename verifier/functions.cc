@@ -30,6 +30,8 @@ NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
 
 // 1 / (c * a * b * SUM ...): factors come out one by one.
 NormalForm ReciprocalOfTerm(Context& ctx, const Term& t) {
+  // A condition that was not split off makes the term zero elsewhere.
+  if (t.bound.empty() && !t.guard.IsTrue()) return Opaque(ctx, "recip", {{t}});
   NormalForm out = ConstantForm(Rational(1) / t.coef);
   std::vector<Atom> dependent, independent;
   for (const Atom& a : t.atoms) (Intersects(a->vars, t.bound) ? dependent : independent).push_back(a);
@@ -177,7 +179,9 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
       rest.atoms.clear();
       for (const Atom& a : x[0].atoms) (Intersects(a->vars, x[0].bound) ? rest.atoms : factors).push_back(a);
       const bool sum = !rest.bound.empty();
-      if (factors.size() + (sum ? 1 : 0) > 1 && IsNonnegativeTerm(ctx, rest) &&
+      // Without a sum there is nothing left for a condition to stand in.
+      const bool conditional = !sum && !rest.guard.IsTrue();
+      if (!conditional && factors.size() + (sum ? 1 : 0) > 1 && IsNonnegativeTerm(ctx, rest) &&
           std::all_of(factors.begin(), factors.end(), [&](const Atom& a) { return IsNonnegativeAtom(ctx, a); })) {
         ctx.used_finite_law = true;
         NormalForm out = sum ? Opaque(ctx, "log", {{rest}}) : NormalForm();

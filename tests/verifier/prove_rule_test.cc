@@ -30,6 +30,8 @@ struct ClassCase {
   RuleClass expected;
 };
 
+void PrintTo(const ClassCase& c, std::ostream* os) { *os << c.rule; }
+
 class Classes : public ::testing::TestWithParam<ClassCase> {};
 
 TEST_P(Classes, AreFound) {
@@ -49,6 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
         // What a zero swallows, and what the right side does not look at, must be finite.
         ClassCase{"rule r mul(x[n], 0[n]) => 0[n]", RuleClass::kFiniteOnly},
         ClassCase{"rule r mul(x[n], 0[n]) => 0[n] when finite(x)", RuleClass::kReassociating},
+        // Too large to be measured.
+        ClassCase{"rule r mul(x[1, 3, 224, 224], 0) => 0[1, 3, 224, 224]", RuleClass::kFiniteOnly},
+        // The logarithm of a negative integer.
+        ClassCase{"rule r add(y: f32[n], mul(log(add(cast(x: i64[n], to=f32), 1)), 0)) => y", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
                   RuleClass::kExact},
@@ -109,6 +115,15 @@ TEST(ProveRule, RefutesWithSizesAndValues) {
   EXPECT_EQ(verdict.verdict, Verdict::kRefuted);
   EXPECT_THAT(verdict.witness, Not(IsEmpty()));
   EXPECT_THAT(verdict.domain, IsEmpty());
+}
+
+TEST(ProveRule, WhatHidesFromCounterexamplesIsNotProved) {
+  const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/tests/cases/rules/hidden.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(rules->size(), 4u);
+  for (const Rule& rule : *rules) {
+    EXPECT_NE(ProveRule(rule, RuleProofOptions()).verdict, Verdict::kProved) << rule.name;
+  }
 }
 
 TEST(ProveRule, ARuleWithoutTimeIsUnknown) {
