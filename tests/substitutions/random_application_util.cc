@@ -120,11 +120,14 @@ class Builder {
         positive_(NodesUnder(rule, ArgFn::kPositive)),
         all_positive_(WantsPositive(rule)) {}
 
-  RandomApplication Run() {
+  // Nothing where the left side is ill-formed: a pad that cuts more than there is.
+  std::optional<RandomApplication> Run() {
     RandomApplication result;
     for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
       const RuleNode& node = rule_.nodes()[static_cast<size_t>(i)];
-      nodes_.push_back(node.op == nullptr ? Leaf(i, node, &result) : Application(node));
+      const std::optional<Value> value = node.op == nullptr ? Leaf(i, node, &result) : Application(node);
+      if (!value.has_value()) return std::nullopt;
+      nodes_.push_back(*value);
     }
     std::vector<Output> outputs;
     for (const RuleValue& term : rule_.lhs()) {
@@ -178,7 +181,7 @@ class Builder {
     return values;
   }
 
-  Value Application(const RuleNode& node) {
+  std::optional<Value> Application(const RuleNode& node) {
     std::vector<Value> operands;
     for (const RuleValue& term : node.operands) {
       for (Value value : Values(term)) operands.push_back(value);
@@ -191,7 +194,7 @@ class Builder {
       CHECK(evaluator.Eval(node.attrs[k], &value) && ToAttr(value, spec.kind, &attrs[spec.name])) << node.op->name;
     }
     auto id = arena_->Add(*node.op, std::move(operands), std::move(attrs));
-    CHECK(id.ok()) << instance_.rule << " at " << instance_.description << ": " << id.status().ToString();
+    if (!id.ok()) return std::nullopt;
     return Value{*id, 0};
   }
 
@@ -216,10 +219,12 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
                                                  const RuleInstance& instance, int tries, std::mt19937_64& rng) {
   std::vector<int64_t> symbols;
   if (!DrawSymbols(instance, tries, rng, &symbols)) return std::nullopt;
-  RandomApplication application = Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
-  application.description = instance.description;
+  std::optional<RandomApplication> application =
+      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
+  if (!application.has_value()) return std::nullopt;
+  application->description = instance.description;
   for (size_t i = 0; i < symbols.size(); ++i) {
-    absl::StrAppend(&application.description, " ", instance.symbols[i].name, "=", symbols[i]);
+    absl::StrAppend(&application->description, " ", instance.symbols[i].name, "=", symbols[i]);
   }
   return application;
 }
