@@ -53,7 +53,7 @@ struct ProofOptions {
   uint64_t seed = 1;        // of the search for a counterexample
   bool search_counterexample = true;
   int trials = 32;          // small assignments tried before the proof
-  int more_trials = 300;    // and after a proof that failed
+  int more_trials = 400;    // and after a proof that failed
   bool keep_smtlib = false;  // and all steps
 };
 
