@@ -9,13 +9,13 @@ Every row is a process of its own; search time is CPU time, memory is the proces
 process checks the outputs against the original's where --check is given.
 """
 import argparse
-import csv
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
+
+from table import machine, write_table
 
 # Cost before and after by TASO's own search, in ms, under the formula of analytic:v100 (Jia et al., SOSP'19, run by us
 # on its published rules with alpha 1.05). NasNet-A: 5.6742 rests on merges of grouped convolutions that are not equal.
@@ -103,15 +103,7 @@ def main():
             rows.append(row)
             print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     if args.out:
-        cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        with open(args.out + ".part", "w", newline="") as file:
-            file.write(f"# {cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; commit {commit}\n"
-                       f"# {' '.join(sys.argv)}\n")
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        os.replace(args.out + ".part", args.out)
+        write_table(args.out, machine(), rows)
 
 
 if __name__ == "__main__":

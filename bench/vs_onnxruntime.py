@@ -8,15 +8,15 @@ onnxruntime with all its optimizations, our executor on the unrewritten graph, a
     bench/vs_onnxruntime.py --rewright build/release/rewright --out results.csv
 """
 import argparse
-import csv
 import json
 import math
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from table import machine, write_table
 
 MODELS = ["resnet50", "squeezenet", "vgg19", "inception_v3", "mobilenet_v2", "bert_base"]
 
@@ -65,11 +65,9 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def describe_machine(args):
+def describe_run(args):
     import onnxruntime
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return (f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; commit {commit}; "
+    return (f"{machine()}; "
             f"onnxruntime {onnxruntime.__version__}; {args.threads} threads, batch 1, {args.rounds} rounds of "
             f"{args.iterations} iterations")
 
@@ -87,8 +85,8 @@ def main():
     parser.add_argument("--out", help="write the table as CSV")
     args = parser.parse_args()
 
-    machine = describe_machine(args)
-    print("#", machine)
+    description = describe_run(args)
+    print("#", description)
     columns = ["onnxruntime", "rewright"] + (["optimized"] if args.optimized else [])
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -120,12 +118,7 @@ def main():
         print(f"geometric mean of {column} over onnxruntime: "
               f"{geometric_mean([row[column + '_ratio'] for row in rows]):.3f}")
     if args.out:
-        with open(args.out + ".part", "w", newline="") as file:
-            file.write(f"# {machine}\n# {' '.join(sys.argv)}\n")
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        os.replace(args.out + ".part", args.out)
+        write_table(args.out, description, rows)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,6 @@ class Backtracking {
   // the whole gains less than nearly the sum of what one place does; nothing is changed then.
   bool ReplayAtOnce(const std::vector<Explorer::Move>& moves, SearchState* state) {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-    constexpr double kKept = 0.9;
     Explorer::Built at{*state, explorer_.View(*state)};
     double promise = 0;
     size_t places = std::numeric_limits<size_t>::max();

@@ -23,9 +23,6 @@ std::vector<Value> Roots(const std::vector<Output>& outputs) {
 // Candidates that are timed must differ by more than the noise of timing.
 constexpr double kClearlyCheaper = 0.99;
 
-// What rewrites promise together may fall short by so much: a device may fuse over the edges of places.
-constexpr double kKept = 0.9;
-
 // What proposals that may replace what others put there amount to.
 ValueMap Compose(absl::Span<const Proposal> proposals) {
   ValueMap replacement;

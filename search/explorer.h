@@ -36,6 +36,9 @@ struct Proposal {
   int position = 0;  // the first replaced value's, in the graph's order
 };
 
+// This share of what rewrites promise together must come true: a device may fuse over the edges of places.
+inline constexpr double kKept = 0.9;
+
 class Explorer {
  public:
   Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options);

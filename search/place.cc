@@ -16,8 +16,6 @@ namespace {
 constexpr size_t kMaxPlaceNodes = 64;
 constexpr int32_t kMaxScratchNodes = 200000;
 
-bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
-
 }  // namespace
 
 std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius) {

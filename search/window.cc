@@ -5,14 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "search/place.h"
 
 namespace rewright {
 namespace {
 
 // As far as conditions look at elements one by one (substitutions/match_scope.cc).
 constexpr int64_t kMaxLookedAt = 1 << 16;
-
-bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
 // The application `like`, of another arena, to operands of this one.
 NodeId AddTo(Arena& arena, const Node& like, std::vector<Value> operands) {

@@ -33,6 +33,14 @@ ArgExpr ArgExpr::Real(double value) {
   return expr;
 }
 
+ArgExpr ArgExpr::Binary(ArgOp op, ArgExpr a, ArgExpr b) {
+  ArgExpr expr;
+  expr.kind = Kind::kOp;
+  expr.op = op;
+  expr.args = {std::move(a), std::move(b)};
+  return expr;
+}
+
 ArgExpr ArgExpr::List(std::vector<ArgExpr> items) {
   ArgExpr expr;
   expr.kind = Kind::kList;

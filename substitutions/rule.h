@@ -115,6 +115,7 @@ struct ArgExpr {
   static ArgExpr Int(int64_t value);
   static ArgExpr Real(double value);
   static ArgExpr List(std::vector<ArgExpr> items);
+  static ArgExpr Binary(ArgOp op, ArgExpr a, ArgExpr b);
 };
 
 // ---------------------------------------------------------------- tensors

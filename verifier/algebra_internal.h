@@ -29,6 +29,10 @@ bool MentionedByAtoms(const Term& t, Var v);
 // The plain bounds lo <= v < lo + count of a variable that nothing else mentions. `rest` is the guard without them.
 bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard, Var v, Poly* count, Guard* rest);
 
+// Simplifies a family of values: the one-point rules, and, unless it counts how often a value `repeats`, dropping a
+// variable over a non-empty range that nothing else mentions. False when the family is empty.
+bool SimplifyFamily(Context& ctx, Branch* family, bool repeats);
+
 // ---- signs.cc
 bool IsPositiveAtom(Context& ctx, const Atom& a);
 bool IsNonnegativeAtom(Context& ctx, const Atom& a);

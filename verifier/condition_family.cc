@@ -14,14 +14,6 @@ using Kind = ConditionTerm::Kind;
 constexpr size_t kMaxIntegers = 16;
 constexpr int kMaxListLength = 4;
 
-ArgExpr Binary(ArgOp op, ArgExpr a, ArgExpr b) {
-  ArgExpr expr;
-  expr.kind = ArgExpr::Kind::kOp;
-  expr.op = op;
-  expr.args = {std::move(a), std::move(b)};
-  return expr;
-}
-
 ArgExpr TermExpr(const ConditionTerm& term) {
   ArgExpr name;
   const bool plain = term.kind == Kind::kSize || term.kind == Kind::kTensor;
@@ -111,10 +103,10 @@ ArgExpr ConditionAtom::ToExpr() const {
       if (a.kind == Kind::kList) {
         value = ArgExpr::List(std::vector<ArgExpr>(static_cast<size_t>(a.length), ArgExpr::Int(number)));
       }
-      return Binary(ArgOp::kEqual, left, value);
+      return ArgExpr::Binary(ArgOp::kEqual, left, value);
     }
-    case Form::kEqual: return Binary(ArgOp::kEqual, left, TermExpr(b));
-    case Form::kNotEqual: return Binary(ArgOp::kNotEqual, left, TermExpr(b));
+    case Form::kEqual: return ArgExpr::Binary(ArgOp::kEqual, left, TermExpr(b));
+    case Form::kNotEqual: return ArgExpr::Binary(ArgOp::kNotEqual, left, TermExpr(b));
     case Form::kPositive: {
       ArgExpr call;
       call.kind = ArgExpr::Kind::kCall;
@@ -124,10 +116,10 @@ ArgExpr ConditionAtom::ToExpr() const {
     }
     case Form::kOdd:
     case Form::kEven:
-      return Binary(ArgOp::kEqual, Binary(ArgOp::kMod, left, ArgExpr::Int(2)), ArgExpr::Int(form == Form::kOdd));
+      return ArgExpr::Binary(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, left, ArgExpr::Int(2)), ArgExpr::Int(form == Form::kOdd));
     case Form::kDivides:
-      return Binary(ArgOp::kEqual, Binary(ArgOp::kMod, left, TermExpr(b)), ArgExpr::Int(0));
-    case Form::kLessEqual: return Binary(ArgOp::kLessEqual, left, TermExpr(b));
+      return ArgExpr::Binary(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, left, TermExpr(b)), ArgExpr::Int(0));
+    case Form::kLessEqual: return ArgExpr::Binary(ArgOp::kLessEqual, left, TermExpr(b));
   }
   return left;
 }

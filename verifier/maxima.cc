@@ -11,35 +11,10 @@ namespace {
 
 constexpr size_t kMaxBranches = 64;
 
-// Applies the rules for sums that keep the set of values: one-point, and dropping a variable over a non-empty range.
-bool SimplifyBranch(Context& ctx, Branch* b) {
-  Term t;
-  t.bound = b->bound;
-  t.guard = SimplifyGuard(ctx, b->guard, t.bound);
-  t.atoms = {MakeFnAtom(ctx, "body", {b->body})};
-  for (bool again = true; again;) {
-    if (t.guard.IsFalse()) return false;
-    again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
-    for (size_t i = 0; !again && i < t.bound.size(); ++i) {
-      Var v = t.bound[i];
-      Poly count;
-      Guard rest;
-      if (MentionedByAtoms(t, v) || !PlainRange(ctx, t.bound, t.guard, v, &count, &rest)) continue;
-      if (!ctx.ProvePositive(count)) continue;
-      t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
-      t.guard = rest;
-      again = true;
-    }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
-  }
-  *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
-  return true;
-}
-
 // Flattens nested maxima and splits families whose body is a guarded alternative.
 void FlattenBranch(Context& ctx, Branch b, Branches* out) {
   if (out->size() > kMaxBranches) throw GiveUp("a maximum has too many families");
-  if (!SimplifyBranch(ctx, &b)) return;
+  if (!SimplifyFamily(ctx, &b, /*repeats=*/false)) return;
   if (IsSingleAtom(b.body, AtomNode::Kind::kMax) && b.body[0].atoms[0]->name == "max") {
     for (const Branch& inner : b.body[0].atoms[0]->branches) {
       Branch renamed = RenameBound(ctx, inner);

@@ -17,34 +17,12 @@ bool IsTruth(Context& ctx, const NormalForm& n) {
   return IsBooleanMonomial(n) || IsBooleanMonomial(Add(ctx, ConstantForm(1), Scale(n, -1)));
 }
 
-// The one-point rule, and for truth values, whose powers are themselves, dropping a variable over a non-empty range.
-// False when the family is empty.
-bool SimplifyFamily(Context& ctx, Branch* b) {
-  Term t{1, b->bound, SimplifyGuard(ctx, b->guard, b->bound), {MakeFnAtom(ctx, "body", {b->body})}};
-  const bool truth = IsTruth(ctx, b->body);
-  for (bool again = true; again;) {
-    if (t.guard.IsFalse()) return false;
-    again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
-    for (size_t i = 0; truth && !again && i < t.bound.size(); ++i) {
-      Poly count;
-      Guard rest;
-      if (MentionedByAtoms(t, t.bound[i]) || !PlainRange(ctx, t.bound, t.guard, t.bound[i], &count, &rest)) continue;
-      if (!ctx.ProvePositive(count)) continue;
-      t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
-      t.guard = rest;
-      again = true;
-    }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
-  }
-  *b = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
-  return true;
-}
-
 }  // namespace
 
 NormalForm ProdOver(Context& ctx, const Branch& family) {
   Branch b = family;
-  if (!SimplifyFamily(ctx, &b)) return ConstantForm(1);
+  // Powers of truth values are themselves.
+  if (!SimplifyFamily(ctx, &b, /*repeats=*/!IsTruth(ctx, b.body))) return ConstantForm(1);
   std::vector<Guard> inside, outside;
   for (const Guard& g : Conjuncts(b.guard)) (ctx.Mentions(g, b.bound) ? inside : outside).push_back(g);
   if (!outside.empty()) {

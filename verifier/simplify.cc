@@ -356,6 +356,26 @@ Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound)
   return Guard::And(keep);
 }
 
+bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
+  Term t{1, family->bound, SimplifyGuard(ctx, family->guard, family->bound), {MakeFnAtom(ctx, "body", {family->body})}};
+  for (bool again = true; again;) {
+    if (t.guard.IsFalse()) return false;
+    again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
+    for (size_t i = 0; !repeats && !again && i < t.bound.size(); ++i) {
+      Poly count;
+      Guard rest;
+      if (MentionedByAtoms(t, t.bound[i]) || !PlainRange(ctx, t.bound, t.guard, t.bound[i], &count, &rest)) continue;
+      if (!ctx.ProvePositive(count)) continue;
+      t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
+      t.guard = rest;
+      again = true;
+    }
+    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
+  }
+  *family = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
+  return true;
+}
+
 NormalForm Simplify(Context& ctx, const NormalForm& n) {
   if (n.size() > kMaxTerms) throw GiveUp("a normal form grew too large");
   ctx.record->CheckTime();

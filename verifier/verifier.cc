@@ -402,6 +402,14 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
   }
 }
 
+void TakeRecord(ProofSession* record, ProofResult* result) {
+  result->queries = record->queries;
+  result->used_nonlinear_arithmetic = record->nonlinear;
+  result->steps = std::move(record->steps);
+  result->smtlib = std::move(record->smtlib);
+  result->cpu_ms = 1000 * (ThreadCpuSeconds() - record->cpu_start_s);
+}
+
 }  // namespace
 }  // namespace verifier
 
@@ -414,11 +422,7 @@ ProofResult Replay(const RuleInstance& instance, int strategy,
   record.certify = true;
   record.known_unsat = known_unsat;
   verifier::FollowStrategy(instance, strategy, &record, &result);
-  result.queries = record.queries;
-  result.used_nonlinear_arithmetic = record.nonlinear;
-  result.steps = std::move(record.steps);
-  result.smtlib = std::move(record.smtlib);
-  result.cpu_ms = 1000 * (verifier::ThreadCpuSeconds() - record.cpu_start_s);
+  verifier::TakeRecord(&record, &result);
   return result;
 }
 
@@ -457,11 +461,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
     absl::StrAppend(&result.reason, "; ", unconfirmed);
   }
   result.trials = search.trials();
-  result.queries = record.queries;
-  result.used_nonlinear_arithmetic = record.nonlinear;
-  result.steps = std::move(record.steps);
-  result.smtlib = std::move(record.smtlib);
-  result.cpu_ms = 1000 * (verifier::ThreadCpuSeconds() - record.cpu_start_s);
+  verifier::TakeRecord(&record, &result);
   return result;
 }
 

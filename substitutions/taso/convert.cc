@@ -17,17 +17,9 @@ namespace rewright {
 namespace taso {
 namespace {
 
-ArgExpr Binary(ArgOp op, const ArgExpr& a, const ArgExpr& b) {
-  ArgExpr expr;
-  expr.kind = ArgExpr::Kind::kOp;
-  expr.op = op;
-  expr.args = {a, b};
-  return expr;
-}
-
 ArgExpr Div(const ArgExpr& a, int64_t b) {
   if (a.kind == ArgExpr::Kind::kInt) return ArgExpr::Int(a.integer / b);
-  return Binary(ArgOp::kDiv, a, ArgExpr::Int(b));
+  return ArgExpr::Binary(ArgOp::kDiv, a, ArgExpr::Int(b));
 }
 
 bool IsInt(const ArgExpr& expr, int64_t value) {
@@ -73,7 +65,7 @@ class Converter {
   ArgExpr Print(const Size& size) { return sizes().Print(size); }
 
   void AddCondition(ArgOp op, const ArgExpr& left, const ArgExpr& right) {
-    ArgExpr condition = Binary(op, left, right);
+    ArgExpr condition = ArgExpr::Binary(op, left, right);
     if (conditions_.insert(PrintArg(condition)).second) out_.conditions.push_back(std::move(condition));
   }
 
@@ -198,7 +190,7 @@ class Converter {
         CHECK(op.type == OpType::kConstPool) << "an operator without a counterpart came this far";
         const int64_t window = int64_t{op.Get(Key::kKernelHeight)} * op.Get(Key::kKernelWidth);
         return Constant(source_ ? ArgExpr::Real(1.0 / static_cast<double>(window))
-                                : Binary(ArgOp::kQuotient, ArgExpr::Int(1), ArgExpr::Int(window)),
+                                : ArgExpr::Binary(ArgOp::kQuotient, ArgExpr::Int(1), ArgExpr::Int(window)),
                         result);
       }
     }
@@ -230,7 +222,7 @@ class Converter {
     total.kind = ArgExpr::Kind::kCall;
     total.fn = ArgFn::kMax;
     total.args = {ArgExpr::Int(0), Print(last * Size(stride) + kernel - size)};
-    return {Div(total, 2), Div(Binary(ArgOp::kAdd, total, ArgExpr::Int(1)), 2)};
+    return {Div(total, 2), Div(ArgExpr::Binary(ArgOp::kAdd, total, ArgExpr::Int(1)), 2)};
   }
 
   void AddWindows(const Operator& op, const TensorShape& image, const Size& height, const Size& width,
@@ -258,10 +250,10 @@ class Converter {
     for (const auto& [number, groups] : shapes_.groups()) {
       if (!exact && sizes().Implied(groups * group_in, in)) exact = sizes().Resolve(groups);
     }
-    if (!exact) AddCondition(ArgOp::kEqual, Binary(ArgOp::kMod, Print(in), Print(group_in)), ArgExpr::Int(0));
-    const ArgExpr groups = exact ? Print(*exact) : Binary(ArgOp::kDiv, Print(in), Print(group_in));
+    if (!exact) AddCondition(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, Print(in), Print(group_in)), ArgExpr::Int(0));
+    const ArgExpr groups = exact ? Print(*exact) : ArgExpr::Binary(ArgOp::kDiv, Print(in), Print(group_in));
     if (!exact || !out.DividedBy(*exact)) {
-      AddCondition(ArgOp::kEqual, Binary(ArgOp::kMod, Print(out), groups), ArgExpr::Int(0));
+      AddCondition(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, Print(out), groups), ArgExpr::Int(0));
     }
     return groups;
   }

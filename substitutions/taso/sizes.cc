@@ -64,14 +64,6 @@ void Reduce(std::vector<Size>* rows) {
   rows->erase(std::remove_if(rows->begin(), rows->end(), [](const Size& row) { return row.IsZero(); }), rows->end());
 }
 
-ArgExpr Binary(ArgOp op, ArgExpr a, ArgExpr b) {
-  ArgExpr expr;
-  expr.kind = ArgExpr::Kind::kOp;
-  expr.op = op;
-  expr.args = {std::move(a), std::move(b)};
-  return expr;
-}
-
 }  // namespace
 
 Size Size::Of(int variable) {
@@ -262,16 +254,16 @@ ArgExpr Sizes::Print(const Size& size) {
         factor.kind = ArgExpr::Kind::kName;
         const Variable& v = variables_[static_cast<size_t>(variable)];
         if (v.divisor != 0) {
-          factor = Binary(ArgOp::kDiv, Print(v.numerator), ArgExpr::Int(v.divisor));
+          factor = ArgExpr::Binary(ArgOp::kDiv, Print(v.numerator), ArgExpr::Int(v.divisor));
         } else {
           factor.name = NameOf(variable);
         }
-        product = product ? Binary(ArgOp::kMul, *product, factor) : factor;
+        product = product ? ArgExpr::Binary(ArgOp::kMul, *product, factor) : factor;
       }
       if (!sum) {
-        sum = positive ? *product : Binary(ArgOp::kSub, ArgExpr::Int(0), *product);
+        sum = positive ? *product : ArgExpr::Binary(ArgOp::kSub, ArgExpr::Int(0), *product);
       } else {
-        sum = Binary(positive ? ArgOp::kAdd : ArgOp::kSub, *sum, *product);
+        sum = ArgExpr::Binary(positive ? ArgOp::kAdd : ArgOp::kSub, *sum, *product);
       }
     }
   }

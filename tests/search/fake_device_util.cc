@@ -110,6 +110,16 @@ Graph GraphFrom(const std::string& text) {
   return *graph;
 }
 
+std::string Detours(int blocks) {
+  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
+  std::string last = "x";
+  for (int i = 0; i < blocks; ++i) {
+    absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");
+    last = absl::StrCat("%", 2 * i + 1);
+  }
+  return absl::StrCat(text, "output y = ", last, "\n");
+}
+
 SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options) {
   RuleRewriter rewriter(rules);
   CostModel costs(device);

@@ -50,6 +50,9 @@ RuleIndex RulesFrom(const std::string& text);
 // A graph from text; weights are random.
 Graph GraphFrom(const std::string& text);
 
+// x -> exp -> mul by a weight, `blocks` times: for rules that lead through something dearer to something cheap.
+std::string Detours(int blocks);
+
 // Searches with a fresh rewriter and cost model; any error fails the test.
 SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options = {});
 

@@ -110,17 +110,6 @@ TEST(SearchTest, MergesSiblingsPairByPair) {
   EXPECT_THAT(RulesUsed(result), ElementsAre("matmul-shared-lhs", "matmul-shared-lhs"));
 }
 
-// exp is replaced by something that costs more, of which a second rule makes something cheap.
-std::string Detours(int blocks) {
-  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
-  std::string last = "x";
-  for (int i = 0; i < blocks; ++i) {
-    absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");
-    last = absl::StrCat("%", 2 * i + 1);
-  }
-  return absl::StrCat(text, "output y = ", last, "\n");
-}
-
 TEST(SearchTest, PassesThroughAGraphThatCostsMore) {
   const RuleIndex rules = RulesFrom(kDetour);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}, {"relu", 5}});

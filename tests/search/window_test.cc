@@ -95,16 +95,6 @@ TEST(WindowTest, LayersHaveOneKey) {
 constexpr char kDetour[] =
     "rule split-exp exp(x) => mul(sqrt(x), sqrt(x))\nrule merge-exp mul(mul(sqrt(x), sqrt(x)), w) => tanh(x)\n";
 
-std::string Detours(int blocks) {
-  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
-  std::string last = "x";
-  for (int i = 0; i < blocks; ++i) {
-    absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");
-    last = absl::StrCat("%", 2 * i + 1);
-  }
-  return absl::StrCat(text, "output y = ", last, "\n");
-}
-
 TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
   const RuleIndex rules = RulesFrom(kDetour);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});

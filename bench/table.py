@@ -1,0 +1,23 @@
+"""What the measured comparisons share: the machine they ran on, and tables that are whole or absent."""
+import csv
+import os
+import platform
+import subprocess
+import sys
+
+
+def machine():
+    """Processor, system and commit, in one line."""
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; commit {commit}"
+
+
+def write_table(path, description, rows):
+    """Rows, which have the same keys, as CSV under the description and the command line."""
+    with open(path + ".part", "w", newline="") as file:
+        file.write(f"# {description}\n# {' '.join(sys.argv)}\n")
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(path + ".part", path)
