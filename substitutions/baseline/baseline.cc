@@ -1,0 +1,258 @@
+#include "substitutions/baseline/baseline.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/data_file.h"
+
+namespace rewright {
+namespace {
+
+bool Runs(const Node& node) { return node.op != nullptr && !node.weight_only; }
+
+// A place where a rule applies and leaves no more applications than before.
+struct Place {
+  ValueMap replacement;
+  std::vector<NodeId> matched;
+};
+
+// One walk over a graph: places that do not overlap, to be rewritten all at once.
+class Round {
+ public:
+  explicit Round(const Graph& graph) : graph_(graph) {}
+
+  absl::Status Collect(const RuleIndex& rules, int64_t limit) {
+    for (NodeId id : graph_.nodes()) {
+      if (static_cast<int64_t>(places_.size()) >= limit) break;
+      if (!Runs(graph_.node(id)) || claimed_.contains(id)) continue;
+      if (absl::Status status = VisitNode(rules, id); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  bool empty() const { return places_.empty(); }
+  const std::vector<std::string>& rules() const { return rule_names_; }
+
+  // All places, or the first alone where together they would make a value depend on itself.
+  absl::StatusOr<Graph> Rewrite() {
+    ValueMap all;
+    for (const Place& place : places_) all.insert(place.replacement.begin(), place.replacement.end());
+    absl::StatusOr<Graph> rewritten = ReplaceEverywhere(graph_, all);
+    if (rewritten.ok() || places_.size() == 1) return rewritten;
+    rule_names_.resize(1);
+    return ReplaceValues(graph_, places_.front().replacement);
+  }
+
+ private:
+  absl::Status VisitNode(const RuleIndex& rules, NodeId id) {
+    for (const Matcher* matcher : rules.RootedAt(graph_.node(id).op)) {
+      std::vector<Match> matches;
+      matcher->MatchAt(graph_, id, &matches);
+      for (const Match& match : matches) {
+        absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
+        if (!replacement.ok()) return replacement.status();
+        Place place{*std::move(replacement), MatchedNodes(match)};
+        if (place.replacement.empty() || Overlaps(place) || NodesAdded(place) > NodesRemoved(place)) continue;
+        claimed_.insert(place.matched.begin(), place.matched.end());
+        places_.push_back(std::move(place));
+        rule_names_.push_back(matcher->rule().name());
+        return absl::OkStatus();
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Applications that the left side covers and that run, users before operands.
+  std::vector<NodeId> MatchedNodes(const Match& match) const {
+    std::set<std::pair<int, NodeId>> nodes;
+    for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
+      const size_t at = static_cast<size_t>(i);
+      const NodeId id = match.nodes[at].node;
+      if (match.rule->nodes()[at].op != nullptr && Runs(graph_.node(id))) nodes.insert({-graph_.index(id), id});
+    }
+    std::vector<NodeId> ids;
+    for (const auto& [position, id] : nodes) ids.push_back(id);
+    return ids;
+  }
+
+  bool Overlaps(const Place& place) const {
+    return std::any_of(place.matched.begin(), place.matched.end(), [&](NodeId id) { return claimed_.contains(id); });
+  }
+
+  // New applications that run.
+  int NodesAdded(const Place& place) const {
+    absl::flat_hash_set<NodeId> seen;
+    std::vector<NodeId> stack;
+    for (const auto& [from, to] : place.replacement) stack.push_back(to.node);
+    int added = 0;
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      if (graph_.contains(id) || !seen.insert(id).second) continue;
+      const Node& node = graph_.node(id);
+      added += Runs(node);
+      for (Value operand : node.operands) stack.push_back(operand.node);
+    }
+    return added;
+  }
+
+  // Matched applications that nothing reads any more.
+  int NodesRemoved(const Place& place) const {
+    absl::flat_hash_set<NodeId> removed;
+    for (NodeId id : place.matched) {
+      const Node& node = graph_.node(id);
+      bool read = false;
+      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()) && !read; ++k) {
+        const Value value{id, k};
+        if (place.replacement.contains(value)) continue;
+        read = graph_.is_output(value);
+        for (int user : graph_.users(graph_.index(id))) {
+          const NodeId reader = graph_.nodes()[static_cast<size_t>(user)];
+          if (removed.contains(reader)) continue;
+          const std::vector<Value>& operands = graph_.node(reader).operands;
+          read |= std::find(operands.begin(), operands.end(), value) != operands.end();
+        }
+      }
+      if (!read) removed.insert(id);
+    }
+    return static_cast<int>(removed.size());
+  }
+
+  const Graph& graph_;
+  std::vector<Place> places_;
+  std::vector<std::string> rule_names_;  // of places_
+  absl::flat_hash_set<NodeId> claimed_;
+};
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (file) content << file.rdbuf();
+  if (!file || file.bad()) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return content.str();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<BaselinePass>> ParseBaselinePasses(const std::string& text, const std::string& file) {
+  std::vector<BaselinePass> passes;
+  std::set<std::string> seen;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    const auto error = [&](const std::string& what) {
+      return absl::InvalidArgumentError(absl::StrCat(file, ":", number, ": ", what));
+    };
+    if (line.empty() || line[0] == '#') continue;
+    const std::vector<std::string> words = absl::StrSplit(line, absl::MaxSplits(absl::ByAnyChar(" \t"), 1));
+    const std::string rest = words.size() < 2 ? "" : std::string(absl::StripAsciiWhitespace(words[1]));
+    if (words[0] == "pass") {
+      if (rest.empty()) return error("found `pass`, expected `pass NAME`");
+      passes.push_back({rest, {}});
+      continue;
+    }
+    if (passes.empty()) return error(absl::StrCat("found `", words[0], "`, expected `pass NAME` first"));
+    if (rest.empty()) return error(absl::StrCat("rule ", words[0], " has no source: expected compiler and pass"));
+    if (!seen.insert(words[0]).second) return error(absl::StrCat("rule ", words[0], " stands in two places"));
+    passes.back().entries.push_back({words[0], rest});
+  }
+  return passes;
+}
+
+absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options) {
+  const std::string folder = ProgramFolder();
+  absl::StatusOr<std::string> passes = FindDataFile("baseline/passes.txt", folder, REWRIGHT_SUBSTITUTIONS_DIR);
+  if (!passes.ok()) return passes.status();
+  absl::StatusOr<std::string> own = FindDataFile("baseline/baseline.rules", folder, REWRIGHT_SUBSTITUTIONS_DIR);
+  if (!own.ok()) return own.status();
+  absl::StatusOr<std::string> core = FindRuleFile("core.rules");
+  if (!core.ok()) return core.status();
+  return Load(*passes, {*core, *own}, options);
+}
+
+absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const std::vector<std::string>& rule_files,
+                                        const LoadOptions& options) {
+  absl::StatusOr<std::string> text = ReadText(passes_file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<BaselinePass>> passes = ParseBaselinePasses(*text, passes_file);
+  if (!passes.ok()) return passes.status();
+
+  std::set<std::string> known;
+  for (const std::string& file : rule_files) {
+    absl::StatusOr<std::vector<Rule>> rules = ReadRules(file);
+    if (!rules.ok()) return rules.status();
+    for (const Rule& rule : *rules) known.insert(rule.name);
+  }
+  std::set<std::string> unused = known;
+  for (const BaselinePass& pass : *passes) {
+    for (const BaselinePass::Entry& entry : pass.entries) {
+      if (!known.count(entry.rule)) {
+        return absl::NotFoundError(absl::StrCat(passes_file, ": no rule file has a rule ", entry.rule));
+      }
+      unused.erase(entry.rule);
+    }
+  }
+  LoadOptions only = options;
+  only.disabled.insert(only.disabled.end(), unused.begin(), unused.end());
+  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(rule_files, only);
+  if (!set.ok()) return set.status();
+
+  std::map<std::string, std::shared_ptr<const Matcher>> by_name;
+  for (const auto& matcher : set->matchers()) by_name[matcher->rule().name()] = matcher;
+  Baseline baseline;
+  for (const BaselinePass& pass : *passes) {
+    std::vector<std::shared_ptr<const Matcher>> matchers;
+    for (const BaselinePass::Entry& entry : pass.entries) {
+      if (auto it = by_name.find(entry.rule); it != by_name.end()) matchers.push_back(it->second);
+    }
+    baseline.indices_.emplace_back(std::move(matchers));
+  }
+  baseline.passes_ = *std::move(passes);
+  return baseline;
+}
+
+absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps) const {
+  // A transpose may move past every node on its way to the outputs.
+  const int64_t nodes = graph.num_runtime_nodes();
+  if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
+  BaselineResult result;
+  result.graph = graph;
+  std::map<std::string, int> counts;
+  bool changed = true;
+  while (changed && result.steps < max_steps) {
+    changed = false;
+    for (const RuleIndex& pass : indices_) {
+      while (result.steps < max_steps) {
+        Round round(result.graph);
+        if (absl::Status status = round.Collect(pass, max_steps - result.steps); !status.ok()) return status;
+        if (round.empty()) break;
+        absl::StatusOr<Graph> rewritten = round.Rewrite();
+        if (!rewritten.ok()) return rewritten.status();
+        for (const std::string& rule : round.rules()) ++counts[rule];
+        result.steps += static_cast<int64_t>(round.rules().size());
+        result.graph = *std::move(rewritten);
+        changed = true;
+      }
+    }
+  }
+  result.fixed_point = !changed;
+  for (const BaselinePass& pass : passes_) {
+    for (const BaselinePass::Entry& entry : pass.entries) {
+      if (auto it = counts.find(entry.rule); it != counts.end()) result.rewrites.push_back({entry.rule, it->second});
+    }
+  }
+  return result;
+}
+
+}  // namespace rewright

@@ -1,0 +1,65 @@
+// The rule-based baseline: what production compilers do to a graph before they schedule it.
+//
+// Hand-written simplifications and foldings, applied wherever they apply and without regard to what anything costs.
+// The rules are proved as all rules are; passes.txt names them, says which compiler does each, and gives the order. A
+// superoptimizer is worth what it adds to this, on the same device with the same fusion.
+//
+// The passes run one after the other, and all again until nothing changes. A pass repeats rounds; in a round every node,
+// operands before users, is rewritten by the first rule of the pass that applies there, all places that do not overlap at
+// once. A rule that would leave more applications that run than before does not apply: that is the compilers' own test
+// that what is folded has no other user. Each of these steps depends on the graph alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/rule_set.h"
+
+namespace rewright {
+
+struct BaselinePass {
+  struct Entry {
+    std::string rule;
+    std::string source;  // compiler and pass
+  };
+  std::string name;
+  std::vector<Entry> entries;
+};
+
+// The text of a passes.txt. Errors: file:line: what was found and what was expected.
+absl::StatusOr<std::vector<BaselinePass>> ParseBaselinePasses(const std::string& text, const std::string& file);
+
+struct BaselineCount {
+  std::string rule;
+  int count = 0;
+};
+
+struct BaselineResult {
+  Graph graph;
+  std::vector<BaselineCount> rewrites;  // in the order of passes.txt, those that occurred
+  int64_t steps = 0;
+  bool fixed_point = false;  // false: it was stopped by the bound on steps
+};
+
+class Baseline {
+ public:
+  // The passes and rules that come with the program. Errors: those of RuleSet, and a pass that names an unknown rule.
+  // A rule that the options leave out (one that needs finite values) is left out of its pass.
+  static absl::StatusOr<Baseline> Load(const LoadOptions& options = {});
+  static absl::StatusOr<Baseline> Load(const std::string& passes_file, const std::vector<std::string>& rule_files,
+                                       const LoadOptions& options = {});
+
+  const std::vector<BaselinePass>& passes() const { return passes_; }
+
+  // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Errors:
+  // a right side that cannot be built (a fault of the rule).
+  absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0) const;
+
+ private:
+  std::vector<BaselinePass> passes_;
+  std::vector<RuleIndex> indices_;  // one per pass
+};
+
+}  // namespace rewright
