@@ -13,13 +13,12 @@ constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule
 
 class Applier {
  public:
-  Applier(const Graph& graph, const Match& match)
-      : graph_(graph),
-        arena_(*graph.arena()),
+  Applier(Arena& arena, const Match& match)
+      : arena_(arena),
         match_(match),
         rule_(*match.rule),
         nodes_(match.nodes),
-        scope_(graph, nodes_, match.bindings, options_) {}
+        scope_(arena, nodes_, match.bindings, options_) {}
 
   absl::StatusOr<ValueMap> Run() {
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
@@ -107,7 +106,6 @@ class Applier {
     return arena_.AddConstant(tensor);
   }
 
-  const Graph& graph_;
   Arena& arena_;
   const Match& match_;
   const CompiledRule& rule_;
@@ -118,7 +116,11 @@ class Applier {
 
 }  // namespace
 
-absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match) { return Applier(graph, match).Run(); }
+absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match) { return Applier(arena, match).Run(); }
+
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match) {
+  return Instantiate(*graph.arena(), match);
+}
 
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match) {
   auto map = Instantiate(graph, match);

@@ -15,9 +15,9 @@ constexpr size_t kMaxBroadcastRank = 20;  // what Structure::broadcasts has bits
 
 }  // namespace
 
-MatchBinder::MatchBinder(const CompiledRule& rule, const Graph& graph, const std::vector<Value>& nodes,
+MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
                          const MatchOptions& options)
-    : rule_(rule), graph_(graph), nodes_(nodes), scope_(graph, nodes, bindings_, options) {
+    : rule_(rule), arena_(arena), nodes_(nodes), scope_(arena, nodes, bindings_, options) {
   bindings_.sizes.assign(rule.sizes().size(), 0);  // 0: not bound
   bindings_.packs.resize(rule.packs().size());
   bindings_.attrs.resize(rule.attrs().size());
@@ -51,10 +51,10 @@ bool MatchBinder::BindTypes() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const RuleNode& leaf = rule_.nodes()[i];
     if (leaf.op != nullptr) continue;
-    const DType dtype = graph_.type(nodes_[i]).dtype;
+    const DType dtype = arena_.type(nodes_[i]).dtype;
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
       // That its elements are known and equal has been seen when the node was assigned.
-      const Attr value = graph_.node(nodes_[i].node).data.At(0);
+      const Attr value = arena_.node(nodes_[i].node).data.At(0);
       const size_t attr = static_cast<size_t>(leaf.value->id);
       if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
       bindings_.attrs[attr] = value;
@@ -79,15 +79,15 @@ bool MatchBinder::BindTypes() {
 bool MatchBinder::BindEquation(const RuleEquation& equation) {
   const RuleNode& node = rule_.nodes()[static_cast<size_t>(equation.node)];
   if (equation.attr < 0) return BindShape(node, equation.node);
-  const Node& found = graph_.node(nodes_[static_cast<size_t>(equation.node)].node);
+  const Node& found = arena_.node(nodes_[static_cast<size_t>(equation.node)].node);
   const size_t at = static_cast<size_t>(equation.attr);
   const AttrSpec& spec = node.op->attrs[at];
-  const int rank = found.operands.empty() ? 0 : graph_.type(found.operands[0]).rank();
+  const int rank = found.operands.empty() ? 0 : arena_.type(found.operands[0]).rank();
   return BindAttr(spec, node.attrs[at], found.attrs.at(spec.name), rank);
 }
 
 bool MatchBinder::BindShape(const RuleNode& leaf, int node) {
-  const std::vector<int64_t>& shape = graph_.type(nodes_[static_cast<size_t>(node)]).shape;
+  const std::vector<int64_t>& shape = arena_.type(nodes_[static_cast<size_t>(node)]).shape;
   if (leaf.shape.broadcasts) return BindBroadcast(leaf, node, shape);
   return BindList(leaf.shape.dims, shape, nullptr, 0);
 }

@@ -12,7 +12,7 @@ namespace rewright {
 class MatchBinder {
  public:
   // `nodes`: as Match::nodes, complete.
-  MatchBinder(const CompiledRule& rule, const Graph& graph, const std::vector<Value>& nodes,
+  MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
               const MatchOptions& options);
 
   // Solves the equations of the left side and checks its conditions; false when they have no solution.
@@ -39,7 +39,7 @@ class MatchBinder {
   bool Bound(ArgExpr::Ref ref, int id) const;
 
   const CompiledRule& rule_;
-  const Graph& graph_;
+  const Arena& arena_;
   const std::vector<Value>& nodes_;
   RuleBindings bindings_;
   MatchScope scope_;

@@ -10,8 +10,8 @@ constexpr int64_t kMaxLookedAt = 1 << 16;
 
 }  // namespace
 
-const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions& options) {
-  const Node& node = graph.node(value.node);
+const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options) {
+  const Node& node = arena.node(value.node);
   const bool known = node.leaf == LeafKind::kConstant || (node.leaf == LeafKind::kWeight && options.inference);
   return known && node.data.data() != nullptr ? &node.data : nullptr;
 }
@@ -45,8 +45,8 @@ bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
 bool MatchScope::TensorShape(int node, std::vector<int64_t>* shape) const {
   const size_t at = static_cast<size_t>(node);
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
-  if (graph_.node(nodes_[at].node).outputs.size() != 1 && graph_.node(nodes_[at].node).op == nullptr) return false;
-  *shape = graph_.type(nodes_[at]).shape;
+  if (arena_.node(nodes_[at].node).outputs.size() != 1 && arena_.node(nodes_[at].node).op == nullptr) return false;
+  *shape = arena_.type(nodes_[at]).shape;
   return true;
 }
 
@@ -59,10 +59,10 @@ bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) cons
   const size_t at = static_cast<size_t>(arg.id);
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
   if (fn == ArgFn::kWeight) {
-    *truth = graph_.node(nodes_[at].node).weight_only;
+    *truth = arena_.node(nodes_[at].node).weight_only;
     return true;
   }
-  const Tensor* tensor = KnownElements(graph_, nodes_[at], options_);
+  const Tensor* tensor = KnownElements(arena_, nodes_[at], options_);
   *truth = tensor != nullptr;
   if (fn == ArgFn::kConstant || tensor == nullptr) return true;
   const int64_t count = tensor->num_elements();

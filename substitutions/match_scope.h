@@ -15,16 +15,16 @@ class MatchScope {
 
   // `nodes`: as Match::nodes, possibly with those of the right side behind; node -1: not known. `bound`: null when
   // all names are bound. All outlive the scope.
-  MatchScope(const Graph& graph, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings,
+  MatchScope(const Arena& arena, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings,
              const MatchOptions& options)
-      : graph_(graph), nodes_(nodes), bindings_(bindings), options_(options) {}
+      : arena_(arena), nodes_(nodes), bindings_(bindings), options_(options) {}
 
   bool Get(ArgExpr::Ref ref, int id, Value* value) const;
   bool TensorShape(int node, std::vector<int64_t>* shape) const;
   bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, bool* truth) const;
 
  private:
-  const Graph& graph_;
+  const Arena& arena_;
   const std::vector<rewright::Value>& nodes_;
   const RuleBindings& bindings_;
   const MatchOptions& options_;
@@ -34,7 +34,7 @@ using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
 
 // The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
 // Null when they are not.
-const Tensor* KnownElements(const Graph& graph, Value value, const MatchOptions& options);
+const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options);
 // Whether all elements (one at least) equal `value`, rounded to the type of the elements.
 bool AllElementsEqual(const Tensor& tensor, double value);
 

@@ -8,197 +8,48 @@
 #include "absl/strings/str_join.h"
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"
+#include "substitutions/match_search.h"
 
 namespace rewright {
+namespace {
 
-// Assigns nodes of the left side to nodes of the graph, in match_order(), with backtracking over the operands of
-// commutative operators and the places of further outputs.
-class MatchSearch {
+// What MatchSearch sees of a graph: a value is computed by one node.
+class GraphView {
  public:
-  MatchSearch(const Matcher& matcher, const Graph& graph, std::vector<Match>* matches)
-      : matcher_(matcher),
-        rule_(*matcher.rule_),
-        graph_(graph),
-        matches_(matches),
-        nodes_(static_cast<size_t>(rule_.num_lhs_nodes()), Value{}) {}
+  static constexpr bool kOneMaker = true;
 
-  void Run(NodeId root) {
-    const RuleValue& first = rule_.lhs()[0];
-    if (Assign(first.node, Value{root, 0})) Step(0);
+  explicit GraphView(const Graph& graph) : graph_(graph) {}
+
+  const Arena& arena() const { return *graph_.arena(); }
+  Value Class(Value value) const { return value; }
+  template <typename Visit>
+  void ForEachMaker(Value value, int32_t output, const OpDef* op, Visit visit) const {
+    if (value.output == output && graph_.node(value.node).op == op) visit(value.node);
   }
-
- private:
-  const RuleNode& pattern(int id) const { return rule_.nodes()[static_cast<size_t>(id)]; }
-
-  // Matches match_order()[k] and what follows.
-  void Step(size_t k) {
-    if (k == rule_.match_order().size()) return Finish();
-    const int id = rule_.match_order()[k];
-    if (nodes_[static_cast<size_t>(id)].node < 0) return FurtherRoot(k, id);
-    Application(k, id);
-  }
-
-  // An output that no earlier one leads down to: reached by going up from what they share.
-  void FurtherRoot(size_t k, int id) {
-    size_t root = 1;
-    while (root < rule_.lhs().size() && (rule_.root(root) != id || rule_.entry_paths()[root].empty())) ++root;
-    if (root == rule_.lhs().size()) return;
-    const std::vector<int>& path = rule_.entry_paths()[root];
-    const NodeId entry = nodes_[static_cast<size_t>(path[0])].node;
-    std::vector<int> places = {graph_.index(entry)};
-    for (size_t step = 1; step < path.size(); ++step) {
-      std::vector<int> above;
-      for (int place : places) {
-        for (int user : graph_.users(place)) {
-          if (graph_.node(graph_.nodes()[static_cast<size_t>(user)]).op == pattern(path[step]).op)
-            above.push_back(user);
-        }
-      }
-      std::sort(above.begin(), above.end());
-      above.erase(std::unique(above.begin(), above.end()), above.end());
-      places = std::move(above);
-    }
-    // Of a pair of matches that differ by exchanging outputs, the one in the order of the graph is taken.
-    const Value before = nodes_[static_cast<size_t>(rule_.root(root - 1))];
-    const int after = rule_.symmetric(root - 1) ? graph_.index(before.node) : -1;
-    for (int place : places) {
-      if (place <= after) continue;
-      const size_t mark = trail_.size();
-      if (Assign(id, Value{graph_.nodes()[static_cast<size_t>(place)], 0})) Application(k, id);
-      Undo(mark);
+  int PlaceOf(NodeId node) const { return graph_.index(node); }
+  NodeId NodeAt(int place) const { return graph_.nodes()[static_cast<size_t>(place)]; }
+  void AppendUsers(Value value, const OpDef* op, std::vector<int>* places) const {
+    for (int user : graph_.users(graph_.index(value.node))) {
+      if (graph_.node(NodeAt(user)).op == op) places->push_back(user);
     }
   }
 
-  void Application(size_t k, int id) {
-    const RuleNode& node = pattern(id);
-    const std::vector<Value>& operands = graph_.node(nodes_[static_cast<size_t>(id)].node).operands;
-    const size_t mark = trail_.size();
-    if (Operands(node, operands)) Step(k + 1);
-    Undo(mark);
-    const bool exchange = node.op->commutative && operands.size() == 2 && operands[0] != operands[1];
-    if (!exchange) return;
-    if (Operands(node, {operands[1], operands[0]})) Step(k + 1);
-    Undo(mark);
-  }
-
-  bool Operands(const RuleNode& node, const std::vector<Value>& operands) {
-    const size_t spread = static_cast<size_t>(
-        std::count_if(node.operands.begin(), node.operands.end(), [](const RuleValue& v) { return v.all; }));
-    if (spread == 0 && operands.size() != node.operands.size()) return false;
-    size_t at = 0;
-    for (const RuleValue& wanted : node.operands) {
-      if (at >= operands.size()) return false;
-      const Value found = operands[at];
-      if (wanted.all) {
-        const size_t count = graph_.node(found.node).outputs.size();
-        for (size_t k = 0; k < count; ++k, ++at) {
-          if (at >= operands.size() || operands[at] != Value{found.node, static_cast<int32_t>(k)}) return false;
-        }
-        if (!Assign(wanted.node, Value{found.node, 0})) return false;
-        continue;
-      }
-      ++at;
-      if (pattern(wanted.node).op == nullptr) {
-        if (!Assign(wanted.node, found)) return false;
-        continue;
-      }
-      if (found.output != wanted.output) return false;
-      if (wanted.whole && graph_.node(found.node).outputs.size() != 1) return false;
-      if (!Assign(wanted.node, Value{found.node, 0})) return false;
-    }
-    return at == operands.size();
-  }
-
-  bool Assign(int id, Value value) {
-    Value& place = nodes_[static_cast<size_t>(id)];
-    if (place.node >= 0) return place == value;
-    if (!CanBe(id, value)) return false;
-    place = value;
-    trail_.push_back(id);
-    return true;
-  }
-
-  // Cheap checks that fail early.
-  bool CanBe(int id, Value value) const {
-    const RuleNode& wanted = pattern(id);
-    if (wanted.op == nullptr) {
-      if (!wanted.value) return true;
-      const Tensor* elements = KnownElements(graph_, value, matcher_.options_);
-      const double number = wanted.value->kind == ArgExpr::Kind::kInt    ? static_cast<double>(wanted.value->integer)
-                            : wanted.value->kind == ArgExpr::Kind::kReal ? wanted.value->real
-                            : elements != nullptr && elements->num_elements() > 0 ? elements->At(0)
-                                                                                  : 0;
-      return elements != nullptr && AllElementsEqual(*elements, number);
-    }
-    const Node& found = graph_.node(value.node);
-    if (found.op != wanted.op) return false;
-    for (const auto& [name, attr] : matcher_.literals_[static_cast<size_t>(id)]) {
-      if (found.attrs.at(name) != attr) return false;
-    }
-    return true;
-  }
-
-  void Undo(size_t mark) {
-    while (trail_.size() > mark) {
-      nodes_[static_cast<size_t>(trail_.back())] = Value{};
-      trail_.pop_back();
-    }
-  }
-
-  // ---------------------------------------------------------------- complete assignments
-
-  void Finish() {
-    std::vector<Value> roots;
-    if (!Roots(&roots)) return;
-    MatchBinder binder(rule_, graph_, nodes_, matcher_.options_);
-    if (!binder.Run()) return;
-    std::vector<int64_t> symbols;
-    if (!binder.Symbols(&symbols)) return;
-    const auto domain = matcher_.FindDomain(binder.TakeStructure());
-    if (!domain->proved) return;
-    for (const ExprPtr& requirement : domain->requirements) {
-      if (!EvalCond(requirement, symbols)) return;
-    }
-    for (const auto& [id, shape] : domain->shapes) {
-      const Shape& found = graph_.type(nodes_[static_cast<size_t>(id)]).shape;
-      if (found.size() != shape.size()) return;
-      for (size_t axis = 0; axis < shape.size(); ++axis) {
-        if (EvalIndex(shape[axis], symbols) != found[axis]) return;
-      }
-    }
-    matches_->push_back(Match{&rule_, std::move(roots), nodes_, std::move(binder.bindings())});
-  }
-
-  bool Roots(std::vector<Value>* roots) const {
-    for (const RuleValue& term : rule_.lhs()) {
-      const NodeId node = nodes_[static_cast<size_t>(term.node)].node;
-      const int32_t count = static_cast<int32_t>(graph_.node(node).outputs.size());
-      if (!term.whole && term.output >= count) return false;
-      const int32_t begin = term.whole ? 0 : term.output;
-      for (int32_t k = begin; k < (term.whole ? count : begin + 1); ++k) {
-        if (std::find(roots->begin(), roots->end(), Value{node, k}) != roots->end()) return false;
-        roots->push_back(Value{node, k});
-      }
-    }
-    if (rule_.lhs().size() == 1) return true;
-    return !LeafDependsOnRoot();
-  }
-
-  // Then the new outputs would be computed from the old ones.
-  bool LeafDependsOnRoot() const {
+  // Whether a leaf depends on a root: the new outputs would then be computed from the old ones.
+  bool IsCyclic(const CompiledRule& rule, const std::vector<Value>& nodes) const {
+    if (rule.lhs().size() == 1) return false;
     absl::flat_hash_set<NodeId> seen;
-    NodeId first = graph_.arena()->size();
-    for (const RuleValue& term : rule_.lhs()) first = std::min(first, nodes_[static_cast<size_t>(term.node)].node);
+    NodeId first = arena().size();
+    for (const RuleValue& term : rule.lhs()) first = std::min(first, nodes[static_cast<size_t>(term.node)].node);
     const auto is_root = [&](NodeId id) {
-      return std::any_of(rule_.lhs().begin(), rule_.lhs().end(),
-                         [&](const RuleValue& term) { return nodes_[static_cast<size_t>(term.node)].node == id; });
+      return std::any_of(rule.lhs().begin(), rule.lhs().end(),
+                         [&](const RuleValue& term) { return nodes[static_cast<size_t>(term.node)].node == id; });
     };
     std::vector<NodeId> stack;
     const auto push = [&](NodeId id) {
       if (id >= first && seen.insert(id).second) stack.push_back(id);
     };
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (rule_.nodes()[i].op == nullptr) push(nodes_[i].node);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (rule.nodes()[i].op == nullptr) push(nodes[i].node);
     }
     while (!stack.empty()) {
       const NodeId id = stack.back();
@@ -209,17 +60,11 @@ class MatchSearch {
     return false;
   }
 
-  const Matcher& matcher_;
-  const CompiledRule& rule_;
+ private:
   const Graph& graph_;
-  std::vector<Match>* matches_;
-  std::vector<Value> nodes_;
-  std::vector<int> trail_;
 };
 
 // ---------------------------------------------------------------- Matcher
-
-namespace {
 
 // A scope without names.
 struct NoScope {
@@ -278,13 +123,34 @@ bool Matcher::OperandsFit(const Graph& graph, const Node& node) const {
 void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
   const Node& found = graph.node(node);
   if (found.op != root_op_ || !OperandsFit(graph, found)) return;
-  MatchSearch(*this, graph, matches).Run(node);
+  MatchSearch<GraphView>(*this, GraphView(graph), matches).Run(node);
 }
 
 std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
   std::vector<Match> matches;
   for (NodeId node : graph.nodes()) MatchAt(graph, node, &matches);
   return matches;
+}
+
+std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,
+                                       const std::vector<Value>& nodes) const {
+  MatchBinder binder(*rule_, arena, nodes, options_);
+  if (!binder.Run()) return std::nullopt;
+  std::vector<int64_t> symbols;
+  if (!binder.Symbols(&symbols)) return std::nullopt;
+  const auto domain = FindDomain(binder.TakeStructure());
+  if (!domain->proved) return std::nullopt;
+  for (const ExprPtr& requirement : domain->requirements) {
+    if (!EvalCond(requirement, symbols)) return std::nullopt;
+  }
+  for (const auto& [id, shape] : domain->shapes) {
+    const Shape& found = arena.type(nodes[static_cast<size_t>(id)]).shape;
+    if (found.size() != shape.size()) return std::nullopt;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (EvalIndex(shape[axis], symbols) != found[axis]) return std::nullopt;
+    }
+  }
+  return Match{rule_.get(), std::move(roots), nodes, std::move(binder.bindings())};
 }
 
 std::shared_ptr<const Matcher::Domain> Matcher::FindDomain(const Structure& structure) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ class Matcher {
 
   const CompiledRule& rule() const { return *rule_; }
   const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
+  const DomainLimits& limits() const { return limits_; }
+  const MatchOptions& options() const { return options_; }
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
 
@@ -62,6 +65,7 @@ class Matcher {
   std::vector<Match> FindMatches(const Graph& graph) const;
 
  private:
+  template <typename View>
   friend class MatchSearch;
 
   // What must be checked of a match in one structure.
@@ -72,6 +76,8 @@ class Matcher {
   };
   // Whether the operands of `node` are what the root's operands must be: most nodes fail here.
   bool OperandsFit(const Graph& graph, const Node& node) const;
+  // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
+  std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
   std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
   Domain MakeDomain(const Structure& structure) const;
 
@@ -92,6 +98,7 @@ class Matcher {
 // Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
 // ReplaceValues() makes the new graph. An error means that the rule is wrong.
 absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match);
+absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match);
 
 // Both in one.
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match);

@@ -114,8 +114,7 @@ class Builder {
         bindings_(std::move(bindings)),
         rng_(rng),
         arena_(std::make_shared<Arena>()),
-        view_(arena_, {}, {}),
-        scope_(view_, nodes_, bindings_, options_),
+        scope_(*arena_, nodes_, bindings_, options_),
         weights_(NodesUnder(rule, ArgFn::kWeight)),
         positive_(NodesUnder(rule, ArgFn::kPositive)),
         all_positive_(WantsPositive(rule)) {}
@@ -204,7 +203,6 @@ class Builder {
   RuleBindings bindings_;
   std::mt19937_64& rng_;
   std::shared_ptr<Arena> arena_;
-  Graph view_;
   std::vector<Value> nodes_;
   MatchOptions options_;
   MatchScope scope_;

@@ -1,0 +1,82 @@
+#include "substitutions/egraph/reverse_rule.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rewright {
+namespace {
+
+void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& shapes) {
+  if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) shapes[term.name] = term;
+  for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
+}
+
+void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes, std::set<std::string>& seen) {
+  if (term.kind == TensorTerm::Kind::kName) {
+    const auto found = shapes.find(term.name);
+    term.shape.reset();
+    term.dtype.reset();
+    if (seen.insert(term.name).second && found != shapes.end()) {
+      term.shape = found->second.shape;
+      term.dtype = found->second.dtype;
+    }
+  }
+  for (TensorTerm& operand : term.operands) PlaceShapes(operand, shapes, seen);
+}
+
+template <typename Visit>
+void ForEachTerm(RuleSide& side, Visit visit) {
+  for (LetTerm& let : side.lets) visit(let.term);
+  for (TensorTerm& term : side.outputs) visit(term);
+}
+
+}  // namespace
+
+Rule ReverseRule(const Rule& rule) {
+  Rule reversed = rule;
+  std::map<std::string, TensorTerm> shapes;
+  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { CollectShapes(term, shapes); });
+  std::swap(reversed.lhs, reversed.rhs);
+  reversed.name += " (from right to left)";
+  reversed.proof.reset();
+  std::set<std::string> seen;
+  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { PlaceShapes(term, shapes, seen); });
+  ForEachTerm(reversed.rhs, [&](TensorTerm& term) { PlaceShapes(term, shapes, seen); });
+  return reversed;
+}
+
+std::shared_ptr<const Matcher> ReverseMatcher(const Matcher& forward) {
+  auto rule = CompileRule(ReverseRule(forward.rule().rule()));
+  if (!rule.ok()) return nullptr;
+  return std::make_shared<const Matcher>(*std::move(rule), forward.limits(), forward.options());
+}
+
+bool LeadsBack(EGraph& egraph, const Matcher& forward, const Match& match, const ValueMap& replacement) {
+  std::vector<Output> left;
+  std::vector<Value> roots;
+  for (Value root : match.roots) {
+    const auto it = replacement.find(root);
+    if (it == replacement.end()) return false;
+    left.push_back(Output{it->second, ""});
+    roots.push_back(it->second);
+  }
+  const Graph graph(egraph.arena(), {}, std::move(left));
+  std::vector<Match> matches;
+  forward.MatchAt(graph, roots[0].node, &matches);
+  return std::any_of(matches.begin(), matches.end(), [&](const Match& back) {
+    if (back.roots != roots) return false;
+    const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), back);
+    if (!right.ok()) return false;
+    for (size_t k = 0; k < roots.size(); ++k) {
+      const auto it = right->find(roots[k]);
+      if (!egraph.Equal(egraph.Add(it == right->end() ? roots[k] : it->second), match.roots[k])) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace rewright
