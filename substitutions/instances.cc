@@ -90,9 +90,10 @@ class Enumerator {
 
   absl::Status Run() {
     if (absl::Status error = Packs(0); !error.ok()) return error;
-    if (count_ == 0)
-      return Error(rule_, absl::StrCat("no structural values make the left side well-formed: ", builder_.why()));
-    return absl::OkStatus();
+    if (count_ > 0) return absl::OkStatus();
+    return Error(rule_, builder_.why().empty()
+                            ? "no structural values satisfy the conditions"
+                            : absl::StrCat("no structural values make the left side well-formed: ", builder_.why()));
   }
 
  private:

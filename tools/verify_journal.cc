@@ -61,7 +61,8 @@ Json ToJson(const Counterexample& found, const std::string& instance) {
   for (const auto& [name, value] : found.symbols) sizes[name] = value;
   for (const auto& [name, value] : found.reals) reals[name] = value;
   for (const Counterexample::Input& input : found.inputs) {
-    inputs.push_back({{"name", input.name}, {"type", input.type.ToString()}, {"values", input.values}});
+    const Json values = input.integers.empty() ? Json(input.values) : Json(input.integers);
+    inputs.push_back({{"name", input.name}, {"type", input.type.ToString()}, {"values", values}});
   }
   Json json = {{"obligation", ObligationName(found.obligation)}, {"instance", instance}, {"sizes", sizes}};
   if (!reals.empty()) json["reals"] = reals;

@@ -2,6 +2,7 @@
 // term), signs.cc, maxima.cc, products.cc, functions.cc.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "verifier/term.h"
@@ -38,6 +39,12 @@ bool IsPositiveAtom(Context& ctx, const Atom& a);
 bool IsNonnegativeAtom(Context& ctx, const Atom& a);
 // The product of the atoms is >= 0.
 bool IsNonnegativeTerm(Context& ctx, const Term& t);
+
+// ---- functions.cc
+// Whether it is of integers: its name ends in their type.
+bool IsIntegerFunction(const std::string& name);
+// Whether the type in the name holds the number.
+bool FitsType(const Rational& value, const std::string& name);
 
 // ---- maxima.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.

@@ -256,7 +256,7 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
         if (n.meaning != nullptr) continue;
         SymbolicValue leaf{static_cast<int>(k), 0};
         found.inputs.push_back(
-            {n.name, TensorType{n.dtypes[0], concrete.ShapeOf(leaf)}, concrete.LeafValues(static_cast<int>(k))});
+            {n.name, TensorType{n.dtypes[0], concrete.ShapeOf(leaf)}, concrete.LeafValues(static_cast<int>(k)), {}});
       }
       return found;
     }
@@ -312,8 +312,8 @@ std::string Counterexample::ToString() const {
                     " on the right");
   }
   for (const Input& input : inputs) {
-    absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [", absl::StrJoin(input.values, ","),
-                    "]");
+    absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [",
+                    input.integers.empty() ? absl::StrJoin(input.values, ",") : absl::StrJoin(input.integers, ","), "]");
   }
   return out;
 }

@@ -27,6 +27,11 @@ std::vector<Poly> PrimeFactors(int64_t n) {
   return out;
 }
 
+// The name of a function as a normal form has it: integers have their own.
+std::string Typed(const char* name, DType dtype) {
+  return IsInteger(dtype) ? absl::StrCat(name, ".", DTypeName(dtype)) : name;
+}
+
 bool IsProduct(const Poly& p) {
   if (p.items().size() != 1 || p.items()[0].coef < 1) return false;
   return p.items()[0].vars.size() + (p.items()[0].coef > 1 ? 1 : 0) >= 2;
@@ -254,25 +259,18 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     }
     case ExprKind::kIndexMin: return ctx_.MinOf(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
     case ExprKind::kIndexMax: return -ctx_.MinOf(-ToPoly(e->args[0], scope), -ToPoly(e->args[1], scope));
-    case ExprKind::kFromValue: return ToIndex(ToForm(e->args[0], scope));
+    case ExprKind::kFromValue: return ToIndex(ToForm(e->args[0], scope), e->args[0]->dtype);
     default: break;
   }
   throw GiveUp("an index expression of an unknown kind");
 }
 
-// A polynomial in integer elements, each of which is an index by itself: s + 2 begins two behind s.
-Poly Elements::ToIndex(const NormalForm& value) {
-  const auto index_of = [&](const NormalForm& n) { return ctx_.ValueOf(n, NormalFormKey(ctx_, n), FreeVars(ctx_, n)); };
-  Poly sum;
-  for (const Term& t : value) {
-    if (!t.bound.empty() || !t.guard.IsTrue() || t.coef.den() != 1) return index_of(value);
-    Poly product(t.coef.num());
-    for (const Atom& a : t.atoms) {
-      product = product * (a->kind == AtomNode::Kind::kInt ? a->value : index_of(AtomForm(a)));
-    }
-    sum = sum + product;
-  }
-  return sum;
+// Positions are themselves. Any other element is an integer of which only equality is known: a sum of elements may have
+// wrapped around.
+Poly Elements::ToIndex(const NormalForm& value, DType dtype) {
+  Poly index;
+  if (IsBoundedIndex(ctx_, value, dtype == DType::kInt64, &index)) return index;
+  return ctx_.ValueOf(value, NormalFormKey(ctx_, value), FreeVars(ctx_, value));
 }
 
 Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
@@ -402,10 +400,12 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
 }
 
 NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
-  if (from == to || (IsFloating(to) && from != DType::kBool)) return x;  // rounding is not seen over the reals
-  if (from == DType::kBool) return x;                                    // truth values are 0 and 1
-  if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, "zero", {x}), -1));
-  if (IsInteger(from) && to == DType::kInt64) return x;
+  if (from == to || (IsFloating(to) && IsFloating(from))) return x;  // rounding is not seen over the reals
+  if (from == DType::kBool) return x;                                // truth values are 0 and 1
+  if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, Typed("zero", from), {x}), -1));
+  // Sums that have wrapped around are other numbers than sums of what was cast.
+  if (IsInteger(from) && IsFloating(to)) return Apply(ctx_, Typed("float", from), {x});
+  if (from == DType::kInt32 && to == DType::kInt64) return Apply(ctx_, Typed("widen", from), {x});
   // What an i32 cannot hold is another integer than what an i64 can.
   return Apply(ctx_, absl::StrCat(IsFloating(from) ? "truncate_" : "wrap_", DTypeName(to)), {x});
 }
@@ -415,6 +415,11 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
   for (const ExprPtr& arg : e->args) args.push_back(ToForm(arg, scope));
   auto one_minus = [&](const NormalForm& n) { return Add(ctx_, ConstantForm(1), Scale(n, -1)); };
   auto minus = [&](const NormalForm& a, const NormalForm& b) { return Add(ctx_, a, Scale(b, -1)); };
+  const DType compared = e->args[0]->dtype;
+  auto less = [&](const NormalForm& a, const NormalForm& b) {
+    if (IsInteger(compared)) return Apply(ctx_, Typed("less", compared), {a, b});
+    return Apply(ctx_, "pos", {minus(b, a)});
+  };
   switch (e->fn) {
     case Fn::kAdd: return Add(ctx_, args[0], args[1]);
     case Fn::kSub: return minus(args[0], args[1]);
@@ -422,10 +427,10 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kAnd: return Multiply(ctx_, args[0], args[1]);
     case Fn::kNeg: return Scale(args[0], -1);
     case Fn::kDiv:
-      if (IsInteger(e->dtype)) return Apply(ctx_, "quotient", args);
+      if (IsInteger(e->dtype)) return Apply(ctx_, Typed("quotient", e->dtype), args);
       return Multiply(ctx_, args[0], Apply(ctx_, "recip", {args[1]}));
-    case Fn::kMax: return Apply(ctx_, "max", args);
-    case Fn::kMin: return Apply(ctx_, "min", args);
+    case Fn::kMax: return Apply(ctx_, Typed("max", e->dtype), args);
+    case Fn::kMin: return Apply(ctx_, Typed("min", e->dtype), args);
     case Fn::kPow: return Apply(ctx_, "pow", args);
     case Fn::kExp: return Apply(ctx_, "exp", args);
     case Fn::kLog: return Apply(ctx_, "log", args);
@@ -433,13 +438,15 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kErf: return Apply(ctx_, "erf", args);
     case Fn::kTanh: return Apply(ctx_, "tanh", args);
     case Fn::kSigmoid: return Apply(ctx_, "sigmoid", args);
-    case Fn::kAbs: return Apply(ctx_, "abs", args);
+    case Fn::kAbs:
+      if (IsInteger(e->dtype)) return Apply(ctx_, Typed("max", e->dtype), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
+      return Apply(ctx_, "abs", args);
     case Fn::kFloor: return Apply(ctx_, "floor", args);
     case Fn::kCeil: return Apply(ctx_, "ceil", args);
-    case Fn::kLess: return Apply(ctx_, "pos", {minus(args[1], args[0])});
-    case Fn::kLessEqual: return one_minus(Apply(ctx_, "pos", {minus(args[0], args[1])}));
+    case Fn::kLess: return less(args[0], args[1]);
+    case Fn::kLessEqual: return one_minus(less(args[1], args[0]));
     case Fn::kEqual:
-      if (e->args[0]->dtype != DType::kBool) return Apply(ctx_, "zero", {minus(args[0], args[1])});
+      if (compared != DType::kBool) return Apply(ctx_, Typed("zero", compared), {minus(args[0], args[1])});
       // 1 - a - b + 2 a b
       return Add(ctx_, one_minus(args[0]),
                  minus(Scale(Multiply(ctx_, args[0], RenameAll(ctx_, args[1])), 2), args[1]));
@@ -517,11 +524,15 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
   body = Subst(ctx_, body, s);
   switch (e->reduce) {
     case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
-    case ReduceKind::kMax: return MaxOver(ctx_, {{bound, guard, body}});
-    case ReduceKind::kMin: return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
+    case ReduceKind::kMax: return ExtremumOver(ctx_, Typed("max", e->dtype), {{bound, guard, body}});
+    case ReduceKind::kMin:
+      if (IsInteger(e->dtype)) return ExtremumOver(ctx_, Typed("min", e->dtype), {{bound, guard, body}});
+      return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
     case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
     case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
-    case ReduceKind::kArgMin: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
+    case ReduceKind::kArgMin:
+      if (IsInteger(e->args[1]->dtype)) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
+      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
   }
   throw GiveUp("a reduction of an unknown kind");
 }

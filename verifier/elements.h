@@ -62,7 +62,7 @@ class Elements {
   class Under;
   Scope ScopeOf(int node);
   Poly ToPoly(const ExprPtr& e, Scope& scope);
-  Poly ToIndex(const NormalForm& value);
+  Poly ToIndex(const NormalForm& value, DType dtype);
   Guard ToGuard(const ExprPtr& e, Scope& scope);
   // The 0/1 element of a condition that depends on boolean elements.
   NormalForm ToIndicator(const ExprPtr& e, Scope& scope);

@@ -390,7 +390,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
     const Instance other = instances_[i];
     if (other.kind != kind || (other.name == name && other.params == abstraction.params)) continue;
     if (prover_ == nullptr || prover_->depth() >= kMaxClosureDepth) continue;
-    if (kind != "max" && other.head != head) continue;
+    if (!IsExtremum(kind) && other.head != head) continue;
     if (other.name == name) continue;  // congruence of the function decides
     const Guard both = Guard::And(other.path, path);
     if (prover_->EqualClosures(kind, other.branches, branches, both)) {

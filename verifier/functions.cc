@@ -12,6 +12,18 @@ NormalForm Opaque(Context& ctx, const std::string& fn, const std::vector<NormalF
   return AtomForm(MakeFnAtom(ctx, fn, args));
 }
 
+bool IsWide(const std::string& fn) { return fn.ends_with(".i64"); }
+
+// An element of a tensor as an index may be any integer.
+bool MentionsValue(const Context& ctx, const Poly& p) {
+  const std::vector<Var> vars = p.Vars();
+  return std::any_of(vars.begin(), vars.end(), [&](Var v) {
+    const VarInfo& info = ctx.Info(v);
+    if (info.kind == VarInfo::Kind::kValue) return true;
+    return ctx.IsDefinition(v) && (MentionsValue(ctx, info.a) || MentionsValue(ctx, info.b));
+  });
+}
+
 NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
   if (x.empty()) return ConstantForm(1);
   if (!ctx.strategy.finite_laws) return Opaque(ctx, "exp", {x});
@@ -116,11 +128,13 @@ NormalForm ApplyPow(Context& ctx, const NormalForm& x, const NormalForm& y) {
 }
 
 // x / y of integers, rounded toward zero.
-NormalForm ApplyQuotient(Context& ctx, const NormalForm& x, const NormalForm& y) {
+NormalForm ApplyQuotient(Context& ctx, const std::string& fn, const NormalForm& x, const NormalForm& y) {
   Rational divisor;
   if (IsConstant(y, &divisor) && (divisor.IsOne() || divisor == Rational(-1))) return Scale(x, divisor);
   Poly num, den;
-  if (IsIndex(x, &num) && IsIndex(y, &den) && ctx.ProveNonneg({num, den - Poly(1)}, ctx.assumptions)) {
+  const bool wide = IsWide(fn);
+  if (IsBoundedIndex(ctx, x, wide, &num) && IsBoundedIndex(ctx, y, wide, &den) &&
+      ctx.ProveNonneg({num, den - Poly(1)}, ctx.assumptions)) {
     return IndexForm(ctx, ctx.FloorDiv(num, den));
   }
   // A remainder a - y (a / y) is less than y.
@@ -128,13 +142,13 @@ NormalForm ApplyQuotient(Context& ctx, const NormalForm& x, const NormalForm& y)
   for (const Term& t : x) {
     if (!t.bound.empty()) continue;
     for (const Atom& a : t.atoms) {
-      if (a->kind != AtomNode::Kind::kFn || a->name != "quotient" || NormalFormKey(ctx, a->args[1]) != key) continue;
+      if (a->kind != AtomNode::Kind::kFn || a->name != fn || NormalFormKey(ctx, a->args[1]) != key) continue;
       const NormalForm multiple = Multiply(ctx, y, AtomForm(a));
       const NormalForm remainder = Add(ctx, RenameAll(ctx, a->args[0]), Scale(multiple, -1));
       if (Add(ctx, x, Scale(remainder, -1)).empty()) return {};
     }
   }
-  return Opaque(ctx, "quotient", {x, y});
+  return Opaque(ctx, fn, {x, y});
 }
 
 // The sign that the canonical one of x and -x has: 0 when heads alone do not tell them apart.
@@ -207,6 +221,32 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   return Opaque(ctx, fn, {x});
 }
 
+NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth);
+
+// A function of integers, which wrap around, except where the arguments are known not to have.
+NormalForm ApplyInteger(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth) {
+  const std::string plain = fn.substr(0, fn.find('.'));
+  if (plain == "quotient") return ApplyQuotient(ctx, fn, args[0], args[1]);
+  const bool bounded = std::all_of(args.begin(), args.end(), [&](const NormalForm& arg) {
+    Poly value;
+    return IsBoundedIndex(ctx, arg, IsWide(fn), &value);
+  });
+  if (plain == "float" || plain == "widen") return bounded ? args[0] : Opaque(ctx, fn, args);
+  if (plain == "less") {
+    const NormalForm difference = Add(ctx, args[1], Scale(RenameAll(ctx, args[0]), -1));
+    if (difference.empty()) return {};
+    return bounded ? ApplyAt(ctx, "pos", {difference}, depth) : Opaque(ctx, fn, args);
+  }
+  if (plain == "zero") {
+    if (bounded) return ApplyAt(ctx, plain, args, depth);
+    return Opaque(ctx, fn, {CanonicalSign(args[0]) < 0 ? Scale(args[0], -1) : args[0]});
+  }
+  if (bounded) return ApplyAt(ctx, plain, args, depth);
+  Branches branches;
+  for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
+  return ExtremumOver(ctx, fn, branches);
+}
+
 NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth) {
   for (size_t i = 0; depth < 8 && i < args.size(); ++i) {
     std::vector<Guard> literals = FreeLiterals(ctx, args[i]);
@@ -223,6 +263,7 @@ NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<Normal
     }
     return Simplify(ctx, out);
   }
+  if (IsIntegerFunction(fn)) return ApplyInteger(ctx, fn, args, depth);
   if (fn == "max") {
     Branches branches;
     for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
@@ -234,12 +275,29 @@ NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<Normal
     return Scale(MaxOver(ctx, branches), -1);
   }
   if (fn == "pow") return ApplyPow(ctx, args[0], args[1]);
-  if (fn == "quotient") return ApplyQuotient(ctx, args[0], args[1]);
   if (args.size() == 1) return ApplyOne(ctx, fn, args[0]);
   return Opaque(ctx, fn, args);
 }
 
 }  // namespace
+
+bool IsIntegerFunction(const std::string& name) { return name.find('.') != std::string::npos; }
+
+bool IsExtremum(const std::string& binder) {
+  return binder == "max" || binder.starts_with("max.") || binder.starts_with("min.");
+}
+
+bool FitsType(const Rational& value, const std::string& name) {
+  const int64_t limit = IsWide(name) ? int64_t{1} << 62 : int64_t{1} << 31;
+  return value.den() == 1 && value.num() >= -limit && value.num() < limit;
+}
+
+bool IsBoundedIndex(const Context& ctx, const NormalForm& n, bool wide, Poly* value) {
+  if (!IsIndex(n, value) || MentionsValue(ctx, *value)) return false;
+  if (value->IsConst()) return FitsType(value->Constant(), wide ? ".i64" : ".i32");
+  return wide || (value->items().size() == 1 && value->items()[0].vars.size() == 1 && value->items()[0].coef == 1 &&
+                  !ctx.IsDefinition(value->items()[0].vars[0]));
+}
 
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {
   return ApplyAt(ctx, fn, args, 0);

@@ -1,6 +1,8 @@
 // Maxima over unions of guarded families: flattening, common terms and factors.
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
@@ -12,17 +14,17 @@ namespace {
 constexpr size_t kMaxBranches = 64;
 
 // Flattens nested maxima and splits families whose body is a guarded alternative.
-void FlattenBranch(Context& ctx, Branch b, Branches* out) {
+void FlattenBranch(Context& ctx, const std::string& binder, Branch b, Branches* out) {
   if (out->size() > kMaxBranches) throw GiveUp("a maximum has too many families");
   if (!SimplifyFamily(ctx, &b, /*repeats=*/false)) return;
-  if (IsSingleAtom(b.body, AtomNode::Kind::kMax) && b.body[0].atoms[0]->name == "max") {
+  if (IsSingleAtom(b.body, AtomNode::Kind::kMax) && b.body[0].atoms[0]->name == binder) {
     for (const Branch& inner : b.body[0].atoms[0]->branches) {
       Branch renamed = RenameBound(ctx, inner);
       Branch joined = b;
       joined.bound.insert(joined.bound.end(), renamed.bound.begin(), renamed.bound.end());
       joined.guard = Guard::And(b.guard, renamed.guard);
       joined.body = renamed.body;
-      FlattenBranch(ctx, std::move(joined), out);
+      FlattenBranch(ctx, binder, std::move(joined), out);
     }
     return;
   }
@@ -34,7 +36,7 @@ void FlattenBranch(Context& ctx, Branch b, Branches* out) {
   const Guard yes = literals[0], no = Guard::Not(yes);
   for (const auto& [holds, fails] : {std::make_pair(yes, no), std::make_pair(no, yes)}) {
     Branch part{b.bound, Guard::And(b.guard, holds), AssumeForm(ctx, b.body, holds, fails)};
-    FlattenBranch(ctx, RenameBound(ctx, part), out);
+    FlattenBranch(ctx, binder, RenameBound(ctx, part), out);
   }
 }
 
@@ -42,12 +44,57 @@ bool FreeOf(const Term& t, const Context& ctx, const std::vector<Var>& bound) {
   return bound.empty() || !Intersects(FreeVars(ctx, t), bound);
 }
 
-// max(x + c) = max(x) + c: the terms that every family adds.
-NormalForm PullCommonTerms(Context& ctx, Branches* branches) {
+// Whether the families hold a point, whatever the sizes. Asked at most once.
+class Nonempty {
+ public:
+  Nonempty(Context& ctx, const Branches& families) : ctx_(ctx), families_(families) {}
+  bool operator()() {
+    if (!known_) known_ = std::any_of(families_.begin(), families_.end(), [this](const Branch& b) { return Has(b); });
+    return *known_;
+  }
+
+ private:
+  // Every variable has a plain range of at least one point.
+  bool Has(Branch b) {
+    for (bool again = true; again && !b.bound.empty();) {
+      again = false;
+      for (size_t i = 0; i < b.bound.size() && !again; ++i) {
+        Poly count;
+        Guard rest;
+        if (!PlainRange(ctx_, b.bound, b.guard, b.bound[i], &count, &rest) || !ctx_.ProvePositive(count)) continue;
+        b.bound.erase(b.bound.begin() + static_cast<int64_t>(i));
+        b.guard = rest;
+        again = true;
+      }
+    }
+    return b.bound.empty() && b.guard.IsTrue();
+  }
+
+  Context& ctx_;
+  const Branches& families_;
+  std::optional<bool> known_;
+};
+
+bool HasExtremum(const NormalForm& n);
+bool HasExtremum(const Term& t) {
+  return std::any_of(t.atoms.begin(), t.atoms.end(), [](const Atom& a) {
+    return a->kind == AtomNode::Kind::kMax || std::any_of(a->args.begin(), a->args.end(), [](const NormalForm& arg) {
+             return HasExtremum(arg);
+           });
+  });
+}
+bool HasExtremum(const NormalForm& n) {
+  return std::any_of(n.begin(), n.end(), [](const Term& t) { return HasExtremum(t); });
+}
+
+// max(x + c) = max(x) + c: the terms that every family adds. The maximum of nothing is minus infinity and stays that,
+// unless c may be the extremum of nothing itself.
+NormalForm PullCommonTerms(Context& ctx, Nonempty* nonempty, Branches* branches) {
   NormalForm common;
   const Branch first = (*branches)[0];
   for (const Term& t : first.body) {
     if (!FreeOf(t, ctx, first.bound)) continue;
+    if (HasExtremum(t) && !(*nonempty)()) continue;
     const std::string key = t.coef.ToString() + TermKey(ctx, t);
     std::vector<size_t> places;
     for (const Branch& b : *branches) {
@@ -79,8 +126,9 @@ int64_t Gcd(int64_t a, int64_t b) {
   return a < 0 ? -a : a;
 }
 
-// An atom that is a factor of every term of every family, is >= 0 and mentions no variable of the families.
-Atom CommonFactor(Context& ctx, const Branches& branches) {
+// An atom that is a factor of every term of every family, is > 0 and mentions no variable of the families; it may be 0
+// where there is a maximum, since minus infinity times 0 is not a number.
+Atom CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) {
   const Term* first = nullptr;
   for (const Branch& b : branches) {
     if (!b.body.empty() && first == nullptr) first = &b.body[0];
@@ -96,22 +144,26 @@ Atom CommonFactor(Context& ctx, const Branches& branches) {
         });
       });
     };
-    if (std::all_of(branches.begin(), branches.end(), in_branch) && IsNonnegativeAtom(ctx, a)) return a;
+    if (!std::all_of(branches.begin(), branches.end(), in_branch)) continue;
+    if (IsPositiveAtom(ctx, a) || (IsNonnegativeAtom(ctx, a) && (*nonempty)())) return a;
   }
   return nullptr;
 }
 
-// Of the constants that take part without a condition only the largest counts.
-void KeepLargestConstant(std::map<std::string, Branch>* branches) {
-  Rational value, largest;
+// Of the constants that take part without a condition only the largest counts, or the smallest. An integer beyond its
+// type is another integer there.
+void KeepExtremeConstant(const std::string& binder, std::map<std::string, Branch>* branches) {
+  const bool least = binder.starts_with("min");
+  Rational value, extreme;
   auto at = branches->end();
   for (auto it = branches->begin(); it != branches->end();) {
     const Branch& b = it->second;
-    if (!b.bound.empty() || !b.guard.IsTrue() || !IsConstant(b.body, &value)) {
+    const bool counts = b.bound.empty() && b.guard.IsTrue() && IsConstant(b.body, &value);
+    if (!counts || (IsIntegerFunction(binder) && !FitsType(value, binder))) {
       ++it;
-    } else if (at == branches->end() || (largest - value).num() < 0) {
+    } else if (at == branches->end() || (least ? value - extreme : extreme - value).Sign() < 0) {
       if (at != branches->end()) branches->erase(at);
-      largest = value;
+      extreme = value;
       at = it++;
     } else {
       it = branches->erase(it);
@@ -141,34 +193,41 @@ void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n) {
   }
 }
 
-NormalForm MaxOver(Context& ctx, const std::vector<Branch>& families) {
+NormalForm MaxOver(Context& ctx, const std::vector<Branch>& families) { return ExtremumOver(ctx, "max", families); }
+
+NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& families) {
   Branches branches;
-  for (const Branch& b : families) FlattenBranch(ctx, b, &branches);
-  if (branches.empty()) return AtomForm(MakeBinderAtom(ctx, "max", {}));
-  NormalForm common = PullCommonTerms(ctx, &branches);
+  for (const Branch& b : families) FlattenBranch(ctx, binder, b, &branches);
+  if (branches.empty()) return AtomForm(MakeBinderAtom(ctx, binder, {}));
+  NormalForm common;
   NormalForm factor = ConstantForm(1);
-  Rational content = ContentOf(branches);
-  if (!content.IsOne()) {
-    for (Branch& b : branches) b.body = Scale(b.body, Rational(1) / content);
-    factor = Scale(factor, content);
-  }
-  for (Atom a = CommonFactor(ctx, branches); a != nullptr; a = CommonFactor(ctx, branches)) {
-    for (Branch& b : branches) {
-      RemoveFactor(ctx, a, &b.body);
-      b.body = Simplify(ctx, b.body);
+  // Sums and multiples of integers wrap around, so nothing comes out of an extremum of theirs.
+  if (!IsIntegerFunction(binder)) {
+    Nonempty nonempty(ctx, families);
+    common = PullCommonTerms(ctx, &nonempty, &branches);
+    Rational content = ContentOf(branches);
+    if (!content.IsOne()) {
+      for (Branch& b : branches) b.body = Scale(b.body, Rational(1) / content);
+      factor = Scale(factor, content);
     }
-    factor = Multiply(ctx, factor, AtomForm(a));
+    for (Atom a = CommonFactor(ctx, &nonempty, branches); a != nullptr; a = CommonFactor(ctx, &nonempty, branches)) {
+      for (Branch& b : branches) {
+        RemoveFactor(ctx, a, &b.body);
+        b.body = Simplify(ctx, b.body);
+      }
+      factor = Multiply(ctx, factor, AtomForm(a));
+    }
   }
   std::map<std::string, Branch> distinct;
   for (const Branch& b : branches) distinct.emplace(BranchKey(ctx, b), b);
-  KeepLargestConstant(&distinct);
+  KeepExtremeConstant(binder, &distinct);
   NormalForm result;
   if (distinct.size() == 1 && distinct.begin()->second.bound.empty() && distinct.begin()->second.guard.IsTrue()) {
     result = distinct.begin()->second.body;
   } else {
     Branches sorted;
     for (auto& entry : distinct) sorted.push_back(std::move(entry.second));
-    result = AtomForm(MakeBinderAtom(ctx, "max", std::move(sorted)));
+    result = AtomForm(MakeBinderAtom(ctx, binder, std::move(sorted)));
   }
   Rational one;
   if (!IsConstant(factor, &one) || !one.IsOne()) result = Multiply(ctx, factor, result);

@@ -177,7 +177,11 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
       const double value = given.values[static_cast<size_t>(i)];
-      IsFloating(leaf.dtype()) ? leaf.Set(i, value) : leaf.SetInt(i, static_cast<int64_t>(value));
+      if (IsFloating(leaf.dtype())) {
+        leaf.Set(i, value);
+      } else {
+        leaf.SetInt(i, given.integers.empty() ? static_cast<int64_t>(value) : given.integers[static_cast<size_t>(i)]);
+      }
     }
     leaves[n] = std::move(leaf);
   }

@@ -95,6 +95,7 @@ class RuleProof {
     verdict_.cpu_ms += proof.cpu_ms;
     if (proof.verdict == Verdict::kProved) {
       if (proved_.insert(std::move(key)).second) ++verdict_.proofs;
+      verdict_.provisos.insert(proof.provisos.begin(), proof.provisos.end());
       classifier_.Add(instance, proof);
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
@@ -149,7 +150,9 @@ class RuleProof {
 };
 
 std::string DomainText(const RuleVerdict& verdict) {
-  return absl::StrCat("every size; ranks to ", verdict.limits.max_rank,
+  const std::string sizes =
+      verdict.provisos.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(verdict.provisos, ", "));
+  return absl::StrCat("every size", sizes, "; ranks to ", verdict.limits.max_rank,
                       verdict.every_rank ? " (by merged axes: any)" : " (each by itself)", ", permutations to ",
                       verdict.limits.max_perm_rank, ", broadcasts to ", verdict.limits.max_broadcast_rank, "; ",
                       verdict.instances, verdict.instances == 1 ? " instance" : " instances");

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -38,6 +39,7 @@ struct RuleVerdict {
   // operators are declared alike for every rank.
   bool every_rank = false;
   std::string domain;   // in words
+  std::set<std::string> provisos;  // of sizes, at which alone the right side's constants have elements
   std::string reason;   // of the first instance that is not proved, and which it is; empty where all are
   std::string witness;  // of kRefuted: sizes and values at which the rule is false
   std::optional<Counterexample> counterexample;  // the same as data

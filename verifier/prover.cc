@@ -264,7 +264,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
       return out;
     };
     equal = inner.IsZero(Difference(ctx_, form(a[0]), form(b[0])));
-  } else if (kind == "max") {
+  } else if (IsExtremum(kind)) {
     equal = inner.EqualMaxima(a, b);
   } else if (kind == "prod" && a.size() == 1 && b.size() == 1) {
     // The same elements as often, in any order: then sums of every function of them are equal.

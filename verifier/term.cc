@@ -276,7 +276,7 @@ Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalFor
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kFn;
   node->name = fn;
-  node->boolean = fn == "pos" || fn == "zero";
+  node->boolean = fn == "pos" || fn == "zero" || fn.starts_with("less.") || fn.starts_with("zero.");
   node->head = "f" + fn + "(";
   for (const NormalForm& n : args) {
     Append(&node->vars, FreeVars(ctx, n));

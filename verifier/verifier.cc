@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "verifier/counterexample.h"
 #include "verifier/elements.h"
 #include "verifier/give_up.h"
+#include "verifier/integer_search.h"
 #include "verifier/numeric_instance.h"
 #include "verifier/prover.h"
 #include "verifier/solver.h"
@@ -80,6 +82,7 @@ class Attempt {
 
   bool used_finite_law() const { return ctx_.used_finite_law; }
   const Context& context() const { return ctx_; }
+  const std::vector<std::string>& provisos() const { return provisos_; }
 
  private:
   // A line of the record that certificates hold.
@@ -94,9 +97,9 @@ class Attempt {
   void CollectFacts() {
     std::vector<Guard> facts = elements_.Conditions();
     for (Guard& g : elements_.Requirements(0, instance_.num_lhs_nodes)) facts.push_back(std::move(g));
-    for (const SymbolicNode& n : instance_.nodes) {
-      if (n.meaning != nullptr) continue;
-      for (const Poly& size : elements_.Shape({static_cast<int>(&n - instance_.nodes.data()), 0})) {
+    for (int k = 0; k < instance_.num_lhs_nodes; ++k) {
+      if (!IsLeaf(k)) continue;
+      for (const Poly& size : elements_.Shape({k, 0})) {
         if (!ctx_.QuickNonneg(size - Poly(1))) facts.push_back(Guard::Ge(size - Poly(1)));
       }
     }
@@ -106,6 +109,25 @@ class Attempt {
     }
     facts_ = elements_.SolveEquations(std::move(flat));
     for (const Guard& fact : facts_) Step("fact: ", Text(fact));
+    AssumeConstantsHaveElements();
+  }
+
+  bool IsLeaf(int node) const { return instance_.nodes[static_cast<size_t>(node)].meaning == nullptr; }
+
+  // A rule is not applied where a constant of its right side would be empty. What does not follow from the rest is
+  // part of the domain.
+  void AssumeConstantsHaveElements() {
+    for (int k = instance_.num_lhs_nodes; k < static_cast<int>(instance_.nodes.size()); ++k) {
+      if (!IsLeaf(k)) continue;
+      for (const Poly& size : elements_.Shape({k, 0})) {
+        const Guard nonempty = Guard::Ge(size - Poly(1));
+        if (Prover(ctx_, facts_).Holds(nonempty, "a constant has elements")) continue;
+        Step("provided that a constant of the right side has elements: ", Text(nonempty));
+        provisos_.push_back(absl::StrCat(ctx_.Print(size), " >= 1"));
+        facts_.push_back(nonempty);
+        ctx_.SetFacts(facts_);
+      }
+    }
   }
 
   void OrderFactors(int order) {
@@ -267,7 +289,7 @@ class Attempt {
     Step("right: ", Text(b));
     Prover prover(ctx_, facts);
     auto is_range_max = [](const NormalForm& n) {
-      if (!IsSingleAtom(n, AtomNode::Kind::kMax) || n[0].atoms[0]->name != "max") return false;
+      if (!IsSingleAtom(n, AtomNode::Kind::kMax) || !IsExtremum(n[0].atoms[0]->name)) return false;
       const std::vector<Branch>& branches = n[0].atoms[0]->branches;
       return std::any_of(branches.begin(), branches.end(), [](const Branch& x) { return !x.bound.empty(); });
     };
@@ -277,7 +299,7 @@ class Attempt {
       return Outcome::kProved;
     }
     if (ctx_.strategy.probe && MentionsDefinition(difference)) return Outcome::kNextStrategy;
-    if (is_range_max(a) && is_range_max(b) &&
+    if (is_range_max(a) && is_range_max(b) && a[0].atoms[0]->name == b[0].atoms[0]->name &&
         prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
       return Outcome::kProved;
     }
@@ -294,6 +316,7 @@ class Attempt {
   Context ctx_;
   Elements elements_;
   std::vector<Guard> facts_;
+  std::vector<std::string> provisos_;
 };
 
 // From cheap to thorough. First only laws that hold for infinities too.
@@ -356,6 +379,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->verdict = Verdict::kProved;
         result->strategy = static_cast<int>(&strategy - strategies.data());
         result->used_finite_only_step = attempt.used_finite_law();
+        result->provisos = attempt.provisos();
         result->reason.clear();
         return;
       }
@@ -428,6 +452,8 @@ ProofResult Replay(const RuleInstance& instance, int strategy,
 
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::CounterexampleSearch;
+  using verifier::HasOpenIntegers;
+  using verifier::SearchIntegers;
   constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
   verifier::ProofSession record;
@@ -440,12 +466,16 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
     if (!options.search_counterexample) return;
     for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
       result.counterexample = search.Run(trials, limit_s);
-      if (!result.counterexample) return;
+      if (!result.counterexample) break;
       // Nothing is called false that the interpreter has not computed to be.
       const absl::Status confirmed = ConfirmCounterexample(instance, *result.counterexample);
       if (confirmed.ok()) continue;
       unconfirmed = std::string(confirmed.message());
       result.counterexample.reset();
+    }
+    if (!result.counterexample && HasOpenIntegers(instance)) {
+      std::mt19937_64 rng(options.seed);
+      result.counterexample = SearchIntegers(instance, search.assignments(), trials / 2, &rng);
     }
     if (!result.counterexample) return;
     result.verdict = Verdict::kRefuted;

@@ -42,7 +42,8 @@ struct Counterexample {
   struct Input {
     std::string name;
     TensorType type;
-    std::vector<double> values;  // row-major
+    std::vector<double> values;     // row-major
+    std::vector<int64_t> integers;  // the same, where they may be too large for doubles; else empty
   };
   std::vector<Input> inputs;
   std::string ToString() const;
@@ -67,6 +68,8 @@ struct ProofResult {
   // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
   bool used_finite_only_step = false;
   bool used_nonlinear_arithmetic = false;
+  // Sizes, like "n - m >= 1", at which alone the right side's constants have elements and the rule is applied.
+  std::vector<std::string> provisos;
   int strategy = -1;               // of kProved: which attempt succeeded
   // When asked for: obligations, normal forms, changes of variables with their inverses, witnesses, equal closures, and
   // the queries that were settled, which the steps name.

@@ -79,13 +79,13 @@ class FormEvaluator {
       case AtomNode::Kind::kFn: return Function(a, values);
       case AtomNode::Kind::kMax: break;
     }
-    const bool product = a->name == "prod";
-    if (!product && a->name != "max") undefined = true;
-    double result = product ? 1 : -INFINITY;
+    const bool product = a->name == "prod", least = a->name.starts_with("min");
+    if (!product && !IsExtremum(a->name)) undefined = true;
+    double result = product ? 1 : least ? INFINITY : -INFINITY;
     for (const Branch& b : a->branches) {
       ForEachPoint(b.bound, b.guard, values, [&](const Assignment& point) {
         const double x = Form(b.body, point);
-        result = product ? result * x : std::max(result, x);
+        result = product ? result * x : least ? std::min(result, x) : std::max(result, x);
       });
     }
     return result;
@@ -107,11 +107,14 @@ class FormEvaluator {
 
   double Function(const Atom& a, const Assignment& values) {
     const double x = Form(a->args[0], values);
+    const std::string name = a->name.substr(0, a->name.find('.'));
+    if (name == "less") return x < Form(a->args[1], values) ? 1 : 0;
+    if (name == "float" || name == "widen") return x;
     if (a->name == "recip") {
       undefined = undefined || x == 0;
       return 1 / x;
     }
-    if (a->name == "quotient") {
+    if (name == "quotient") {
       const double y = Form(a->args[1], values);
       undefined = undefined || y == 0;
       return std::trunc(x / y);
@@ -123,7 +126,7 @@ class FormEvaluator {
     if (a->name == "tanh") return std::tanh(x);
     if (a->name == "sigmoid") return 1 / (1 + std::exp(-x));
     if (a->name == "pos") return x > 0 ? 1 : 0;
-    if (a->name == "zero") return x == 0 ? 1 : 0;
+    if (name == "zero") return x == 0 ? 1 : 0;
     undefined = true;
     return 0;
   }

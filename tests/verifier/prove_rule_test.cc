@@ -120,10 +120,36 @@ TEST(ProveRule, RefutesWithSizesAndValues) {
 TEST(ProveRule, WhatHidesFromCounterexamplesIsNotProved) {
   const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/tests/cases/rules/hidden.rules");
   ASSERT_TRUE(rules.ok()) << rules.status();
-  EXPECT_EQ(rules->size(), 4u);
+  EXPECT_EQ(rules->size(), 5u);
   for (const Rule& rule : *rules) {
     EXPECT_NE(ProveRule(rule, RuleProofOptions()).verdict, Verdict::kProved) << rule.name;
   }
+}
+
+TEST(ProveRule, SaysAtWhichSizesConstantsHaveElements) {
+  const RuleVerdict some = ProveText(
+      "rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 0");
+  EXPECT_EQ(some.verdict, Verdict::kProved) << some.reason;
+  EXPECT_THAT(some.domain, HasSubstr("every size with ?a >= 1;"));
+  const RuleVerdict all = ProveText(
+      "rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 2");
+  EXPECT_EQ(all.verdict, Verdict::kProved) << all.reason;
+  EXPECT_THAT(all.domain, HasSubstr("every size;"));
+}
+
+TEST(ProveRule, SaysThatConditionsHoldNowhere) {
+  const RuleVerdict verdict = ProveText("rule r relu(relu(x[n])) => relu(x) when n div 0 == 1");
+  EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
+  EXPECT_THAT(verdict.reason, HasSubstr("no structural values satisfy the conditions"));
+}
+
+// Sums of integers wrap around, and the largest of none is the least integer.
+TEST(ProveRule, RefutesIntegersAtTheEndsOfTheirType) {
+  const RuleVerdict verdict = ProveText("rule r less(x: i64[], add(x, 1: i64[])) => 1: bool[]");
+  ASSERT_EQ(verdict.verdict, Verdict::kRefuted) << verdict.reason;
+  ASSERT_TRUE(verdict.counterexample.has_value());
+  EXPECT_EQ(verdict.counterexample->inputs.at(0).integers, std::vector<int64_t>{INT64_MAX});
+  EXPECT_THAT(verdict.witness, HasSubstr("9223372036854775807"));
 }
 
 TEST(ProveRule, ARuleWithoutTimeIsUnknown) {

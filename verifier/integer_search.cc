@@ -1,0 +1,141 @@
+#include "verifier/integer_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/interpreter.h"
+#include "verifier/numeric_instance.h"
+
+namespace rewright::verifier {
+namespace {
+
+constexpr size_t kAssignments = 6;
+constexpr int64_t kMaxElements = 256;
+// Values of the sides that are told apart as doubles.
+constexpr double kTolerance = 1e-6;
+
+bool Differ(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return false;
+  if (std::isinf(a) || std::isinf(b)) return a != b;
+  return std::abs(a - b) > kTolerance * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+int64_t Small(std::mt19937_64& rng) { return static_cast<int64_t>(rng() % 7) - 3; }
+
+// Small ones; the ends of the type and their neighbours; numbers whose doubles, or squares, wrap around.
+int64_t Extreme(DType dtype, std::mt19937_64& rng) {
+  const bool wide = dtype == DType::kInt64;
+  const int64_t least = wide ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
+  const int64_t greatest = wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
+  const int64_t near = static_cast<int64_t>(rng() % 3);
+  switch (rng() % 6) {
+    case 0: return least + near;
+    case 1: return greatest - near;
+    case 2: return (rng() % 2 == 0 ? 1 : -1) * (greatest / 2 + near);
+    case 3: return (rng() % 2 == 0 ? 1 : -1) * ((int64_t{1} << (wide ? 32 : 16)) + near);
+    default: return Small(rng);
+  }
+}
+
+// One leaf; `extreme` is about its integers.
+Tensor DrawLeaf(const SymbolicNode& node, const TensorType& type, bool extreme, std::mt19937_64& rng) {
+  Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, type.dtype), type.shape});
+  for (int64_t i = 0; i < leaf.num_elements(); ++i) {
+    if (node.splat.has_value()) {
+      leaf.Set(i, *node.splat);
+    } else if (IsFloating(leaf.dtype())) {
+      leaf.Set(i, static_cast<double>(node.positive ? 1 + std::abs(Small(rng)) : Small(rng)));
+    } else if (leaf.dtype() == DType::kBool) {
+      leaf.SetInt(i, static_cast<int64_t>(rng() % 2));
+    } else {
+      const int64_t value = extreme ? Extreme(leaf.dtype(), rng) : Small(rng);
+      leaf.SetInt(i, !node.positive ? value : value > 0 ? value : 1);
+    }
+  }
+  return leaf;
+}
+
+// The place in a tensor at which the sides differ, if any.
+std::optional<int64_t> Difference(const Tensor& left, const Tensor& right) {
+  for (int64_t i = 0; i < left.num_elements(); ++i) {
+    if (Differ(left.At(i), right.At(i))) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<Counterexample> Compare(const RuleInstance& instance, const std::vector<int64_t>& symbols,
+                                      std::mt19937_64& rng) {
+  static constexpr double kReals[] = {0.5, 1, 2, 3, -1, -2, 0};
+  Counterexample found;
+  std::vector<double> reals;
+  for (const RealSymbol& real : instance.reals) {
+    reals.push_back(kReals[rng() % (real.positive ? 4 : 7)]);
+    found.reals.emplace_back(real.name, reals.back());
+  }
+  const NumericInstance numeric(instance, symbols, reals);
+  std::vector<Tensor> leaves(instance.nodes.size());
+  for (size_t n = 0; n < instance.nodes.size(); ++n) {
+    const SymbolicNode& node = instance.nodes[n];
+    if (!numeric.Legal(node).ok()) return std::nullopt;
+    for (size_t k = 0; k < node.dtypes.size(); ++k) {
+      if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return std::nullopt;
+    }
+    // Positions in a tensor are small, so not every leaf is extreme.
+    if (node.op == nullptr) leaves[n] = DrawLeaf(node, numeric.TypeOf(node, 0), rng() % 4 != 0, rng);
+  }
+  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  if (!values.ok()) return std::nullopt;
+  const auto value_of = [&](SymbolicValue value) -> const Tensor& {
+    return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  };
+  for (size_t o = 0; o < instance.lhs.size() && o < instance.rhs.size(); ++o) {
+    const Tensor& left = value_of(instance.lhs[o]);
+    const Tensor& right = value_of(instance.rhs[o]);
+    if (left.shape() != right.shape()) return std::nullopt;  // the other search's business
+    const std::optional<int64_t> place = Difference(left, right);
+    if (!place) continue;
+    found.output = static_cast<int>(o);
+    found.lhs = left.At(*place);
+    found.rhs = right.At(*place);
+    found.at.resize(left.shape().size());
+    int64_t linear = *place;
+    for (size_t k = found.at.size(); k-- > 0; linear /= left.shape()[k]) found.at[k] = linear % left.shape()[k];
+    for (size_t s = 0; s < symbols.size(); ++s) found.symbols.emplace_back(instance.symbols[s].name, symbols[s]);
+    for (size_t n = 0; n < instance.nodes.size(); ++n) {
+      const SymbolicNode& node = instance.nodes[n];
+      if (node.op != nullptr) continue;
+      Counterexample::Input input{node.name, numeric.TypeOf(node, 0), {}, {}};
+      for (int64_t i = 0; i < leaves[n].num_elements(); ++i) {
+        input.values.push_back(leaves[n].At(i));
+        if (IsInteger(input.type.dtype)) input.integers.push_back(leaves[n].AtInt(i));
+      }
+      found.inputs.push_back(std::move(input));
+    }
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool HasOpenIntegers(const RuleInstance& instance) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
+    return node.op == nullptr && !node.splat.has_value() && IsInteger(node.dtypes[0]);
+  });
+}
+
+std::optional<Counterexample> SearchIntegers(const RuleInstance& instance,
+                                             const std::vector<std::vector<int64_t>>& assignments, int draws,
+                                             std::mt19937_64* rng) {
+  for (size_t a = 0; a < std::min(assignments.size(), kAssignments); ++a) {
+    for (int draw = 0; draw < draws; ++draw) {
+      if (auto found = Compare(instance, assignments[a], *rng)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rewright::verifier
