@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -20,12 +19,13 @@
 #include "core/check.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
-#include "substitutions/rule_set.h"
 #include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
 #include "tools/progress.h"
+#include "tools/rules.h"
+#include "tools/trace_file.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -34,11 +34,7 @@ namespace {
 struct OptimizeFlags {
   std::string input;
   std::string output;
-  std::vector<std::string> rules;
-  std::vector<std::string> disabled;
-  bool exact = false;
-  bool trust_unverified = false;
-  bool assume_finite = false;
+  RuleFlags rules;
   std::string device = "cpu";
   std::string profile;
   std::string cost = "measured";
@@ -56,44 +52,6 @@ struct OptimizeFlags {
 
   bool measured() const { return cost == "measured"; }
 };
-
-// The rule files that come with the program.
-absl::StatusOr<std::vector<std::string>> ShippedRules() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  absl::StatusOr<std::string> core = FindRuleFile("core.rules");
-  if (!core.ok()) return core.status();
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(*core).parent_path(), error)) {
-    if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-absl::StatusOr<RuleIndex> LoadRules(const OptimizeFlags& flags, Console& console) {
-  std::vector<std::string> files = flags.rules;
-  if (files.empty()) {
-    absl::StatusOr<std::vector<std::string>> shipped = ShippedRules();
-    if (!shipped.ok()) return shipped.status();
-    files = *std::move(shipped);
-  }
-  LoadOptions options;
-  options.trust_unverified = flags.trust_unverified;
-  options.allow_finite_only = flags.assume_finite;
-  options.disabled = flags.disabled;
-  options.match.inference = flags.mode == "inference";
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(files, options);
-  if (!set.ok()) return set.status();
-  std::vector<std::shared_ptr<const Matcher>> chosen;
-  for (const std::shared_ptr<const Matcher>& matcher : set->matchers()) {
-    const std::optional<ProofRecord>& proof = matcher->rule().rule().proof;
-    const bool exact = proof.has_value() && proof->rule_class == RuleClass::kExact;
-    if (exact || !flags.exact) chosen.push_back(matcher);
-  }
-  console.Note(Counted(chosen.size(), "rule"));
-  return RuleIndex(std::move(chosen));
-}
 
 // Shows what the search does, and shortens the measurements once it is interrupted.
 class Watcher {
@@ -254,27 +212,26 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
   }
 }
 
-std::string TraceText(const OptimizeFlags& flags, const OptimizeReport& report) {
-  Json steps = Json::array();
-  for (const TraceStep& step : report.search.trace) {
-    steps.push_back({{"parent", step.parent},
-                     {"rule", step.rule},
-                     {"place", step.place},
-                     {"cost_before_ms", step.cost_before * 1e3},
-                     {"cost_after_ms", step.cost_after * 1e3}});
-  }
-  const Json trace = {{"model", flags.input},
-                      {"output", flags.output},
-                      {"device", flags.device},
-                      {"cost", flags.cost},
-                      {"search", flags.search},
-                      {"alpha", flags.alpha},
-                      {"budget", flags.budget},
-                      {"cost_before_ms", report.cost_before * 1e3},
-                      {"cost_after_ms", report.cost_after * 1e3},
-                      {"steps", steps},
-                      {"path", report.path}};
-  return trace.dump(1) + "\n";
+TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
+  TraceSetting setting;
+  setting.model = flags.input;
+  setting.output = flags.output;
+  setting.dims = flags.dims;
+  setting.rules = flags.rules;
+  setting.device = flags.device;
+  setting.cost = flags.cost;
+  setting.search = flags.search;
+  setting.alpha = flags.alpha;
+  setting.budget = flags.budget;
+  setting.seed = common.seed;
+  return setting;
+}
+
+absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
+                        const RuleIndex& rules, Session& session) {
+  absl::StatusOr<std::string> text =
+      TraceText(SettingOf(flags, session.flags), original, report, rules, session.console);
+  return text.ok() ? WriteText(flags.trace, *text) : text.status();
 }
 
 absl::Status CheckOutputs(const OptimizeFlags& flags) {
@@ -288,8 +245,9 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   if (absl::Status status = CheckOutputs(flags); !status.ok()) return status;
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
-  absl::StatusOr<RuleIndex> rules = LoadRules(flags, console);
+  absl::StatusOr<RuleIndex> rules = LoadRules(flags.rules);
   if (!rules.ok()) return rules.status();
+  console.Note(Counted(rules->matchers().size(), "rule"));
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
@@ -318,7 +276,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   Report(flags, *report, console);
   FillJson(*report, &console.json());
   if (!flags.trace.empty()) {
-    if (absl::Status status = WriteText(flags.trace, TraceText(flags, *report)); !status.ok()) return status;
+    absl::Status status = WriteTrace(flags, model->graph, *report, *rules, session);
+    if (!status.ok()) return status;
   }
   return Answer::kYes;
 }
@@ -329,15 +288,7 @@ Action DeclareOptimize(CLI::App& app) {
   auto flags = std::make_shared<OptimizeFlags>();
   app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
   app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
-  app.add_option("--rules", flags->rules, "Rules to use (repeatable; default: those that come with the program)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  app.add_flag("--exact", flags->exact, "Only rules that keep every bit");
-  app.add_flag("--assume-finite", flags->assume_finite, "Also rules that need every value to be finite");
-  app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
+  AddRules(app, &flags->rules);
   AddDevice(app, &flags->device, /*with_reference=*/false);
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,

@@ -143,6 +143,7 @@ std::vector<Verb> AllVerbs() {
       {"optimize", "Make a model faster by verified rewrites", DeclareOptimize},
       {"run", "Run a model and measure it", DeclareRun},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
+      {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"verify", "Prove or refute the rules of a file", DeclareVerify},
       {"check", "Check certificates of proofs again", DeclareCheck},
       {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},

@@ -33,6 +33,7 @@ struct Verb {
 Action DeclareOptimize(CLI::App& app);
 Action DeclareRun(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
+Action DeclareBlame(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareCheck(CLI::App& app);
 Action DeclareZoo(CLI::App& app);
