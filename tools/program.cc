@@ -146,6 +146,7 @@ std::vector<Verb> AllVerbs() {
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"verify", "Prove or refute the rules of a file", DeclareVerify},
       {"check", "Check certificates of proofs again", DeclareCheck},
+      {"derive", "Which rules follow from a set of rules", DeclareDerive},
       {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},
       {"ops", "The operators: formula, attributes, inputs", DeclareOps},
       {"inspect", "What a model consists of", DeclareInspect},

@@ -36,6 +36,7 @@ Action DeclareDiff(CLI::App& app);
 Action DeclareBlame(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareCheck(CLI::App& app);
+Action DeclareDerive(CLI::App& app);
 Action DeclareZoo(CLI::App& app);
 Action DeclareOps(CLI::App& app);
 Action DeclareInspect(CLI::App& app);

@@ -13,7 +13,7 @@
 #include "core/random_inputs.h"
 #include "core/text.h"
 #include "tests/counts.h"
-#include "tests/substitutions/random_application_util.h"
+#include "substitutions/random_application.h"
 
 namespace rewright {
 namespace {
@@ -179,7 +179,7 @@ TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
     const absl::Status status = ForEachStructure(
         **compiled, SmallLimits(**compiled), [&](const Structure& structure, const RuleInstance& instance) {
           if (drawn >= Cases(60)) return absl::OkStatus();
-          const auto application = DrawApplication(**compiled, structure, instance, 400, rng);
+          const auto application = DrawApplication(**compiled, structure, instance, {.tries = 400}, rng);
           if (!application) return absl::OkStatus();
           ++drawn;
           const BaselineResult result = Applied(application->graph);

@@ -12,7 +12,7 @@
 #include "substitutions/matcher.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
-#include "tests/substitutions/random_application_util.h"
+#include "substitutions/random_application.h"
 
 namespace rewright {
 namespace {
@@ -131,7 +131,7 @@ TEST_P(CoreRuleTest, KeepsTheValuesOfRandomGraphs) {
   int checked = 0;
   for (int i = 0; i < kApplications; ++i) {
     const auto& [structure, instance] = sample[static_cast<size_t>(i) % sample.size()];
-    const auto application = DrawApplication(**rule, structure, instance, kTries, rng);
+    const auto application = DrawApplication(**rule, structure, instance, {.tries = kTries}, rng);
     if (!application) continue;
     ++checked;
     CheckApplication(matcher, *application);

@@ -266,6 +266,26 @@ TEST_F(Verbs, VerifyNamesThePlaceOfAnError) {
   EXPECT_THAT(name.err, HasSubstr("has no rule `relu-twise`; did you mean `relu-twice`?"));
 }
 
+// ---------------------------------------------------------------- derive
+
+TEST_F(Verbs, DeriveTellsWhatFollows) {
+  const TemporaryFolder folder;
+  WriteContents(folder / "goals.rules",
+                "rule thrice relu(relu(relu(x))) => relu(x)\nrule negation neg(neg(x[n])) => x\n");
+  const std::string command = "derive --rules " + Path("proved.rules") + " --goals " + (folder / "goals.rules");
+  const Outcome outcome = Rewright(command + " --json");
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const auto json = outcome.Json();
+  EXPECT_EQ(json["goals"], 2);
+  EXPECT_EQ(json["derived"], 1);
+  EXPECT_EQ(json["missing"], nlohmann::json::array({"negation"}));
+  EXPECT_EQ(json["derivations"][0]["instances"], 3);
+  EXPECT_THAT(Rewright(command).out, HasSubstr("1 of 2 goals derived from 2 rules"));
+  EXPECT_EQ(Rewright("derive --rules " + Path("proved.rules") + " --goals " + Path("laws.rules")).status, 0);
+  EXPECT_THAT(Rewright("derive --rules " + Path("laws.rules") + " --goals " + Path("laws.rules")).err,
+              HasSubstr("is not proved"));
+}
+
 // ---------------------------------------------------------------- optimize
 
 TEST_F(Verbs, OptimizeWritesACheckedModel) {

@@ -1,6 +1,7 @@
-#include "tests/substitutions/random_application_util.h"
+#include "substitutions/random_application.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -47,14 +48,42 @@ bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
   return false;
 }
 
-bool DrawSymbols(const RuleInstance& instance, int tries, std::mt19937_64& rng, std::vector<int64_t>* symbols) {
-  const std::vector<ExprPtr> constraints = Constraints(instance);
-  for (int attempt = 0; attempt < tries; ++attempt) {
-    symbols->clear();
-    for (const Symbol& symbol : instance.symbols) {
-      const int64_t low = symbol.is_size ? 1 : std::max<int64_t>(symbol.min, -1);
-      symbols->push_back(Draw(rng, low, symbol.is_size ? 5 : low + 2));
+// What is drawn without repetition.
+enum class Distinct : uint8_t { kNothing, kSizes, kAll };
+
+// `count` different numbers from `low` on, with a few to choose from, in random order.
+std::vector<int64_t> Shuffled(size_t count, int64_t low, std::mt19937_64& rng) {
+  std::vector<int64_t> numbers(count + 3);
+  std::iota(numbers.begin(), numbers.end(), low);
+  for (size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[rng() % i]);
+  return numbers;
+}
+
+// Sizes are 1 to 5 where they may be equal.
+void DrawOnce(const RuleInstance& instance, Distinct distinct, std::mt19937_64& rng, std::vector<int64_t>* symbols) {
+  const std::vector<int64_t> sizes = Shuffled(instance.symbols.size(), 2, rng);
+  const std::vector<int64_t> others = Shuffled(instance.symbols.size(), 0, rng);
+  symbols->clear();
+  for (const Symbol& symbol : instance.symbols) {
+    const size_t at = symbols->size();
+    const int64_t low = std::max<int64_t>(symbol.min, -1);
+    if (symbol.is_size) {
+      symbols->push_back(distinct == Distinct::kNothing ? Draw(rng, 1, 5) : sizes[at]);
+    } else {
+      symbols->push_back(distinct == Distinct::kAll ? low + others[at] : Draw(rng, low, low + 2));
     }
+  }
+}
+
+bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::mt19937_64& rng,
+                 std::vector<int64_t>* symbols) {
+  const std::vector<ExprPtr> constraints = Constraints(instance);
+  for (int attempt = 0; attempt < options.tries; ++attempt) {
+    // Where all cannot differ, sizes may, and where these cannot, the last tries are for any.
+    const Distinct distinct = !options.distinct || 2 * attempt >= options.tries ? Distinct::kNothing
+                              : 4 * attempt < options.tries                     ? Distinct::kAll
+                                                                                : Distinct::kSizes;
+    DrawOnce(instance, distinct, rng, symbols);
     bool holds = true;
     for (const ExprPtr& constraint : constraints) {
       if (!EvalCond(constraint, *symbols)) Solve(constraint, symbols);
@@ -89,10 +118,14 @@ RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, c
   return bindings;
 }
 
-std::set<int> NodesUnder(const CompiledRule& rule, ArgFn predicate) {
+// Leaves of which a condition says one of these things.
+std::set<int> NodesUnder(const CompiledRule& rule, std::initializer_list<ArgFn> predicates) {
   std::set<int> nodes;
   for (const ArgExpr& condition : rule.conditions()) {
-    if (condition.kind == ArgExpr::Kind::kCall && condition.fn == predicate) nodes.insert(condition.args[0].id);
+    if (condition.kind != ArgExpr::Kind::kCall || condition.args[0].ref != ArgExpr::Ref::kTensor) continue;
+    if (std::find(predicates.begin(), predicates.end(), condition.fn) != predicates.end()) {
+      nodes.insert(condition.args[0].id);
+    }
   }
   return nodes;
 }
@@ -115,8 +148,8 @@ class Builder {
         rng_(rng),
         arena_(std::make_shared<Arena>()),
         scope_(*arena_, nodes_, bindings_, options_),
-        weights_(NodesUnder(rule, ArgFn::kWeight)),
-        positive_(NodesUnder(rule, ArgFn::kPositive)),
+        weights_(NodesUnder(rule, {ArgFn::kWeight, ArgFn::kConstant, ArgFn::kFinite})),
+        positive_(NodesUnder(rule, {ArgFn::kPositive})),
         all_positive_(WantsPositive(rule)) {}
 
   // Nothing where the left side is ill-formed: a pad that cuts more than there is.
@@ -132,6 +165,8 @@ class Builder {
     for (const RuleValue& term : rule_.lhs()) {
       for (Value value : Values(term)) outputs.push_back(Output{value, absl::StrCat("out", outputs.size())});
     }
+    result.match = Match{&rule_, {}, nodes_, std::move(bindings_)};
+    for (const Output& output : outputs) result.match.roots.push_back(output.value);
     result.graph = Graph(arena_, inputs_, std::move(outputs));
     return result;
   }
@@ -214,9 +249,10 @@ class Builder {
 }  // namespace
 
 std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const Structure& structure,
-                                                 const RuleInstance& instance, int tries, std::mt19937_64& rng) {
+                                                 const RuleInstance& instance, const DrawOptions& options,
+                                                 std::mt19937_64& rng) {
   std::vector<int64_t> symbols;
-  if (!DrawSymbols(instance, tries, rng, &symbols)) return std::nullopt;
+  if (!DrawSymbols(instance, options, rng, &symbols)) return std::nullopt;
   std::optional<RandomApplication> application =
       Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
   if (!application.has_value()) return std::nullopt;

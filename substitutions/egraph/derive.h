@@ -1,0 +1,38 @@
+// Which rules follow from others.
+//
+// A goal is derived when at several of its instances (structural values, with sizes and attributes that differ wherever
+// the goal lets them) the rules make its two sides one class of an e-graph. That is a test at instances, not a proof: a
+// goal may be derived that is false at other sizes. Whether it is true is for the verifier to say; one that is true and
+// derived need not be kept beside the rules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/egraph/saturate.h"
+
+namespace rewright {
+
+struct DeriveOptions {
+  SaturationLimits limits = {.max_rounds = 8, .max_nodes = 2000, .max_matches_of_rule = 200, .max_merge_rounds = 2};
+  // As many structures, or sizes of one structure where there are fewer.
+  int instances = 3;
+  uint64_t seed = 1;  // of sizes and attributes
+};
+
+struct Derivation {
+  bool derived = false;
+  int instances = 0;    // at which the sides met
+  std::string missing;  // the first instance at which they did not: its structural values and sizes
+  SaturationEnd end = SaturationEnd::kSaturated;  // there; kDone where derived
+  std::vector<int64_t> uses;                      // by rule: matches that made classes equal, needed or not
+};
+
+// Errors: a goal of which no instance can be drawn, or whose right side cannot be built at one.
+absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
+                                  const DeriveOptions& options = {});
+
+}  // namespace rewright
