@@ -86,7 +86,7 @@ class Checker {
     const std::string name = CertificateFileName(checked.rule.name);
     if (name != file) {
       outcome->refusals.push_back(
-          absl::StrCat(path, ":8: found rule ", checked.rule.name, ", expected the rule that the file is named after"));
+          absl::StrCat(path, ":9: found rule ", checked.rule.name, ", expected the rule that the file is named after"));
     }
     if (seal != found_seal) {
       outcome->refusals.push_back(
@@ -98,14 +98,19 @@ class Checker {
   void CompareRule(const CheckedCertificate& checked, const std::string& path, Outcome* outcome) const {
     const auto found = rules_->find(checked.rule.name);
     if (found == rules_->end()) {
-      outcome->refusals.push_back(absl::StrCat(path, ":8: found rule ", checked.rule.name, ", expected a rule of ",
+      outcome->refusals.push_back(absl::StrCat(path, ":9: found rule ", checked.rule.name, ", expected a rule of ",
                                                flags_.rules));
       return;
     }
     const Rule& rule = found->second;
     if (PrintLaw(rule) != checked.certificate.law) {
-      outcome->refusals.push_back(absl::StrCat(path, ":8: found another law than ", rule.file, ":", rule.line,
+      outcome->refusals.push_back(absl::StrCat(path, ":9: found another law than ", rule.file, ":", rule.line,
                                                ", expected\n", PrintLaw(rule)));
+    }
+    if (rule.proof && rule.proof->rule_class != checked.certificate.rule_class) {
+      outcome->refusals.push_back(absl::StrCat(path, ":5: found class ", RuleClassName(checked.certificate.rule_class),
+                                               ", expected ", RuleClassName(rule.proof->rule_class),
+                                               ", as in the record at ", rule.file, ":", rule.line));
     }
     if (rule.proof && !(rule.proof->domain == checked.certificate.domain)) {
       outcome->refusals.push_back(absl::StrCat(path, ":4: found another domain than the record at ", rule.file, ":",

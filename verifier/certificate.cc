@@ -19,11 +19,12 @@
 #include "substitutions/rule_set.h"
 #include "substitutions/status_macros.h"
 #include "substitutions/text_hash.h"
+#include "verifier/classify_rule.h"
 
 namespace rewright {
 namespace {
 
-constexpr char kFirstLine[] = "rewright certificate 1";
+constexpr char kFirstLine[] = "rewright certificate 2";
 constexpr size_t kMaxShown = 160;
 
 void AppendIndented(const std::string& lines, const char* indent, std::string* text) {
@@ -40,6 +41,10 @@ std::string QueryLine(const SmtQuery& query) {
 std::string DomainLine(const DomainLimits& domain) {
   return absl::StrCat("domain max_rank=", domain.max_rank, " max_perm_rank=", domain.max_perm_rank,
                       " max_broadcast_rank=", domain.max_broadcast_rank);
+}
+
+std::string ClassLine(RuleClass rule_class, uint64_t seed) {
+  return absl::StrCat("class ", RuleClassName(rule_class), " seed ", seed);
 }
 
 // The queries of all instances, each once, in the order of first use.
@@ -89,6 +94,7 @@ class Reader {
   const std::string& law() const { return law_; }
   int law_line() const { return law_line_; }
   const DomainLimits& domain() const { return domain_; }
+  uint64_t seed() const { return seed_; }
   const std::vector<int>& strategies() const { return strategies_; }
   const std::vector<int>& instance_lines() const { return instance_lines_; }
   bool IsKnown(const SmtQuery& query) const { return texts_.count(query.text) > 0; }
@@ -152,6 +158,13 @@ class Reader {
       --at_;
       return Found(absl::StrCat("`", DomainLine(DomainLimits()), "` or a smaller domain"));
     }
+    const auto measured = Field("class ");
+    if (!measured.ok()) return measured.status();
+    const std::vector<absl::string_view> words = absl::StrSplit(*measured, ' ');
+    if (words.size() != 3 || words[1] != "seed" || !absl::SimpleAtoi(words[2], &seed_)) {
+      --at_;
+      return Found("`class CLASS seed N`");
+    }
     for (const char* key : {"instances ", "queries "}) {
       if (auto field = Field(key); !field.ok()) return field.status();
     }
@@ -211,6 +224,7 @@ class Reader {
   std::string law_;
   int law_line_ = 0;
   DomainLimits domain_;
+  uint64_t seed_ = 0;
   std::vector<int> strategies_;
   std::vector<int> instance_lines_;
   std::vector<std::pair<size_t, std::string>> named_;  // queries that steps name, with their lines
@@ -265,6 +279,13 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reade
     return absl::OkStatus();
   };
   REWRIGHT_RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
+  const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),
+                                       [](const InstanceCertificate& instance) { return instance.finite_laws; });
+  const auto found = ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws,
+                                  reader.seed());
+  if (!found.ok()) return found.status();
+  derived.rule_class = *found;
+  derived.seed = reader.seed();
   return derived;
 }
 
@@ -284,7 +305,8 @@ std::string PrintCertificate(const Certificate& certificate) {
   const std::vector<SmtQuery> queries = DistinctQueries(certificate);
   std::string text =
       absl::StrCat(kFirstLine, "\nprover ", certificate.prover, "\nspec ", TextHash::Hex(certificate.spec_hash), "\n",
-                   DomainLine(certificate.domain), "\ninstances ", certificate.instances.size(), "\nqueries ",
+                   DomainLine(certificate.domain), "\n", ClassLine(certificate.rule_class, certificate.seed),
+                   "\ninstances ", certificate.instances.size(), "\nqueries ",
                    queries.size(), "\nlaw\n");
   AppendIndented(certificate.law, "  ", &text);
   int number = 0;

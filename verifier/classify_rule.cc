@@ -3,23 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
 
-#include "core/interpreter.h"
+#include "substitutions/instances.h"
 #include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
+#include "verifier/rounded_decisions.h"
 
 namespace rewright {
 namespace {
 
 // Enough to meet every kind of instance; a rule may have thousands.
 constexpr int kMeasuredInstances = 24;
-constexpr int kAssignments = 3;
+constexpr size_t kAssignments = 3;
 constexpr int kDrawnAssignments = 18;
 // With elements that are not finite, at each assignment: where such an element stands matters.
 constexpr int kNotFiniteRuns = 4;
+// In search of kComparedElements.
+constexpr int kMaxBitRuns = 260;
+constexpr int kMaxDraws = 40;  // of five assignments each
 constexpr int64_t kMaxElements = 1 << 16;
-constexpr double kRounding = 0x1p-24;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
 bool AllFinite(const Tensor& tensor) {
@@ -54,63 +59,177 @@ bool RoundsWithSizes(const RuleInstance& instance) {
   });
 }
 
-}  // namespace
-
-void RuleClassifier::Add(const RuleInstance& instance, const ProofResult& proof) {
-  if (RoundsWithSizes(instance)) same_bits_ = false;
-  finite_only_ = finite_only_ || proof.used_finite_only_step;
-  if (measured_instances_ >= kMeasuredInstances) return;
-  ++measured_instances_;
-  for (const std::vector<int64_t>& symbols : Assignments(instance)) {
-    for (Leaves leaves : {Leaves::kOrdinary, Leaves::kScaled, Leaves::kFarFromZero}) {
-      Measure(instance, symbols, leaves);
-    }
-    for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) Measure(instance, symbols, Leaves::kNotFinite);
-  }
+bool Mentions(const RuleInstance& instance, DType dtype) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    return std::find(node.dtypes.begin(), node.dtypes.end(), dtype) != node.dtypes.end();
+  });
 }
 
-std::vector<std::vector<int64_t>> RuleClassifier::Assignments(const RuleInstance& instance) {
+bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  const NumericInstance numeric(instance, symbols, std::vector<double>(instance.reals.size(), 1));
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    for (size_t k = 0; k < node.dtypes.size(); ++k) {
+      if (numeric.TypeOf(node, k).num_elements() == 0) return true;
+    }
+    return false;
+  });
+}
+
+// The instance with f32 in the place of f64.
+class Narrowed {
+ public:
+  static RuleInstance Of(RuleInstance instance) {
+    Narrowed narrowed;
+    for (SymbolicNode& node : instance.nodes) {
+      for (DType& dtype : node.dtypes) Narrow(&dtype);
+      for (ExprPtr& param : node.params) param = narrowed.OfExpr(param);
+      if (node.meaning == nullptr) continue;
+      auto meaning = std::make_shared<Meaning>(*node.meaning);
+      for (OutputMeaning& output : meaning->outputs) {
+        Narrow(&output.dtype);
+        output.element = narrowed.OfExpr(output.element);
+      }
+      node.meaning = std::move(meaning);
+    }
+    return instance;
+  }
+
+ private:
+  static void Narrow(DType* dtype) {
+    if (*dtype == DType::kFloat64) *dtype = DType::kFloat32;
+  }
+
+  ExprPtr OfExpr(const ExprPtr& expr) {
+    ExprPtr& done = done_[expr.get()];
+    if (done != nullptr) return done;
+    auto copy = std::make_shared<ExprNode>(*expr);
+    Narrow(&copy->dtype);
+    for (ExprPtr& arg : copy->args) arg = OfExpr(arg);
+    return done_[expr.get()] = std::move(copy);
+  }
+
+  std::map<const ExprNode*, ExprPtr> done_;
+};
+
+}  // namespace
+
+absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step, uint64_t seed) {
+  RuleClassifier classifier(seed);
+  if (used_finite_only_step) classifier.UsedFiniteOnlyStep();
+  int number = 0;
+  const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+    classifier.Inspect(instance);
+    // Evenly spread, the first among them.
+    const int64_t before = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
+    const int64_t after = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
+    ++number;
+    if (instances <= kMeasuredInstances || before < after) classifier.Measure(instance);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return classifier.Class();
+}
+
+void RuleClassifier::Inspect(const RuleInstance& instance) {
+  if (RoundsWithSizes(instance)) same_bits_ = false;
+  risky_ = risky_ || MayDecideDifferently(instance);
+}
+
+void RuleClassifier::Measure(const RuleInstance& instance) {
+  const std::vector<Symbols> assignments = Assignments(instance);
+  const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
+  const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
+  const RuleInstance& measured = only_wide ? narrow : instance;
+  for (const Symbols& symbols : assignments) {
+    for (Leaves leaves : {Leaves::kOrdinary, Leaves::kScaled, Leaves::kFarFromZero}) {
+      MeasureErrors(measured, symbols, leaves);
+    }
+    for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) {
+      MeasureErrors(measured, symbols, Leaves::kNotFinite);
+    }
+  }
+  if (!same_bits_) return;
+  // Instances of high rank may have values at few sizes only; those of low rank speak for them.
+  const std::vector<Symbols> full = WithoutEmptyValues(instance);
+  if (full.empty()) return;
+  for (Carrier carrier : {Carrier::kNative, Carrier::kFloat64}) CompareBits(instance, full, carrier);
+}
+
+std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
   verifier::CounterexampleSearch search(instance, rng_());
-  search.Run(kDrawnAssignments, 0.05);
-  std::vector<std::vector<int64_t>> assignments = search.assignments();
+  std::vector<Symbols> assignments = search.Draw(kDrawnAssignments);
   std::stable_sort(assignments.begin(), assignments.end(), [](const auto& a, const auto& b) {
     return std::accumulate(a.begin(), a.end(), int64_t{0}) > std::accumulate(b.begin(), b.end(), int64_t{0});
   });
-  if (assignments.size() > kAssignments) assignments.resize(kAssignments);
+  for (size_t a = kAssignments; a < assignments.size(); ++a) {
+    if (!HasEmptyValue(instance, assignments[a])) continue;
+    std::swap(assignments[a], assignments[kAssignments]);
+    assignments.resize(kAssignments + 1);
+    return assignments;
+  }
+  assignments.resize(std::min(assignments.size(), kAssignments));
   return assignments;
 }
 
-void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int64_t>& symbols, Leaves kind) {
+std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const RuleInstance& instance) {
+  verifier::CounterexampleSearch search(instance, rng_());
+  std::vector<Symbols> found;
+  for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
+    for (Symbols& symbols : search.Draw(5)) {
+      if (!HasEmptyValue(instance, symbols)) found.push_back(std::move(symbols));
+    }
+  }
+  return found;
+}
+
+std::vector<double> RuleClassifier::Reals(const RuleInstance& instance) {
   std::normal_distribution<double> normal;
-  std::uniform_real_distribution<double> exponent(-2, 2);
   std::vector<double> reals;
   for (const RealSymbol& real : instance.reals) {
     const double value = normal(rng_);
     reals.push_back(real.positive ? std::abs(value) + 1e-3 : value);
   }
+  return reals;
+}
+
+bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals,
+                                Leaves kind, Carrier carrier, std::vector<Tensor>* leaves) {
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> exponent(-2, 2);
   const NumericInstance numeric(instance, symbols, reals);
-  std::vector<Tensor> leaves(instance.nodes.size());
+  leaves->assign(instance.nodes.size(), Tensor());
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];
     for (size_t k = 0; k < node.dtypes.size(); ++k) {
-      if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return;
+      if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return false;
     }
     if (node.op != nullptr) continue;
-    Tensor leaf(numeric.TypeOf(node, 0));
+    const TensorType type = numeric.TypeOf(node, 0);
+    Tensor leaf(TensorType{StoredDType(carrier, type.dtype), type.shape});
     const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : 1;
     const double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
       if (node.splat.has_value()) {
         leaf.Set(i, *node.splat);
       } else if (IsFloating(leaf.dtype())) {
-        const double value = offset + scale * normal(rng_);
+        double value = offset + scale * normal(rng_);
+        if (kind == Leaves::kTies) value = (static_cast<double>(rng_() % 9) - 4) / 2;
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
       } else {
         leaf.SetInt(i, RandomInteger(leaf.dtype(), kind));
       }
     }
-    leaves[n] = leaf;
+    (*leaves)[n] = leaf;
   }
+  return true;
+}
+
+void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind) {
+  const std::vector<double> reals = Reals(instance);
+  const NumericInstance numeric(instance, symbols, reals);
+  std::vector<Tensor> leaves;
+  if (!DrawLeaves(instance, symbols, reals, kind, Carrier::kNative, &leaves)) return;
   if (kind == Leaves::kNotFinite && !SpoilOne(instance, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
   const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
@@ -125,6 +244,7 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
     const Tensor& truth = at(*precise, instance.lhs[k]);
     if (kind == Leaves::kNotFinite) {
       CompareFiniteness(left, right);
+      CompareFiniteness(truth, at(*precise, instance.rhs[k]));
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
@@ -133,16 +253,46 @@ void RuleClassifier::Measure(const RuleInstance& instance, const std::vector<int
       finite_only_ = finite_only_ || (!std::isfinite(left.At(i)) && std::isfinite(right.At(i)));
     }
     if (!AllFinite(left) || !AllFinite(truth)) continue;
-    const double allowed = std::max(LargestError(left, truth), kRounding * LargestElement(truth));
+    const double rounding = left.dtype() == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
+    const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
     risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > kRiskFactor * allowed;
   }
 }
 
-// Small ones, which may be indices or truth values; some of both signs; some that float32 cannot tell apart.
+// Only bits, on finite leaves, until enough elements are compared. Scalars need many runs.
+void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments,
+                                 Carrier carrier) {
+  std::vector<int64_t> compared(instance.lhs.size(), 0);
+  const auto enough = [&] {
+    return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
+  };
+  for (int run = 0; run < kMaxBitRuns && same_bits_ && !enough(); ++run) {
+    const Symbols& symbols = assignments[static_cast<size_t>(run) % assignments.size()];
+    const std::vector<double> reals = Reals(instance);
+    const NumericInstance numeric(instance, symbols, reals);
+    std::vector<Tensor> leaves;
+    const Leaves kind = run % 3 == 0 ? Leaves::kOrdinary : run % 3 == 1 ? Leaves::kScaled : Leaves::kTies;
+    if (!DrawLeaves(instance, symbols, reals, kind, carrier, &leaves)) continue;
+    const auto values = numeric.Run(leaves, carrier, instance.nodes.size());
+    if (!values.ok()) continue;
+    for (size_t k = 0; k < instance.lhs.size(); ++k) {
+      const SymbolicValue l = instance.lhs[k], r = instance.rhs[k];
+      const Tensor& left = (*values)[static_cast<size_t>(l.node)][static_cast<size_t>(l.output)];
+      const Tensor& right = (*values)[static_cast<size_t>(r.node)][static_cast<size_t>(r.output)];
+      if (!left.BitEqual(right)) same_bits_ = false;
+      compared[k] += left.num_elements();
+    }
+  }
+  compared_ = true;
+  enough_compared_ = enough_compared_ && enough();
+}
+
+// Small ones, which may be indices or truth values; some of both signs; some that no floating type tells apart.
 int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
   const int64_t small = static_cast<int64_t>(rng_() % 2);
   if (dtype == DType::kBool || (kind != Leaves::kScaled && kind != Leaves::kFarFromZero)) return small;
-  return kind == Leaves::kScaled ? static_cast<int64_t>(rng_() % 11) - 5 : (int64_t{1} << 24) + small;
+  if (kind == Leaves::kScaled) return static_cast<int64_t>(rng_() % 11) - 5;
+  return (int64_t{1} << (dtype == DType::kInt64 && rng_() % 2 == 0 ? 53 : 24)) + small;
 }
 
 // Makes one element of one floating leaf infinite or NaN; false where there is none.
@@ -184,7 +334,7 @@ RuleClass RuleClassifier::Class() const {
   if (risky_) return RuleClass::kNumericallyRisky;
   // Nothing is known of a rule that could not be measured.
   if (finite_only_ || samples_ == 0) return RuleClass::kFiniteOnly;
-  return same_bits_ ? RuleClass::kExact : RuleClass::kReassociating;
+  return same_bits_ && compared_ && enough_compared_ ? RuleClass::kExact : RuleClass::kReassociating;
 }
 
 }  // namespace rewright

@@ -1,51 +1,78 @@
-// The numerical class of a rule that is proved over the real numbers: what happens to its results in float32.
+// The numerical class of a rule that is proved over the real numbers: what happens to its results in floating point.
 //
 // Found by measurement, since no proof over the reals can tell: both sides of instances are computed by the reference
 // interpreter in float32 and in float64, on leaves of ordinary size, of very different sizes, far from zero with little
 // spread (where cancellation shows), and on leaves with one element that is infinite or NaN.
 //
 //   numerically-risky   somewhere the right side's error was more than kRiskFactor times the left side's (or the
-//                       rounding of its result), or it was not finite where the left side was, on finite leaves
+//                       rounding of its result), or it was not finite where the left side was, on finite leaves; or the
+//                       sides may decide differently about rounded numbers (rounded_decisions.h)
 //   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
 //                       leaves, one side was finite somewhere where the other was not
-//   exact               both sides had the same bits every time, those of infinities included
+//   exact               both sides had the same bits every time, those of infinities included, in float32 and in
+//                       float64, in at least kComparedElements elements of every output of an instance, zeros and ties
+//                       among the leaves
 //   reassociating       everything else
+//
+// A rule about floats holds for f32 and f64, and so must its class. A rule about f64 alone is measured for its errors as
+// if it were about f32: there is no wider type to compare it with.
 #pragma once
 
 #include <cstdint>
 #include <random>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/interpreter.h"
 #include "core/tensor.h"
+#include "substitutions/compiled_rule.h"
 #include "substitutions/instance.h"
 #include "substitutions/rule.h"
-#include "verifier/verifier.h"
 
 namespace rewright {
 
 inline constexpr double kRiskFactor = 100;
+inline constexpr int64_t kComparedElements = 200;
 
-// Fed with the proved instances of one rule.
+// The class of a rule that is proved in `domain`, which has `instances` instances. Depends on its arguments alone, so
+// that whoever knows the seed finds the same. Errors are those of ForEachInstance.
+absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step, uint64_t seed);
+
+// Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
   explicit RuleClassifier(uint64_t seed) : rng_(seed) {}
 
-  void Add(const RuleInstance& instance, const ProofResult& proof);
+  // What is read off the instance.
+  void Inspect(const RuleInstance& instance);
+  void Measure(const RuleInstance& instance);
+  void UsedFiniteOnlyStep() { finite_only_ = true; }
   RuleClass Class() const;
 
  private:
-  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kNotFinite };
-  // Assignments of the symbols to measure at: the largest of those that the search for counterexamples draws.
-  std::vector<std::vector<int64_t>> Assignments(const RuleInstance& instance);
-  void Measure(const RuleInstance& instance, const std::vector<int64_t>& symbols, Leaves leaves);
+  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kNotFinite };
+  using Symbols = std::vector<int64_t>;
+
+  // Symbols to measure at: the largest of some that are drawn, and one at which a value is empty.
+  std::vector<Symbols> Assignments(const RuleInstance& instance);
+  // Some that leave something to compare.
+  std::vector<Symbols> WithoutEmptyValues(const RuleInstance& instance);
+  std::vector<double> Reals(const RuleInstance& instance);
+  // False where a value is too large.
+  bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals, Leaves kind,
+                  Carrier carrier, std::vector<Tensor>* leaves);
+  void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
+  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
   int64_t RandomInteger(DType dtype, Leaves kind);
   bool SpoilOne(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
   std::mt19937_64 rng_;
-  int measured_instances_ = 0;
   int samples_ = 0;
   bool same_bits_ = true;
+  bool compared_ = false;        // any instance's bits
+  bool enough_compared_ = true;  // of each that was compared
   bool risky_ = false;
   bool finite_only_ = false;
 };

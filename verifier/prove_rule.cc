@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "substitutions/compiled_rule.h"
@@ -35,7 +34,7 @@ absl::Status Enough() { return absl::CancelledError("enough"); }
 class RuleProof {
  public:
   RuleProof(const CompiledRule& rule, const RuleProofOptions& options)
-      : rule_(rule), options_(options), classifier_(options.seed) {}
+      : rule_(rule), options_(options) {}
 
   // True when every instance within the limits is proved, and there is one.
   bool Prove(const DomainLimits& limits) {
@@ -61,7 +60,7 @@ class RuleProof {
   RuleVerdict Finish() {
     if (verdict_.interrupted) verdict_.verdict = Verdict::kUnknown;  // not all that could be proved
     if (verdict_.verdict == Verdict::kProved) {
-      verdict_.rule_class = classifier_.Class();
+      Classify();
       if (options_.certify) WriteCertificate();
     }
     verdict_.reason = reason_;
@@ -71,12 +70,15 @@ class RuleProof {
  private:
   absl::Status Visit(const RuleInstance& instance) {
     // Of a smaller domain, or with axes merged the same as another.
-    if (!visited_.insert(PrintInstance(instance)).second) return absl::OkStatus();
+    const auto [visited, first] = visited_.emplace(PrintInstance(instance), false);
+    if (!first) return absl::OkStatus();
+    bool& used_finite_law = visited->second;
     const double start_s = verifier::ThreadCpuSeconds();
     std::string key = verifier::MergedAxesKey(instance);
     verdict_.cpu_ms += 1000 * (verifier::ThreadCpuSeconds() - start_s);
-    if (proved_.contains(key) && !options_.certify) {  // a certificate holds every instance
-      classifier_.Add(instance, ProofResult());
+    const auto same = proved_.find(key);
+    if (same != proved_.end() && !options_.certify) {  // a certificate holds every instance
+      used_finite_law = same->second;
       return absl::OkStatus();
     }
     const double left_s = options_.time_limit_s - verdict_.cpu_ms / 1000;
@@ -94,9 +96,9 @@ class RuleProof {
     const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
     if (proof.verdict == Verdict::kProved) {
-      if (proved_.insert(std::move(key)).second) ++verdict_.proofs;
+      used_finite_law = proof.used_finite_only_step;
+      if (proved_.emplace(std::move(key), used_finite_law).second) ++verdict_.proofs;
       verdict_.provisos.insert(proof.provisos.begin(), proof.provisos.end());
-      classifier_.Add(instance, proof);
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
     if (proof.verdict == Verdict::kRefuted) {
@@ -108,6 +110,18 @@ class RuleProof {
     return GiveUp(absl::StrCat(proof.reason, instance.description.empty() ? "" : " at ", instance.description));
   }
 
+  // By the instances within the domain that is proved; others may have been met in one that is not.
+  void Classify() {
+    bool used_finite_law = false;
+    absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
+      used_finite_law = used_finite_law || visited_.at(PrintInstance(instance));
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return;
+    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, used_finite_law, options_.seed);
+    if (found.ok()) verdict_.rule_class = *found;
+  }
+
   absl::Status AddCertificate(const RuleInstance& instance, const ProofResult& proof) {
     absl::StatusOr<InstanceCertificate> certificate = Certify(instance, proof);
     if (!certificate.ok()) return GiveUp(std::string(certificate.status().message()));
@@ -116,12 +130,13 @@ class RuleProof {
     return absl::OkStatus();
   }
 
-  // Of the instances within the domain that is proved; others may have been met in one that is not.
   void WriteCertificate() {
     Certificate certificate;
     certificate.law = PrintLaw(rule_.rule());
     certificate.prover = kProverVersion;
     certificate.domain = verdict_.limits;
+    certificate.rule_class = verdict_.rule_class;
+    certificate.seed = options_.seed;
     const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
     if (!hash.ok()) return;
     certificate.spec_hash = *hash;
@@ -140,10 +155,11 @@ class RuleProof {
 
   const CompiledRule& rule_;
   const RuleProofOptions& options_;
-  RuleClassifier classifier_;
   RuleVerdict verdict_;
-  std::set<std::string> visited_;
-  absl::flat_hash_set<std::string> proved_;  // with axes merged
+  // Whether the proof of an instance used a law that holds for finite values only: by PrintInstance, and with axes
+  // merged.
+  std::map<std::string, bool> visited_;
+  absl::flat_hash_map<std::string, bool> proved_;
   std::map<std::string, InstanceCertificate> certificates_;  // by PrintInstance
   std::string reason_;
   bool stuck_ = false;

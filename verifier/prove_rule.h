@@ -31,7 +31,7 @@ struct RuleProofOptions {
 struct RuleVerdict {
   // kProved: every instance within `limits` is. kRefuted: one instance is, whatever its rank.
   Verdict verdict = Verdict::kUnknown;
-  RuleClass rule_class = RuleClass::kReassociating;
+  RuleClass rule_class = RuleClass::kFiniteOnly;
   DomainLimits limits;
   int instances = 0;    // within the limits
   int proofs = 0;       // of different instances: the others are one of these once axes are merged (merged_axes.h)

@@ -98,7 +98,7 @@ TEST_F(Certificates, ThatAreLostAddedOrExchangedShow) {
   std::filesystem::copy(File("matmul-merge.cert"), File("relu-twice.cert"));
   const Outcome exchanged = Check();
   EXPECT_EQ(exchanged.status, 1);
-  EXPECT_THAT(exchanged.out, AllOf(HasSubstr("relu-twice.cert:8: found rule matmul-merge"), HasSubstr("found seal ")));
+  EXPECT_THAT(exchanged.out, AllOf(HasSubstr("relu-twice.cert:9: found rule matmul-merge"), HasSubstr("found seal ")));
   std::filesystem::remove(File("relu-twice.cert"));
   std::filesystem::copy(*made_ / "certs/relu-twice.cert", File("relu-twice.cert"));
   std::filesystem::copy(File("relu-twice.cert"), File("another.cert"));
@@ -111,12 +111,17 @@ TEST_F(Certificates, OfOtherRulesAreRefused) {
   WriteContents(folder_ / "other.rules", "rule relu-twice\n  relu(relu(x[n])) => relu(x)\n");
   const Outcome outcome = Check("--rules " + (folder_ / "other.rules"));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("relu-twice.cert:8: found another law than"),
-                                 HasSubstr("matmul-merge.cert:8: found rule matmul-merge, expected a rule of")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("relu-twice.cert:9: found another law than"),
+                                 HasSubstr("matmul-merge.cert:9: found rule matmul-merge, expected a rule of")));
   std::string proved = FileContents(*made_ / "proved.rules");
   proved.replace(proved.find("max_rank=6"), 10, "max_rank=5");
   WriteContents(folder_ / "smaller.rules", proved);
   EXPECT_THAT(Check("--rules " + (folder_ / "smaller.rules")).out, HasSubstr(":4: found another domain"));
+  std::string risky = FileContents(*made_ / "proved.rules");
+  risky.replace(risky.find("proved exact"), 12, "proved reassociating");
+  WriteContents(folder_ / "risky.rules", risky);
+  EXPECT_THAT(Check("--rules " + (folder_ / "risky.rules")).out,
+              HasSubstr(":5: found class exact, expected reassociating, as in the record at"));
   WriteContents(folder_ / "more.rules",
                 proved + "\nrule relu-thrice\n  relu(relu(relu(x))) => relu(x)\n  proved exact\n");
   EXPECT_THAT(Check("--rules " + (folder_ / "more.rules")).out,

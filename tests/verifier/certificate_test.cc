@@ -234,9 +234,10 @@ TEST(Certificate, NoEditIsAcceptedUnderAFreshSeal) {
     ++edits;
     const auto checked = CheckCertificate(altered, "a.cert");
     if (checked.ok()) {
-      // Another strategy may prove the instance too, and another law may be true.
+      // Another strategy may prove the instance too, another law may be true, another seed find the same class.
       EXPECT_EQ(PrintCertificate(checked->certificate), altered) << what;
-      EXPECT_THAT(what, AnyOf(HasSubstr(": instance "), HasSubstr(":   "), HasSubstr(": domain "))) << what;
+      EXPECT_THAT(what, AnyOf(HasSubstr(": instance "), HasSubstr(":   "), HasSubstr(": domain "),
+                              HasSubstr(": class "))) << what;
       for (const SmtQuery& query : checked->queries) EXPECT_EQ(AskZ3(query).value(), SmtAnswer::kUnsat);
     } else {
       EXPECT_THAT(std::string(checked.status().message()), MatchesRegex(kRefusal)) << what;
@@ -326,14 +327,25 @@ TEST(Certificate, AnotherLawIsRefused) {
   EXPECT_THAT(Refusal(Resealed(Lines(text))), HasSubstr("does not follow from the queries"));
   std::string broken = Certificates()[0];
   broken.replace(broken.find("matmul(x"), 8, "matmul((");
-  EXPECT_THAT(Refusal(broken), HasSubstr("a.cert:9:12: found `(`, expected a tensor"));
+  EXPECT_THAT(Refusal(broken), HasSubstr("a.cert:10:12: found `(`, expected a tensor"));
+}
+
+TEST(Certificate, AnotherClassIsRefused) {
+  std::string text = Certificates()[0];
+  const size_t at = text.find("class exact seed 1\n");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 11, "class reassociating");
+  EXPECT_THAT(Refusal(Resealed(Lines(text))),
+              HasSubstr("a.cert:5: found `class reassociating seed 1`, expected `class exact seed 1`"));
+  text.replace(at, 26, "class exact");
+  EXPECT_THAT(Refusal(Resealed(Lines(text))), HasSubstr("a.cert:5: found `class exact`, expected `class CLASS seed N`"));
 }
 
 TEST(Certificate, TextThatIsNoCertificate) {
-  EXPECT_EQ(Refusal(""), "a.cert:1: found the end, expected `rewright certificate 1`");
-  EXPECT_EQ(Refusal("rewright certificate 2\n"),
-            "a.cert:1: found `rewright certificate 2`, expected `rewright certificate 1`");
-  EXPECT_THAT(Refusal(std::string("rewright certificate 1\nprover 1\n\0\n", 35)), HasSubstr("a.cert:3: found `?`"));
+  EXPECT_EQ(Refusal(""), "a.cert:1: found the end, expected `rewright certificate 2`");
+  EXPECT_EQ(Refusal("rewright certificate 1\n"),
+            "a.cert:1: found `rewright certificate 1`, expected `rewright certificate 2`");
+  EXPECT_THAT(Refusal(std::string("rewright certificate 2\nprover 1\n\0\n", 35)), HasSubstr("a.cert:3: found `?`"));
   EXPECT_THAT(Refusal(Certificates()[0] + "x"), HasSubstr("found `"));
   EXPECT_THAT(Refusal(Certificates()[0].substr(0, Certificates()[0].size() - 1)), MatchesRegex(kRefusal));
 }
