@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 
@@ -177,10 +176,8 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
   result.meaning = like.meaning;
   result.outputs = like.outputs;
   result.weight_only = true;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    CHECK(type(operands[i]) == type(like.operands[i])) << like.op->name << ": operand " << i << " changes its type";
-    result.weight_only = result.weight_only && node(operands[i].node).weight_only;
-  }
+  CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
+  for (Value operand : operands) result.weight_only = result.weight_only && node(operand.node).weight_only;
   result.operands = std::move(operands);
   return Intern(std::move(result));
 }
@@ -210,16 +207,16 @@ void Arena::SetName(Value value, const std::string& name) { names_[value] = name
 Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vector<Output> outputs)
     : arena_(std::move(arena)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   // Depth first from the outputs, operands first; an explicit stack because graphs may be thousands of nodes deep.
-  absl::flat_hash_set<NodeId> started;
+  constexpr int kStarted = -1;
   std::vector<std::pair<NodeId, size_t>> stack;
   for (const Output& output : outputs_) {
-    if (started.insert(output.value.node).second) stack.emplace_back(output.value.node, 0);
+    if (index_.try_emplace(output.value.node, kStarted).second) stack.emplace_back(output.value.node, 0);
     while (!stack.empty()) {
       auto& [id, next] = stack.back();
       const std::vector<Value>& operands = arena_->node(id).operands;
       if (next < operands.size()) {
         const NodeId operand = operands[next++].node;
-        if (started.insert(operand).second) stack.emplace_back(operand, 0);
+        if (index_.try_emplace(operand, kStarted).second) stack.emplace_back(operand, 0);
       } else {
         index_[id] = static_cast<int>(nodes_.size());
         nodes_.push_back(id);

@@ -72,7 +72,7 @@ class Arena {
   // The same, giving output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
 
-  // The application `like` to other operands of the same types: nothing needs to be inferred again.
+  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again.
   NodeId AddLike(const Node& like, std::vector<Value> operands);
 
   const Node& node(NodeId id) const { return *nodes_[static_cast<size_t>(id)]; }

@@ -129,22 +129,31 @@ double TieBreak(const Graph& graph) {
 absl::StatusOr<GraphCost> CostModel::Cost(const Graph& graph) {
   GraphCost cost;
   for (const Group& group : device_.Partition(graph)) {
-    ++lookups_;
-    Signature signature = SignatureWriter(graph, group).Write();
-    signature.push_back(static_cast<int64_t>(device_.CostContext(graph, group)));
-    auto it = seconds_.find(signature);
-    if (it == seconds_.end()) {
-      const absl::StatusOr<double> seconds = device_.Cost(graph, group);
-      if (!seconds.ok()) {
-        return absl::Status(seconds.status().code(), absl::StrCat("cost of ", GroupString(graph, group), " on ",
-                                                                  device_.name(), ": ", seconds.status().message()));
-      }
-      it = seconds_.emplace(std::move(signature), *seconds).first;
-    }
-    cost.seconds += it->second;
+    const absl::StatusOr<double> seconds = GroupCost(graph, group);
+    if (!seconds.ok()) return seconds.status();
+    cost.seconds += *seconds;
   }
   cost.tie_break = TieBreak(graph);
   return cost;
+}
+
+absl::StatusOr<double> CostModel::GroupCost(const Graph& graph, const Group& group) {
+  lookups_.fetch_add(1, std::memory_order_relaxed);
+  Signature signature = SignatureWriter(graph, group).Write();
+  signature.push_back(static_cast<int64_t>(device_.CostContext(graph, group)));
+  {
+    const absl::ReaderMutexLock lock(&mutex_);
+    if (auto it = seconds_.find(signature); it != seconds_.end()) return it->second;
+  }
+  const absl::MutexLock lock(&mutex_);
+  if (auto it = seconds_.find(signature); it != seconds_.end()) return it->second;
+  const absl::StatusOr<double> seconds = device_.Cost(graph, group);
+  if (!seconds.ok()) {
+    return absl::Status(seconds.status().code(), absl::StrCat("cost of ", GroupString(graph, group), " on ",
+                                                              device_.name(), ": ", seconds.status().message()));
+  }
+  seconds_.emplace(std::move(signature), *seconds);
+  return *seconds;
 }
 
 }  // namespace rewright

@@ -7,14 +7,17 @@
 //
 // Work that is done once at load counts next to nothing: it only breaks ties, and so does the number of nodes.
 //
-// Not thread-safe.
+// Thread-safe: the device is asked for one cost at a time, but its Partition and CostContext may be called by several
+// threads at once when several share the model.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "core/device.h"
 
 namespace rewright {
@@ -35,15 +38,21 @@ class CostModel {
 
   Device& device() const { return device_; }
   // Different groups seen so far, and how often a group was asked for.
-  int64_t distinct_groups() const { return static_cast<int64_t>(seconds_.size()); }
-  int64_t lookups() const { return lookups_; }
+  int64_t distinct_groups() const {
+    const absl::ReaderMutexLock lock(&mutex_);
+    return static_cast<int64_t>(seconds_.size());
+  }
+  int64_t lookups() const { return lookups_.load(std::memory_order_relaxed); }
 
  private:
   using Signature = std::vector<int64_t>;
 
+  absl::StatusOr<double> GroupCost(const Graph& graph, const Group& group);
+
   Device& device_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<Signature, double> seconds_;
-  int64_t lookups_ = 0;
+  std::atomic<int64_t> lookups_ = 0;
 };
 
 // Seconds that stand for work at load, and for each node that runs: see above.

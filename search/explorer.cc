@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/check.h"
+#include "search/parallel.h"
 #include "search/resources.h"
 
 namespace rewright {
@@ -43,6 +44,9 @@ ValueMap Compose(absl::Span<const Proposal> proposals) {
   absl::erase_if(replacement, [](const auto& entry) { return entry.first == entry.second; });
   return replacement;
 }
+
+// Windows that are searched together at most.
+constexpr int64_t kPartsAtOnce = 32;
 
 // Siblings that read one value are two edges apart.
 constexpr int kNear = 2;
@@ -186,21 +190,43 @@ bool Explorer::Take(absl::Span<const std::vector<Proposal>> groups, SearchState*
   return Take(groups.subspan(half), state, graph) || first;
 }
 
-std::optional<SearchResult> Explorer::SearchPart(const Graph& part) {
+std::vector<std::optional<SearchResult>> Explorer::SearchParts(const std::vector<Graph>& parts) {
+  std::vector<std::optional<SearchResult>> results;
+  while (results.size() < parts.size() && !Done()) {
+    // So many as may use up their budgets together: which graphs are searched, and how far, must not depend on how
+    // many are searched at once.
+    const int64_t left = options_.budget - steps_;
+    const int64_t budget = std::min(left, options_.window_budget);
+    const int64_t afford = std::clamp<int64_t>(left / std::max<int64_t>(1, options_.window_budget), 1, kPartsAtOnce);
+    const size_t first = results.size();
+    const size_t count = std::min(static_cast<size_t>(afford), parts.size() - first);
+    results.resize(first + count);
+    ForEachIndex(count, options_.threads,
+                 [&](size_t i) { results[first + i] = SearchPart(parts[first + i], budget); });
+    for (size_t i = first; i < first + count; ++i) {
+      if (!results[i]) continue;
+      steps_ += results[i]->steps;
+      explored_ += results[i]->explored;
+    }
+    Report();
+  }
+  return results;
+}
+
+std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budget) const {
   SearchOptions options = options_;
   options.strategy = SearchStrategy::kBacktrack;
-  options.whole_nodes = std::numeric_limits<int>::max();
+  options.windows = WindowUse::kNever;
   options.candidates = 1;
   options.progress = nullptr;
-  options.budget = std::clamp<int64_t>(options_.budget - steps_, 0, options_.window_budget);
+  options.budget = budget;
+  options.threads = 1;
   // A detour may cost as much as in a graph that is searched as a whole.
   options.alpha = 1 + (options_.alpha - 1) * options_.whole_nodes / options_.window_nodes;
   options.time_limit_seconds = std::max(0.0, options_.time_limit_seconds - absl::ToDoubleSeconds(absl::Now() - start_));
-  absl::StatusOr<SearchResult> result = Search(part, rewriter_, costs_, options);
+  const std::unique_ptr<Rewriter> rewriter = rewriter_.Fork();
+  absl::StatusOr<SearchResult> result = Search(part, *rewriter, costs_, options);
   if (!result.ok()) return std::nullopt;
-  steps_ += result->steps;
-  explored_ += result->explored;
-  Report();
   return *std::move(result);
 }
 

@@ -77,9 +77,9 @@ class Explorer {
   // which `graph` is the view, got cheaper.
   bool Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
-  // Backtracks in a graph of an arena of its own within what is left of the limits. Nothing when the device cannot run
-  // it.
-  std::optional<SearchResult> SearchPart(const Graph& part);
+  // Backtracks in graphs of arenas of their own within what is left of the limits, several at once; ends early when a
+  // limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
+  std::vector<std::optional<SearchResult>> SearchParts(const std::vector<Graph>& parts);
   int RuleNumber(const std::string& name) const;
 
   // True when a limit is reached.
@@ -112,6 +112,7 @@ class Explorer {
                                    absl::Span<const Proposal> proposals);
   Known& CostOf(const Graph& graph);
   std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
+  std::optional<SearchResult> SearchPart(const Graph& part, int64_t budget) const;
   bool Interrupted();
   void Report() const;
 

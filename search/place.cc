@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/check.h"
 
 namespace rewright {
@@ -15,6 +17,8 @@ namespace {
 // A node with very many users (a concat, a shared input) does not draw all of them in.
 constexpr size_t kMaxPlaceNodes = 64;
 constexpr int32_t kMaxScratchNodes = 200000;
+
+uint64_t HashOfType(const TensorType& type) { return absl::HashOf(static_cast<int>(type.dtype), type.shape); }
 
 }  // namespace
 
@@ -59,30 +63,17 @@ class PlaceEstimator::Cutter {
     }
   }
 
-  // What the estimate depends on, in one number.
-  uint64_t Key() const {
-    std::vector<int64_t> key = {rewrite_.rule};
+  // What the estimate depends on, in one number: the place and what replaces it, whatever weights and values computed
+  // outside are called.
+  uint64_t Look() {
+    Put(static_cast<uint64_t>(rewrite_.rule));
+    for (int i : place_) PutValue({graph_.nodes()[static_cast<size_t>(i)], 0});
+    for (Value value : escaping_) PutValue(value);
     for (const auto& [from, to] : rewrite_.replacement) {
-      for (Value value : {from, to}) key.insert(key.end(), {value.node, value.output});
+      PutValue(from);
+      PutValue(to);
     }
-    for (int i : place_) key.push_back(graph_.nodes()[static_cast<size_t>(i)]);
-    key.push_back(-1);
-    for (Value value : escaping_) key.insert(key.end(), {value.node, value.output});
-    key.push_back(-1);
-    // New nodes of the right side that the graph computes elsewhere come for free.
-    std::vector<NodeId> stack;
-    for (const auto& [from, to] : rewrite_.replacement) stack.push_back(to.node);
-    while (!stack.empty()) {
-      const NodeId id = stack.back();
-      stack.pop_back();
-      const Node& node = graph_.arena()->node(id);
-      if (!RunsAtRuntime(node) || inside_.contains(id)) continue;
-      const bool elsewhere = graph_.contains(id);
-      key.insert(key.end(), {id, elsewhere});
-      if (elsewhere) continue;
-      for (Value operand : node.operands) stack.push_back(operand.node);
-    }
-    return absl::HashOf(key);
+    return absl::HashOf(look_);
   }
 
   Graph Before() {
@@ -129,14 +120,41 @@ class PlaceEstimator::Cutter {
     return false;
   }
 
+  // New nodes of the right side belong to the place; one that the graph computes elsewhere already comes from there.
+  bool Outside(NodeId id) const {
+    const Node& node = graph_.arena()->node(id);
+    if (node.weight_only) return false;
+    return node.op == nullptr || (graph_.contains(id) && !inside_.contains(id));
+  }
+
+  void Put(uint64_t number) { look_.push_back(number); }
+
+  // Values outside are numbered by first use and seen by their types alone; nodes are described when they come first.
+  void PutValue(Value value) {
+    constexpr uint64_t kOutside = 1, kNode = 2, kKnown = 3;
+    if (Outside(value.node)) {
+      const auto [it, fresh] = outside_numbers_.try_emplace(value, outside_numbers_.size());
+      Put(kOutside);
+      Put(it->second);
+      if (fresh) Put(HashOfType(graph_.arena()->type(value)));
+      return;
+    }
+    const auto [it, fresh] = node_numbers_.try_emplace(value.node, node_numbers_.size());
+    Put(fresh ? kNode : kKnown);
+    Put(it->second);
+    Put(static_cast<uint64_t>(value.output));
+    if (!fresh) return;
+    const Node& node = graph_.arena()->node(value.node);
+    Put(estimator_.LocalHash(value.node, node));
+    for (Value operand : node.operands) PutValue(operand);
+  }
+
   Value Copy(Value value) {
     const Node& node = graph_.arena()->node(value.node);
     if (node.weight_only) return {CopyWeightOnly(value.node), value.output};
     if (auto it = copies_.find(value); it != copies_.end()) return it->second;
-    // New nodes of the right side are copied; one that the graph computes elsewhere already comes from there.
-    const bool outside = node.op == nullptr || (graph_.contains(value.node) && !inside_.contains(value.node));
     Value copy;
-    if (outside) {
+    if (Outside(value.node)) {
       copy = AddInput(graph_.arena()->type(value));
     } else {
       copy = {CopyNode(node), value.output};
@@ -152,9 +170,7 @@ class PlaceEstimator::Cutter {
   }
 
   NodeId Add(const Node& like, std::vector<Value> operands) {
-    const absl::StatusOr<NodeId> id = scratch_->Add(*like.op, std::move(operands), like.attrs);
-    CHECK(id.ok()) << id.status().ToString();
-    return *id;
+    return scratch_->AddLike(like, std::move(operands));
   }
 
   NodeId CopyWeightOnly(NodeId id) {
@@ -191,7 +207,25 @@ class PlaceEstimator::Cutter {
   std::vector<Value> escaping_;
   std::vector<Value> inputs_;
   ValueMap copies_;
+  std::vector<uint64_t> look_;
+  absl::flat_hash_map<Value, uint64_t> outside_numbers_;
+  absl::flat_hash_map<NodeId, uint64_t> node_numbers_;
 };
+
+uint64_t PlaceEstimator::LocalHash(NodeId id, const Node& node) {
+  const auto [it, fresh] = local_hashes_.try_emplace(id);
+  if (!fresh) return it->second;
+  uint64_t hash = absl::HashOf(static_cast<int>(node.leaf), node.op);
+  for (const auto& [name, attr] : node.attrs) {  // names and kinds follow from the operator
+    std::visit([&](const auto& value) { hash = absl::HashOf(hash, value); }, attr);
+  }
+  for (const TensorType& type : node.outputs) hash = absl::HashOf(hash, HashOfType(type));
+  if (node.leaf == LeafKind::kConstant) {
+    const absl::string_view bytes(static_cast<const char*>(node.data.data()), static_cast<size_t>(node.data.num_bytes()));
+    hash = absl::HashOf(hash, bytes);
+  }
+  return it->second = hash;
+}
 
 absl::StatusOr<double> PlaceEstimator::TotalCost(const Graph& place, uint64_t hash) {
   if (auto it = total_cost_.find(hash); it != total_cost_.end()) return it->second;
@@ -207,9 +241,9 @@ absl::StatusOr<PlaceEstimate> PlaceEstimator::Judge(const Graph& graph, const Re
     copied_.clear();
   }
   Cutter cutter(*this, graph, rewrite);
-  const uint64_t key = cutter.Key();
-  auto it = known_.find(key);
-  if (it == known_.end()) it = known_.emplace(key, JudgeNew(rewrite, cutter)).first;
+  const uint64_t look = cutter.Look();
+  auto it = known_.find(look);
+  if (it == known_.end()) it = known_.emplace(look, JudgeNew(rewrite, cutter)).first;
   return it->second;
 }
 

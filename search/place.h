@@ -45,12 +45,13 @@ class PlaceEstimator {
 
   absl::StatusOr<PlaceEstimate> JudgeNew(const Rewrite& rewrite, Cutter& cutter);
   absl::StatusOr<double> TotalCost(const Graph& place, uint64_t hash);
+  uint64_t LocalHash(NodeId id, const Node& node);
 
   CostModel& costs_;
   int radius_;
-  // By what determines the estimate: the nodes of the place, which values escape, the replacement. Nodes are immutable
-  // and equal ones are one, so that graphs of the search share most of their places.
+  // By look: most places look like one that was judged before.
   absl::flat_hash_map<uint64_t, absl::StatusOr<PlaceEstimate>> known_;
+  absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of what a node is without its operands
   // Places are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
   absl::flat_hash_map<NodeId, NodeId> copied_;        // weight-only nodes, into scratch_

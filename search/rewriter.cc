@@ -1,25 +1,34 @@
 #include "search/rewriter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rewright {
 
 RuleRewriter::RuleRewriter(const RuleIndex& rules) : rules_(rules) {
-  for (const auto& matcher : rules.matchers()) numbers_.emplace(matcher.get(), static_cast<int>(numbers_.size()));
+  auto rooted_at = std::make_shared<absl::flat_hash_map<const OpDef*, std::vector<NumberedRule>>>();
+  int number = 0;
+  for (const auto& matcher : rules.matchers()) {
+    (*rooted_at)[matcher->root_op()].push_back({number++, matcher.get(), matcher->rule().lhs().size() == 1});
+  }
+  rooted_at_ = std::move(rooted_at);
 }
 
-std::vector<Rewrite> RuleRewriter::FindAt(const Graph& graph, NodeId node, const Matcher& matcher, int rule) {
+RuleRewriter::RuleRewriter(const RuleRewriter& of)
+    : rules_(of.rules_), rooted_at_(of.rooted_at_), failures_(of.failures_) {}
+
+void RuleRewriter::FindAt(const Graph& graph, NodeId node, const NumberedRule& rule, std::vector<Rewrite>* found) {
   std::vector<Match> matches;
-  matcher.MatchAt(graph, node, &matches);
-  std::vector<Rewrite> rewrites;
+  rule.matcher->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
     const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match);
     if (!replacement.ok()) {
-      if (failures_++ == 0) first_failure_ = std::string(replacement.status().message());
+      const absl::MutexLock lock(&failures_->mutex);
+      if (failures_->count++ == 0) failures_->first = std::string(replacement.status().message());
       continue;
     }
     Rewrite rewrite;
-    rewrite.rule = rule;
+    rewrite.rule = rule.number;
     for (Value root : match.roots) {
       if (auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
     }
@@ -28,9 +37,18 @@ std::vector<Rewrite> RuleRewriter::FindAt(const Graph& graph, NodeId node, const
       const size_t at = static_cast<size_t>(i);
       if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
     }
-    rewrites.push_back(std::move(rewrite));
+    found->push_back(std::move(rewrite));
   }
-  return rewrites;
+}
+
+const std::vector<Rewrite>& RuleRewriter::OfOneOutput(const Graph& graph, NodeId node,
+                                                      absl::Span<const NumberedRule> rules) {
+  const auto [it, fresh] = known_.try_emplace(node);
+  if (!fresh) return it->second;
+  for (const NumberedRule& rule : rules) {
+    if (rule.one_output) FindAt(graph, node, rule, &it->second);
+  }
+  return it->second;
 }
 
 std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
@@ -43,21 +61,43 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
     const NodeId id = graph.nodes()[static_cast<size_t>(position)];
     const Node& node = graph.node(id);
     if (node.op == nullptr || node.weight_only) continue;
-    for (const Matcher* matcher : rules_.RootedAt(node.op)) {
-      const int number = numbers_.at(matcher);
-      if (rule >= 0 && number != rule) continue;
-      if (matcher->rule().lhs().size() > 1) {
-        for (Rewrite& rewrite : FindAt(graph, id, *matcher, number)) found.push_back(std::move(rewrite));
+    const auto rules = rooted_at_->find(node.op);
+    if (rules == rooted_at_->end()) continue;
+    const std::vector<Rewrite>& known = OfOneOutput(graph, id, rules->second);
+    auto next = known.begin();
+    for (const NumberedRule& at : rules->second) {
+      if (!at.one_output) {
+        if (rule < 0 || rule == at.number) FindAt(graph, id, at, &found);
         continue;
       }
-      auto it = known_.find({id, number});
-      if (it == known_.end()) {
-        it = known_.emplace(std::pair(id, number), FindAt(graph, id, *matcher, number)).first;
+      for (; next != known.end() && next->rule == at.number; ++next) {
+        if (rule < 0 || rule == at.number) found.push_back(*next);
       }
-      found.insert(found.end(), it->second.begin(), it->second.end());
     }
   }
   return found;
+}
+
+std::unique_ptr<Rewriter> RuleRewriter::Fork() const {
+  return std::unique_ptr<Rewriter>(new RuleRewriter(*this));
+}
+
+int64_t RuleRewriter::failures() const {
+  const absl::MutexLock lock(&failures_->mutex);
+  return failures_->count;
+}
+
+std::string RuleRewriter::first_failure() const {
+  const absl::MutexLock lock(&failures_->mutex);
+  return failures_->first;
+}
+
+std::unique_ptr<Rewriter> FilteredRewriter::Fork() const {
+  std::unique_ptr<Rewriter> inner = rewriter_.Fork();
+  auto fork = std::make_unique<FilteredRewriter>(*inner);
+  fork->forked_ = std::move(inner);
+  fork->disabled_ = disabled_;
+  return fork;
 }
 
 void FilteredRewriter::Disable(const std::string& rule_name) {

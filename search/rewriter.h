@@ -9,6 +9,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/graph.h"
 #include "substitutions/matcher.h"
 
@@ -31,6 +33,9 @@ class Rewriter {
   // The rewrites by one rule, or by all (-1), whose first output one of the nodes computes; `positions` in
   // graph.nodes() ascend. In an order that depends on the graph alone.
   virtual std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) = 0;
+  // Another one with the same rules, for graphs of another arena, perhaps in another thread. It lives no longer than
+  // this one.
+  virtual std::unique_ptr<Rewriter> Fork() const = 0;
 };
 
 // The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
@@ -49,32 +54,51 @@ class RuleRewriter : public Rewriter {
   }
   std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
 
-  // Matches whose right side could not be built (a fault of the rule), with the first error.
-  int64_t failures() const { return failures_; }
-  const std::string& first_failure() const { return first_failure_; }
+  std::unique_ptr<Rewriter> Fork() const override;
+
+  // Matches whose right side could not be built (a fault of the rule), with an error; those of forks count.
+  int64_t failures() const;
+  std::string first_failure() const;
 
  private:
-  std::vector<Rewrite> FindAt(const Graph& graph, NodeId node, const Matcher& matcher, int rule);
+  struct NumberedRule {
+    int number = 0;
+    const Matcher* matcher = nullptr;
+    bool one_output = false;
+  };
+
+  RuleRewriter(const RuleRewriter& of);  // a fork
+  void FindAt(const Graph& graph, NodeId node, const NumberedRule& rule, std::vector<Rewrite>* found);
+  const std::vector<Rewrite>& OfOneOutput(const Graph& graph, NodeId node, absl::Span<const NumberedRule> rules);
 
   const RuleIndex& rules_;
-  absl::flat_hash_map<const Matcher*, int> numbers_;
-  std::weak_ptr<Arena> arena_;                                               // of the nodes in known_
-  absl::flat_hash_map<std::pair<NodeId, int>, std::vector<Rewrite>> known_;  // by node and rule
-  int64_t failures_ = 0;
-  std::string first_failure_;
+  // By operator, ascending; shared with forks.
+  std::shared_ptr<const absl::flat_hash_map<const OpDef*, std::vector<NumberedRule>>> rooted_at_;
+  std::weak_ptr<Arena> arena_;                                // of the nodes in known_
+  absl::flat_hash_map<NodeId, std::vector<Rewrite>> known_;  // by rules with one output, ascending
+
+  struct Failures {
+    absl::Mutex mutex;
+    int64_t count = 0;
+    std::string first;
+  };
+  std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
 };
 
 // Another rewriter without some of its rules.
 class FilteredRewriter : public Rewriter {
  public:
+  // The rewriter outlives this one.
   explicit FilteredRewriter(Rewriter& rewriter) : rewriter_(rewriter) {}
 
   void Disable(const std::string& rule_name);
   int num_rules() const override { return rewriter_.num_rules(); }
   const std::string& rule_name(int rule) const override { return rewriter_.rule_name(rule); }
   std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
+  std::unique_ptr<Rewriter> Fork() const override;
 
  private:
+  std::unique_ptr<Rewriter> forked_;  // of a fork: what it filters
   Rewriter& rewriter_;
   absl::flat_hash_set<int> disabled_;
 };

@@ -39,6 +39,24 @@ bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy) {
   return false;
 }
 
+const char* WindowUseName(WindowUse use) {
+  switch (use) {
+    case WindowUse::kAuto: return "auto";
+    case WindowUse::kAlways: return "always";
+    case WindowUse::kNever: return "never";
+  }
+  return "";
+}
+
+bool ParseWindowUse(const std::string& name, WindowUse* use) {
+  for (WindowUse candidate : {WindowUse::kAuto, WindowUse::kAlways, WindowUse::kNever}) {
+    if (name != WindowUseName(candidate)) continue;
+    *use = candidate;
+    return true;
+  }
+  return false;
+}
+
 const char* SearchEndName(SearchEnd end) {
   switch (end) {
     case SearchEnd::kExhausted: return "exhausted";
@@ -54,10 +72,12 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
                                     const SearchOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   const int nodes = graph.num_runtime_nodes();
-  const bool by_windows = options.strategy == SearchStrategy::kBacktrack && nodes > options.whole_nodes;
+  const bool large = options.windows == WindowUse::kAuto ? nodes > options.whole_nodes
+                                                         : options.windows == WindowUse::kAlways;
+  const bool by_windows = options.strategy == SearchStrategy::kBacktrack && large;
   SearchOptions scaled = options;
   if (by_windows) {
-    const double budget = static_cast<double>(options.budget) * nodes / options.whole_nodes;
+    const double budget = static_cast<double>(options.budget) * std::max(nodes, options.whole_nodes) / options.whole_nodes;
     scaled.budget = static_cast<int64_t>(std::min(budget, 9e18));
   }
   Explorer explorer(graph, rewriter, costs, scaled);

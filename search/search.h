@@ -23,8 +23,9 @@
 // round until nothing improves. A window that a search cannot tell from one that was searched is not searched again,
 // so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
 //
-// Given the costs and a budget in steps, the result is the same in every run: nothing random is used, and ties are
-// broken by the order of rules and nodes.
+// Given the costs and a budget in steps, the result is the same in every run, whatever the number of threads and the
+// load of the machine: nothing random is used, ties are broken by the order of rules and nodes, and windows that are
+// searched at once know nothing of each other.
 #pragma once
 
 #include <atomic>
@@ -46,6 +47,12 @@ enum class SearchStrategy : uint8_t { kGreedy, kBacktrack };
 // "greedy", "backtrack".
 const char* SearchStrategyName(SearchStrategy strategy);
 bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy);
+
+// Whether a graph is searched by windows: when it has more than `whole_nodes` nodes that run, whatever its size, never.
+enum class WindowUse : uint8_t { kAuto, kAlways, kNever };
+// "auto", "always", "never".
+const char* WindowUseName(WindowUse use);
+bool ParseWindowUse(const std::string& name, WindowUse* use);
 
 enum class SearchEnd : uint8_t {
   kExhausted,  // nothing left below alpha times the best
@@ -81,10 +88,13 @@ struct SearchOptions {
   // How far around a rewrite its effect on the cost is looked at, in edges.
   int place_radius = 3;
   // Graphs with more nodes that run than `whole_nodes` are searched by windows of about `window_nodes`.
+  WindowUse windows = WindowUse::kAuto;
   int whole_nodes = 200;
   int window_nodes = 48;
   // Graphs built for one window at most.
   int64_t window_budget = 200;
+  // Windows that are searched at once. 1 where the device measures: others would disturb it.
+  int threads = 1;
   // How many candidates SearchResult keeps.
   int candidates = 3;
   // Ends the search with the best graph so far.

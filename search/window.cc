@@ -13,13 +13,6 @@ namespace {
 // As far as conditions look at elements one by one (substitutions/match_scope.cc).
 constexpr int64_t kMaxLookedAt = 1 << 16;
 
-// The application `like`, of another arena, to operands of this one.
-NodeId AddTo(Arena& arena, const Node& like, std::vector<Value> operands) {
-  const absl::StatusOr<NodeId> id = arena.Add(*like.op, std::move(operands), like.attrs);
-  CHECK(id.ok()) << id.status().ToString();
-  return *id;
-}
-
 // Whether the value, computed at position `i`, is read at `end` or after it.
 bool ReadFrom(const Graph& graph, int i, Value value, int end) {
   if (graph.is_output(value)) return true;
@@ -52,7 +45,8 @@ std::vector<int> LiveBefore(const Graph& graph) {
 
 class Cutter {
  public:
-  Cutter(const Graph& graph, int begin, int end) : graph_(graph), begin_(begin), end_(end) {}
+  Cutter(const Graph& graph, int begin, int end, LeafContents& contents)
+      : graph_(graph), begin_(begin), end_(end), contents_(contents) {}
 
   GraphWindow Cut() {
     std::vector<Output> outputs;
@@ -101,7 +95,7 @@ class Cutter {
   void Copy(NodeId id) {
     std::vector<Value> operands;
     for (Value operand : graph_.node(id).operands) operands.push_back(Operand(operand));
-    copies_[id] = AddTo(*arena_, graph_.node(id), std::move(operands));
+    copies_[id] = arena_->AddLike(graph_.node(id), std::move(operands));
   }
 
   // What a weight is computed from, operands first.
@@ -130,7 +124,7 @@ class Cutter {
     }
   }
 
-  std::string Key() const {
+  std::string Key() {
     std::string key;
     for (NodeId id : window_.graph.nodes()) {
       const Node& node = window_.graph.node(id);
@@ -140,7 +134,7 @@ class Cutter {
         absl::StrAppend(&key, AttrsString(node.attrs), ")");
       } else {
         absl::StrAppend(&key, static_cast<int>(node.leaf), node.outputs[0].ToString());
-        if (node.leaf != LeafKind::kInput) AppendContents(node, &key);
+        if (node.leaf != LeafKind::kInput) key += contents_.Of(node);
       }
       key += ";";
     }
@@ -150,27 +144,9 @@ class Cutter {
     return key;
   }
 
-  // All of a constant; of a weight whether its elements are equal, to what, and whether they are positive and finite.
-  static void AppendContents(const Node& node, std::string* key) {
-    const Tensor& data = node.data;
-    const int64_t count = data.data() == nullptr ? 0 : data.num_elements();
-    if (node.leaf == LeafKind::kConstant) {
-      key->append(static_cast<const char*>(data.data()), count == 0 ? 0 : static_cast<size_t>(data.num_bytes()));
-      return;
-    }
-    if (count == 0) return;
-    bool equal = true, positive = count <= kMaxLookedAt, finite = positive;
-    for (int64_t i = 0; i < count && (equal || positive || finite); ++i) {
-      const double element = data.At(i);
-      equal = equal && element == data.At(0);
-      positive = positive && element > 0;
-      finite = finite && std::isfinite(element);
-    }
-    absl::StrAppend(key, equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "", finite ? "f" : "");
-  }
-
   const Graph& graph_;
   const int begin_, end_;
+  LeafContents& contents_;
   GraphWindow window_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and weight-only ones
@@ -180,6 +156,26 @@ class Cutter {
 };
 
 }  // namespace
+
+const std::string& LeafContents::Of(const Node& leaf) {
+  std::string& text = known_[std::pair(leaf.data.data(), leaf.leaf)];
+  if (!text.empty() || leaf.data.data() == nullptr) return text;
+  const Tensor& data = leaf.data;
+  const int64_t count = data.num_elements();
+  if (leaf.leaf == LeafKind::kConstant) {
+    text.assign(static_cast<const char*>(data.data()), static_cast<size_t>(data.num_bytes()));
+    return text;
+  }
+  bool equal = true, positive = count <= kMaxLookedAt, finite = positive;
+  for (int64_t i = 0; i < count && (equal || positive || finite); ++i) {
+    const double element = data.At(i);
+    equal = equal && element == data.At(0);
+    positive = positive && element > 0;
+    finite = finite && std::isfinite(element);
+  }
+  text = absl::StrCat(count > 0 && equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "", finite ? "f" : "", ".");
+  return text;
+}
 
 std::vector<int> CutPoints(const Graph& graph, int size, double shift) {
   const int count = static_cast<int>(graph.nodes().size());
@@ -205,7 +201,9 @@ std::vector<int> CutPoints(const Graph& graph, int size, double shift) {
   return cuts;
 }
 
-GraphWindow CutWindow(const Graph& graph, int begin, int end) { return Cutter(graph, begin, end).Cut(); }
+GraphWindow CutWindow(const Graph& graph, int begin, int end, LeafContents& contents) {
+  return Cutter(graph, begin, end, contents).Cut();
+}
 
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer) {
   CHECK(leaves.size() == window.outer.size()) << leaves.size() << " leaves for " << window.outer.size();
@@ -222,7 +220,7 @@ std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leave
     }
     std::vector<Value> operands;
     for (Value operand : node.operands) operands.push_back(values.at(operand));
-    const NodeId copy = AddTo(outer, node, std::move(operands));
+    const NodeId copy = outer.AddLike(node, std::move(operands));
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) values[{id, k}] = {copy, k};
   }
   std::vector<Value> outputs;

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/graph.h"
 
 namespace rewright {
@@ -29,8 +31,22 @@ struct GraphWindow {
 // number of nodes. `shift` moves the first cut by that part of a window: 0 <= shift < 1.
 std::vector<int> CutPoints(const Graph& graph, int size, double shift);
 
+// What conditions of rules read of leaves: all of a constant; of a weight whether its elements are equal, to what, and
+// whether they are positive and finite. Remembered, since the windows of a round and of the next have the same weights.
+class LeafContents {
+ public:
+  const std::string& Of(const Node& leaf);
+
+ private:
+  absl::flat_hash_map<std::pair<const void*, LeafKind>, std::string> known_;  // by where the elements are
+};
+
 // The nodes at positions [begin, end) that run at inference.
-GraphWindow CutWindow(const Graph& graph, int begin, int end);
+GraphWindow CutWindow(const Graph& graph, int begin, int end, LeafContents& contents);
+inline GraphWindow CutWindow(const Graph& graph, int begin, int end) {
+  LeafContents contents;
+  return CutWindow(graph, begin, end, contents);
+}
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
 // arena of a window with the same key whose leaves were `leaves`.

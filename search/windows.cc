@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "search/explorer.h"
 #include "search/window.h"
 
@@ -44,25 +45,41 @@ class WindowSearch {
   }
 
  private:
-  // Searches every window of the graph; true when it got cheaper.
+  // Searches every window of the graph that is unlike those searched before; true when the graph got cheaper.
   bool Round(double shift, SearchState* state) {
     Graph graph = explorer_.View(*state);
     const std::vector<int> cuts = CutPoints(graph, explorer_.options().window_nodes, shift);
+    std::vector<GraphWindow> windows;  // from the outputs towards the inputs
+    for (size_t i = cuts.size() - 1; i-- > 0;) {
+      GraphWindow window = CutWindow(graph, cuts[i], cuts[i + 1], contents_);
+      if (!window.nodes.empty()) windows.push_back(std::move(window));
+    }
+    SearchNew(windows);
     std::vector<std::vector<Proposal>> found;
-    // From the outputs towards the inputs.
-    for (size_t i = cuts.size() - 1; i-- > 0 && !explorer_.Done();) {
-      std::vector<Proposal> proposals = Solve(graph, cuts[i], cuts[i + 1]);
+    for (const GraphWindow& window : windows) {
+      const auto solution = solved_.find(window.key);
+      if (solution == solved_.end()) continue;  // a limit was reached
+      std::vector<Proposal> proposals = InPlace(graph, window, solution->second);
       if (!proposals.empty()) found.push_back(std::move(proposals));
     }
     return explorer_.Take(found, state, &graph);
   }
 
-  std::vector<Proposal> Solve(const Graph& graph, int begin, int end) {
-    const GraphWindow window = CutWindow(graph, begin, end);
-    if (window.nodes.empty()) return {};
-    auto it = solved_.find(window.key);
-    if (it == solved_.end()) it = solved_.emplace(window.key, Search(window)).first;
-    const Solution& solution = it->second;
+  void SearchNew(const std::vector<GraphWindow>& windows) {
+    std::vector<const GraphWindow*> fresh;
+    std::vector<Graph> graphs;
+    absl::flat_hash_set<std::string> keys;
+    for (const GraphWindow& window : windows) {
+      if (solved_.contains(window.key) || !keys.insert(window.key).second) continue;
+      fresh.push_back(&window);
+      graphs.push_back(window.graph);
+    }
+    const std::vector<std::optional<SearchResult>> results = explorer_.SearchParts(graphs);
+    for (size_t i = 0; i < results.size(); ++i) solved_.emplace(fresh[i]->key, SolutionOf(*fresh[i], results[i]));
+  }
+
+  // The graphs on the way to the solution, one rewrite each.
+  static std::vector<Proposal> InPlace(const Graph& graph, const GraphWindow& window, const Solution& solution) {
     std::vector<Proposal> proposals;
     std::vector<Value> at = window.escaping;
     for (const Solution::Step& step : solution.steps) {
@@ -70,7 +87,7 @@ class WindowSearch {
       Proposal proposal;
       proposal.rewrite.rule = step.rule;
       proposal.estimate.delta = step.delta;
-      proposal.position = begin;
+      proposal.position = graph.index(window.nodes[0]);
       if (proposals.empty()) proposal.rewrite.matched = window.nodes;
       for (size_t k = 0; k < at.size(); ++k) {
         if (at[k] != next[k]) proposal.rewrite.replacement.emplace_back(at[k], next[k]);
@@ -81,10 +98,9 @@ class WindowSearch {
     return proposals;
   }
 
-  Solution Search(const GraphWindow& window) {
+  Solution SolutionOf(const GraphWindow& window, const std::optional<SearchResult>& result) const {
     Solution solution;
     solution.leaves = window.leaves;
-    const std::optional<SearchResult> result = explorer_.SearchPart(window.graph);
     if (!result) return solution;
     double cost = result->original_cost.total();
     const int best = result->candidates[0].step;
@@ -99,6 +115,7 @@ class WindowSearch {
   }
 
   Explorer& explorer_;
+  LeafContents contents_;
   absl::flat_hash_map<std::string, Solution> solved_;  // by the key of the window
 };
 

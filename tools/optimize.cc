@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct OptimizeFlags {
   std::string cost = "measured";
   std::string search = "backtrack";
   std::string mode = "inference";
+  std::string windows = "auto";
   int64_t budget = SearchOptions().budget;
   double alpha = SearchOptions().alpha;
   double time_limit = std::numeric_limits<double>::infinity();
@@ -85,11 +87,15 @@ class Watcher {
 OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common) {
   OptimizeOptions options;
   CHECK(ParseSearchStrategy(flags.search, &options.search.strategy)) << flags.search;
+  CHECK(ParseWindowUse(flags.windows, &options.search.windows)) << flags.windows;
   options.search.alpha = flags.alpha;
   options.search.budget = flags.budget;
   options.search.time_limit_seconds = flags.time_limit;
   options.search.memory_limit_bytes = flags.memory_limit;
   options.search.stop = &InterruptGuard::flag();
+  // Measurements are taken one at a time, and nothing else runs meanwhile.
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.search.threads = flags.measured() ? 1 : common.threads > 0 ? common.threads : all;
   options.measure = flags.measured();
   options.check = flags.check;
   options.checking.rtol = flags.rtol;
@@ -155,6 +161,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   j["max_abs_diff"] = report.check.max_abs_diff;
   j["max_rel_diff"] = report.check.max_rel_diff;
   j["search_cpu_seconds"] = report.search_cpu_seconds;
+  j["search_seconds"] = report.search.seconds;
   j["search_end"] = SearchEndName(report.search.end);
   j["steps"] = report.search.steps;
   j["graphs_explored"] = report.graphs_explored;
@@ -301,6 +308,8 @@ Action DeclareOptimize(CLI::App& app) {
           },
           "measured|analytic:NAME");
   AddChoice(app, "--search", &flags->search, {"backtrack", "greedy"}, "The strategy (default backtrack)");
+  AddChoice(app, "--windows", &flags->windows, {"auto", "always", "never"},
+            "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
   AddReal(app, "--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");

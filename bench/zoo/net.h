@@ -121,6 +121,7 @@ absl::StatusOr<Graph> BuildBertBase(const ZooOptions& options);
 absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options);
 absl::StatusOr<Graph> BuildNasNetA(const ZooOptions& options);
 absl::StatusOr<Graph> BuildNasRnn(const ZooOptions& options);
+absl::StatusOr<Graph> BuildRandomLayered(const ZooOptions& options);
 absl::StatusOr<Graph> BuildMlp(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoResNet50(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoResNeXt50(const ZooOptions& options);

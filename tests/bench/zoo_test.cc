@@ -222,6 +222,14 @@ TEST(ZooTest, TasoGraphsHaveTheirCounts) {
   EXPECT_EQ(counts, (std::map<std::string, int>{{"matmul", 48}, {"reshape", 32}, {"transpose", 32}, {"relu", 1}}));
 }
 
+TEST(ZooTest, RandomLayersAreTenThousandOperatorsOfManyKinds) {
+  const Graph graph = Build("random_layered");
+  EXPECT_GE(graph.num_runtime_nodes(), 10000);
+  EXPECT_LE(graph.num_runtime_nodes(), 11000);
+  EXPECT_GE(CountOps(graph).size(), 20u);
+  EXPECT_NE(graph.CanonicalHash(), Build("random_layered", {.seed = 2}).CanonicalHash());
+}
+
 TEST(ZooTest, OptionsSetSizes) {
   ZooOptions options;
   options.batch = 4;
@@ -304,6 +312,7 @@ TEST(ZooTest, OutputsAreOfOrdinarySize) {
                           {"gpt2_small", {.sequence_length = 8, .layers = 2}},
                           {"nasnet_a", {.image_size = 64, .layers = 1}},
                           {"nasrnn", {.width = 64}},
+                          {"random_layered", {}},
                           {"mlp", {}},
                           {"taso_resnet50", {.image_size = 8}},
                           {"taso_resnext50", {.image_size = 64}},

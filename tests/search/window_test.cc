@@ -114,5 +114,65 @@ TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
   EXPECT_LE(steps, 2 * windows.steps) << "four times the layers";
 }
 
+// Blocks of different shapes, so that no window is like another.
+std::string DifferentBlocks(int count) {
+  std::string text, body;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "input x", i, ": f32[2,", i + 3, "]\nweight w", i, ": f32[2,", i + 3, "]\n");
+    for (int k = 0; k < 6; ++k) {
+      const int n = 20 * i + 2 * k;
+      absl::StrAppend(&body, "%", n, " = exp(", k == 0 ? absl::StrCat("x", i) : absl::StrCat("%", n - 1), ")\n%", n + 1,
+                      " = mul(%", n, ", w", i, ")\n");
+    }
+    absl::StrAppend(&body, "output y", i, " = %", 20 * i + 11, "\n");
+  }
+  return text + body;
+}
+
+TEST(WindowTest, ThreadsChangeNothing) {
+  const RuleIndex rules = RulesFrom(kDetour);
+  SearchOptions options;
+  options.alpha = 1.5;
+  options.windows = WindowUse::kAlways;
+  options.window_nodes = 12;
+  for (int64_t budget : {int64_t{10}, int64_t{150}, int64_t{100000}}) {
+    options.budget = budget;
+    std::string graph;
+    int64_t steps = 0;
+    for (int threads : {1, 2, 5}) {
+      options.threads = threads;
+      FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});
+      const SearchResult result = RunSearch(GraphFrom(DifferentBlocks(40)), rules, device, options);
+      const std::string found = PrintGraph(result.candidates[0].graph);
+      if (threads == 1) {
+        graph = found;
+        steps = result.steps;
+        EXPECT_LE(steps, budget);
+      }
+      EXPECT_EQ(found, graph) << threads << " threads, budget " << budget;
+      EXPECT_EQ(result.steps, steps);
+    }
+    if (budget > 1000) {
+      EXPECT_THAT(graph, testing::HasSubstr("tanh"));
+      EXPECT_THAT(graph, testing::Not(testing::HasSubstr("exp")));
+    }
+  }
+}
+
+TEST(WindowTest, OfASmallGraphOnlyWhenAskedFor) {
+  const RuleIndex rules = RulesFrom(kDetour);
+  FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});
+  SearchOptions options;
+  options.alpha = 1.5;
+  const int64_t whole = RunSearch(GraphFrom(Detours(20)), rules, device, options).steps;
+  options.windows = WindowUse::kAlways;
+  options.window_nodes = 4;
+  const int64_t windows = RunSearch(GraphFrom(Detours(20)), rules, device, options).steps;
+  EXPECT_LT(windows, whole);
+  options.windows = WindowUse::kNever;
+  options.whole_nodes = 4;
+  EXPECT_EQ(RunSearch(GraphFrom(Detours(20)), rules, device, options).steps, whole);
+}
+
 }  // namespace
 }  // namespace rewright
