@@ -2,7 +2,8 @@
 // matrices, wired at random.
 //
 // Every value of a layer is read by the next; some operators read older values besides, and some values are read twice.
-// Sums are scaled and products are gated by a sigmoid, so that values keep an ordinary size through any depth.
+// Sums are scaled, factors are sigmoids and outputs are normalized, so that values keep an ordinary size through any
+// depth.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -43,9 +44,11 @@ class Layers {
     if (older_.size() > kRemembered) older_.erase(older_.begin(), older_.end() - kRemembered);
   }
 
-  std::vector<Output> Outputs() const {
+  std::vector<Output> Outputs() {
     std::vector<Output> outputs;
-    for (Value value : last_) outputs.push_back({value, absl::StrCat("output", outputs.size())});
+    for (Value value : last_) {
+      outputs.push_back({net_.LayerNorm(value, Name("norm"), 1e-5), absl::StrCat("output", outputs.size())});
+    }
     return outputs;
   }
 
@@ -88,7 +91,7 @@ class Layers {
     const Value y = Partner(x, left);
     switch (Draw(0, 3)) {
       case 0: return Keep(net_.Mul(net_.Add(x, y), net_.Scalar(kHalfVariance)));
-      case 1: return Keep(net_.Mul(x, net_.Op("sigmoid", {y})));
+      case 1: return Keep(net_.Mul(net_.Mul(x, net_.Op("sigmoid", {y})), net_.Scalar(2)));
       case 2: return Keep(net_.Op("max", {x, y}));
       default:
         if (Size(x) > kChannels) return Keep(net_.Mul(net_.Op("sub", {x, y}), net_.Scalar(kHalfVariance)));
@@ -155,7 +158,7 @@ class Layers {
 }  // namespace
 
 absl::StatusOr<Graph> BuildRandomLayered(const ZooOptions& options) {
-  const int64_t width = Default(options.width, 20), layers = Default(options.layers, 340);
+  const int64_t width = Default(options.width, 20), layers = Default(options.layers, 355);
   if (width < 4) return absl::InvalidArgumentError(absl::StrCat("the width is ", width, "; expected at least 4"));
   Net net(options.seed);
   std::vector<Value> inputs;

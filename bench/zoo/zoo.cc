@@ -33,7 +33,7 @@ const std::vector<Entry>& Entries() {
        zoo::BuildGpt2Small},
       {{"nasnet_a", "NASNet-A 4 @ 1056 (mobile) with batch norms: 12 normal and 4 reduction cells"}, zoo::BuildNasNetA},
       {{"nasrnn", "the recurrent cell found by neural architecture search, 5 steps of 512"}, zoo::BuildNasRnn},
-      {{"random_layered", "340 layers of operators of many kinds, 10,000 in all, wired at random by the seed"},
+      {{"random_layered", "355 layers of operators of many kinds, 10,000 in all, wired at random by the seed"},
        zoo::BuildRandomLayered},
       {{"mlp", "784 inputs, three hidden layers of 512 with relu, 10 outputs"}, zoo::BuildMlp},
       {{"taso_resnet50", "ResNet-50 as TASO times it: no stem, no batch norms"}, zoo::BuildTasoResNet50},
