@@ -28,6 +28,7 @@ namespace rewright::verifier {
 
 struct Term;
 class Solver;
+class SolverMemory;
 
 struct VarInfo {
   enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
@@ -57,6 +58,7 @@ struct ProofSession {
   double cpu_limit_s = 2;     // of the thread's CPU time since `cpu_start_s`
   double cpu_start_s = 0;
   bool certify = false;       // keep every step and query in full
+  SolverMemory* memory = nullptr;
   // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;

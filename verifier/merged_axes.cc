@@ -267,20 +267,33 @@ class AxisMerger {
   // In prefix form. `reads` gives the value that a read is of, so that positions of dropped axes are left out.
   template <typename Name, typename Reads>
   std::string Print(const ExprPtr& e, const Name& name, const Reads& reads) {
-    if (IsVar(e)) return name(static_cast<int>(e->integer));
-    std::string out = absl::StrCat(static_cast<int>(e->kind), ".", static_cast<int>(e->dtype), ".",
-                                   static_cast<int>(e->fn), ".", static_cast<int>(e->reduce), ".", e->integer, ".",
-                                   absl::StrFormat("%a", e->real), "(");
+    std::string out;
+    Append(e, name, reads, &out);
+    return out;
+  }
+  template <typename Name, typename Reads>
+  void Append(const ExprPtr& e, const Name& name, const Reads& reads, std::string* out) {
+    if (IsVar(e)) {
+      out->append(name(static_cast<int>(e->integer)));
+      return;
+    }
+    absl::StrAppend(out, static_cast<int>(e->kind), ".", static_cast<int>(e->dtype), ".", static_cast<int>(e->fn), ".",
+                    static_cast<int>(e->reduce), ".", e->integer);
+    if (e->kind == ExprKind::kConst) absl::StrAppendFormat(out, ".%a", e->real);
+    out->push_back('(');
     for (const BoundVar& b : e->bound) {
-      absl::StrAppend(&out, name(b.id), "<", Print(b.extent, name, reads), ";");
+      absl::StrAppend(out, name(b.id), "<");
+      Append(b.extent, name, reads, out);
+      out->push_back(';');
     }
     for (size_t i = 0; i < e->args.size(); ++i) {
       if constexpr (!std::is_same_v<Reads, std::nullptr_t>) {
         if (e->kind == ExprKind::kRead && Dropped(reads(e->integer), i)) continue;
       }
-      absl::StrAppend(&out, Print(e->args[i], name, reads), ",");
+      Append(e->args[i], name, reads, out);
+      out->push_back(',');
     }
-    return out + ")";
+    out->push_back(')');
   }
   std::string NodeText(size_t n);
 

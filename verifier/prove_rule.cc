@@ -17,6 +17,7 @@
 #include "verifier/classify_rule.h"
 #include "verifier/context.h"
 #include "verifier/merged_axes.h"
+#include "verifier/solver.h"
 
 namespace rewright {
 namespace {
@@ -91,6 +92,7 @@ class RuleProof {
     proof_options.time_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
+    proof_options.memory = &memory_;
     // What many instances of a rule share, the first show.
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);
@@ -156,6 +158,7 @@ class RuleProof {
   const CompiledRule& rule_;
   const RuleProofOptions& options_;
   RuleVerdict verdict_;
+  verifier::SolverMemory memory_;
   // Whether the proof of an instance used a law that holds for finite values only: by PrintInstance, and with axes
   // merged.
   std::map<std::string, bool> visited_;

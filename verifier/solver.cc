@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <thread>
 
@@ -21,6 +20,7 @@ namespace {
 constexpr unsigned kLinearLimit = 3000000;
 constexpr unsigned kNonlinearLimit = 1500000;
 constexpr unsigned kIndexLimit = 300000;
+constexpr unsigned kNonlinearIndexLimit = 100000;
 // Units per second of CPU time, roughly: keeps the last query of a proof near the time limit.
 constexpr double kUnitsPerSecond = 2e6;
 
@@ -66,9 +66,7 @@ void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
 
 }  // namespace
 
-struct Solver::Impl {
-  explicit Impl(Context* context) : ctx(*context) {}
-
+struct SolverMemory::Impl {
   z3::context& Z3() {
     if (z3 == nullptr) {
       z3 = std::make_unique<z3::context>();
@@ -76,6 +74,24 @@ struct Solver::Impl {
     }
     return *z3;
   }
+
+  // A query by the numbers of its assertions: Z3 has each expression once, and gives its number to no other while it
+  // is kept.
+  struct Answer {
+    z3::check_result result = z3::unknown;
+    std::vector<z3::expr> kept;
+  };
+  std::unique_ptr<z3::context> z3;  // outlives the answers
+  std::map<std::vector<unsigned>, Answer> answers;
+};
+
+SolverMemory::SolverMemory() : impl_(std::make_unique<Impl>()) {}
+SolverMemory::~SolverMemory() = default;
+
+struct Solver::Impl {
+  Impl(Context* context, SolverMemory::Impl* shared) : ctx(*context), memory(*shared) {}
+
+  z3::context& Z3() { return memory.Z3(); }
 
   // Facts and the condition that `build` gives are unsatisfiable.
   bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards,
@@ -110,15 +126,15 @@ struct Solver::Impl {
                          const std::string& tag) {
     ProofSession& record = *ctx.record;
     record.CheckTime();
-    unsigned limit = tag == "index" || tag == "simplify" ? kIndexLimit : linear ? kLinearLimit : kNonlinearLimit;
+    std::vector<unsigned> key;
+    for (const z3::expr& e : assertions) key.push_back(Z3_get_ast_id(e.ctx(), e));
+    key.push_back(Z3_get_ast_id(goal.ctx(), goal));
+    std::sort(key.begin(), key.end());
+    key.erase(std::unique(key.begin(), key.end()), key.end());
+    const auto known = memory.answers.find(key);
+    const bool index = tag == "index" || tag == "simplify";
+    unsigned limit = linear ? (index ? kIndexLimit : kLinearLimit) : index ? kNonlinearIndexLimit : kNonlinearLimit;
     limit = std::min(limit, static_cast<unsigned>(record.RemainingSeconds() * kUnitsPerSecond) + 1000);
-    z3::solver solver(Z3(), z3::solver::simple());
-    z3::params params(Z3());
-    params.set("rlimit", limit);
-    solver.set(params);
-    for (const z3::expr& e : assertions) solver.add(e);
-    solver.add(goal);
-    ++record.queries;
     SmtQuery query;
     if (record.certify) {
       std::vector<z3::expr> all = assertions;
@@ -128,10 +144,14 @@ struct Solver::Impl {
     z3::check_result result = z3::unknown;
     if (record.known_unsat) {
       if (record.known_unsat(query)) result = z3::unsat;
+    } else if (known != memory.answers.end()) {
+      result = known->second.result;
     } else {
-      std::optional<Watchdog> watchdog;
-      if (!linear) watchdog.emplace(Z3(), 0.1 + 1.5 * record.RemainingSeconds());
-      result = solver.check();
+      ++record.queries;
+      result = Ask(assertions, goal, linear, limit);
+      std::vector<z3::expr> kept = assertions;
+      kept.push_back(goal);
+      memory.answers.emplace(std::move(key), SolverMemory::Impl::Answer{result, std::move(kept)});
     }
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
@@ -141,6 +161,30 @@ struct Solver::Impl {
       }
     }
     return result;
+  }
+
+  z3::check_result Ask(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear, unsigned limit) {
+    if (linear) return Ask(Z3(), assertions, goal, limit);
+    // The search in non-linear arithmetic goes by the numbers of expressions, that is, by what was asked before: a
+    // context of its own makes it depend on the query alone.
+    z3::context fresh;
+    const auto moved = [&](const z3::expr& e) { return z3::to_expr(fresh, Z3_translate(Z3(), e, fresh)); };
+    const z3::expr last = moved(goal);
+    std::vector<z3::expr> translated;
+    for (const z3::expr& e : assertions) translated.push_back(moved(e));
+    const Watchdog watchdog(fresh, 0.1 + 1.5 * ctx.record->RemainingSeconds());
+    return Ask(fresh, translated, last, limit);
+  }
+
+  static z3::check_result Ask(z3::context& z3, const std::vector<z3::expr>& assertions, const z3::expr& goal,
+                              unsigned limit) {
+    z3::solver solver(z3, z3::solver::simple());
+    z3::params params(z3);
+    params.set("rlimit", limit);
+    solver.set(params);
+    for (const z3::expr& e : assertions) solver.add(e);
+    solver.add(goal);
+    return solver.check();
   }
 
   // The assertions as they were made, each once, after the declarations that they need in the order of their names.
@@ -176,10 +220,10 @@ struct Solver::Impl {
   }
 
   Context& ctx;
-  std::unique_ptr<z3::context> z3;
+  SolverMemory::Impl& memory;
 };
 
-Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx)) {}
+Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->record->memory->impl_.get())) {}
 Solver::~Solver() = default;
 
 bool Solver::Implies(const std::vector<Guard>& facts, const Guard& goal, const std::vector<Var>& hidden,

@@ -17,6 +17,19 @@ namespace rewright::verifier {
 
 class Prover;
 
+// What the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the answers to
+// queries, which strategies and instances repeat. Not thread-safe.
+class SolverMemory {
+ public:
+  SolverMemory();
+  ~SolverMemory();
+
+ private:
+  friend class Solver;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 class Solver {
  public:
   explicit Solver(Context* ctx);

@@ -445,6 +445,8 @@ ProofResult Replay(const RuleInstance& instance, int strategy,
   record.cpu_limit_s = 1e9;
   record.certify = true;
   record.known_unsat = known_unsat;
+  verifier::SolverMemory memory;
+  record.memory = &memory;
   verifier::FollowStrategy(instance, strategy, &record, &result);
   verifier::TakeRecord(&record, &result);
   return result;
@@ -460,6 +462,8 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   record.cpu_start_s = verifier::ThreadCpuSeconds();
   record.cpu_limit_s = options.time_limit_s;
   record.certify = options.keep_smtlib;
+  verifier::SolverMemory own;
+  record.memory = options.memory != nullptr ? options.memory : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;
   auto refute = [&](int trials, double limit_s) {

@@ -7,7 +7,7 @@
 //   4. Every element of every output is equal over the real numbers.
 // A search for a counterexample at small sizes always comes first. The method: algebra.h (normal forms), prover.h
 // (alignment, one query per class), solver.h (arithmetic).
-// Thread-safe: a proof has no state outside its call.
+// Thread-safe: a proof has no state outside its call but what it is given to share (ProofOptions::memory).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,10 @@
 #include "verifier/smt_query.h"
 
 namespace rewright {
+
+namespace verifier {
+class SolverMemory;
+}
 
 enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
 const char* VerdictName(Verdict verdict);  // "proved", "refuted", "unknown"
@@ -56,6 +60,8 @@ struct ProofOptions {
   int trials = 32;          // small assignments tried before the proof
   int more_trials = 400;    // and after a proof that failed
   bool keep_smtlib = false;  // and all steps
+  // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
+  verifier::SolverMemory* memory = nullptr;
 };
 
 struct ProofResult {

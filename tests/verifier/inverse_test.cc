@@ -5,6 +5,7 @@
 #include <random>
 
 #include "verifier/context.h"
+#include "verifier/solver.h"
 
 namespace rewright::verifier {
 namespace {
@@ -25,7 +26,8 @@ class InverseTest : public ::testing::Test {
     return sum;
   }
 
-  ProofSession record_;
+  SolverMemory memory_;
+  ProofSession record_{.memory = &memory_};
   Context ctx_;
   Var size_ = 0;
   std::vector<Var> from_, to_;

@@ -10,6 +10,7 @@
 #include "verifier/concrete.h"
 #include "verifier/counterexample.h"
 #include "verifier/elements.h"
+#include "verifier/solver.h"
 
 namespace rewright::verifier {
 namespace {
@@ -149,6 +150,8 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
     ConcreteInstance concrete(instance, symbols, &rng);
     if (!concrete.usable()) continue;
     ProofSession session;
+    SolverMemory memory;
+    session.memory = &memory;
     session.cpu_start_s = ThreadCpuSeconds();
     session.cpu_limit_s = 5;
     Context ctx(&session, strategy, seed);
