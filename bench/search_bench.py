@@ -3,14 +3,19 @@
 
     bench/search_bench.py taso      the graphs that TASO is timed on, beside what TASO finds on the same formula
     bench/search_bench.py growth    transformers of 1 to 96 layers
+    bench/search_bench.py random    a random graph of 10,000 operators, on one and on two threads
+    bench/search_bench.py gap       by windows beside as a whole, every model that has under 200 nodes
+    bench/search_bench.py determinism   20 runs on one and on two threads, half of them on a machine under load
     bench/search_bench.py block     a residual block on described devices: which graph is the cheapest where
 
 Every row is a process of its own; search time is CPU time, memory is the process's peak without the weights. A second
 process checks the outputs against the original's where --check is given.
 """
 import argparse
+import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,6 +86,58 @@ def growth(program, args):
                 os.remove(os.path.join(program.folder, file))
 
 
+def random(program, args):
+    for seed in (1, 2, 3):
+        model = program.model("random_layered", seed=seed)
+        for threads in (1, 2):
+            found = program.optimize(model, "v100", "--threads", threads, *([] if args.check else ["--no-check"]))
+            yield row_of(f"random_layered seed {seed}", "v100", found) | {
+                "threads": threads, "wall_s": round(found["search_seconds"], 2), "end": found["search_end"],
+                "equal": found["equal"] if args.check else None}
+
+
+def gap(program, args):
+    for name in program.json("zoo")["models"]:
+        name = name["name"] if isinstance(name, dict) else name
+        for layers in (0, 2):
+            model = program.model(name, **({"layers": layers} if layers else {}))
+            whole = program.optimize(model, "v100", "--windows", "never", "--no-check")
+            if whole["nodes_before"] >= 200 or (layers and name not in ("bert_base", "gpt2_small", "taso_nasrnn")):
+                continue
+            windows = program.optimize(model, "v100", "--windows", "always", "--no-check")
+            yield {"model": name + (f" {layers}" if layers else ""), "nodes": whole["nodes_before"],
+                   "before_ms": round(whole["cost_before_ms"], 4), "whole_ms": round(whole["cost_after_ms"], 4),
+                   "windows_ms": round(windows["cost_after_ms"], 4),
+                   "gap_percent": round(100 * (windows["cost_after_ms"] / whole["cost_after_ms"] - 1), 3),
+                   "whole_cpu_s": round(whole["search_cpu_seconds"], 3),
+                   "windows_cpu_s": round(windows["search_cpu_seconds"], 3)}
+            for file in os.listdir(program.folder):
+                os.remove(os.path.join(program.folder, file))
+
+
+def determinism(program, args):
+    """Each run's output file, to the byte; in every second pair of runs two other processes keep the machine busy."""
+    for name, sizes in (("random_layered", {"layers": 60}), ("taso_nasnet_a", {}), ("squeezenet", {})):
+        model = program.model(name, **sizes)
+        files, seconds = set(), {1: [], 2: []}
+        for run in range(20):
+            threads = 1 + run % 2
+            load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (run // 2 % 2))]
+            try:
+                found = program.optimize(model, "v100", "--threads", threads, "--budget", 300, "--no-check")
+            finally:
+                for process in load:
+                    process.kill()
+                    process.wait()
+            if not load:
+                seconds[threads].append(found["search_seconds"])
+            with open(os.path.join(program.folder, "optimized.onnx"), "rb") as file:
+                files.add(hashlib.sha256(file.read()).hexdigest())
+        yield {"model": name, "runs": 20, "different_results": len(files),
+               "wall_s_1_thread": round(statistics.median(seconds[1]), 3),
+               "wall_s_2_threads": round(statistics.median(seconds[2]), 3)}
+
+
 def block(program, args):
     for name in ("residual_block",):
         model = program.model(name)
@@ -92,7 +149,7 @@ def block(program, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["taso", "growth", "block"])
+    parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "block"])
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--out", help="write the table as CSV")

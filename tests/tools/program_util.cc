@@ -49,6 +49,12 @@ Outcome RewrightInterrupted(const std::string& arguments, const std::string& wor
                                "kill -INT $pid; wait $pid");
 }
 
+Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds) {
+  const TemporaryFolder folder;
+  return RunScript(folder, "$program " + arguments + " >$out 2>$err </dev/null & pid=$!; sleep " +
+                               std::to_string(seconds) + "; kill -INT $pid 2>/dev/null; wait $pid");
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "rewright-test-XXXXXX").string();
   path_ = mkdtemp(pattern.data());

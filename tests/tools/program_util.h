@@ -22,6 +22,9 @@ Outcome Rewright(const std::string& arguments);
 // The same; sends it an interrupt as soon as it has written `word` to its log.
 Outcome RewrightInterrupted(const std::string& arguments, const std::string& word);
 
+// The same; sends it after so many seconds, whatever it does then.
+Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds);
+
 // A folder that is removed, with what it holds, when it goes out of scope.
 class TemporaryFolder {
  public:
