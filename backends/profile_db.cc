@@ -13,6 +13,8 @@ constexpr char kCreate[] =
 constexpr char kFind[] = "SELECT fastest, median, spread, count FROM profile WHERE device = ?1 AND signature = ?2";
 constexpr char kPut[] =
     "INSERT OR REPLACE INTO profile (device, signature, fastest, median, spread, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+constexpr char kList[] =
+    "SELECT device, signature, fastest, median, spread, count FROM profile ORDER BY device, signature";
 
 void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
   sqlite3_reset(statement);
@@ -78,6 +80,40 @@ absl::Status ProfileDb::Put(const std::string& device, const std::string& signat
   absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
   sqlite3_reset(put_);
   return status;
+}
+
+absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
+  if (sqlite3_exec(db_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) != SQLITE_OK) return Error("cannot be written");
+  for (const ProfileRecord& record : records) {
+    if (absl::Status status = Put(record.device, record.signature, record.entry); !status.ok()) {
+      sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+      return status;
+    }
+  }
+  if (sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) return absl::OkStatus();
+  absl::Status status = Error("cannot be written");
+  sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+  return status;
+}
+
+absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::List() {
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(db_, kList, -1, &statement, nullptr) != SQLITE_OK) return Error("has another schema");
+  const auto text = [&](int column) {
+    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
+    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement, column)));
+  };
+  std::vector<ProfileRecord> records;
+  int result;
+  while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
+    records.push_back({text(0), text(1),
+                       {sqlite3_column_double(statement, 2), sqlite3_column_double(statement, 3),
+                        sqlite3_column_double(statement, 4), sqlite3_column_int64(statement, 5)}});
+  }
+  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+  sqlite3_finalize(statement);
+  if (!status.ok()) return status;
+  return records;
 }
 
 }  // namespace rewright

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +21,12 @@ struct ProfileEntry {
   int64_t count = 0;  // timed runs
 };
 
+struct ProfileRecord {
+  std::string device;
+  std::string signature;
+  ProfileEntry entry;
+};
+
 // Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. Not
 // thread-safe.
 class ProfileDb {
@@ -34,6 +41,10 @@ class ProfileDb {
   absl::StatusOr<std::optional<ProfileEntry>> Find(const std::string& device, const std::string& signature);
   // Replaces an entry of the same key.
   absl::Status Put(const std::string& device, const std::string& signature, const ProfileEntry& entry);
+  // All of them or, after an error, none.
+  absl::Status PutAll(const std::vector<ProfileRecord>& records);
+  // All entries, by device and signature.
+  absl::StatusOr<std::vector<ProfileRecord>> List();
 
  private:
   explicit ProfileDb(std::string path) : path_(std::move(path)) {}

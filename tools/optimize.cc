@@ -16,12 +16,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "backends/device_factory.h"
 #include "core/check.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
 #include "tools/files.h"
 #include "tools/flags.h"
+#include "tools/groups.h"
+#include "tools/html_report.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
 #include "tools/progress.h"
@@ -51,6 +55,7 @@ struct OptimizeFlags {
   double rtol = OutputCheckOptions().rtol;
   double atol = OutputCheckOptions().atol;
   std::string trace;
+  std::string report;
 
   bool measured() const { return cost == "measured"; }
 };
@@ -241,9 +246,25 @@ absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const
   return text.ok() ? WriteText(flags.trace, *text) : text.status();
 }
 
+absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
+                         const RuleIndex& rules, Device& device, const CommonFlags& common) {
+  ReportPage page;
+  page.setting = SettingOf(flags, common);
+  page.device = device.name();
+  page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
+  page.checked = flags.check;
+  for (auto [graph, lines] : {std::pair(&original, &page.groups_before), {&report.graph, &page.groups_after}}) {
+    absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);
+    if (!groups.ok()) return groups.status();
+    *lines = *std::move(groups);
+  }
+  return WriteText(flags.report, HtmlReport(page, report, rules));
+}
+
 absl::Status CheckOutputs(const OptimizeFlags& flags) {
   absl::Status status = CheckWritable(flags.output);
   if (status.ok() && !flags.trace.empty()) status = CheckWritable(flags.trace);
+  if (status.ok() && !flags.report.empty()) status = CheckWritable(flags.report);
   return status;
 }
 
@@ -282,6 +303,11 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   }
   Report(flags, *report, console);
   FillJson(*report, &console.json());
+  if (!flags.report.empty()) {
+    Device& device = analytic != nullptr ? *analytic : *engine->device();
+    absl::Status status = WriteReport(flags, model->graph, *report, *rules, device, session.flags);
+    if (!status.ok()) return status;
+  }
   if (!flags.trace.empty()) {
     absl::Status status = WriteTrace(flags, model->graph, *report, *rules, session);
     if (!status.ok()) return status;
@@ -319,7 +345,8 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
   AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  app.add_option("--trace", flags->trace, "Write every step of the search")->type_name("F.json");
+  app.add_option("--trace", flags->trace, "Write every step of the search, for blame")->type_name("F.json");
+  app.add_option("--report", flags->report, "Write a page about the result")->type_name("F.html");
   return [flags](Session& session) { return OptimizeModel(*flags, session); };
 }
 

@@ -144,6 +144,8 @@ std::vector<Verb> AllVerbs() {
       {"run", "Run a model and measure it", DeclareRun},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
+      {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},
+      {"profile", "Measure what models are made of, into a database of costs", DeclareProfile},
       {"verify", "Prove or refute the rules of a file", DeclareVerify},
       {"check", "Check certificates of proofs again", DeclareCheck},
       {"derive", "Which rules follow from a set of rules", DeclareDerive},

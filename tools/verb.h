@@ -34,6 +34,8 @@ Action DeclareOptimize(CLI::App& app);
 Action DeclareRun(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
 Action DeclareBlame(CLI::App& app);
+Action DeclareCompare(CLI::App& app);
+Action DeclareProfile(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareCheck(CLI::App& app);
 Action DeclareDerive(CLI::App& app);

@@ -32,10 +32,13 @@ class Round {
   explicit Round(const Graph& graph) : graph_(graph) {}
 
   absl::Status Collect(const RuleIndex& rules, int64_t limit) {
-    for (NodeId id : graph_.nodes()) {
-      if (static_cast<int64_t>(places_.size()) >= limit) break;
-      if (!Runs(graph_.node(id)) || claimed_.contains(id)) continue;
-      if (absl::Status status = VisitNode(rules, id); !status.ok()) return status;
+    for (const auto& matcher : rules.matchers()) {
+      for (NodeId id : graph_.nodes()) {
+        if (static_cast<int64_t>(places_.size()) >= limit) return absl::OkStatus();
+        const Node& node = graph_.node(id);
+        if (node.op != matcher->root_op() || !Runs(node) || claimed_.contains(id)) continue;
+        if (absl::Status status = Visit(*matcher, id); !status.ok()) return status;
+      }
     }
     return absl::OkStatus();
   }
@@ -54,20 +57,18 @@ class Round {
   }
 
  private:
-  absl::Status VisitNode(const RuleIndex& rules, NodeId id) {
-    for (const Matcher* matcher : rules.RootedAt(graph_.node(id).op)) {
-      std::vector<Match> matches;
-      matcher->MatchAt(graph_, id, &matches);
-      for (const Match& match : matches) {
-        absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
-        if (!replacement.ok()) return replacement.status();
-        Place place{*std::move(replacement), MatchedNodes(match)};
-        if (place.replacement.empty() || Overlaps(place) || NodesAdded(place) > NodesRemoved(place)) continue;
-        claimed_.insert(place.matched.begin(), place.matched.end());
-        places_.push_back(std::move(place));
-        rule_names_.push_back(matcher->rule().name());
-        return absl::OkStatus();
-      }
+  absl::Status Visit(const Matcher& matcher, NodeId id) {
+    std::vector<Match> matches;
+    matcher.MatchAt(graph_, id, &matches);
+    for (const Match& match : matches) {
+      absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
+      if (!replacement.ok()) return replacement.status();
+      Place place{*std::move(replacement), MatchedNodes(match)};
+      if (place.replacement.empty() || Overlaps(place) || NodesAdded(place) > NodesRemoved(place)) continue;
+      claimed_.insert(place.matched.begin(), place.matched.end());
+      places_.push_back(std::move(place));
+      rule_names_.push_back(matcher.rule().name());
+      break;
     }
     return absl::OkStatus();
   }

@@ -4,8 +4,8 @@
 // The rules are proved as all rules are; passes.txt names them, says which compiler does each, and gives the order. A
 // superoptimizer is worth what it adds to this, on the same device with the same fusion.
 //
-// The passes run one after the other, and all again until nothing changes. A pass repeats rounds; in a round every node,
-// operands before users, is rewritten by the first rule of the pass that applies there, all places that do not overlap at
+// The passes run one after the other, and all again until nothing changes. A pass repeats rounds; in a round each rule of
+// the pass, in order, is tried at every node, operands before users, and all places that do not overlap are rewritten at
 // once. A rule that would leave more applications that run than before does not apply: that is the compilers' own test
 // that what is folded has no other user. Each of these steps depends on the graph alone.
 #pragma once

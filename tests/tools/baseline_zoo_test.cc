@@ -1,0 +1,64 @@
+// The rule-based baseline on models of the zoo: it ends, and outputs stay.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/zoo/zoo.h"
+#include "core/compare.h"
+#include "core/interpreter.h"
+#include "core/random_inputs.h"
+#include "core/text.h"
+#include "substitutions/baseline/baseline.h"
+
+namespace rewright {
+namespace {
+
+struct Model {
+  const char* name;
+  ZooOptions options;
+  std::vector<std::string> rules;  // that must have been used, among others
+};
+
+std::vector<Model> Models() {
+  return {{"resnet50", {.image_size = 32}, {"conv-absorb-batch-norm", "max-pool-of-relu"}},
+          {"squeezenet", {.image_size = 64}, {"concat-of-relus"}},
+          {"inception_v3", {.image_size = 75}, {"conv-absorb-batch-norm", "conv-bias-merge-shared-input-three"}},
+          {"mobilenet_v2", {.image_size = 32}, {"conv-absorb-batch-norm"}},
+          {"bert_base", {.sequence_length = 8, .layers = 1}, {"gelu-from-erf", "linear-merge-shared-input-three", "div-as-mul"}},
+          {"gpt2_small", {.sequence_length = 8, .layers = 1}, {}},
+          {"taso_nasrnn", {.layers = 2}, {"matmul-merge-shared-lhs-three"}}};
+}
+
+std::vector<Tensor> Values(const Graph& graph) {
+  absl::flat_hash_map<std::string, Tensor> inputs;
+  const std::vector<Tensor> tensors = RandomInputs(graph, 1);
+  for (size_t i = 0; i < tensors.size(); ++i) inputs[graph.node(graph.inputs()[i].node).name] = tensors[i];
+  const auto values = InterpretGraph(graph, inputs);
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? *values : std::vector<Tensor>();
+}
+
+TEST(BaselineZooTest, KeepsOutputs) {
+  const absl::StatusOr<Baseline> baseline = Baseline::Load();
+  ASSERT_TRUE(baseline.ok()) << baseline.status();
+  for (const Model& model : Models()) {
+    const absl::StatusOr<Graph> graph = BuildZooModel(model.name, model.options);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const absl::StatusOr<BaselineResult> result = baseline->Apply(*graph);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->fixed_point) << model.name;
+    EXPECT_LE(result->graph.num_runtime_nodes(), graph->num_runtime_nodes());
+    std::vector<std::string> used;
+    for (const BaselineCount& count : result->rewrites) used.push_back(count.rule);
+    for (const std::string& rule : model.rules) EXPECT_THAT(used, ::testing::Contains(rule)) << model.name;
+    const std::vector<Tensor> before = Values(*graph), after = Values(result->graph);
+    for (size_t i = 0; i < before.size(); ++i) {
+      double largest = 0;
+      for (int64_t k = 0; k < before[i].num_elements(); ++k) largest = std::max(largest, std::abs(before[i].At(k)));
+      const Comparison difference = Compare(after[i], before[i], 1e-3, 1e-4 * largest);
+      EXPECT_TRUE(difference.close) << model.name << ": " << difference.text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright

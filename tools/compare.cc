@@ -1,0 +1,377 @@
+// rewright compare MODEL...: one table, measured interleaved in one run: the original, the rule-based baseline, the
+// superoptimized graph, and other programs that are found on the machine.
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/onnx/tensor_file.h"
+#include "core/random_inputs.h"
+#include "core/stats.h"
+#include "search/optimize.h"
+#include "search/rewriter.h"
+#include "substitutions/baseline/baseline.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/models.h"
+#include "tools/peers.h"
+#include "tools/progress.h"
+#include "tools/rules.h"
+#include "tools/tensor_diff.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct CompareFlags {
+  std::vector<std::string> models;
+  RuleFlags rules;
+  std::map<std::string, int64_t> dims;
+  std::string device = "cpu";
+  std::string profile;
+  std::string csv;
+  int64_t rounds = 30;
+  int64_t warmup = 3;
+  int64_t budget = SearchOptions().budget;
+  double time_limit = std::numeric_limits<double>::infinity();
+  double rtol = OutputCheckOptions().rtol;
+  bool peers = true;
+};
+
+// Threads of a contestant that wait actively for more work do so for a while after its run: not in the next one's.
+constexpr auto kPause = std::chrono::milliseconds(3);
+
+// One column of the contest: a way to run the model.
+struct Contestant {
+  std::string name;
+  std::string text;  // version, or what was done to the graph
+  std::function<absl::StatusOr<double>()> run;  // seconds
+  std::function<absl::StatusOr<std::vector<Tensor>>()> outputs;
+  std::vector<double> seconds;
+  bool equal = true;
+  double max_rel_diff = 0;  // of the largest magnitude in an output
+  std::string difference;
+};
+
+struct Absent {
+  std::string name;
+  std::string reason;
+};
+
+// Against another contestant, round by round.
+struct Duel {
+  double ratio = 1;  // median of other / this: above 1 this one is faster
+  int wins = 0;
+  int losses = 0;
+  double p_value = 1;
+};
+
+Duel Against(const Contestant& one, const Contestant& other) {
+  Duel duel;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(one.seconds.size(), other.seconds.size()); ++i) {
+    ratios.push_back(other.seconds[i] / one.seconds[i]);
+    duel.wins += one.seconds[i] < other.seconds[i];
+    duel.losses += one.seconds[i] > other.seconds[i];
+  }
+  duel.ratio = Quantile(std::move(ratios), 0.5);
+  duel.p_value = std::min(SignTest(duel.wins, duel.losses), SignTest(duel.losses, duel.wins));
+  return duel;
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "rewright-compare-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// The contest over one model.
+class Contest {
+ public:
+  Contest(const CompareFlags& flags, const Session& session, const Engine& engine, Progress& progress)
+      : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
+
+  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline, const RuleIndex& rules) {
+    inputs_ = RandomInputs(graph, session_.flags.seed);
+    absl::Status status = AddGraph("original", absl::StrCat(graph.num_runtime_nodes(), " nodes"), graph);
+    if (!status.ok()) return status;
+    absl::StatusOr<BaselineResult> simple = baseline.Apply(graph);
+    if (!simple.ok()) return simple.status();
+    status = AddGraph("baseline", absl::StrCat(simple->graph.num_runtime_nodes(), " nodes, ",
+                                               Counted(static_cast<size_t>(simple->steps), "rewrite")),
+                      simple->graph);
+    if (!status.ok()) return status;
+    absl::StatusOr<OptimizeReport> optimized = Superoptimize(graph, rules);
+    if (!optimized.ok()) return optimized.status();
+    status = AddGraph("superoptimized", absl::StrCat(optimized->nodes_after, " nodes, ",
+                                                     Counted(optimized->path.size(), "rewrite")),
+                      optimized->graph);
+    if (!status.ok()) return status;
+    return flags_.peers ? AddPeers(path, graph) : absl::OkStatus();
+  }
+
+  // Each takes one turn a round, in an order drawn anew, so that none always follows the same other one.
+  absl::Status Run() {
+    std::vector<size_t> order(contestants_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::mt19937_64 rng(session_.flags.seed);
+    for (int64_t round = -flags_.warmup; round < flags_.rounds && !InterruptGuard::interrupted(); ++round) {
+      progress_.Update(static_cast<double>(round + flags_.warmup) / static_cast<double>(flags_.warmup + flags_.rounds),
+                       "measuring");
+      std::shuffle(order.begin(), order.end(), rng);
+      for (size_t turn : order) {
+        Contestant& contestant = contestants_[turn];
+        std::this_thread::sleep_for(kPause);
+        absl::StatusOr<double> seconds = contestant.run();  // brings back into the caches what the others drove out
+        if (seconds.ok()) seconds = contestant.run();
+        if (!seconds.ok()) return seconds.status();
+        if (round >= 0) contestant.seconds.push_back(*seconds);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOutputs() {
+    absl::StatusOr<std::vector<Tensor>> expected = contestants_[0].outputs();
+    if (!expected.ok()) return expected.status();
+    for (Contestant& contestant : contestants_) {
+      absl::StatusOr<std::vector<Tensor>> actual = contestant.outputs();
+      if (!actual.ok()) return actual.status();
+      CompareOutputs(*actual, *expected, &contestant);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<Contestant>& contestants() const { return contestants_; }
+  const std::vector<Absent>& absent() const { return absent_; }
+
+ private:
+  absl::Status AddGraph(const std::string& name, const std::string& text, const Graph& graph) {
+    absl::StatusOr<std::unique_ptr<Executable>> prepared = engine_.runner().Prepare(graph);
+    if (!prepared.ok()) return prepared.status();
+    std::shared_ptr<Executable> executable = *std::move(prepared);
+    Contestant contestant;
+    contestant.name = name;
+    contestant.text = text;
+    auto kept = std::make_shared<std::vector<Tensor>>();  // so that later runs allocate nothing
+    contestant.run = [this, executable, kept]() -> absl::StatusOr<double> {
+      const auto start = std::chrono::steady_clock::now();
+      const absl::Status status = executable->Run(inputs_, kept.get());
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      if (!status.ok()) return status;
+      return elapsed.count();
+    };
+    contestant.outputs = [this, executable]() -> absl::StatusOr<std::vector<Tensor>> {
+      std::vector<Tensor> outputs;
+      const absl::Status status = executable->Run(inputs_, &outputs);
+      if (!status.ok()) return status;
+      return outputs;
+    };
+    contestants_.push_back(std::move(contestant));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<OptimizeReport> Superoptimize(const Graph& graph, const RuleIndex& rules) {
+    OptimizeOptions options;
+    options.search.budget = flags_.budget;
+    options.search.time_limit_seconds = flags_.time_limit;
+    options.search.stop = &InterruptGuard::flag();
+    options.checking.rtol = flags_.rtol;
+    options.checking.seed = session_.flags.seed;
+    options.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
+    RuleRewriter rewriter(rules);
+    return Optimize(graph, rewriter, *engine_.device(), &engine_.runner(), options);
+  }
+
+  absl::Status AddPeers(const std::string& path, const Graph& graph) {
+    if (folder_.path().empty()) return absl::UnavailableError("no folder for the inputs of other programs");
+    Json names = Json::array();
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      names.push_back(graph.node(graph.inputs()[i].node).name);
+      absl::Status status = SaveNpy(absl::StrCat(folder_.path(), "/", i, ".npy"), inputs_[i]);
+      if (!status.ok()) return status;
+    }
+    const std::string text = names.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (absl::Status status = WriteText(folder_.path() + "/inputs.json", text); !status.ok()) return status;
+    PeerSetting setting;
+    setting.model = std::filesystem::absolute(path).string();
+    setting.folder = folder_.path();
+    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    setting.threads = session_.flags.threads > 0 ? session_.flags.threads : all;
+    for (const std::string& kind : PeerKinds()) {
+      if (InterruptGuard::interrupted()) break;
+      progress_.Update(-1, kind);
+      setting.kind = kind;
+      absl::StatusOr<std::unique_ptr<Peer>> started = Peer::Start(setting);
+      if (absl::IsNotFound(started.status())) {
+        absent_.push_back({kind, std::string(started.status().message())});
+        continue;
+      }
+      if (!started.ok()) return started.status();
+      std::shared_ptr<Peer> peer = *std::move(started);
+      Contestant contestant;
+      contestant.name = kind;
+      contestant.text = peer->version();
+      contestant.run = [peer] { return peer->Run(); };
+      contestant.outputs = [peer] { return peer->Outputs(); };
+      contestants_.push_back(std::move(contestant));
+    }
+    return absl::OkStatus();
+  }
+
+  void CompareOutputs(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, Contestant* contestant) {
+    contestant->equal = actual.size() == expected.size();
+    if (!contestant->equal) contestant->difference = absl::StrCat(actual.size(), " outputs, expected ", expected.size());
+    for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
+      if (actual[i].type() != expected[i].type()) {
+        contestant->equal = false;
+        contestant->difference =
+            absl::StrCat("an output is ", actual[i].type().ToString(), ", expected ", expected[i].type().ToString());
+        continue;
+      }
+      const TensorDiff diff = DiffTensors(expected[i], actual[i], {.rtol = flags_.rtol});
+      contestant->max_rel_diff = std::max(contestant->max_rel_diff, diff.max_rel_diff);
+      if (diff.equal) continue;
+      contestant->equal = false;
+      contestant->difference = absl::StrFormat("output %d differs by up to %.3g at %s", i, diff.max_abs_diff,
+                                               PositionString(expected[i].shape(), diff.worst));
+    }
+  }
+
+  const CompareFlags& flags_;
+  const Session& session_;
+  const Engine& engine_;
+  Progress& progress_;
+  TemporaryFolder folder_;
+  std::vector<Tensor> inputs_;
+  std::vector<Contestant> contestants_;
+  std::vector<Absent> absent_;
+};
+
+constexpr size_t kOriginal = 0, kBaseline = 1;
+
+void Report(const std::string& model, const Contest& contest, Console& console, std::string* csv) {
+  const std::vector<Contestant>& all = contest.contestants();
+  console.Result(absl::StrFormat("%s, %d rounds", model, all[kOriginal].seconds.size()));
+  console.Result(absl::StrFormat("  %-22s %10s %10s %7s  %9s %9s  %-8s %s", "", "median ms", "min ms", "spread", "/original",
+                                 "/baseline", "outputs", ""));
+  Json rows = Json::array();
+  for (const Contestant& one : all) {
+    const Summary summary = Summarize(one.seconds);
+    const Duel original = Against(one, all[kOriginal]), baseline = Against(one, all[kBaseline]);
+    console.Result(absl::StrFormat("  %-22s %10.3f %10.3f %5.1f %%  %9.3f %9.3f  %-8s %s", one.name,
+                                   summary.median * 1e3, summary.min * 1e3, summary.spread * 100, original.ratio,
+                                   baseline.ratio, one.equal ? "equal" : "DIFFER", one.text));
+    if (!one.equal) console.Warning(absl::StrCat(model, ": ", one.name, ": ", one.difference));
+    const auto duel = [](const Duel& d) {
+      return Json{{"speedup", d.ratio}, {"wins", d.wins}, {"losses", d.losses}, {"p_value", d.p_value}};
+    };
+    rows.push_back({{"name", one.name},
+                    {"text", one.text},
+                    {"median_ms", summary.median * 1e3},
+                    {"min_ms", summary.min * 1e3},
+                    {"spread", summary.spread},
+                    {"over_original", duel(original)},
+                    {"over_baseline", duel(baseline)},
+                    {"equal", one.equal},
+                    {"max_rel_diff", one.max_rel_diff}});
+    absl::StrAppendFormat(csv, "%s,%s,%.4f,%.4f,%.4f,%.4f,%d,%d,%.3g,%.4f,%d,%d,%.3g,%d,%.3g\n", model, one.name,
+                          summary.median * 1e3, summary.min * 1e3, summary.spread, original.ratio, original.wins,
+                          original.losses, original.p_value, baseline.ratio, baseline.wins, baseline.losses,
+                          baseline.p_value, one.equal, one.max_rel_diff);
+  }
+  Json missing = Json::array();
+  for (const Absent& absent : contest.absent()) {
+    console.Result(absl::StrFormat("  %-22s absent: %s", absent.name, absent.reason));
+    missing.push_back({{"name", absent.name}, {"reason", absent.reason}});
+  }
+  console.json()["models"].push_back({{"model", model}, {"rows", std::move(rows)}, {"absent", std::move(missing)}});
+}
+
+absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (!flags.csv.empty()) {
+    if (absl::Status status = CheckWritable(flags.csv); !status.ok()) return status;
+  }
+  absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
+  if (!baseline.ok()) return baseline.status();
+  absl::StatusOr<RuleIndex> rules = LoadRules(flags.rules);
+  if (!rules.ok()) return rules.status();
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
+  if (!engine.ok()) return engine.status();
+  const InterruptGuard interrupt;
+  std::string csv =
+      "model,contestant,median_ms,min_ms,spread,over_original,wins,losses,p_value,over_baseline,baseline_wins,"
+      "baseline_losses,baseline_p_value,equal,max_rel_diff\n";
+  console.json()["models"] = Json::array();
+  bool equal = true;
+  for (const std::string& path : flags.models) {
+    if (InterruptGuard::interrupted()) break;
+    absl::StatusOr<ImportedModel> model = LoadModel(path, flags.dims, console);
+    if (!model.ok()) return model.status();
+    const std::string name = std::filesystem::path(path).stem().string();
+    Progress progress(console, name);
+    Contest contest(flags, session, *engine, progress);
+    absl::Status status = contest.Prepare(path, model->graph, *baseline, *rules);
+    if (status.ok()) status = contest.Run();
+    if (status.ok()) status = contest.CheckOutputs();
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+    progress.Update(1, "");
+    Report(name, contest, console, &csv);
+    for (const Contestant& one : contest.contestants()) equal &= one.equal;
+  }
+  if (!flags.csv.empty()) {
+    if (absl::Status status = WriteText(flags.csv, csv); !status.ok()) return status;
+  }
+  return equal ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareCompare(CLI::App& app) {
+  auto flags = std::make_shared<CompareFlags>();
+  app.add_option("models", flags->models, "ONNX files")->required()->type_name("MODEL.onnx");
+  AddRules(app, &flags->rules);
+  AddDevice(app, &flags->device, /*with_reference=*/false);
+  app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
+  AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
+  AddInt(app, "--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
+  AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
+  AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  app.add_flag("--peers,!--no-peers", flags->peers,
+               "Also other programs: onnxruntime and torch, by $REWRIGHT_PYTHON or a Python found (default on)");
+  app.add_option("--csv", flags->csv, "Write the table as CSV")->type_name("F.csv");
+  return [flags](Session& session) { return CompareModels(*flags, session); };
+}
+
+}  // namespace rewright

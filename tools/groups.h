@@ -1,0 +1,25 @@
+// The groups that a device runs a graph as, with what each costs and does: for tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device.h"
+
+namespace rewright {
+
+// Groups that look alike: the same operators on the same types.
+struct GroupLine {
+  std::string operators;  // "conv2d+add+relu"
+  std::string types;      // of what it writes
+  int count = 0;
+  double seconds = 0;  // of one
+  double flops = 0;    // of one
+  double bytes = 0;    // read and written by one, each operand and result once
+};
+
+// Those that cost anything, dearest (together) first. Errors: those of Device::Cost.
+absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph);
+
+}  // namespace rewright

@@ -1,0 +1,29 @@
+// The report of an optimization as one page of HTML that stands by itself: no script, nothing loaded from elsewhere.
+// Names from models and rule files are untrusted: every text is escaped.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/optimize.h"
+#include "substitutions/matcher.h"
+#include "tools/groups.h"
+#include "tools/trace_file.h"
+
+namespace rewright {
+
+struct ReportPage {
+  TraceSetting setting;
+  std::string device;  // its full name
+  std::string date;
+  bool checked = true;  // asked to compare outputs
+  std::vector<GroupLine> groups_before;
+  std::vector<GroupLine> groups_after;
+};
+
+std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules);
+
+// < > & " ' become references, control characters a replacement character.
+std::string HtmlEscape(const std::string& text);
+
+}  // namespace rewright

@@ -1,0 +1,235 @@
+// rewright profile MODEL...: measures what models are made of, into the profile database; carries databases about.
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "backends/profile_db.h"
+#include "backends/profile_text.h"
+#include "backends/roofline.h"
+#include "core/random_inputs.h"
+#include "core/text.h"
+#include "runtime/timing.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/groups.h"
+#include "tools/models.h"
+#include "tools/progress.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct ProfileFlags {
+  std::vector<std::string> models;
+  std::string profile;
+  std::map<std::string, int64_t> dims;
+  std::string device = "cpu";
+  bool roofline = false;
+  std::string machine;
+  int64_t top = 12;
+  std::string export_file;
+  std::string import_file;
+};
+
+// The two limits of a roofline (Williams, Waterman, Patterson, CACM 2009).
+struct Peaks {
+  double flops_per_second = 0;
+  double bytes_per_second = 0;
+  std::string source;
+
+  double Bound(const GroupLine& line) const {
+    return std::max(line.flops / flops_per_second, line.bytes / bytes_per_second);
+  }
+  bool Arithmetic(const GroupLine& line) const {
+    return line.flops / flops_per_second >= line.bytes / bytes_per_second;
+  }
+};
+
+constexpr char kProduct[] = R"(
+  input x: f32[1536,1536]
+  input y: f32[1536,1536]
+  %0 = matmul(x, y)
+  output z = %0
+)";
+// 64 MB each: more than caches hold.
+constexpr char kSum[] = R"(
+  input x: f32[16777216]
+  input y: f32[16777216]
+  %0 = add(x, y)
+  output z = %0
+)";
+
+// Work per second of the fastest of some runs of a graph.
+absl::StatusOr<double> Rate(GraphRunner& runner, const std::string& text, double work) {
+  absl::StatusOr<Graph> graph = ParseGraph(text);
+  if (!graph.ok()) return graph.status();
+  absl::StatusOr<std::unique_ptr<Executable>> executable = runner.Prepare(*graph);
+  if (!executable.ok()) return executable.status();
+  TimingOptions options;
+  options.iterations = 10;
+  absl::StatusOr<Summary> seconds = TimeRuns(**executable, RandomInputs(*graph, 1), options);
+  if (!seconds.ok()) return seconds.status();
+  return work / seconds->min;
+}
+
+absl::StatusOr<Peaks> FindPeaks(const std::string& machine, GraphRunner& runner) {
+  Peaks peaks;
+  if (!machine.empty()) {
+    absl::StatusOr<RooflineSpec> spec = ReadRooflineSpec(machine);
+    if (!spec.ok()) return spec.status();
+    peaks.flops_per_second = spec->flops_per_second;
+    peaks.bytes_per_second = spec->bytes_per_second;
+    peaks.source = absl::StrCat("as described: ", spec->name);
+    return peaks;
+  }
+  absl::StatusOr<double> flops = Rate(runner, kProduct, 2.0 * 1536 * 1536 * 1536);
+  if (!flops.ok()) return flops.status();
+  absl::StatusOr<double> bytes = Rate(runner, kSum, 3.0 * 4 * 16777216);
+  if (!bytes.ok()) return bytes.status();
+  peaks.flops_per_second = *flops;
+  peaks.bytes_per_second = *bytes;
+  peaks.source = "measured: a product of matrices of 1536, a sum of vectors of 64 MB";
+  return peaks;
+}
+
+Json LineJson(const GroupLine& line, const Peaks* peaks) {
+  Json json = {{"operators", line.operators},   {"types", line.types}, {"count", line.count},
+               {"cost_ms", line.seconds * 1e3}, {"flops", line.flops}, {"bytes", line.bytes}};
+  if (peaks != nullptr) {
+    json["gflops_per_second"] = line.flops / line.seconds / 1e9;
+    json["gbytes_per_second"] = line.bytes / line.seconds / 1e9;
+    json["bound"] = peaks->Arithmetic(line) ? "arithmetic" : "memory";
+    json["of_roofline"] = peaks->Bound(line) / line.seconds;
+  }
+  return json;
+}
+
+void Report(const std::string& model, const std::vector<GroupLine>& lines, const Peaks* peaks, int64_t top,
+            Console& console) {
+  double total = 0, bound = 0;
+  int groups = 0;
+  Json rows = Json::array();
+  for (const GroupLine& line : lines) {
+    total += line.seconds * line.count;
+    groups += line.count;
+    if (peaks != nullptr) bound += peaks->Bound(line) * line.count;
+    rows.push_back(LineJson(line, peaks));
+  }
+  console.Result(absl::StrFormat("%s: %d groups, %d different, %.4g ms together", model, groups, lines.size(),
+                                 total * 1e3));
+  if (peaks != nullptr && total > 0) {
+    console.Result(absl::StrFormat("  on the roofline %.4g ms, %.1f %% of what was measured", bound * 1e3,
+                                   100 * bound / total));
+    console.Result(absl::StrFormat("  %5s %9s %9s %9s %-10s %5s  %s", "count", "ms each", "GFLOP/s", "GB/s", "bound by",
+                                   "of it", "group"));
+  }
+  for (size_t i = 0; i < lines.size() && static_cast<int64_t>(i) < top; ++i) {
+    const GroupLine& line = lines[i];
+    const std::string name = absl::StrCat(line.operators, " ", line.types);
+    if (peaks == nullptr) {
+      console.Result(absl::StrFormat("  %5d %9.4f  %s", line.count, line.seconds * 1e3, name));
+    } else {
+      console.Result(absl::StrFormat("  %5d %9.4f %9.1f %9.1f %-10s %3.0f %%  %s", line.count, line.seconds * 1e3,
+                                     line.flops / line.seconds / 1e9, line.bytes / line.seconds / 1e9,
+                                     peaks->Arithmetic(line) ? "arithmetic" : "memory",
+                                     100 * peaks->Bound(line) / line.seconds, name));
+    }
+  }
+  console.json()["models"].push_back(
+      {{"model", model}, {"groups", groups}, {"cost_ms", total * 1e3}, {"rows", std::move(rows)}});
+}
+
+absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
+  Console& console = session.console;
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
+  if (!engine.ok()) return engine.status();
+  console.json()["device"] = engine->device()->name();
+  console.json()["models"] = Json::array();
+  Peaks peaks;
+  if (flags.roofline) {
+    absl::StatusOr<Peaks> found = FindPeaks(flags.machine, engine->runner());
+    if (!found.ok()) return found.status();
+    peaks = *std::move(found);
+    console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s (%s)", peaks.flops_per_second / 1e9,
+                                   peaks.bytes_per_second / 1e9, peaks.source));
+    console.json()["roofline"] = {{"flops_per_second", peaks.flops_per_second},
+                                  {"bytes_per_second", peaks.bytes_per_second},
+                                  {"source", peaks.source}};
+  }
+  for (const std::string& path : flags.models) {
+    absl::StatusOr<ImportedModel> model = LoadModel(path, flags.dims, console);
+    if (!model.ok()) return model.status();
+    absl::StatusOr<std::vector<GroupLine>> lines = [&] {
+      Progress progress(console, "profile");
+      progress.Update(-1, path);
+      return GroupsOf(*engine->device(), model->graph);
+    }();
+    if (!lines.ok()) return lines.status();
+    const std::string name = std::filesystem::path(path).stem().string();
+    Report(name, *lines, flags.roofline ? &peaks : nullptr, flags.top, console);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Import(const ProfileFlags& flags, Console& console) {
+  absl::StatusOr<std::string> text = ReadText(flags.import_file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<ProfileRecord>> records = ParseProfile(*text, flags.import_file);
+  if (!records.ok()) return records.status();
+  absl::StatusOr<std::unique_ptr<ProfileDb>> db = ProfileDb::Open(flags.profile);
+  if (!db.ok()) return db.status();
+  if (absl::Status status = (*db)->PutAll(*records); !status.ok()) return status;
+  console.Result(absl::StrCat(flags.import_file, ": ", records->size(), " costs read"));
+  console.json()["imported"] = records->size();
+  return absl::OkStatus();
+}
+
+absl::Status Export(const ProfileFlags& flags, Console& console) {
+  absl::StatusOr<std::unique_ptr<ProfileDb>> db = ProfileDb::Open(flags.profile);
+  if (!db.ok()) return db.status();
+  absl::StatusOr<std::vector<ProfileRecord>> records = (*db)->List();
+  if (!records.ok()) return records.status();
+  if (absl::Status status = WriteText(flags.export_file, PrintProfile(*records)); !status.ok()) return status;
+  console.Result(absl::StrCat(flags.export_file, ": ", records->size(), " costs written"));
+  console.json()["exported"] = records->size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
+  if (flags.models.empty() && flags.import_file.empty() && flags.export_file.empty()) {
+    return absl::InvalidArgumentError("found nothing to do, expected a model, --import or --export");
+  }
+  absl::Status status;
+  if (!flags.export_file.empty()) status = CheckWritable(flags.export_file);
+  if (status.ok() && !flags.import_file.empty()) status = Import(flags, session.console);
+  if (status.ok() && !flags.models.empty()) status = ProfileModels(flags, session);
+  if (status.ok() && !flags.export_file.empty()) status = Export(flags, session.console);
+  if (!status.ok()) return status;
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Action DeclareProfile(CLI::App& app) {
+  auto flags = std::make_shared<ProfileFlags>();
+  app.add_option("models", flags->models, "ONNX files")->type_name("MODEL.onnx");
+  app.add_option("--profile", flags->profile, "The database")->required()->type_name("DB");
+  AddDevice(app, &flags->device, /*with_reference=*/false);
+  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  app.add_flag("--roofline", flags->roofline, "What each group reaches of the machine's arithmetic and memory rates");
+  app.add_option("--machine", flags->machine, "Those rates, as described (default: measured)")->type_name("F.json");
+  AddInt(app, "--top", &flags->top, 0, INT64_MAX, "Groups to show of each model (default 12)");
+  app.add_option("--export", flags->export_file, "Write all costs of the database as text")->type_name("F.json");
+  app.add_option("--import", flags->import_file, "Put exported costs into the database")->type_name("F.json");
+  return [flags](Session& session) { return Profile(*flags, session); };
+}
+
+}  // namespace rewright
