@@ -18,7 +18,11 @@ namespace {
 // Enough to meet every kind of instance; a rule may have thousands.
 constexpr int kMeasuredInstances = 24;
 constexpr size_t kAssignments = 3;
-constexpr int kDrawnAssignments = 18;
+// Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
+// does not show at all of them.
+constexpr size_t kMostAssignments = 12;
+constexpr size_t kAssignmentsOfAll = 36;
+constexpr int kDrawnAssignments = 6;  // for each that is measured
 // With elements that are not finite, at each assignment: where such an element stands matters.
 constexpr int kNotFiniteRuns = 4;
 // In search of kComparedElements.
@@ -115,7 +119,8 @@ class Narrowed {
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, uint64_t seed) {
-  RuleClassifier classifier(seed);
+  const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
+  RuleClassifier classifier(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments));
   if (used_finite_only_step) classifier.UsedFiniteOnlyStep();
   int number = 0;
   const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
@@ -158,18 +163,22 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
   verifier::CounterexampleSearch search(instance, rng_());
-  std::vector<Symbols> assignments = search.Draw(kDrawnAssignments);
+  std::vector<Symbols> assignments = search.Draw(kDrawnAssignments * static_cast<int>(assignments_));
   std::stable_sort(assignments.begin(), assignments.end(), [](const auto& a, const auto& b) {
     return std::accumulate(a.begin(), a.end(), int64_t{0}) > std::accumulate(b.begin(), b.end(), int64_t{0});
   });
-  for (size_t a = kAssignments; a < assignments.size(); ++a) {
-    if (!HasEmptyValue(instance, assignments[a])) continue;
-    std::swap(assignments[a], assignments[kAssignments]);
-    assignments.resize(kAssignments + 1);
-    return assignments;
+  assignments.erase(std::unique(assignments.begin(), assignments.end()), assignments.end());
+  // The largest, and smaller ones evenly spread.
+  std::vector<Symbols> chosen;
+  for (size_t a = 0; a < std::min(assignments.size(), kAssignments); ++a) chosen.push_back(assignments[a]);
+  const size_t more = assignments_ - kAssignments, rest = assignments.size() - chosen.size();
+  for (size_t k = 0; k < std::min(more, rest); ++k) {
+    chosen.push_back(assignments[kAssignments + k * rest / std::min(more, rest)]);
   }
-  assignments.resize(std::min(assignments.size(), kAssignments));
-  return assignments;
+  const auto empty = std::find_if(assignments.begin(), assignments.end(),
+                                  [&](const Symbols& symbols) { return HasEmptyValue(instance, symbols); });
+  if (empty != assignments.end()) chosen.push_back(*empty);
+  return chosen;
 }
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const RuleInstance& instance) {

@@ -42,7 +42,8 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
-  explicit RuleClassifier(uint64_t seed) : rng_(seed) {}
+  // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
+  explicit RuleClassifier(uint64_t seed, size_t assignments = 3) : rng_(seed), assignments_(assignments) {}
 
   // What is read off the instance.
   void Inspect(const RuleInstance& instance);
@@ -54,7 +55,7 @@ class RuleClassifier {
   enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kNotFinite };
   using Symbols = std::vector<int64_t>;
 
-  // Symbols to measure at: the largest of some that are drawn, and one at which a value is empty.
+  // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.
   std::vector<Symbols> Assignments(const RuleInstance& instance);
   // Some that leave something to compare.
   std::vector<Symbols> WithoutEmptyValues(const RuleInstance& instance);
@@ -69,6 +70,7 @@ class RuleClassifier {
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
   std::mt19937_64 rng_;
+  const size_t assignments_;
   int samples_ = 0;
   bool same_bits_ = true;
   bool compared_ = false;        // any instance's bits
