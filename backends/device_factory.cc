@@ -1,9 +1,11 @@
 #include "backends/device_factory.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "backends/analytic.h"
 #include "backends/cpu/cpu_device.h"
+#include "backends/cuda/cuda_device.h"
 #include "backends/roofline.h"
 #include "core/data_file.h"
 
@@ -27,13 +29,37 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
   return MakeRooflineDevice(*spec);
 }
 
+absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const DeviceOptions& options) {
+  int ordinal = 0;
+  const std::string number = spec.size() > 5 ? spec.substr(5) : "0";
+  if ((spec.size() > 4 && spec[4] != ':') || !absl::SimpleAtoi(number, &ordinal) || ordinal < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cuda or cuda:N"));
+  }
+  cuda::CudaOptions cuda_options;
+  if (options.precision == "tf32") {
+    cuda_options.precision = cuda::Precision::kTf32;
+  } else if (options.precision != "fp32") {
+    return absl::InvalidArgumentError(absl::StrCat("precision ", options.precision, ": expected fp32 or tf32"));
+  }
+  absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
+  if (!profile.ok()) return profile.status();
+  absl::StatusOr<std::unique_ptr<cuda::Gpu>> gpu = cuda::OpenGpu(ordinal);
+  if (gpu.ok()) return cuda::MakeCudaDevice(*std::move(gpu), *std::move(profile), cuda_options);
+  if (options.profile_path.empty()) return gpu.status();
+  absl::StatusOr<std::unique_ptr<Device>> known = cuda::MakeProfiledCudaDevice(*std::move(profile), cuda_options);
+  if (known.ok()) return known;
+  return absl::NotFoundError(absl::StrCat(gpu.status().message(), "; profile ", options.profile_path, ": ",
+                                          known.status().message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options) {
   if (spec == "cpu") return cpu::MakeCpuDevice(options);
+  if (spec.compare(0, 4, "cuda") == 0) return MakeCuda(spec, options);
   const std::string prefix = "analytic:";
   if (spec.compare(0, prefix.size(), prefix) == 0) return MakeByFormula(spec.substr(prefix.size()));
-  return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cpu or analytic:NAME"));
+  return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cpu, cuda:N or analytic:NAME"));
 }
 
 }  // namespace rewright

@@ -12,9 +12,11 @@ namespace rewright {
 struct DeviceOptions {
   int threads = 0;           // 0: one per processor that this process may use
   std::string profile_path;  // of the profile database; empty: measured costs are kept in memory only
+  std::string precision = "fp32";  // of products on a GPU: "fp32", "tf32"
 };
 
-// "cpu"; "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the
+// "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds
+// (costs alone, see cuda/cuda_device.h); "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the
 // program, "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description, a profile
 // database that cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});

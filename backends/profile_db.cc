@@ -70,6 +70,21 @@ absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& d
   return entry;
 }
 
+absl::StatusOr<std::vector<std::string>> ProfileDb::Devices() {
+  std::vector<std::string> devices;
+  sqlite3_stmt* statement = nullptr;
+  const char kDevices[] = "SELECT DISTINCT device FROM profile ORDER BY device";
+  if (sqlite3_prepare_v2(db_, kDevices, -1, &statement, nullptr) != SQLITE_OK) return Error("cannot be read");
+  int result = sqlite3_step(statement);
+  for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
+    devices.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+  }
+  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+  sqlite3_finalize(statement);
+  if (!status.ok()) return status;
+  return devices;
+}
+
 absl::Status ProfileDb::Put(const std::string& device, const std::string& signature, const ProfileEntry& entry) {
   BindKey(put_, device, signature);
   sqlite3_bind_double(put_, 3, entry.fastest);

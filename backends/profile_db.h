@@ -39,6 +39,8 @@ class ProfileDb {
   ProfileDb& operator=(const ProfileDb&) = delete;
 
   absl::StatusOr<std::optional<ProfileEntry>> Find(const std::string& device, const std::string& signature);
+  // The devices that have entries, sorted.
+  absl::StatusOr<std::vector<std::string>> Devices();
   // Replaces an entry of the same key.
   absl::Status Put(const std::string& device, const std::string& signature, const ProfileEntry& entry);
   // All of them or, after an error, none.

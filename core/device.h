@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,6 +67,20 @@ struct Schedule {
   std::vector<Group> groups;
 };
 
+// Memory that is not this machine's own, and the queue of work on it. Kernels over it only enqueue; what goes wrong in
+// them shows at the next Synchronize or CopyOut. Not thread-safe.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  // Aligned to 256 bytes. Errors: out of memory, with the bytes asked for.
+  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) = 0;
+  virtual absl::Status CopyIn(void* to, const void* from, size_t bytes) = 0;
+  virtual absl::Status CopyOut(void* to, const void* from, size_t bytes) = 0;
+  virtual absl::Status Synchronize() = 0;
+  // Enqueues what `work` enqueues, again and again, at less cost for each kernel.
+  virtual absl::StatusOr<std::function<void()>> Record(const std::function<void()>& work) = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -83,6 +98,8 @@ class Device {
     (void)graph, (void)group;
     return 0;
   }
+  // Where the buffers of its schedules live; null: in the memory of this machine.
+  virtual DeviceMemory* memory() { return nullptr; }
   // Kernels for the whole graph; weight-only nodes are computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
 };
@@ -93,6 +110,11 @@ class Executable {
   virtual ~Executable() = default;
   // Inputs in the order of Graph::inputs(); outputs in the order of Graph::outputs(). Types are checked.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
+  // Run without moving inputs and outputs: on a device with memory of its own, computes once more on the inputs of the
+  // last Run and waits for the end. What latency is measured by.
+  virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+    return Run(inputs, outputs);
+  }
   // Bytes of the activation arena, and the largest sum of live tensors over the schedule: the floor of any plan.
   virtual int64_t arena_bytes() const = 0;
   virtual int64_t peak_live_bytes() const = 0;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "runtime/device_executor.h"
 
 namespace rewright {
 namespace {
@@ -19,6 +20,7 @@ class DeviceRunner : public GraphRunner {
   absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
     absl::StatusOr<Schedule> schedule = device_.Compile(graph);
     if (!schedule.ok()) return schedule.status();
+    if (device_.memory() != nullptr) return MakeDeviceExecutor(graph, *std::move(schedule), *device_.memory());
     absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(graph, *std::move(schedule));
     if (!executor.ok()) return executor.status();
     return std::unique_ptr<Executable>(*std::move(executor));

@@ -69,7 +69,7 @@ class Executor : public Executable {
   std::vector<void*> externals_;  // of the current run
 };
 
-// A GraphRunner over a device, which must outlive it and what it prepares.
+// A GraphRunner over a device, on this machine's memory or on its own (device_executor.h), which must outlive it and what it prepares.
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device);
 
 }  // namespace rewright

@@ -6,14 +6,17 @@
 namespace rewright {
 namespace {
 
-// Runs one executable, keeping its outputs so that nothing is allocated after the first run.
+// Runs one executable, keeping its outputs so that nothing is allocated after a first run that is not timed.
 class Stopwatch {
  public:
   Stopwatch(Executable& executable, const std::vector<Tensor>& inputs) : executable_(executable), inputs_(inputs) {}
 
   absl::StatusOr<double> Run() {
+    if (outputs_.empty()) {
+      if (absl::Status status = executable_.Run(inputs_, &outputs_); !status.ok()) return status;
+    }
     const auto start = std::chrono::steady_clock::now();
-    absl::Status status = executable_.Run(inputs_, &outputs_);
+    absl::Status status = executable_.RunAgain(inputs_, &outputs_);
     const auto end = std::chrono::steady_clock::now();
     if (!status.ok()) return status;
     return std::chrono::duration<double>(end - start).count();

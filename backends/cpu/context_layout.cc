@@ -5,7 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "backends/cpu/lowering.h"
-#include "backends/cpu/meaning.h"
+#include "backends/meaning.h"
 
 namespace rewright::cpu {
 

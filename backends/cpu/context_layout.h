@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
-#include "backends/cpu/layout.h"
+#include "backends/layout.h"
 #include "core/graph.h"
 
 namespace rewright::cpu {

@@ -5,20 +5,14 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
-#include "backends/cpu/meaning.h"
+#include "backends/group.h"
+#include "backends/meaning.h"
 #include "backends/cpu/pointwise.h"
 
 namespace rewright::cpu {
 namespace {
 
 constexpr int kMaxRegion = 12;  // nodes of a decomposed activation function
-
-// The single element of a leaf whose data is known, as a tensor; null for anything else.
-const Tensor* SingleConstant(const Graph& graph, Value value) {
-  const Node& node = graph.node(value.node);
-  if (node.op != nullptr || !node.weight_only || node.data.data() == nullptr) return nullptr;
-  return node.data.num_elements() == 1 ? &node.data : nullptr;
-}
 
 class Fuser {
  public:
@@ -283,26 +277,5 @@ class Fuser {
 }  // namespace
 
 std::vector<FusedGroup> FuseGraph(const Graph& graph, WeightMode mode) { return Fuser(graph, mode).Run(); }
-
-bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis) {
-  if (operand.dtype != DType::kFloat32 || operand.rank() > accumulated.rank()) return false;
-  const int skipped = accumulated.rank() - operand.rank();
-  for (int d = 0; d < operand.rank(); ++d) {
-    const int64_t size = operand.shape[static_cast<size_t>(d)];
-    if (size != 1 && (d + skipped != channel_axis || size != accumulated.shape[static_cast<size_t>(channel_axis)])) {
-      return false;
-    }
-  }
-  return true;
-}
-
-std::string GroupLabel(const Graph& graph, const Group& group) {
-  std::string label;
-  for (NodeId id : group.nodes) {
-    if (!label.empty()) label += "+";
-    label += graph.node(id).op->name;
-  }
-  return label;
-}
 
 }  // namespace rewright::cpu

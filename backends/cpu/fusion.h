@@ -52,11 +52,4 @@ enum class WeightMode : uint8_t {
 // All groups, operands before users.
 std::vector<FusedGroup> FuseGraph(const Graph& graph, WeightMode mode);
 
-// True when each position of channel c (`channel_axis` of the accumulated shape) meets one element of the operand in
-// broadcasting: element c, or 0 of a single one.
-bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis);
-
-// The label of a group for traces: "conv2d+add+relu".
-std::string GroupLabel(const Graph& graph, const Group& group);
-
 }  // namespace rewright::cpu

@@ -13,31 +13,6 @@ const std::vector<int64_t>& Ints(const Node& node, const char* name) {
 
 }  // namespace
 
-bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset) {
-  *to = Layout{dims, std::vector<int64_t>(dims.size(), 0), from.block};
-  *offset = 0;
-  for (size_t d = 0; d < access.indices.size(); ++d) {
-    LinearIndex index = access.indices[d];
-    if (from.block != 0 && d == 1) {
-      // Whole blocks of channels, in order; other axes must not reach into the channels.
-      for (size_t k = 0; k < dims.size(); ++k) {
-        if (index.coefficients[k] != (k == 1 ? 1 : 0)) return false;
-      }
-      if (index.constant % from.block != 0 || dims[1] % from.block != 0 || from.IsPadded()) return false;
-      to->strides[1] = from.strides[1];
-      *offset += index.constant / from.block * from.strides[1];
-      continue;
-    }
-    *offset += index.constant * from.strides[d];
-    for (size_t k = 0; k < dims.size(); ++k) {
-      if (index.coefficients[k] == 0 || dims[k] == 1) continue;
-      if (from.block != 0 && k == 1) return false;
-      to->strides[k] += index.coefficients[k] * from.strides[d];
-    }
-  }
-  return std::all_of(to->strides.begin(), to->strides.end(), [](int64_t stride) { return stride >= 0; });
-}
-
 absl::Status Lowering::LowerView(const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = graph_.node(id);

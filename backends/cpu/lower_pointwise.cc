@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
+#include "backends/group.h"
 
 namespace rewright::cpu {
 namespace {

@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/kernels/dnnl_util.h"
-#include "backends/cpu/layout.h"
+#include "backends/layout.h"
 #include "core/device.h"
 
 namespace rewright::cpu {
@@ -123,10 +123,6 @@ class Lowering {
   std::set<int> claimed_;                                  // buffers that lie in a concatenation
   std::set<Value> output_taken_;                           // graph outputs that have their buffer
 };
-
-// The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
-// elements. False where strides would be negative or a blocked operand is cut within its blocks.
-bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);
 
 // Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad);

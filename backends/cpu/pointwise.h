@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/meaning.h"
+#include "backends/meaning.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/graph.h"
 

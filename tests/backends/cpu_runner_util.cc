@@ -138,6 +138,12 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
 }
 
 void ExpectAgrees(Device& device, const Graph& graph, double low, double high, uint64_t seed) {
+  const auto schedule = device.Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+  ExpectAgrees(*schedule, graph, low, high, seed);
+}
+
+void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed) {
   Rng rng(seed);
   std::vector<Tensor> inputs;
   absl::flat_hash_map<std::string, Tensor> by_name;
@@ -147,9 +153,7 @@ void ExpectAgrees(Device& device, const Graph& graph, double low, double high, u
   }
   const auto expected = InterpretGraph(graph, by_name);
   ASSERT_TRUE(expected.ok()) << expected.status().ToString();
-  const auto schedule = device.Compile(graph);
-  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-  const auto found = RunSchedule(graph, *schedule, inputs);
+  const auto found = RunSchedule(graph, schedule, inputs);
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   ASSERT_EQ(expected->size(), found->size());
   for (size_t i = 0; i < found->size(); ++i) {

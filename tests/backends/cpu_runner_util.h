@@ -1,4 +1,4 @@
-// Runs graphs on the CPU device with hostile memory, and compares them with the reference interpreter.
+// Runs schedules on hostile memory, and compares them with the reference interpreter.
 #pragma once
 
 #include <string>
@@ -21,6 +21,7 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
 
 // Compiles and runs the graph on random inputs in [low, high] and expects the interpreter's results.
 void ExpectAgrees(Device& device, const Graph& graph, double low, double high, uint64_t seed);
+void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed);
 
 // The graph of a text (core/text.h) with random weights in [low, high].
 Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/cpu/layout.h"
+#include "backends/layout.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace rewright::cpu {

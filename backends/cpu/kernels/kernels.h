@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/activation.h"
-#include "backends/cpu/layout.h"
-#include "backends/cpu/meaning.h"
+#include "backends/layout.h"
+#include "backends/meaning.h"
 #include "backends/cpu/pointwise.h"
 #include "core/device.h"
 

@@ -7,7 +7,7 @@
 
 #include "core/tensor.h"
 
-namespace rewright::cpu {
+namespace rewright {
 
 // Element i of a tensor lies `sum_k index_k(i) * strides[k]` elements after the first. Where `block` is not 0, axis 1
 // (the channels) is cut into blocks: index_1 counts blocks, and the channel within its block is innermost, with
@@ -49,4 +49,4 @@ Layout Simplified(const Layout& layout);
 // A blocked layout as a plain one with one more axis: [n, c / block, ..., block]. Not for padded layouts.
 Layout Unblocked(const Layout& layout);
 
-}  // namespace rewright::cpu
+}  // namespace rewright

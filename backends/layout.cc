@@ -1,4 +1,4 @@
-#include "backends/cpu/layout.h"
+#include "backends/layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace rewright::cpu {
+namespace rewright {
 
 Layout Layout::RowMajor(const Shape& dims) {
   Layout layout{dims, std::vector<int64_t>(dims.size(), 1), 0};
@@ -129,4 +129,4 @@ Layout Unblocked(const Layout& layout) {
   return plain;
 }
 
-}  // namespace rewright::cpu
+}  // namespace rewright

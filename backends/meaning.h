@@ -6,9 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "backends/layout.h"
 #include "core/graph.h"
 
-namespace rewright::cpu {
+namespace rewright {
 
 // An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.
 struct LinearIndex {
@@ -50,4 +51,12 @@ PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
 // The read is of the operand's element at the very output position, for every axis.
 bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
 
-}  // namespace rewright::cpu
+// True when each position of channel c (`channel_axis` of the accumulated shape) meets one element of the operand in
+// broadcasting: element c, or 0 of a single one.
+bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis);
+
+// The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
+// elements. False where strides would be negative or a blocked operand is cut within its blocks.
+bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);
+
+}  // namespace rewright

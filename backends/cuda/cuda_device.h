@@ -1,0 +1,34 @@
+// The CUDA device: groups as library calls and generated kernels, costs measured on the GPU.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "backends/cuda/gpu.h"
+#include "backends/profile_db.h"
+#include "core/device.h"
+
+namespace rewright::cuda {
+
+struct CudaOptions {
+  Precision precision = Precision::kFp32;
+  // Smallest number of elements for which a thread of a generated kernel takes four.
+  int64_t min_vectorized = 1 << 17;
+};
+
+// A device on a GPU that is there. Schedules must not outlive it.
+std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile,
+                                       const CudaOptions& options);
+
+// A GPU that is not there but whose groups were measured before: partitions and costs alone; Compile gives an
+// Unimplemented error, and a group that was never measured a NotFound error. Errors: the database knows no such GPU, or
+// several.
+absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::unique_ptr<ProfileDb> profile,
+                                                               const CudaOptions& options);
+
+// Opens the plugin librewright_cuda.so beside the program (or where the loader finds it) and GPU number `ordinal`.
+// Errors: no plugin, no driver, no such GPU; each says what was looked for.
+absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal);
+
+}  // namespace rewright::cuda

@@ -1,0 +1,119 @@
+// A GPU as the CUDA device sees it: memory, generated kernels, the products and convolutions of its libraries.
+//
+// The interface is the border between the program, which needs no CUDA to be built or run, and the plugin
+// librewright_cuda.so, which implements it with the CUDA runtime, NVRTC, cuBLASLt and cuDNN (plugin/). Everything that
+// decides anything (fusion, lowering, code generation) lies on this side and is tested without a GPU, by an
+// implementation on the processor's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rewright::cuda {
+
+// What went wrong; empty: nothing. (No type of a library crosses the border.)
+using Fault = std::string;
+
+enum class Precision : uint8_t {
+  kFp32,  // products of f32 as f32
+  kTf32,  // their factors rounded to 10 bits of mantissa, sums in f32
+};
+
+struct GpuDescription {
+  std::string name;      // "NVIDIA H200"
+  std::string versions;  // of driver and libraries, for the key of the profile database
+  int architecture = 0;  // 90: compute capability 9.0
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+};
+
+// A matrix in memory: element (i, j) of batch b lies at b * batch + i * row + j * column, counted in elements; row or
+// column is 1.
+struct MatrixLayout {
+  int64_t row = 0, column = 1, batch = 0;
+};
+
+// out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all f32.
+// Buffers: left, right, out, then bias and residual where there are any, then the workspace.
+struct MatmulProblem {
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  MatrixLayout left, right, out;  // the residual lies like `out`
+  bool bias = false, residual = false, relu = false;
+  Precision precision = Precision::kFp32;
+};
+
+// out = activation(conv2d(x, w) + bias[o] + residual), all f32. Buffers: x, w, out, then bias and residual where there
+// are any, then the workspace.
+struct ConvProblem {
+  int64_t x[4] = {}, w[4] = {}, out[4] = {};                     // sizes: n c h w, o c/g r s, n o y z
+  int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`
+  int64_t strides[2] = {1, 1}, pads[4] = {}, dilations[2] = {1, 1};   // pads: top, left, bottom, right
+  int64_t groups = 1;
+  bool bias = false, residual = false, relu = false;
+  Precision precision = Precision::kFp32;
+};
+
+// One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing.
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  virtual size_t workspace_bytes() const = 0;
+  virtual void Run(void* const* buffers) const = 0;
+};
+
+// A compiled kernel; valid as long as its Gpu.
+class Function {
+ public:
+  virtual ~Function() = default;
+  // Enqueues it. `pointers` are its arguments.
+  virtual void Launch(int64_t blocks, int threads, void* const* pointers, int count) const = 0;
+};
+
+// Work recorded once and enqueued as a whole.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void Run() const = 0;
+};
+
+// One GPU with one stream, on which everything is enqueued in order. An error of enqueued work shows at the next
+// Synchronize. Not thread-safe.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+  virtual const GpuDescription& description() const = 0;
+
+  // Memory aligned to 256 bytes. Out of memory is a Fault that names the bytes asked for and those free.
+  virtual Fault Allocate(size_t bytes, void** memory) = 0;
+  virtual void Free(void* memory) = 0;
+  virtual Fault CopyIn(void* to, const void* from, size_t bytes) = 0;   // returns when `from` may be changed
+  virtual Fault CopyOut(void* to, const void* from, size_t bytes) = 0;  // after everything enqueued before
+
+  // Compiles kernels, each a function of its own, behind the prelude. Kernels compiled before, in this process or in
+  // another one, are found again.
+  struct Source {
+    std::string name, text;
+  };
+  virtual Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
+                        std::vector<std::shared_ptr<const Function>>* functions) = 0;
+
+  virtual Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+  virtual Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+
+  // Waits for all work; the first error of any.
+  virtual Fault Synchronize() = 0;
+  // Seconds that the work takes on the GPU, between two events.
+  virtual Fault Time(const std::function<void()>& work, double* seconds) = 0;
+  virtual Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) = 0;
+};
+
+// The name and type of the plugin's one function. `ordinal` counts GPUs from 0; null with a fault in `*fault`.
+inline constexpr char kOpenGpu[] = "rewright_open_gpu";
+using OpenGpuFunction = Gpu* (*)(int ordinal, Fault* fault);
+
+}  // namespace rewright::cuda

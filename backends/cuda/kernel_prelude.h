@@ -1,0 +1,11 @@
+// What generated kernels are written in: the functions that a kernel's source calls, as CUDA C++.
+#pragma once
+
+namespace rewright::cuda {
+
+// Element types are float, double, long long, int and unsigned char (truth values, 0 or 1). The functions are those of
+// core/expr.h: integers wrap around, division truncates (by zero it gives 0, where the interpreter reports an error),
+// max and min propagate NaN, conversions to integers clamp.
+extern const char kKernelPrelude[];
+
+}  // namespace rewright::cuda

@@ -1,0 +1,58 @@
+// CUDA source for a group of nodes, generated from the operators' meanings.
+//
+// A group is one expression: the meaning of its last node, in which a read of another node of the group stands for that
+// node's meaning at the place read. Sizes are numbers, so most of the index arithmetic folds away (index_form.h), and a
+// transpose, slice, concatenation, pad or reshape inside a group is only another address. No operator is known by name:
+// every operator with a meaning has a kernel.
+//
+// Two shapes of kernel are written:
+//   flat   one thread for an element, or for four neighbours in memory, read and written 16 bytes at a time where
+//          their addresses allow; reductions run in the thread;
+//   row    one block for all elements that share their reductions (a row of a softmax or layer norm, one sum): the
+//          block reduces together, each reduction once, and then maps over the row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/layout.h"
+#include "core/graph.h"
+
+namespace rewright::cuda {
+
+struct KernelRequest {
+  std::vector<NodeId> nodes;  // operands before users
+  Value result;               // an output of the last one
+  Layout out;                 // dense, not blocked
+  // Of the values that are read from memory; not blocked.
+  std::function<Layout(Value)> layout_of;
+  // Whether the memory of a value starts at a multiple of 16 bytes.
+  std::function<bool(Value)> aligned = [](Value) { return true; };
+  // The tensor of a constant with one element, or null.
+  std::function<const Tensor*(Value)> single_constant = [](Value) { return nullptr; };
+  // Smallest number of elements for which a thread takes four.
+  int64_t min_vectorized = 1 << 17;
+};
+
+struct GeneratedKernel {
+  std::string name;    // a function; derived from the source
+  std::string source;  // the function alone; to be compiled behind kKernelPrelude
+  // What it is passed: one pointer for each of these, then one for the result.
+  std::vector<Value> arguments;
+  int64_t blocks = 0;
+  int threads = 0;
+  bool vectorized = false;
+  bool by_rows = false;
+};
+
+// Errors: none for graphs that were checked; an InternalError for an expression that has no source.
+absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request);
+
+// How much computing a node again costs that is read at several places: reads and functions in its element, reductions
+// counted with their extents. For deciding what to fuse.
+double ElementWork(const Graph& graph, NodeId node, int output);
+
+}  // namespace rewright::cuda

@@ -1,0 +1,92 @@
+// From a graph to a schedule for the GPU: every value gets a place in memory, every group its kernels.
+//
+// Layouts are strides (backends/layout.h, never blocked). Transposes, slices, splits, expansions and most reshapes are
+// views: other strides over the memory of their operand, which generated kernels read as they are, and products too
+// where one of the last two axes is contiguous. Convolutions read and write dense row-major images.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "backends/cuda/fusion.h"
+#include "backends/cuda/gpu.h"
+#include "backends/cuda/kernel_source.h"
+#include "backends/layout.h"
+#include "core/device.h"
+
+namespace rewright::cuda {
+
+struct LoweringOptions {
+  Precision precision = Precision::kFp32;
+  // Smallest number of elements for which a thread of a generated kernel takes four; tests lower it.
+  int64_t min_vectorized = 1 << 17;
+  // Graph inputs with another layout than row-major (for measuring a group alone).
+  std::map<Value, Layout> input_layouts;
+  // Outputs stay in whatever layout they have.
+  bool keep_output_layouts = false;
+};
+
+class Lowering {
+ public:
+  // `gpu` outlives the schedule.
+  Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options);
+  absl::StatusOr<Schedule> Run();
+
+ private:
+  struct Place {
+    int buffer = -1;
+    Layout layout;
+    bool aligned = true;  // to 16 bytes
+  };
+  // A kernel whose function is compiled at the end, together with all others.
+  struct PendingKernel {
+    size_t step = 0;
+    GeneratedKernel kernel;
+  };
+
+  absl::Status FoldConstants();
+  absl::StatusOr<std::shared_ptr<void>> Upload(const void* data, size_t bytes);
+
+  int AddBuffer(Buffer::Kind kind, size_t bytes);
+  int AddView(int buffer, size_t offset, size_t bytes);
+  size_t Bytes(Value value, const Layout& layout) const;
+  absl::StatusOr<Place> Find(Value value);
+  absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
+  absl::StatusOr<Place> FindRowMajor(Value value);
+  // Makes room for a result.
+  Place Define(Value value, const Layout& layout);
+  void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
+            const std::string& label);
+  absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out, const std::string& label);
+  absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
+                        const std::string& label);
+  absl::Status CompilePending();
+  absl::Status Finish();
+
+  absl::Status LowerGroup(const FusedGroup& group);
+  absl::Status LowerView(const FusedGroup& group);
+  absl::Status LowerKernel(const FusedGroup& group);
+  absl::Status LowerConv(const FusedGroup& group);
+  absl::Status LowerMatmul(const FusedGroup& group);
+  // A matrix operand: its place and layout, converted where a product cannot read it.
+  absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
+  // Appends bias and residual to the buffers of a call.
+  absl::Status AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out, std::vector<int>* buffers);
+
+  Gpu& gpu_;
+  const Graph& graph_;
+  const LoweringOptions options_;
+  Schedule schedule_;
+  int group_ = -1;  // being lowered
+  std::vector<PendingKernel> pending_;
+  absl::flat_hash_map<Value, Tensor> folded_;
+  absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
+  std::set<Value> output_taken_;                           // graph outputs that have their buffer
+};
+
+}  // namespace rewright::cuda

@@ -1,0 +1,18 @@
+// The time of a group by itself on the GPU.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "backends/cuda/context_layout.h"
+#include "backends/cuda/gpu.h"
+#include "backends/cuda/lowering.h"
+#include "backends/profile_db.h"
+#include "core/device.h"
+
+namespace rewright::cuda {
+
+// Times the group on operands in the layouts that they have in the graph; conversions that it needs count. The group
+// runs many times in one recording, as it will in the whole graph, on sets of operands that together exceed the cache.
+absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, ContextLayouts& layouts,
+                                          LoweringOptions options);
+
+}  // namespace rewright::cuda

@@ -1,0 +1,105 @@
+#include "backends/group.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+
+std::string GroupLabel(const Graph& graph, const Group& group) {
+  std::string label;
+  for (NodeId id : group.nodes) {
+    if (!label.empty()) label += "+";
+    label += graph.node(id).op->name;
+  }
+  return label;
+}
+
+const Tensor* SingleConstant(const Graph& graph, Value value) {
+  const Node& node = graph.node(value.node);
+  if (node.op != nullptr || !node.weight_only || node.data.data() == nullptr) return nullptr;
+  return node.data.num_elements() == 1 ? &node.data : nullptr;
+}
+
+void FillTypical(void* data, DType dtype, int64_t elements) {
+  std::minstd_rand random(1);
+  for (int64_t i = 0; i < elements; ++i) {
+    switch (dtype) {
+      case DType::kFloat32: static_cast<float*>(data)[i] = 0.5f + static_cast<float>(random() % 1024) / 1024; break;
+      case DType::kFloat64: static_cast<double*>(data)[i] = 0.5 + static_cast<double>(random() % 1024) / 1024; break;
+      case DType::kInt64: static_cast<int64_t*>(data)[i] = static_cast<int64_t>(random() % 64); break;
+      case DType::kInt32: static_cast<int32_t*>(data)[i] = static_cast<int32_t>(random() % 64); break;
+      case DType::kBool: static_cast<uint8_t*>(data)[i] = random() % 2; break;
+    }
+  }
+}
+
+absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) {
+  auto arena = std::make_shared<Arena>();
+  ValueMap values;
+  std::vector<Value> inputs;
+  GroupGraph result;
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const Value from = group.inputs[i];
+    const TensorType& type = graph.type(from);
+    const std::string name = absl::StrCat("x", i);
+    absl::StatusOr<Value> value;
+    if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
+      value = arena->AddConstant(*constant);
+    } else if (graph.node(from.node).weight_only) {
+      Tensor data(type);
+      FillTypical(data.data(), type.dtype, type.num_elements());
+      value = arena->AddWeight(name, data);
+    } else {
+      value = arena->AddInput(name, type);
+      if (value.ok()) {
+        inputs.push_back(*value);
+        result.origin[*value] = from;
+      }
+    }
+    if (!value.ok()) return value.status();
+    values[from] = *value;
+  }
+  for (NodeId id : group.nodes) {
+    const Node& node = graph.node(id);
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(values.at(operand));
+    absl::StatusOr<NodeId> added = arena->Add(*node.op, std::move(operands), node.attrs);
+    if (!added.ok()) return added.status();
+    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) values[Value{id, k}] = Value{*added, k};
+  }
+  std::vector<Output> outputs;
+  for (Value output : group.outputs) outputs.push_back({values.at(output), absl::StrCat("y", outputs.size())});
+  result.graph = Graph(arena, inputs, outputs);
+  return result;
+}
+
+std::string GroupSignature(const Graph& graph, const Group& group, const std::function<std::string(Value)>& context) {
+  std::string text;
+  absl::flat_hash_map<Value, std::string> names;
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const Value input = group.inputs[i];
+    names[input] = absl::StrCat("x", i);
+    absl::StrAppend(&text, "x", i, ":", graph.type(input).ToString());
+    if (const Tensor* constant = SingleConstant(graph, input); constant != nullptr) {
+      absl::StrAppend(&text, "=", constant->At(0));
+    } else if (graph.node(input.node).weight_only) {
+      absl::StrAppend(&text, "w");
+    } else {
+      absl::StrAppend(&text, context(input));
+    }
+    text += ";";
+  }
+  for (size_t i = 0; i < group.nodes.size(); ++i) {
+    const Node& node = graph.node(group.nodes[i]);
+    absl::StrAppend(&text, node.op->name, "(");
+    for (Value operand : node.operands) absl::StrAppend(&text, names.at(operand), ",");
+    absl::StrAppend(&text, AttrsString(node.attrs), ");");
+    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) {
+      names[Value{group.nodes[i], k}] = absl::StrCat("t", i, ".", k);
+    }
+  }
+  return text;
+}
+
+}  // namespace rewright

@@ -1,0 +1,35 @@
+// Groups by themselves: what devices need to name and to measure them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/device.h"
+#include "core/graph.h"
+
+namespace rewright {
+
+// The label of a group for traces: "conv2d+add+relu".
+std::string GroupLabel(const Graph& graph, const Group& group);
+
+// A weight or constant with a single element, whose very value shapes the code; null for anything else.
+const Tensor* SingleConstant(const Graph& graph, Value value);
+
+// The group as a graph of its own: its inputs are inputs, or weights with typical elements where they depend on weights
+// alone, or constants where they are single ones.
+struct GroupGraph {
+  Graph graph;
+  absl::flat_hash_map<Value, Value> origin;  // of its inputs: the value of the graph that the group is from
+};
+absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group);
+
+// Elements with which no function is slower than on others: reals in [0.5, 1.5), small integers.
+void FillTypical(void* data, DType dtype, int64_t elements);
+
+// Groups with equal signatures cost the same: operators, attributes, types, wiring, which operands depend on weights
+// alone, single constants, and for each other operand what `context` says (how it lies in memory).
+std::string GroupSignature(const Graph& graph, const Group& group, const std::function<std::string(Value)>& context);
+
+}  // namespace rewright

@@ -1,0 +1,354 @@
+#include "tests/backends/host_gpu_util.h"
+
+#include <dlfcn.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace rewright {
+namespace {
+
+// CUDA C++ for the C++ compiler. Threads of a block take turns: each runs until it ends or waits for the others.
+constexpr char kShim[] = R"(
+#include <math.h>
+#include <string.h>
+#include <utility>
+#define __device__
+#define __global__
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(n)
+#define __restrict__
+struct Coordinates { unsigned x; };
+struct Block { Coordinates block, thread; void (*wait)(); unsigned long long lanes[1024]; };
+static Block* block_state;
+extern "C" void bind_block(Block* block) { block_state = block; }
+#define blockIdx (block_state->block)
+#define threadIdx (block_state->thread)
+static inline void __syncthreads() { block_state->wait(); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T value, int lane) {
+  const unsigned me = threadIdx.x;
+  memcpy(&block_state->lanes[me], &value, sizeof value);
+  __syncthreads();
+  memcpy(&value, &block_state->lanes[me ^ (unsigned)lane], sizeof value);
+  __syncthreads();
+  return value;
+}
+static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, sizeof b); return b; }
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) int4 { int x, y, z, w; };
+struct alignas(4) uchar4 { unsigned char x, y, z, w; };
+template <class... A, size_t... I>
+static void call_kernel(void (*kernel)(A...), void* const* a, std::index_sequence<I...>) { kernel((A)a[I]...); }
+template <class... A>
+static void call_kernel(void (*kernel)(A...), void* const* a) {
+  call_kernel(kernel, a, std::index_sequence_for<A...>());
+}
+)";
+
+struct Coordinates {
+  unsigned x;
+};
+struct Block {
+  Coordinates block, thread;
+  void (*wait)();
+  unsigned long long lanes[1024];
+};
+using Call = void (*)(void* const*);
+
+// Runs one block's threads in turns.
+class Fibers {
+ public:
+  static void Run(Call call, void* const* arguments, Block* block, int threads) {
+    Fibers fibers(call, arguments);
+    current_ = &fibers;
+    fibers.fibers_.resize(static_cast<size_t>(threads));
+    for (Fiber& fiber : fibers.fibers_) {
+      fiber.stack.resize(32 << 10);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      fiber.context.uc_link = &fibers.scheduler_;
+      makecontext(&fiber.context, Enter, 0);
+    }
+    block->wait = Wait;
+    for (bool live = true; live;) {
+      live = false;
+      for (size_t i = 0; i < fibers.fibers_.size(); ++i) {
+        if (fibers.fibers_[i].done) continue;
+        live = true;
+        fibers.running_ = i;
+        block->thread.x = static_cast<unsigned>(i);
+        swapcontext(&fibers.scheduler_, &fibers.fibers_[i].context);
+      }
+    }
+    current_ = nullptr;
+  }
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool done = false;
+  };
+  Fibers(Call call, void* const* arguments) : call_(call), arguments_(arguments) {}
+  static void Enter() {
+    current_->call_(current_->arguments_);
+    current_->fibers_[current_->running_].done = true;
+  }
+  static void Wait() { swapcontext(&current_->fibers_[current_->running_].context, &current_->scheduler_); }
+
+  static Fibers* current_;
+  const Call call_;
+  void* const* const arguments_;
+  std::vector<Fiber> fibers_;
+  size_t running_ = 0;
+  ucontext_t scheduler_;
+};
+Fibers* Fibers::current_ = nullptr;
+
+class HostGpu;
+
+class HostFunction : public cuda::Function {
+ public:
+  HostFunction(HostGpu& gpu, std::string name, bool waits) : gpu_(gpu), name_(std::move(name)), waits_(waits) {}
+  void Launch(int64_t blocks, int threads, void* const* pointers, int count) const override;
+
+ private:
+  HostGpu& gpu_;
+  const std::string name_;
+  const bool waits_;  // threads wait for one another
+};
+
+class HostMatmul : public cuda::LibraryCall {
+ public:
+  HostMatmul(const cuda::MatmulProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
+  size_t workspace_bytes() const override { return 24; }  // so that scratch memory is exercised
+  void Run(void* const* buffers) const override {
+    ++counts_.calls;
+    const float* left = static_cast<const float*>(buffers[0]);
+    const float* right = static_cast<const float*>(buffers[1]);
+    float* out = static_cast<float*>(buffers[2]);
+    int next = 3;
+    const float* bias = p_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
+    const float* residual = p_.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
+    std::memset(buffers[next], 0xff, workspace_bytes());
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t m = 0; m < p_.m; ++m) {
+        for (int64_t n = 0; n < p_.n; ++n) {
+          double sum = 0;
+          for (int64_t k = 0; k < p_.k; ++k) {
+            sum += static_cast<double>(left[b * p_.left.batch + m * p_.left.row + k * p_.left.column]) *
+                   right[b * p_.right.batch + k * p_.right.row + n * p_.right.column];
+          }
+          const int64_t at = b * p_.out.batch + m * p_.out.row + n * p_.out.column;
+          if (bias != nullptr) sum += bias[n];
+          if (residual != nullptr) sum += residual[at];
+          out[at] = static_cast<float>(p_.relu && sum < 0 ? 0 : sum);
+        }
+      }
+    }
+  }
+
+ private:
+  const cuda::MatmulProblem p_;
+  HostGpuCounts& counts_;
+};
+
+class HostConv : public cuda::LibraryCall {
+ public:
+  HostConv(const cuda::ConvProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
+  size_t workspace_bytes() const override { return 0; }
+  void Run(void* const* buffers) const override {
+    ++counts_.calls;
+    const float* x = static_cast<const float*>(buffers[0]);
+    const float* w = static_cast<const float*>(buffers[1]);
+    float* out = static_cast<float*>(buffers[2]);
+    int next = 3;
+    const float* bias = p_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
+    const float* residual = p_.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
+    auto at = [](const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
+      return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+    };
+    const int64_t group_out = p_.w[0] / p_.groups;
+    for (int64_t n = 0; n < p_.out[0]; ++n) {
+      for (int64_t o = 0; o < p_.out[1]; ++o) {
+        for (int64_t y = 0; y < p_.out[2]; ++y) {
+          for (int64_t z = 0; z < p_.out[3]; ++z) {
+            double sum = bias != nullptr ? bias[o] : 0;
+            const int64_t place = at(p_.out_strides, n, o, y, z);
+            if (residual != nullptr) sum += residual[place];
+            for (int64_t c = 0; c < p_.w[1]; ++c) {
+              for (int64_t r = 0; r < p_.w[2]; ++r) {
+                for (int64_t s = 0; s < p_.w[3]; ++s) {
+                  const int64_t h = y * p_.strides[0] - p_.pads[0] + r * p_.dilations[0];
+                  const int64_t v = z * p_.strides[1] - p_.pads[1] + s * p_.dilations[1];
+                  if (h < 0 || h >= p_.x[2] || v < 0 || v >= p_.x[3]) continue;
+                  sum += static_cast<double>(x[at(p_.x_strides, n, o / group_out * p_.w[1] + c, h, v)]) *
+                         w[at(p_.w_strides, o, c, r, s)];
+                }
+              }
+            }
+            out[place] = static_cast<float>(p_.relu && sum < 0 ? 0 : sum);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  const cuda::ConvProblem p_;
+  HostGpuCounts& counts_;
+};
+
+class HostRecording : public cuda::Recording {
+ public:
+  explicit HostRecording(std::function<void()> work) : work_(std::move(work)) {}
+  void Run() const override { work_(); }
+
+ private:
+  const std::function<void()> work_;
+};
+
+class HostGpu : public cuda::Gpu {
+ public:
+  explicit HostGpu(HostGpuCounts* counts) : counts_(counts != nullptr ? *counts : own_counts_) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "rewright_host_gpu_XXXXXX").string();
+    CHECK(mkdtemp(pattern.data()) != nullptr) << pattern;
+    folder_ = pattern;
+    description_ = {"processor", "host", 0, 4, int64_t{1} << 30, 1 << 16};
+  }
+  ~HostGpu() override {
+    for (void* library : libraries_) dlclose(library);
+    std::filesystem::remove_all(folder_);
+  }
+
+  const cuda::GpuDescription& description() const override { return description_; }
+  cuda::Fault Allocate(size_t bytes, void** memory) override {
+    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *memory != nullptr ? cuda::Fault() : absl::StrCat(bytes, " bytes");
+  }
+  void Free(void* memory) override { std::free(memory); }
+  cuda::Fault CopyIn(void* to, const void* from, size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return {};
+  }
+  cuda::Fault CopyOut(void* to, const void* from, size_t bytes) override { return CopyIn(to, from, bytes); }
+
+  cuda::Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
+                      std::vector<std::shared_ptr<const cuda::Function>>* functions) override {
+    prelude_ = prelude;
+    for (const Source& source : sources) {
+      if (known_.insert(source.name).second) pending_.push_back(source);
+      const bool waits = source.text.find("block_reduce") != std::string::npos;
+      functions->push_back(std::make_shared<HostFunction>(*this, source.name, waits));
+    }
+    return {};
+  }
+  cuda::Fault Plan(const cuda::MatmulProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    *call = std::make_unique<HostMatmul>(problem, counts_);
+    return {};
+  }
+  cuda::Fault Plan(const cuda::ConvProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    *call = std::make_unique<HostConv>(problem, counts_);
+    return {};
+  }
+  cuda::Fault Synchronize() override { return {}; }
+  cuda::Fault Time(const std::function<void()>& work, double* seconds) override {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {};
+  }
+  cuda::Fault Record(const std::function<void()>& work, std::unique_ptr<cuda::Recording>* recording) override {
+    *recording = std::make_unique<HostRecording>(work);
+    return {};
+  }
+
+  void Launch(const std::string& name, bool waits, int64_t blocks, int threads, void* const* pointers) {
+    Build();
+    ++counts_.launches;
+    const Entry& entry = entries_.at(name);
+    Block block;
+    entry.bind(&block);
+    for (int64_t b = 0; b < blocks; ++b) {
+      block.block.x = static_cast<unsigned>(b);
+      if (waits) {
+        Fibers::Run(entry.call, pointers, &block, threads);
+        continue;
+      }
+      for (int t = 0; t < threads; ++t) {
+        block.thread.x = static_cast<unsigned>(t);
+        entry.call(pointers);
+      }
+    }
+  }
+
+ private:
+  struct Entry {
+    Call call;
+    void (*bind)(Block*);
+  };
+
+  // Compiles all kernels that have not been compiled.
+  void Build() {
+    if (pending_.empty()) return;
+    const std::string base = absl::StrCat(folder_, "/", libraries_.size());
+    {
+      std::ofstream file(base + ".cc");
+      file << kShim << prelude_;
+      for (const Source& source : pending_) {
+        file << source.text << "extern \"C\" void call_" << source.name << "(void* const* a) { call_kernel("
+             << source.name << ", a); }\n";
+      }
+    }
+    const std::string command =
+        absl::StrCat("c++ -std=c++17 -O1 -w -shared -fPIC -o ", base, ".so ", base, ".cc 2> ", base, ".log");
+    const int result = std::system(command.c_str());
+    std::ifstream log(base + ".log");
+    CHECK(result == 0) << std::string(std::istreambuf_iterator<char>(log), {}).substr(0, 4000);
+    void* library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != nullptr) << dlerror();
+    libraries_.push_back(library);
+    const auto bind = reinterpret_cast<void (*)(Block*)>(dlsym(library, "bind_block"));
+    for (const Source& source : pending_) {
+      const auto call = reinterpret_cast<Call>(dlsym(library, ("call_" + source.name).c_str()));
+      CHECK(call != nullptr && bind != nullptr) << source.name;
+      entries_[source.name] = {call, bind};
+      ++counts_.kernels;
+    }
+    pending_.clear();
+  }
+
+  HostGpuCounts own_counts_;
+  HostGpuCounts& counts_;
+  cuda::GpuDescription description_;
+  std::string folder_;
+  std::string prelude_;
+  std::set<std::string> known_;
+  std::vector<Source> pending_;
+  std::map<std::string, Entry> entries_;
+  std::vector<void*> libraries_;
+};
+
+void HostFunction::Launch(int64_t blocks, int threads, void* const* pointers, int) const {
+  gpu_.Launch(name_, waits_, blocks, threads, pointers);
+}
+
+}  // namespace
+
+std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts) { return std::make_unique<HostGpu>(counts); }
+
+}  // namespace rewright
