@@ -1,0 +1,89 @@
+// What the parts of the plugin share: one GPU, its stream and its libraries.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/gpu.h"
+
+namespace rewright::cuda {
+
+inline Fault FaultOf(cudaError_t error, const std::string& what) {
+  return error == cudaSuccess ? Fault() : what + ": " + cudaGetErrorString(error);
+}
+inline Fault FaultOf(cublasStatus_t status, const std::string& what) {
+  return status == CUBLAS_STATUS_SUCCESS ? Fault() : what + ": " + cublasLtGetStatusString(status);
+}
+inline Fault FaultOf(cudnnStatus_t status, const std::string& what) {
+  if (status == CUDNN_STATUS_SUCCESS) return {};
+  char message[512] = "";
+  cudnnGetLastErrorString(message, sizeof message);
+  return what + ": " + cudnnGetErrorString(status) + " (" + message + ")";
+}
+
+// Returns the fault of an expression of type Fault, if there is one.
+#define REWRIGHT_RETURN_FAULT(expression)                       \
+  do {                                                          \
+    if (Fault fault_ = (expression); !fault_.empty()) return fault_; \
+  } while (false)
+
+struct Context {
+  GpuDescription description;
+  cudaStream_t stream = nullptr;
+  cublasLtHandle_t cublas = nullptr;
+  cudnnHandle_t cudnn = nullptr;
+  std::string cache_folder;  // of compiled kernels and choices of algorithms; empty: none is kept
+  Fault deferred;            // the first error of enqueued work
+
+  void Defer(const Fault& fault) {
+    if (deferred.empty()) deferred = fault;
+  }
+};
+
+// Device memory that frees itself.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { cudaFree(data_); }
+  Fault Allocate(size_t bytes) {
+    cudaFree(data_);
+    data_ = nullptr;
+    return FaultOf(cudaMalloc(&data_, std::max<size_t>(bytes, 16)), "trying algorithms: " + std::to_string(bytes) + " bytes");
+  }
+  void* get() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// Seconds between two events around the work.
+Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds);
+
+// The fastest of `count` ways, each timed several times; a way that fails (true from `failed`) is left out. -1: all do.
+Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);
+
+// The number of the way that was fastest when it was last tried, kept on disk; `key` names problem, GPU and versions.
+bool RecallChoice(const Context& context, const std::string& key, int* choice);
+void KeepChoice(const Context& context, const std::string& key, int choice);
+
+// A file of the cache that holds what belongs to `key`, compared in full. False where there is none.
+bool ReadCached(const Context& context, const std::string& kind, const std::string& key, std::string* content);
+// Written to a temporary file and renamed; a cache that cannot be written is no error.
+void WriteCached(const Context& context, const std::string& kind, const std::string& key, const std::string& content);
+
+Fault PlanMatmul(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanConv(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call);
+
+// The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU.
+Fault CompileSource(const std::string& source, int architecture, std::string* code);
+
+}  // namespace rewright::cuda

@@ -1,0 +1,273 @@
+// The plugin librewright_cuda.so: a Gpu by the CUDA runtime, NVRTC, cuBLASLt and cuDNN.
+#include <nvrtc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "backends/cuda/plugin/context.h"
+
+namespace rewright::cuda {
+
+Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds) {
+  cudaEvent_t start = nullptr, end = nullptr;
+  REWRIGHT_RETURN_FAULT(FaultOf(cudaEventCreate(&start), "cudaEventCreate"));
+  Fault fault = FaultOf(cudaEventCreate(&end), "cudaEventCreate");
+  if (fault.empty()) {
+    cudaEventRecord(start, context.stream);
+    work();
+    cudaEventRecord(end, context.stream);
+    fault = FaultOf(cudaEventSynchronize(end), "timed work");
+    float milliseconds = 0;
+    cudaEventElapsedTime(&milliseconds, start, end);
+    *seconds = static_cast<double>(milliseconds) * 1e-3;
+    cudaEventDestroy(end);
+  }
+  cudaEventDestroy(start);
+  return fault;
+}
+
+Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best) {
+  constexpr int kRounds = 3, kRuns = 5;
+  std::vector<double> fastest(static_cast<size_t>(count), 1e30);
+  for (int i = 0; i < count; ++i) {
+    if (!run(i) || cudaStreamSynchronize(context.stream) != cudaSuccess) {
+      cudaGetLastError();
+      fastest[static_cast<size_t>(i)] = -1;
+    }
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < count; ++i) {
+      double& time = fastest[static_cast<size_t>(i)];
+      if (time < 0) continue;
+      double seconds = 0;
+      REWRIGHT_RETURN_FAULT(TimeWork(
+          context,
+          [&] {
+            for (int k = 0; k < kRuns; ++k) run(i);
+          },
+          &seconds));
+      time = std::min(time, seconds);
+    }
+  }
+  *best = -1;
+  for (int i = 0; i < count; ++i) {
+    const double time = fastest[static_cast<size_t>(i)];
+    if (time >= 0 && (*best < 0 || time < fastest[static_cast<size_t>(*best)])) *best = i;
+  }
+  return {};
+}
+
+namespace {
+
+class KernelFunction : public Function {
+ public:
+  KernelFunction(Context& context, std::string name, cudaLibrary_t library, cudaKernel_t kernel)
+      : context_(context), name_(std::move(name)), library_(library), kernel_(kernel) {}
+  ~KernelFunction() override { cudaLibraryUnload(library_); }
+
+  void Launch(int64_t blocks, int threads, void* const* pointers, int count) const override {
+    void* arguments[64];
+    for (int i = 0; i < count; ++i) arguments[i] = const_cast<void**>(&pointers[i]);
+    const cudaError_t error =
+        cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
+                         dim3(static_cast<unsigned>(threads)), arguments, 0, context_.stream);
+    if (error != cudaSuccess) context_.Defer(FaultOf(error, name_));
+  }
+
+ private:
+  Context& context_;
+  const std::string name_;
+  const cudaLibrary_t library_;
+  const cudaKernel_t kernel_;
+};
+
+class GraphRecording : public Recording {
+ public:
+  GraphRecording(Context& context, cudaGraphExec_t graph) : context_(context), graph_(graph) {}
+  ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
+  void Run() const override {
+    const cudaError_t error = cudaGraphLaunch(graph_, context_.stream);
+    if (error != cudaSuccess) context_.Defer(FaultOf(error, "cudaGraphLaunch"));
+  }
+
+ private:
+  Context& context_;
+  const cudaGraphExec_t graph_;
+};
+
+std::string CacheFolder() {
+  if (const char* own = std::getenv("REWRIGHT_CACHE"); own != nullptr) return own;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr) return std::string(cache) + "/rewright";
+  if (const char* home = std::getenv("HOME"); home != nullptr) return std::string(home) + "/.cache/rewright";
+  return {};
+}
+
+class CudaGpu : public Gpu {
+ public:
+  ~CudaGpu() override {
+    functions_.clear();
+    if (context_.cudnn != nullptr) cudnnDestroy(context_.cudnn);
+    if (context_.cublas != nullptr) cublasLtDestroy(context_.cublas);
+    if (context_.stream != nullptr) cudaStreamDestroy(context_.stream);
+  }
+
+  Fault Init(int ordinal) {
+    int count = 0;
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaGetDeviceCount(&count), "no GPU can be used"));
+    if (ordinal >= count) return "there are " + std::to_string(count) + " GPUs, counted from 0";
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"));
+    cudaDeviceProp properties;
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
+    int driver = 0, runtime = 0, major = 0, minor = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    nvrtcVersion(&major, &minor);
+    auto version = [](int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); };
+    GpuDescription& description = context_.description;
+    description.name = properties.name;
+    description.versions = "driver " + version(driver) + ", CUDA " + version(runtime) + ", NVRTC " +
+                           std::to_string(major) + "." + std::to_string(minor) + ", cuDNN " +
+                           std::to_string(cudnnGetVersion()) + ", cuBLASLt " + std::to_string(cublasLtGetVersion());
+    description.architecture = properties.major * 10 + properties.minor;
+    description.multiprocessors = properties.multiProcessorCount;
+    description.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+    description.l2_bytes = properties.l2CacheSize;
+    context_.cache_folder = CacheFolder();
+    REWRIGHT_RETURN_FAULT(
+        FaultOf(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+    REWRIGHT_RETURN_FAULT(FaultOf(cublasLtCreate(&context_.cublas), "cublasLtCreate"));
+    REWRIGHT_RETURN_FAULT(FaultOf(cudnnCreate(&context_.cudnn), "cudnnCreate"));
+    return FaultOf(cudnnSetStream(context_.cudnn, context_.stream), "cudnnSetStream");
+  }
+
+  const GpuDescription& description() const override { return context_.description; }
+
+  Fault Allocate(size_t bytes, void** memory) override {
+    const cudaError_t error = cudaMalloc(memory, bytes);
+    if (error == cudaSuccess) return {};
+    cudaGetLastError();
+    size_t available = 0, total = 0;
+    cudaMemGetInfo(&available, &total);
+    return FaultOf(error, std::to_string(bytes) + " bytes asked for, " + std::to_string(available) + " of " +
+                              std::to_string(total) + " free");
+  }
+  void Free(void* memory) override { cudaFree(memory); }
+  Fault CopyIn(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return {};
+    REWRIGHT_RETURN_FAULT(
+        FaultOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context_.stream), "copy to the GPU"));
+    return FaultOf(cudaStreamSynchronize(context_.stream), "copy to the GPU");
+  }
+  Fault CopyOut(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return Synchronize();
+    REWRIGHT_RETURN_FAULT(
+        FaultOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context_.stream), "copy from the GPU"));
+    return Synchronize();
+  }
+
+  Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
+                std::vector<std::shared_ptr<const Function>>* functions) override {
+    std::vector<const Source*> missing;
+    for (const Source& source : sources) {
+      if (functions_.emplace(source.name, nullptr).second) missing.push_back(&source);
+    }
+    std::vector<std::string> codes(missing.size()), faults(missing.size());
+    CompileMissing(prelude, missing, &codes, &faults);
+    for (size_t i = 0; i < missing.size(); ++i) {
+      Fault fault = faults[i];
+      if (fault.empty()) fault = Load(missing[i]->name, codes[i]);
+      if (!fault.empty()) {
+        for (const Source* source : missing) {
+          if (functions_[source->name] == nullptr) functions_.erase(source->name);
+        }
+        return missing[i]->name + ": " + fault;
+      }
+    }
+    for (const Source& source : sources) functions->push_back(functions_.at(source.name));
+    return {};
+  }
+
+  Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    return PlanMatmul(context_, problem, call);
+  }
+  Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    return PlanConv(context_, problem, call);
+  }
+
+  Fault Synchronize() override {
+    Fault fault = FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");
+    if (!context_.deferred.empty()) fault = std::exchange(context_.deferred, {});
+    return fault;
+  }
+  Fault Time(const std::function<void()>& work, double* seconds) override {
+    REWRIGHT_RETURN_FAULT(TimeWork(context_, work, seconds));
+    return std::exchange(context_.deferred, {});
+  }
+  Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) override {
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal), "capture"));
+    work();
+    cudaGraph_t graph = nullptr;
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamEndCapture(context_.stream, &graph), "capture"));
+    cudaGraphExec_t executable = nullptr;
+    Fault fault = std::exchange(context_.deferred, {});
+    if (fault.empty()) fault = FaultOf(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(graph);
+    if (!fault.empty()) return fault;
+    *recording = std::make_unique<GraphRecording>(context_, executable);
+    return {};
+  }
+
+ private:
+  // From the cache, or by NVRTC on all processors.
+  void CompileMissing(const std::string& prelude, const std::vector<const Source*>& missing,
+                      std::vector<std::string>* codes, std::vector<std::string>* faults) {
+    int major = 0, minor = 0;
+    nvrtcVersion(&major, &minor);
+    const std::string target = "sm_" + std::to_string(context_.description.architecture) + " NVRTC " +
+                               std::to_string(major) + "." + std::to_string(minor) + "\n";
+    std::atomic<size_t> next{0};
+    auto work = [&] {
+      for (size_t i = next++; i < missing.size(); i = next++) {
+        const std::string source = prelude + missing[i]->text;
+        if (ReadCached(context_, "kernel", target + source, &(*codes)[i])) continue;
+        (*faults)[i] = CompileSource(source, context_.description.architecture, &(*codes)[i]);
+        if ((*faults)[i].empty()) WriteCached(context_, "kernel", target + source, (*codes)[i]);
+      }
+    };
+    std::vector<std::thread> threads;
+    const size_t count = std::min<size_t>(missing.size(), std::max(1u, std::thread::hardware_concurrency()));
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  Fault Load(const std::string& name, const std::string& code) {
+    cudaLibrary_t library = nullptr;
+    REWRIGHT_RETURN_FAULT(FaultOf(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+                                  "cudaLibraryLoadData"));
+    cudaKernel_t kernel = nullptr;
+    const Fault fault = FaultOf(cudaLibraryGetKernel(&kernel, library, name.c_str()), "cudaLibraryGetKernel");
+    if (!fault.empty()) {
+      cudaLibraryUnload(library);
+      return fault;
+    }
+    functions_[name] = std::make_shared<KernelFunction>(context_, name, library, kernel);
+    return {};
+  }
+
+  Context context_;
+  std::map<std::string, std::shared_ptr<const Function>> functions_;
+};
+
+}  // namespace
+}  // namespace rewright::cuda
+
+extern "C" __attribute__((visibility("default"))) rewright::cuda::Gpu* rewright_open_gpu(int ordinal,
+                                                                                         rewright::cuda::Fault* fault) {
+  auto gpu = std::make_unique<rewright::cuda::CudaGpu>();
+  *fault = gpu->Init(ordinal);
+  return fault->empty() ? gpu.release() : nullptr;
+}
