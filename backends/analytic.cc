@@ -65,6 +65,7 @@ class AnalyticDevice : public Device {
     return kLaunchSeconds + std::max(flops / kFlopsPerSecond, bytes / kBytesPerSecond);
   }
 
+  bool runs() const override { return false; }
   absl::StatusOr<Schedule> Compile(const Graph&) override {
     return absl::UnimplementedError(absl::StrCat(name(), ": an analytic device gives costs and runs nothing"));
   }

@@ -1,5 +1,7 @@
 #include "backends/device_factory.h"
 
+#include <map>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -36,11 +38,18 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
     return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cuda or cuda:N"));
   }
   cuda::CudaOptions cuda_options;
-  if (options.precision == "tf32") {
-    cuda_options.precision = cuda::Precision::kTf32;
-  } else if (options.precision != "fp32") {
-    return absl::InvalidArgumentError(absl::StrCat("precision ", options.precision, ": expected fp32 or tf32"));
+  const std::map<std::string, cuda::Precision> precisions = {{"fp32", cuda::Precision::kFp32},
+                                                             {"tf32", cuda::Precision::kTf32},
+                                                             {"fp16", cuda::Precision::kFp16},
+                                                             {"bf16", cuda::Precision::kBf16}};
+  const auto precision = precisions.find(options.precision);
+  if (precision == precisions.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision ", options.precision, ": expected fp32, tf32, fp16 or bf16"));
   }
+  cuda_options.precision = precision->second;
+  // The matrix units read images with channels innermost.
+  cuda_options.channels_last = cuda_options.precision != cuda::Precision::kFp32;
   absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
   if (!profile.ok()) return profile.status();
   absl::StatusOr<std::unique_ptr<cuda::Gpu>> gpu = cuda::OpenGpu(ordinal);

@@ -12,7 +12,7 @@ namespace rewright {
 struct DeviceOptions {
   int threads = 0;           // 0: one per processor that this process may use
   std::string profile_path;  // of the profile database; empty: measured costs are kept in memory only
-  std::string precision = "fp32";  // of products on a GPU: "fp32", "tf32"
+  std::string precision = "fp32";  // on a GPU: "fp32", "tf32", "fp16", "bf16"
 };
 
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds

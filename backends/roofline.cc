@@ -46,6 +46,7 @@ class RooflineDevice : public Device {
     return spec_.launch_seconds + std::max(arithmetic, MemorySeconds(graph, group));
   }
 
+  bool runs() const override { return false; }
   absl::StatusOr<Schedule> Compile(const Graph&) override {
     return absl::UnimplementedError(absl::StrCat(name(), ": an analytic device gives costs and runs nothing"));
   }

@@ -98,6 +98,8 @@ class Device {
     (void)graph, (void)group;
     return 0;
   }
+  // False for a device that is known by its costs alone: Compile fails.
+  virtual bool runs() const { return true; }
   // Where the buffers of its schedules live; null: in the memory of this machine.
   virtual DeviceMemory* memory() { return nullptr; }
   // Kernels for the whole graph; weight-only nodes are computed here, once.

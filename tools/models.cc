@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -91,14 +93,29 @@ std::string BytesText(double bytes) {
 }
 
 CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
-  std::vector<std::string> choices = {"cpu"};
-  if (with_reference) choices.push_back("reference");
-  return AddChoice(app, "--device", name, choices,
-                   with_reference ? "Where to run; reference is the interpreter (default cpu)"
-                                  : "The device to optimize for (default cpu)");
+  const std::string expected = with_reference ? "cpu, cuda:N or reference" : "cpu or cuda:N";
+  return app
+      .add_option("--device", *name,
+                  with_reference ? "Where to run; reference is the interpreter (default cpu)"
+                                 : "The device to optimize for (default cpu); a GPU that is not there is known by its "
+                                   "times in --profile")
+      ->check(
+          [=](const std::string& found) {
+            int64_t ordinal = 0;
+            const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
+                                                  absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
+            const bool known = found == "cpu" || cuda || (with_reference && found == "reference");
+            return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
+          },
+          with_reference ? "cpu|cuda:N|reference" : "cpu|cuda:N");
 }
 
-absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile) {
+CLI::Option* AddPrecision(CLI::App& app, std::string* precision) {
+  return AddChoice(app, "--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
+}
+
+absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
+                                    const std::string& precision) {
   Engine engine;
   if (name == "reference") {
     const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -108,10 +125,16 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   DeviceOptions options;
   options.threads = threads;
   options.profile_path = profile;
+  options.precision = precision;
   absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
   if (!device.ok()) return device.status();
   engine.device_ = *std::move(device);
-  engine.runner_ = MakeGraphRunner(*engine.device_);
+  if (!engine.device_->runs()) {
+    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads, ""});
+    if (!cpu.ok()) return cpu.status();
+    engine.substitute_ = *std::move(cpu);
+  }
+  engine.runner_ = MakeGraphRunner(engine.substitute_ != nullptr ? *engine.substitute_ : *engine.device_);
   return engine;
 }
 

@@ -36,21 +36,26 @@ std::vector<std::string> OutputNames(const Graph& graph);
 // "12.3 MB" and so on, powers of 1000.
 std::string BytesText(double bytes);
 
-// --device: "cpu", or "reference" where the verb only runs models.
+// --device: "cpu", "cuda" or "cuda:N", or "reference" where the verb only runs models.
 CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference);
+// --precision, of reals on a GPU.
+CLI::Option* AddPrecision(CLI::App& app, std::string* precision);
 
 // What a name of --device stands for.
 class Engine {
  public:
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept.
-  static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile);
+  static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
+                                     const std::string& precision = "fp32");
 
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }
+  // Runs on the device, or on the processor where the device is known by its costs alone.
   GraphRunner& runner() const { return *runner_; }
 
  private:
   std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> substitute_;
   std::unique_ptr<GraphRunner> runner_;
 };
 

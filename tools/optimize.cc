@@ -42,6 +42,7 @@ struct OptimizeFlags {
   RuleFlags rules;
   std::string device = "cpu";
   std::string profile;
+  std::string precision = "fp32";
   std::string cost = "measured";
   std::string search = "backtrack";
   std::string mode = "inference";
@@ -276,7 +277,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   absl::StatusOr<RuleIndex> rules = LoadRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->matchers().size(), "rule"));
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
   if (!flags.measured()) {
@@ -287,6 +288,10 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
+  if (analytic == nullptr && !engine->device()->runs()) {
+    console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
+    options.measure = false;
+  }
   RuleRewriter rewriter(*rules);
   absl::StatusOr<OptimizeReport> report = [&] {
     const Watcher watcher(console, &options);
@@ -323,6 +328,7 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
   AddRules(app, &flags->rules);
   AddDevice(app, &flags->device, /*with_reference=*/false);
+  AddPrecision(app, &flags->precision);
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,
                  "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "

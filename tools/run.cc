@@ -26,6 +26,7 @@ struct RunFlags {
   std::map<std::string, int64_t> dims;
   std::string output_dir;
   std::string device = "cpu";
+  std::string precision = "fp32";
   int64_t iterations = 30;
   int64_t warmup = 3;
 };
@@ -86,7 +87,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   if (!model.ok()) return model.status();
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision);
   if (!engine.ok()) return engine.status();
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
   if (!executable.ok()) return executable.status();
@@ -124,6 +125,7 @@ Action DeclareRun(CLI::App& app) {
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_option("--output-dir", flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
   AddDevice(app, &flags->device, /*with_reference=*/true);
+  AddPrecision(app, &flags->precision);
   AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
   AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
   return [flags, &app](Session& session) {

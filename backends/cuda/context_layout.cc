@@ -1,5 +1,6 @@
 #include "backends/cuda/context_layout.h"
 
+#include "backends/cuda/lowering.h"
 #include "backends/meaning.h"
 
 namespace rewright::cuda {
@@ -9,15 +10,23 @@ Layout ContextLayouts::Of(const Graph& graph, Value value) {
     arena_ = graph.arena();
     known_.clear();
   }
-  // Only views and what follows the layout of an operand look further; a chain of them may be long.
-  std::vector<Value> path = {value};
-  while (!known_.contains(path.back())) {
-    const Node& node = graph.node(path.back().node);
-    if (node.op == nullptr || node.operands.empty() || known_.contains(node.operands[0])) break;
-    path.push_back(node.operands[0]);
-  }
-  for (size_t i = path.size(); i-- > 0;) {
-    if (!known_.contains(path[i])) known_[path[i]] = Compute(graph, path[i]);
+  // Operands first, without recursion: graphs are deep.
+  std::vector<Value> open = {value};
+  while (!open.empty()) {
+    const Value next = open.back();
+    const size_t before = open.size();
+    if (!known_.contains(next)) {
+      const Node& node = graph.node(next.node);
+      for (Value operand : node.operands) {
+        if (!known_.contains(operand) && !node.weight_only) open.push_back(operand);
+      }
+    }
+    if (open.size() != before) continue;
+    if (!known_.contains(next)) {
+      Layout layout = Compute(graph, next);
+      known_.emplace(next, std::move(layout));
+    }
+    open.pop_back();
   }
   return known_.at(value);
 }
@@ -37,9 +46,14 @@ Layout ContextLayouts::Compute(const Graph& graph, Value value) {
     return ViewOf(operand(static_cast<size_t>(access->input)), *access, shape, &layout, &offset) ? layout : row_major;
   }
   if (node.op->name == "reshape") return ReshapeLayout(operand(0), shape, &layout) ? layout : row_major;
-  if (!IsPointwise(*node.meaning)) return row_major;
-  const Layout first = operand(0);
-  return first.dims == shape && first.IsDense() ? first : row_major;
+  if (node.op->name == "conv2d") return channels_last_ ? ChannelsLast(shape) : row_major;
+  if (node.op->name == "matmul") return row_major;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const Layout layout = operand(i);
+    if (graph.node(node.operands[i].node).weight_only || layout.dims.size() != shape.size()) continue;
+    return layout.IsDense() ? DenseLike(layout, shape) : row_major;
+  }
+  return row_major;
 }
 
 }  // namespace rewright::cuda

@@ -12,11 +12,13 @@ namespace rewright::cuda {
 // Remembers its answers for one arena: nodes never change. Not thread-safe.
 class ContextLayouts {
  public:
+  explicit ContextLayouts(bool channels_last) : channels_last_(channels_last) {}
   Layout Of(const Graph& graph, Value value);
 
  private:
   Layout Compute(const Graph& graph, Value value);
 
+  const bool channels_last_;  // of convolutions
   std::weak_ptr<Arena> arena_;
   absl::flat_hash_map<Value, Layout> known_;
 };

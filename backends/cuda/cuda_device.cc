@@ -16,7 +16,15 @@ namespace {
 // Raised when kernels or fusion change, so that times measured before are not used.
 constexpr int kKernelVersion = 1;
 
-const char* PrecisionName(Precision precision) { return precision == Precision::kTf32 ? "tf32" : "fp32"; }
+const char* PrecisionName(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return "fp32";
+    case Precision::kTf32: return "tf32";
+    case Precision::kFp16: return "fp16";
+    case Precision::kBf16: return "bf16";
+  }
+  return "?";
+}
 
 class GpuMemory : public DeviceMemory {
  public:
@@ -49,7 +57,7 @@ class CudaDevice : public Device {
  public:
   // `gpu` null: costs come from the profile alone.
   CudaDevice(std::string name, std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile, const CudaOptions& options)
-      : name_(std::move(name)), gpu_(std::move(gpu)), profile_(std::move(profile)), options_(options) {
+      : name_(std::move(name)), gpu_(std::move(gpu)), profile_(std::move(profile)), options_(options), layouts_(options.channels_last) {
     if (gpu_ != nullptr) memory_ = std::make_unique<GpuMemory>(*gpu_);
   }
 
@@ -94,6 +102,7 @@ class CudaDevice : public Device {
     return context;
   }
 
+  bool runs() const override { return gpu_ != nullptr; }
   DeviceMemory* memory() override { return memory_.get(); }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
@@ -107,6 +116,7 @@ class CudaDevice : public Device {
   LoweringOptions LoweringOptionsOf() const {
     LoweringOptions options;
     options.precision = options_.precision;
+    options.channels_last = options_.channels_last;
     options.min_vectorized = options_.min_vectorized;
     return options;
   }
@@ -122,7 +132,8 @@ class CudaDevice : public Device {
 };
 
 std::string Suffix(const CudaOptions& options) {
-  return absl::StrCat(", kernels ", kKernelVersion, ", ", PrecisionName(options.precision), ")");
+  return absl::StrCat(", kernels ", kKernelVersion, ", ", PrecisionName(options.precision),
+                      options.channels_last ? ", channels last" : "", ")");
 }
 
 }  // namespace

@@ -18,10 +18,14 @@ namespace rewright::cuda {
 // What went wrong; empty: nothing. (No type of a library crosses the border.)
 using Fault = std::string;
 
+// How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
 enum class Precision : uint8_t {
-  kFp32,  // products of f32 as f32
-  kTf32,  // their factors rounded to 10 bits of mantissa, sums in f32
+  kFp32,
+  kTf32,  // factors of products are rounded to 10 bits of mantissa
+  kFp16,  // stored as IEEE half precision
+  kBf16,  // stored as bfloat16
 };
+inline bool IsHalf(Precision precision) { return precision == Precision::kFp16 || precision == Precision::kBf16; }
 
 struct GpuDescription {
   std::string name;      // "NVIDIA H200"
@@ -38,7 +42,8 @@ struct MatrixLayout {
   int64_t row = 0, column = 1, batch = 0;
 };
 
-// out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all f32.
+// out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all stored as the
+// precision says.
 // Buffers: left, right, out, then bias and residual where there are any, then the workspace.
 struct MatmulProblem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
@@ -47,8 +52,8 @@ struct MatmulProblem {
   Precision precision = Precision::kFp32;
 };
 
-// out = activation(conv2d(x, w) + bias[o] + residual), all f32. Buffers: x, w, out, then bias and residual where there
-// are any, then the workspace.
+// out = activation(conv2d(x, w) + bias[o] + residual), all stored as the precision says. Buffers: x, w, out, then bias
+// and residual where there are any, then the workspace.
 struct ConvProblem {
   int64_t x[4] = {}, w[4] = {}, out[4] = {};                     // sizes: n c h w, o c/g r s, n o y z
   int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`

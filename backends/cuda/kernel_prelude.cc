@@ -92,6 +92,49 @@ __device__ inline int64 to_integer(int64 a) { return a; }
 __device__ inline int64 to_integer(int a) { return a; }
 __device__ inline int64 to_integer(boolean a) { return a; }
 
+// ---- reals in 16 bits
+struct bf16 { unsigned short bits; };
+struct fp16 { unsigned short bits; };
+template <class T> struct __align__(8) Four { T x, y, z, w; };
+__device__ inline float from_bits(unsigned a) { float b; memcpy(&b, &a, 4); return b; }
+__device__ inline unsigned to_bits(float a) { unsigned b; memcpy(&b, &a, 4); return b; }
+__device__ inline float load(float a) { return a; }
+__device__ inline double load(double a) { return a; }
+__device__ inline int64 load(int64 a) { return a; }
+__device__ inline int load(int a) { return a; }
+__device__ inline boolean load(boolean a) { return a; }
+__device__ inline float load(bf16 a) { return from_bits((unsigned)a.bits << 16); }
+__device__ inline void store(bf16* to, float a) {
+  const unsigned bits = to_bits(a);
+  // To nearest, ties to even; a NaN stays one.
+  to->bits = (unsigned short)(a != a ? (bits >> 16) | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+#ifdef __CUDA_ARCH__
+__device__ inline float load(fp16 a) { float b; asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits)); return b; }
+__device__ inline void store(fp16* to, float a) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to->bits) : "f"(a)); }
+#else
+__device__ inline float load(fp16 a) {
+  const unsigned exponent = a.bits >> 10 & 31u, mantissa = a.bits & 1023u;
+  const float size = exponent == 31u ? (mantissa != 0 ? NAN : INFINITY)
+                     : exponent == 0 ? ldexpf((float)mantissa, -24)
+                                     : ldexpf((float)(mantissa | 1024u), (int)exponent - 25);
+  return a.bits >> 15 ? -size : size;
+}
+__device__ inline void store(fp16* to, float a) {
+  const unsigned sign = to_bits(a) >> 31 << 15;
+  const float size = fabsf(a);
+  if (a != a) { to->bits = (unsigned short)(sign | 0x7e00u); return; }
+  if (size == 0.0f) { to->bits = (unsigned short)sign; return; }
+  if (size >= 65520.0f) { to->bits = (unsigned short)(sign | 0x7c00u); return; }
+  int exponent = 0;
+  frexpf(size, &exponent);
+  const int step = exponent - 11 > -24 ? exponent - 11 : -24;  // of the last bit
+  const unsigned units = (unsigned)nearbyintf(ldexpf(size, -step));
+  to->bits = (unsigned short)(sign | ((unsigned)(step + 24) * 1024u + units));
+}
+#endif
+template <class T> __device__ inline void store(T* to, T a) { *to = a; }
+
 // ---- reductions over a block of kThreads threads, the result in every thread
 template <class T> struct Best { T value; int64 at; };
 struct Sum { template <class T> __device__ static T Of(T a, T b) { return op_add(a, b); } };

@@ -19,6 +19,7 @@ namespace rewright::cuda {
 namespace {
 
 constexpr int kLanes = 4;  // elements that a vectorized thread computes
+constexpr const char* kParts[] = {".x", ".y", ".z", ".w"};
 constexpr int kFlatThreads = 256;
 constexpr int64_t kManyRows = 32768;  // reductions so many that threads need not share one
 constexpr int64_t kLongReduction = 48;
@@ -35,8 +36,22 @@ const char* TypeName(DType dtype) {
   return "?";
 }
 
+const char* StorageName(DType dtype, Storage storage) {
+  switch (storage) {
+    case Storage::kNative: break;
+    case Storage::kFp16: return "fp16";
+    case Storage::kBf16: return "bf16";
+  }
+  return TypeName(dtype);
+}
+
 // The type of four elements that are moved at once, or null.
-const char* VectorName(DType dtype) {
+const char* VectorName(DType dtype, Storage storage) {
+  switch (storage) {
+    case Storage::kNative: break;
+    case Storage::kFp16: return "Four<fp16>";
+    case Storage::kBf16: return "Four<bf16>";
+  }
   switch (dtype) {
     case DType::kFloat32: return "float4";
     case DType::kInt32: return "int4";
@@ -498,23 +513,24 @@ class Writer {
     const std::string key = key_of(address);
     if (const std::string* known = Find(key); known != nullptr) return *known;
     const DType dtype = graph_.type(value).dtype;
+    const Storage storage = request_.storage_of(value);
+    const char* vector = VectorName(dtype, storage);
     survey_.loads.insert(key);
-    const bool four = vector_scope_ >= 0 && top() == vector_scope_ && VectorName(dtype) != nullptr &&
+    const bool four = vector_scope_ >= 0 && top() == vector_scope_ && vector != nullptr &&
                       request_.aligned(value) && address.divisor() % kLanes == 0 &&
                       wanted_.contains(key_of(address + 1)) && wanted_.contains(key_of(address + 2)) &&
                       wanted_.contains(key_of(address + 3));
     if (four) {
       const std::string name = NewName("q");
-      Line(absl::StrCat("const ", VectorName(dtype), " ", name, " = *(const ", VectorName(dtype), "*)(p", argument, " + ",
-                        Text(address), ");"));
-      const char* parts[] = {".x", ".y", ".z", ".w"};
+      Line(absl::StrCat("const ", vector, " ", name, " = *(const ", vector, "*)(p", argument, " + ", Text(address),
+                        ");"));
       for (int i = 0; i < kLanes; ++i) {
-        scopes_.back()->memo[key_of(address + IndexForm(i))] = absl::StrCat(name, parts[i]);
+        scopes_.back()->memo[key_of(address + IndexForm(i))] = Define(dtype, absl::StrCat("load(", name, kParts[i], ")"));
       }
       kernel_.vectorized = true;
-      return absl::StrCat(name, ".x");
+      return *Find(key);
     }
-    const std::string name = Define(dtype, absl::StrCat("p", argument, "[", Text(address), "]"));
+    const std::string name = Define(dtype, absl::StrCat("load(p", argument, "[", Text(address), "])"));
     scopes_.back()->memo[key] = name;
     return name;
   }
@@ -750,7 +766,7 @@ class Writer {
       address = address + at.back() * request_.out.strides[k];
     }
     const std::string value = Element(request_.result, at);
-    Line(absl::StrCat("out[", Text(address), "] = ", value, ";"));
+    Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
     const std::string body = Pop();
     Line(absl::StrCat("for (index_t e = threadIdx.x; e < ", row, "; e += kThreads) {\n", body, "}"));
     body_ = Pop();
@@ -769,7 +785,8 @@ class Writer {
 
   void WriteFlat(const std::vector<int64_t>& order, int64_t elements) {
     const DType dtype = graph_.type(request_.result).dtype;
-    const bool lanes = elements >= request_.min_vectorized && VectorName(dtype) != nullptr && survey_.reductions.empty();
+    const bool lanes = elements >= request_.min_vectorized && VectorName(dtype, request_.out_storage) != nullptr &&
+                       survey_.reductions.empty();
     const int64_t whole = lanes ? elements / kLanes : 0;
     const int64_t single = elements - whole * kLanes;
     const int64_t threads = whole + single;
@@ -789,7 +806,7 @@ class Writer {
       Push(/*conditional=*/true);
       const IndexForm flat = IndexForm::Variable("t", whole, threads - 1, 0) + IndexForm(whole * (kLanes - 1));
       const std::string value = FlatElement(flat, order);
-      Line(absl::StrCat("out[", Text(flat), "] = ", value, ";"));
+      Line(absl::StrCat("store(out + ", Text(flat), ", ", value, ");"));
       one = Pop();
     }
     large_ = large_ || threads + kFlatThreads > kLargeIndex;
@@ -807,16 +824,16 @@ class Writer {
     for (int lane = 0; lane < kLanes; ++lane) values.push_back(FlatElement(thread * kLanes + IndexForm(lane), order));
     const IndexForm address = thread * kLanes;
     if (request_.aligned(request_.result)) {
+      const char* vector = VectorName(dtype, request_.out_storage);
       const std::string name = NewName("q");
-      Line(absl::StrCat(VectorName(dtype), " ", name, ";"));
-      const char* parts[] = {".x", ".y", ".z", ".w"};
+      Line(absl::StrCat(vector, " ", name, ";"));
       for (int lane = 0; lane < kLanes; ++lane) {
-        Line(absl::StrCat(name, parts[lane], " = ", values[static_cast<size_t>(lane)], ";"));
+        Line(absl::StrCat("store(&", name, kParts[lane], ", ", values[static_cast<size_t>(lane)], ");"));
       }
-      Line(absl::StrCat("*(", VectorName(dtype), "*)(out + ", Text(address), ") = ", name, ";"));
+      Line(absl::StrCat("*(", vector, "*)(out + ", Text(address), ") = ", name, ";"));
     } else {
       for (int lane = 0; lane < kLanes; ++lane) {
-        Line(absl::StrCat("out[", Text(address + IndexForm(lane)), "] = ", values[static_cast<size_t>(lane)], ";"));
+        Line(absl::StrCat("store(out + ", Text(address + IndexForm(lane)), ", ", values[static_cast<size_t>(lane)], ");"));
       }
     }
     vector_scope_ = -1;
@@ -827,9 +844,12 @@ class Writer {
     std::vector<std::string> parameters;
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
       parameters.push_back(
-          absl::StrCat("const ", TypeName(graph_.type(kernel_.arguments[i]).dtype), "* __restrict__ p", i));
+          absl::StrCat("const ",
+                       StorageName(graph_.type(kernel_.arguments[i]).dtype, request_.storage_of(kernel_.arguments[i])),
+                       "* __restrict__ p", i));
     }
-    parameters.push_back(absl::StrCat(TypeName(graph_.type(request_.result).dtype), "* __restrict__ out"));
+    parameters.push_back(absl::StrCat(StorageName(graph_.type(request_.result).dtype, request_.out_storage),
+                                      "* __restrict__ out"));
     const std::string rest = absl::StrCat(
         "(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int", " index_t;\n",
         "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");

@@ -18,17 +18,23 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/cuda/gpu.h"
 #include "backends/layout.h"
 #include "core/graph.h"
 
 namespace rewright::cuda {
 
+// How the elements of a tensor are stored.
+enum class Storage : uint8_t { kNative, kFp16, kBf16 };
+
 struct KernelRequest {
   std::vector<NodeId> nodes;  // operands before users
   Value result;               // an output of the last one
   Layout out;                 // dense, not blocked
+  Storage out_storage = Storage::kNative;
   // Of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
+  std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
   // Whether the memory of a value starts at a multiple of 16 bytes.
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.

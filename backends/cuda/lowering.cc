@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/half.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
@@ -42,11 +43,49 @@ class CallStep : public Kernel {
   const std::unique_ptr<LibraryCall> call_;
 };
 
+// Elements as they are stored: to the nearest, ties to even.
+std::vector<char> Stored(const float* values, int64_t count, Storage storage) {
+  std::vector<char> bytes(static_cast<size_t>(count) * (storage == Storage::kNative ? 4 : 2));
+  for (int64_t i = 0; i < count; ++i) {
+    char* to = bytes.data() + i * (storage == Storage::kNative ? 4 : 2);
+    if (storage == Storage::kNative) {
+      std::memcpy(to, &values[i], 4);
+    } else {
+      const uint16_t bits = storage == Storage::kFp16 ? Fp16Bits(values[i]) : Bf16Bits(values[i]);
+      std::memcpy(to, &bits, 2);
+    }
+  }
+  return bytes;
+}
+
 const std::vector<int64_t>& Ints(const Node& node, const char* name) {
   return std::get<std::vector<int64_t>>(node.attrs.at(name));
 }
 
 }  // namespace
+
+Layout DenseLike(const Layout& like, const Shape& dims) {
+  std::vector<size_t> order(dims.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    // The stride of an axis of size one says nothing.
+    if (like.dims[a] == 1 || like.dims[b] == 1) return false;
+    return like.strides[a] > like.strides[b];
+  });
+  Layout layout = Layout::RowMajor(dims);
+  int64_t stride = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    layout.strides[order[k]] = stride;
+    stride *= std::max<int64_t>(dims[order[k]], 1);
+  }
+  return layout;
+}
+
+Layout ChannelsLast(const Shape& dims) {
+  Layout layout = Layout::RowMajor(dims);
+  layout.strides = {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
+  return layout;
+}
 
 Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
     : gpu_(gpu), graph_(graph), options_(std::move(options)) {}
@@ -62,9 +101,10 @@ absl::StatusOr<Schedule> Lowering::Run() {
     const auto given = options_.input_layouts.find(input);
     const Layout layout =
         given != options_.input_layouts.end() ? given->second : Layout::RowMajor(graph_.type(input).shape);
-    const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout));
+    const Storage storage = options_.inside ? StorageOf(graph_.type(input).dtype) : Storage::kNative;
+    const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout, storage));
     schedule_.inputs.push_back(buffer);
-    places_[input].push_back({buffer, layout, true});
+    places_[input].push_back({buffer, layout, true, storage});
   }
   for (const FusedGroup& group : groups) {
     group_ = static_cast<int>(schedule_.groups.size());
@@ -133,8 +173,18 @@ int Lowering::AddView(int buffer, size_t offset, size_t bytes) {
   return id;
 }
 
-size_t Lowering::Bytes(Value value, const Layout& layout) const {
-  return static_cast<size_t>(layout.Span()) * DTypeSize(graph_.type(value).dtype);
+Storage Lowering::StorageOf(DType dtype) const {
+  if (dtype != DType::kFloat32) return Storage::kNative;
+  if (options_.precision == Precision::kFp16) return Storage::kFp16;
+  return options_.precision == Precision::kBf16 ? Storage::kBf16 : Storage::kNative;
+}
+
+int64_t Lowering::ElementBytes(Value value, Storage storage) const {
+  return storage == Storage::kNative ? static_cast<int64_t>(DTypeSize(graph_.type(value).dtype)) : 2;
+}
+
+size_t Lowering::Bytes(Value value, const Layout& layout, Storage storage) const {
+  return static_cast<size_t>(layout.Span() * ElementBytes(value, storage));
 }
 
 absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
@@ -154,30 +204,29 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   return place;
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout) {
+absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout, Storage storage) {
   absl::StatusOr<Place> from = Find(value);
   if (!from.ok()) return from;
   for (const Place& place : places_[value]) {
-    if (place.layout == layout) return place;
+    if (place.layout == layout && place.storage == storage) return place;
   }
-  const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
-                      output_taken_.insert(value).second;
-  const Place place{AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout)), layout,
-                    true};
+  const Place place = MakePlace(value, layout, storage);
   if (absl::Status status = EmitGenerated({}, value, place, "reorder"); !status.ok()) return status;
   places_[value].push_back(place);
   return place;
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindRowMajor(Value value) {
-  return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
+// A graph output lies where the caller reads it, as soon as it has the form for that.
+Lowering::Place Lowering::MakePlace(Value value, const Layout& layout, Storage storage) {
+  const bool output = graph_.is_output(value) && layout.IsRowMajor() && storage == Storage::kNative &&
+                      !options_.inside && output_taken_.insert(value).second;
+  return {AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout, storage)), layout,
+          true, storage};
 }
 
-Lowering::Place Lowering::Define(Value value, const Layout& layout) {
-  const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
-                      output_taken_.insert(value).second;
-  const Place place{AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout)), layout,
-                    true};
+Lowering::Place Lowering::Define(Value value, const Layout& layout, bool by_library) {
+  const bool direct = graph_.is_output(value) && layout.IsRowMajor() && !options_.inside && !by_library;
+  const Place place = MakePlace(value, layout, direct ? Storage::kNative : StorageOf(graph_.type(value).dtype));
   places_[value].push_back(place);
   return place;
 }
@@ -211,10 +260,15 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
   request.nodes = nodes;
   request.result = result;
   request.out = out.layout;
+  request.out_storage = out.storage;
   request.min_vectorized = options_.min_vectorized;
   request.layout_of = [&](Value value) {
     const Place* place = place_of(value);
     return place == nullptr ? Layout::RowMajor(graph_.type(value).shape) : place->layout;
+  };
+  request.storage_of = [&](Value value) {
+    const Place* place = place_of(value);
+    return place == nullptr ? Storage::kNative : place->storage;
   };
   request.aligned = [&](Value value) {
     if (value == result && !nodes.empty()) return out.aligned;
@@ -260,7 +314,9 @@ absl::Status Lowering::CompilePending() {
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.outputs()) {
-    absl::StatusOr<Place> place = options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
+    absl::StatusOr<Place> place =
+        options_.inside ? Find(output.value)
+                        : FindAs(output.value, Layout::RowMajor(graph_.type(output.value).shape), Storage::kNative);
     if (!place.ok()) return place.status();
     schedule_.outputs.push_back(place->buffer);
   }
@@ -298,9 +354,9 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
       if (absl::Status status = EmitGenerated({id}, result, out, node.op->name); !status.ok()) return status;
       continue;
     }
-    const size_t bytes = static_cast<size_t>(offset) * DTypeSize(type.dtype);
-    places_[result].push_back({AddView(place->buffer, bytes, Bytes(result, layout)), layout,
-                               place->aligned && bytes % kVectorBytes == 0});
+    const size_t bytes = static_cast<size_t>(offset * ElementBytes(result, place->storage));
+    places_[result].push_back({AddView(place->buffer, bytes, Bytes(result, layout, place->storage)), layout,
+                               place->aligned && bytes % kVectorBytes == 0, place->storage});
   }
   return absl::OkStatus();
 }
@@ -309,15 +365,15 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
   const std::string label = GroupLabel(graph_, group.group);
   for (Value result : group.group.outputs) {
     const Shape& shape = graph_.type(result).shape;
-    // An operand of the same shape that lies in another dense order passes it on.
+    // The first operand of the same rank passes the order of its axes on.
     Layout layout = Layout::RowMajor(shape);
-    if (!graph_.is_output(result)) {
-      for (Value input : group.group.inputs) {
-        const auto found = places_.find(input);
-        if (found == places_.end() || graph_.type(input).shape != shape) continue;
-        if (found->second.front().layout.IsDense()) layout = found->second.front().layout;
-        break;
+    for (Value input : group.group.inputs) {
+      const auto found = places_.find(input);
+      if (found == places_.end() || graph_.node(input.node).weight_only || graph_.type(input).rank() != layout.rank()) {
+        continue;
       }
+      if (found->second.front().layout.IsDense()) layout = DenseLike(found->second.front().layout, shape);
+      break;
     }
     const Place out = Define(result, layout);
     if (absl::Status status = EmitGenerated(group.group.nodes, result, out, label); !status.ok()) return status;
@@ -325,23 +381,32 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
   return absl::OkStatus();
 }
 
+// A bias is stored like the result, one element for each channel.
+absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
+  const auto folded = folded_.find(value);
+  const Tensor& given = folded != folded_.end() ? folded->second : graph_.node(value.node).data;
+  std::vector<float> values(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    values[static_cast<size_t>(c)] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
+  }
+  const Storage storage = StorageOf(DType::kFloat32);
+  const std::vector<char> stored = Stored(values.data(), channels, storage);
+  absl::StatusOr<std::shared_ptr<void>> data = Upload(stored.data(), stored.size());
+  if (!data.ok()) return data.status();
+  const Place place{AddBuffer(Buffer::Kind::kConstant, stored.size()), Layout::RowMajor({channels}), true, storage};
+  schedule_.buffers.back().data = *std::move(data);
+  return place;
+}
+
 absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out,
                                    std::vector<int>* buffers) {
   if (group.bias.node >= 0) {
-    const Node& leaf = graph_.node(group.bias.node);
-    const auto folded = folded_.find(group.bias);
-    const Tensor& bias = folded != folded_.end() ? folded->second : leaf.data;
-    std::vector<float> values(static_cast<size_t>(channels));
-    for (int64_t c = 0; c < channels; ++c) {
-      values[static_cast<size_t>(c)] = static_cast<float>(bias.At(bias.num_elements() == 1 ? 0 : c));
-    }
-    absl::StatusOr<std::shared_ptr<void>> data = Upload(values.data(), values.size() * sizeof(float));
-    if (!data.ok()) return data.status();
-    buffers->push_back(AddBuffer(Buffer::Kind::kConstant, values.size() * sizeof(float)));
-    schedule_.buffers.back().data = *std::move(data);
+    absl::StatusOr<Place> bias = Bias(group.bias, channels);
+    if (!bias.ok()) return bias.status();
+    buffers->push_back(bias->buffer);
   }
   if (group.residual.node >= 0) {
-    absl::StatusOr<Place> place = FindAs(group.residual, out);
+    absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32));
     if (!place.ok()) return place.status();
     buffers->push_back(place->buffer);
   }
@@ -351,11 +416,13 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, co
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
-  absl::StatusOr<Place> x = FindRowMajor(node.operands[0]);
+  auto image = [&](const Shape& dims) { return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims); };
+  const Storage storage = StorageOf(DType::kFloat32);
+  absl::StatusOr<Place> x = FindAs(node.operands[0], image(graph_.type(node.operands[0]).shape), storage);
   if (!x.ok()) return x.status();
-  absl::StatusOr<Place> w = FindRowMajor(node.operands[1]);
+  absl::StatusOr<Place> w = FindAs(node.operands[1], image(graph_.type(node.operands[1]).shape), storage);
   if (!w.ok()) return w.status();
-  const Layout out = Layout::RowMajor(graph_.type(result).shape);
+  const Layout out = image(graph_.type(result).shape);
   ConvProblem problem;
   for (size_t k = 0; k < 4; ++k) {
     problem.x[k] = x->layout.dims[k];
@@ -377,7 +444,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   problem.precision = options_.precision;
   std::vector<int> buffers = {x->buffer, w->buffer, -1};
   if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
-  buffers[2] = Define(result, out).buffer;
+  buffers[2] = Define(result, out, /*by_library=*/true).buffer;
   std::unique_ptr<LibraryCall> call;
   if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
   const int written = buffers[2];
@@ -419,11 +486,12 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
     return (by_rows || by_columns) && BatchStride(layout, batch, &matrix->batch);
   };
   MatrixLayout matrix;
-  if (describe(found->layout, &matrix)) {
+  const Storage storage = StorageOf(DType::kFloat32);
+  if (found->storage == storage && describe(found->layout, &matrix)) {
     *place = *found;
     return matrix;
   }
-  found = FindRowMajor(value);
+  found = FindAs(value, Layout::RowMajor(graph_.type(value).shape), storage);
   if (!found.ok()) return found.status();
   *place = *found;
   if (!describe(found->layout, &matrix)) return absl::UnimplementedError("batch axes that broadcast in turns");
@@ -467,7 +535,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   const Layout out = Layout::RowMajor(shape);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
   if (absl::Status status = AddEpilogue(group, problem.n, out, &buffers); !status.ok()) return status;
-  const int written = buffers[2] = Define(result, out).buffer;
+  const int written = buffers[2] = Define(result, out, /*by_library=*/true).buffer;
   std::unique_ptr<LibraryCall> call;
   if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));

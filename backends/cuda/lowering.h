@@ -2,7 +2,10 @@
 //
 // Layouts are strides (backends/layout.h, never blocked). Transposes, slices, splits, expansions and most reshapes are
 // views: other strides over the memory of their operand, which generated kernels read as they are, and products too
-// where one of the last two axes is contiguous. Convolutions read and write dense row-major images.
+// where one of the last two axes is contiguous. Convolutions read and write dense images, row-major or with channels
+// innermost; other kernels keep the order of axes in memory of what they read.
+//
+// With a precision of 16 bits, f32 values are stored in 16 bits between kernels; graph inputs and outputs are not.
 #pragma once
 
 #include <map>
@@ -23,13 +26,19 @@ namespace rewright::cuda {
 
 struct LoweringOptions {
   Precision precision = Precision::kFp32;
+  // Convolutions with channels innermost.
+  bool channels_last = false;
   // Smallest number of elements for which a thread of a generated kernel takes four; tests lower it.
   int64_t min_vectorized = 1 << 17;
-  // Graph inputs with another layout than row-major (for measuring a group alone).
+  // For measuring a group alone: inputs lie like this, inputs and outputs are stored as between kernels.
   std::map<Value, Layout> input_layouts;
-  // Outputs stay in whatever layout they have.
-  bool keep_output_layouts = false;
+  bool inside = false;
 };
+
+// The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
+Layout DenseLike(const Layout& like, const Shape& dims);
+// Images [n, c, h, w] with channels innermost.
+Layout ChannelsLast(const Shape& dims);
 
 class Lowering {
  public:
@@ -42,6 +51,7 @@ class Lowering {
     int buffer = -1;
     Layout layout;
     bool aligned = true;  // to 16 bytes
+    Storage storage = Storage::kNative;
   };
   // A kernel whose function is compiled at the end, together with all others.
   struct PendingKernel {
@@ -54,12 +64,15 @@ class Lowering {
 
   int AddBuffer(Buffer::Kind kind, size_t bytes);
   int AddView(int buffer, size_t offset, size_t bytes);
-  size_t Bytes(Value value, const Layout& layout) const;
+  // How values of a type are stored between kernels.
+  Storage StorageOf(DType dtype) const;
+  int64_t ElementBytes(Value value, Storage storage) const;
+  size_t Bytes(Value value, const Layout& layout, Storage storage) const;
   absl::StatusOr<Place> Find(Value value);
-  absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
-  absl::StatusOr<Place> FindRowMajor(Value value);
-  // Makes room for a result.
-  Place Define(Value value, const Layout& layout);
+  absl::StatusOr<Place> FindAs(Value value, const Layout& layout, Storage storage);
+  // Makes room for a result; `by_library`: it is stored as between kernels, also where it is a graph output.
+  Place Define(Value value, const Layout& layout, bool by_library = false);
+  Place MakePlace(Value value, const Layout& layout, Storage storage);
   void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
             const std::string& label);
   absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out, const std::string& label);
@@ -75,6 +88,7 @@ class Lowering {
   absl::Status LowerMatmul(const FusedGroup& group);
   // A matrix operand: its place and layout, converted where a product cannot read it.
   absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
+  absl::StatusOr<Place> Bias(Value value, int64_t channels);
   // Appends bias and residual to the buffers of a call.
   absl::Status AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out, std::vector<int>* buffers);
 

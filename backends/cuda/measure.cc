@@ -1,8 +1,10 @@
 #include "backends/cuda/measure.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/half.h"
 #include "backends/group.h"
 
 namespace rewright::cuda {
@@ -15,6 +17,22 @@ constexpr int64_t kMaxBytes = int64_t{2} << 30;  // of all sets together
 
 absl::Status StatusOf(const Fault& fault) {
   return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
+}
+
+// Typical elements as they are stored between kernels.
+std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
+  std::vector<char> data(bytes);
+  if (dtype != DType::kFloat32 || !IsHalf(precision)) {
+    FillTypical(data.data(), dtype, static_cast<int64_t>(bytes / DTypeSize(dtype)));
+    return data;
+  }
+  std::vector<float> values(bytes / 2);
+  FillTypical(values.data(), dtype, static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = precision == Precision::kFp16 ? Fp16Bits(values[i]) : Bf16Bits(values[i]);
+    std::memcpy(data.data() + 2 * i, &bits, 2);
+  }
+  return data;
 }
 
 // One set of memory for all buffers of a schedule that are no constants.
@@ -64,7 +82,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
                                           LoweringOptions options) {
   absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);
   if (!extracted.ok()) return extracted.status();
-  options.keep_output_layouts = true;
+  options.inside = true;
+  const Precision precision = options.precision;
   for (const auto& [input, origin] : extracted->origin) options.input_layouts[input] = layouts.Of(graph, origin);
   absl::StatusOr<Schedule> schedule = Lowering(gpu, extracted->graph, std::move(options)).Run();
   if (!schedule.ok()) return schedule.status();
@@ -84,8 +103,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
       const int buffer = schedule->inputs[k];
       if (buffer < 0) continue;
       const DType dtype = extracted->graph.type(extracted->graph.inputs()[k]).dtype;
-      std::vector<char> data(schedule->buffers[static_cast<size_t>(buffer)].bytes);
-      FillTypical(data.data(), dtype, static_cast<int64_t>(data.size() / DTypeSize(dtype)));
+      const std::vector<char> data =
+          TypicalData(dtype, precision, schedule->buffers[static_cast<size_t>(buffer)].bytes);
       const Fault fault = gpu.CopyIn(operands.back()->address(buffer), data.data(), data.size());
       if (absl::Status status = StatusOf(fault); !status.ok()) return status;
     }

@@ -42,7 +42,7 @@ std::map<int, Lifetime> LifetimesOf(const Schedule& schedule) {
   return lifetimes;
 }
 
-void ExpectClose(const Tensor& expected, const Tensor& found, const std::string& what) {
+void ExpectClose(const Tensor& expected, const Tensor& found, double tolerance, const std::string& what) {
   ASSERT_EQ(expected.type(), found.type()) << what;
   // Sums that cancel are as exact as their terms.
   double largest = 1;
@@ -56,7 +56,7 @@ void ExpectClose(const Tensor& expected, const Tensor& found, const std::string&
     } else {
       const double a = expected.At(i), b = found.At(i);
       if (std::isnan(a) && std::isnan(b)) continue;
-      if (a == b || std::abs(a - b) <= 1e-5 * largest + 1e-4 * std::abs(a)) continue;
+      if (a == b || std::abs(a - b) <= tolerance * (largest + 10 * std::abs(a))) continue;
     }
     ADD_FAILURE() << what << ": element " << i << " is " << found.At(i) << ", expected " << expected.At(i);
     ++wrong;
@@ -143,7 +143,8 @@ void ExpectAgrees(Device& device, const Graph& graph, double low, double high, u
   ExpectAgrees(*schedule, graph, low, high, seed);
 }
 
-void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed) {
+void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed,
+                  double tolerance) {
   Rng rng(seed);
   std::vector<Tensor> inputs;
   absl::flat_hash_map<std::string, Tensor> by_name;
@@ -157,7 +158,7 @@ void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, doub
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   ASSERT_EQ(expected->size(), found->size());
   for (size_t i = 0; i < found->size(); ++i) {
-    ExpectClose((*expected)[i], (*found)[i], "output " + graph.outputs()[i].name);
+    ExpectClose((*expected)[i], (*found)[i], tolerance, "output " + graph.outputs()[i].name);
   }
 }
 

@@ -21,7 +21,9 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
 
 // Compiles and runs the graph on random inputs in [low, high] and expects the interpreter's results.
 void ExpectAgrees(Device& device, const Graph& graph, double low, double high, uint64_t seed);
-void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed);
+// `tolerance` is relative to the largest element, and ten times that to each.
+void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed,
+                  double tolerance = 1e-5);
 
 // The graph of a text (core/text.h) with random weights in [low, high].
 Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);

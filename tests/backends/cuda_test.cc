@@ -1,9 +1,13 @@
 // The CUDA device on a processor that stands for the GPU: what it fuses, lowers and generates against the reference
 // interpreter.
+#include <cmath>
+#include <cstdio>
+
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
+#include "backends/cuda/half.h"
 #include "core/text.h"
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 #include "tests/backends/random_graph_util.h"
@@ -12,8 +16,7 @@
 namespace rewright {
 namespace {
 
-std::unique_ptr<Device> HostDevice(HostGpuCounts* counts = nullptr) {
-  cuda::CudaOptions options;
+std::unique_ptr<Device> HostDevice(cuda::CudaOptions options = {}, HostGpuCounts* counts = nullptr) {
   options.min_vectorized = 8;
   auto profile = ProfileDb::Open("");
   EXPECT_TRUE(profile.ok());
@@ -28,7 +31,7 @@ struct Case {
 };
 
 // Kernels of all cases are compiled together at the first run.
-void ExpectAllAgree(Device& device, std::vector<Case> cases) {
+void ExpectAllAgree(Device& device, std::vector<Case> cases, double tolerance = 1e-5) {
   for (Case& c : cases) {
     auto schedule = device.Compile(c.graph);
     ASSERT_TRUE(schedule.ok()) << c.name << ": " << schedule.status().ToString();
@@ -36,18 +39,17 @@ void ExpectAllAgree(Device& device, std::vector<Case> cases) {
   }
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(absl::StrCat(cases[i].name, "\n", PrintGraph(cases[i].graph)));
-    ExpectAgrees(cases[i].schedule, cases[i].graph, cases[i].low, cases[i].high, i);
+    ExpectAgrees(cases[i].schedule, cases[i].graph, cases[i].low, cases[i].high, i, tolerance);
     if (testing::Test::HasFailure()) return;
   }
 }
 
-TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
-  HostGpuCounts counts;
-  const auto device = HostDevice(&counts);
+// `count` random applications of every operator, its operands as inputs.
+std::vector<Case> EveryOperator(int count, uint64_t seed) {
   std::vector<Case> cases;
-  Rng rng(7);
+  Rng rng(seed);
   for (const OpDef* op : AllOps()) {
-    for (int i = 0; i < Cases(60); ++i) {
+    for (int i = 0; i < count; ++i) {
       const OpSample sample = op->sample(rng);
       auto arena = std::make_shared<Arena>();
       std::vector<Value> operands;
@@ -55,7 +57,8 @@ TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
         operands.push_back(*arena->AddInput(absl::StrCat("x", k), sample.inputs[k]));
       }
       const auto node = arena->Add(*op, operands, sample.attrs);
-      ASSERT_TRUE(node.ok()) << op->name << ": " << node.status().ToString();
+      EXPECT_TRUE(node.ok()) << op->name << ": " << node.status().ToString();
+      if (!node.ok()) continue;
       std::vector<Output> outputs;
       for (int k = 0; k < static_cast<int>(arena->node(*node).outputs.size()); ++k) {
         outputs.push_back({Value{*node, k}, absl::StrCat("y", k)});
@@ -63,22 +66,144 @@ TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
       cases.push_back({absl::StrCat(op->name, " ", i), Graph(arena, operands, outputs), {}, sample.low, sample.high});
     }
   }
-  ExpectAllAgree(*device, std::move(cases));
+  return cases;
+}
+
+std::vector<Case> RandomGraphs(int count) {
+  std::vector<Case> cases;
+  for (int seed = 0; seed < count; ++seed) {
+    const uint64_t number = static_cast<uint64_t>(seed);
+    cases.push_back({absl::StrCat("images ", seed), RandomImageGraph(number, 4 + seed % 17), {}, -1, 1});
+    cases.push_back({absl::StrCat("matrices ", seed), RandomMatrixGraph(number, 4 + seed % 17), {}, -1, 1});
+  }
+  return cases;
+}
+
+TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
+  HostGpuCounts counts;
+  const auto device = HostDevice({}, &counts);
+  ExpectAllAgree(*device, EveryOperator(Cases(60), 7));
   EXPECT_GT(counts.kernels, static_cast<int>(AllOps().size()));
   EXPECT_GT(counts.calls, 0);
 }
 
-void ExpectRandomGraphsAgree(Graph (*grow)(uint64_t, int)) {
+TEST(Cuda, RandomGraphsAgreeWithTheInterpreter) {
   const auto device = HostDevice();
-  std::vector<Case> cases;
-  for (int seed = 0; seed < Cases(400); ++seed) {
-    cases.push_back({absl::StrCat("seed ", seed), grow(static_cast<uint64_t>(seed), 4 + seed % 17), {}, -1, 1});
-  }
-  ExpectAllAgree(*device, std::move(cases));
+  ExpectAllAgree(*device, RandomGraphs(Cases(400)));
 }
 
-TEST(Cuda, RandomImageGraphsAgreeWithTheInterpreter) { ExpectRandomGraphsAgree(RandomImageGraph); }
-TEST(Cuda, RandomMatrixGraphsAgreeWithTheInterpreter) { ExpectRandomGraphsAgree(RandomMatrixGraph); }
+TEST(Cuda, ImagesWithChannelsInnermostAgree) {
+  cuda::CudaOptions options;
+  options.channels_last = true;
+  const auto device = HostDevice(options);
+  ExpectAllAgree(*device, RandomGraphs(Cases(200)));
+}
+
+// What is stored in 16 bits is rounded at every kernel: 2^-11 and 2^-8 of the number.
+TEST(Cuda, HalfPrecisionIsNear) {
+  for (auto [precision, tolerance] : {std::pair(cuda::Precision::kFp16, 4e-3), std::pair(cuda::Precision::kBf16, 3e-2)}) {
+    cuda::CudaOptions options;
+    options.precision = precision;
+    options.channels_last = true;
+    const auto device = HostDevice(options);
+    ExpectAllAgree(*device, EveryOperator(Cases(20), 3), tolerance);
+    ExpectAllAgree(*device, RandomGraphs(Cases(100)), tolerance);
+  }
+}
+
+TEST(Cuda, HalfPrecisionRoundsToNearest) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const float half = cuda::FromFp16Bits(static_cast<uint16_t>(bits));
+    const float brain = cuda::FromBf16Bits(static_cast<uint16_t>(bits));
+    ASSERT_TRUE(std::isnan(half) || cuda::Fp16Bits(half) == bits) << bits;
+    ASSERT_TRUE(std::isnan(brain) || cuda::Bf16Bits(brain) == bits) << bits;
+    // Between two neighbours: the even one, and the nearer one.
+    const float next = cuda::FromFp16Bits(static_cast<uint16_t>(bits + 1));
+    if (bits >= 0x7bff || std::isnan(next) || std::isinf(next)) continue;
+    const float middle = (half + next) / 2;
+    ASSERT_EQ(cuda::Fp16Bits(middle), bits % 2 == 0 ? bits : bits + 1);
+    ASSERT_EQ(cuda::Fp16Bits(std::nextafter(middle, 0.0f)), bits);
+    ASSERT_EQ(cuda::Fp16Bits(std::nextafter(middle, 1e30f)), bits + 1);
+  }
+  EXPECT_EQ(cuda::Fp16Bits(65519.0f), 0x7bff);
+  EXPECT_EQ(cuda::Fp16Bits(65520.0f), 0x7c00);
+  EXPECT_TRUE(std::isnan(cuda::FromFp16Bits(cuda::Fp16Bits(NAN))));
+  EXPECT_TRUE(std::isnan(cuda::FromBf16Bits(cuda::Bf16Bits(NAN))));
+}
+
+// Which groups a graph becomes, and the shape of the kernels.
+std::vector<std::string> Labels(const Schedule& schedule) {
+  std::vector<std::string> labels;
+  for (const Step& step : schedule.steps) labels.push_back(step.label);
+  return labels;
+}
+
+TEST(Cuda, FusesEpiloguesAndMoves) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,8,6,6]
+weight w: f32[8,8,3,3]
+weight b: f32[8,1,1]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = add(%1, b)
+%3 = add(%2, x)
+%4 = relu(%3)
+%5 = transpose(%4, perm=[0,2,3,1])
+%6 = sigmoid(%5)
+%7 = concat(%6, %6, axis=3)
+%8 = softmax(%7, axis=3)
+output y = %8
+)", -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  const auto device = HostDevice();
+  const auto schedule = device->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+  EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add+add+relu", testing::HasSubstr("softmax")));
+  ExpectAgrees(*schedule, graph, -1, 1, 1);
+}
+
+TEST(Cuda, CostsAreMeasuredOnce) {
+  const std::string path = testing::TempDir() + "/cuda_costs.db";
+  std::remove(path.c_str());
+  const Graph graph = RandomImageGraph(3, 10);
+  double measured = 0;
+  {
+    auto profile = ProfileDb::Open(path);
+    ASSERT_TRUE(profile.ok());
+    const auto device = cuda::MakeCudaDevice(MakeHostGpu(), *std::move(profile), {});
+    for (const Group& group : device->Partition(graph)) {
+      const auto cost = device->Cost(graph, group);
+      ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+      measured += *cost;
+    }
+    EXPECT_GT(measured, 0);
+  }
+  // The same GPU where it is not.
+  auto profile = ProfileDb::Open(path);
+  ASSERT_TRUE(profile.ok());
+  const auto device = cuda::MakeProfiledCudaDevice(*std::move(profile), {});
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  EXPECT_FALSE((*device)->runs());
+  double known = 0;
+  for (const Group& group : (*device)->Partition(graph)) {
+    const auto cost = (*device)->Cost(graph, group);
+    ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+    known += *cost;
+  }
+  EXPECT_DOUBLE_EQ(known, measured);
+  const Graph other = RandomImageGraph(4, 10);
+  bool missing = false;
+  for (const Group& group : (*device)->Partition(other)) {
+    const auto cost = (*device)->Cost(other, group);
+    missing = missing || cost.status().code() == absl::StatusCode::kNotFound;
+  }
+  EXPECT_TRUE(missing);
+  EXPECT_EQ((*device)->Compile(graph).status().code(), absl::StatusCode::kUnimplemented);
+
+  auto empty = ProfileDb::Open("");
+  ASSERT_TRUE(empty.ok());
+  const auto none = cuda::MakeProfiledCudaDevice(*std::move(empty), {});
+  EXPECT_THAT(none.status().ToString(), testing::HasSubstr("holds times of 0 GPUs"));
+}
 
 }  // namespace
 }  // namespace rewright

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/half.h"
 #include "core/check.h"
 
 namespace rewright {
@@ -132,31 +133,55 @@ class HostFunction : public cuda::Function {
   const bool waits_;  // threads wait for one another
 };
 
+// Elements as a precision stores them.
+class Elements {
+ public:
+  Elements(void* data, cuda::Precision precision) : data_(data), precision_(precision) {}
+  double operator[](int64_t i) const {
+    if (!cuda::IsHalf(precision_)) return static_cast<const float*>(data_)[i];
+    const uint16_t bits = static_cast<const uint16_t*>(data_)[i];
+    return precision_ == cuda::Precision::kFp16 ? cuda::FromFp16Bits(bits) : cuda::FromBf16Bits(bits);
+  }
+  void Set(int64_t i, double value) {
+    const float real = static_cast<float>(value);
+    if (!cuda::IsHalf(precision_)) {
+      static_cast<float*>(data_)[i] = real;
+    } else {
+      static_cast<uint16_t*>(data_)[i] =
+          precision_ == cuda::Precision::kFp16 ? cuda::Fp16Bits(real) : cuda::Bf16Bits(real);
+    }
+  }
+
+ private:
+  void* data_;
+  cuda::Precision precision_;
+};
+
 class HostMatmul : public cuda::LibraryCall {
  public:
   HostMatmul(const cuda::MatmulProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 24; }  // so that scratch memory is exercised
   void Run(void* const* buffers) const override {
     ++counts_.calls;
-    const float* left = static_cast<const float*>(buffers[0]);
-    const float* right = static_cast<const float*>(buffers[1]);
-    float* out = static_cast<float*>(buffers[2]);
+    const Elements left(buffers[0], p_.precision);
+    const Elements right(buffers[1], p_.precision);
+    Elements out(buffers[2], p_.precision);
     int next = 3;
-    const float* bias = p_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
-    const float* residual = p_.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
+    const Elements bias(p_.bias ? buffers[next++] : nullptr, p_.precision);
+    const Elements residual(p_.residual ? buffers[next++] : nullptr, p_.precision);
     std::memset(buffers[next], 0xff, workspace_bytes());
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t m = 0; m < p_.m; ++m) {
         for (int64_t n = 0; n < p_.n; ++n) {
           double sum = 0;
           for (int64_t k = 0; k < p_.k; ++k) {
-            sum += static_cast<double>(left[b * p_.left.batch + m * p_.left.row + k * p_.left.column]) *
+            sum += left[b * p_.left.batch + m * p_.left.row + k * p_.left.column] *
                    right[b * p_.right.batch + k * p_.right.row + n * p_.right.column];
           }
           const int64_t at = b * p_.out.batch + m * p_.out.row + n * p_.out.column;
-          if (bias != nullptr) sum += bias[n];
-          if (residual != nullptr) sum += residual[at];
-          out[at] = static_cast<float>(p_.relu && sum < 0 ? 0 : sum);
+          if (p_.bias) sum += bias[n];
+          if (p_.residual) sum += residual[at];
+          out.Set(at, p_.relu && sum < 0 ? 0 : sum);
         }
       }
     }
@@ -173,12 +198,11 @@ class HostConv : public cuda::LibraryCall {
   size_t workspace_bytes() const override { return 0; }
   void Run(void* const* buffers) const override {
     ++counts_.calls;
-    const float* x = static_cast<const float*>(buffers[0]);
-    const float* w = static_cast<const float*>(buffers[1]);
-    float* out = static_cast<float*>(buffers[2]);
+    const Elements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
+    Elements out(buffers[2], p_.precision);
     int next = 3;
-    const float* bias = p_.bias ? static_cast<const float*>(buffers[next++]) : nullptr;
-    const float* residual = p_.residual ? static_cast<const float*>(buffers[next++]) : nullptr;
+    const Elements bias(p_.bias ? buffers[next++] : nullptr, p_.precision);
+    const Elements residual(p_.residual ? buffers[next++] : nullptr, p_.precision);
     auto at = [](const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
       return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
     };
@@ -187,21 +211,21 @@ class HostConv : public cuda::LibraryCall {
       for (int64_t o = 0; o < p_.out[1]; ++o) {
         for (int64_t y = 0; y < p_.out[2]; ++y) {
           for (int64_t z = 0; z < p_.out[3]; ++z) {
-            double sum = bias != nullptr ? bias[o] : 0;
+            double sum = p_.bias ? bias[o] : 0;
             const int64_t place = at(p_.out_strides, n, o, y, z);
-            if (residual != nullptr) sum += residual[place];
+            if (p_.residual) sum += residual[place];
             for (int64_t c = 0; c < p_.w[1]; ++c) {
               for (int64_t r = 0; r < p_.w[2]; ++r) {
                 for (int64_t s = 0; s < p_.w[3]; ++s) {
                   const int64_t h = y * p_.strides[0] - p_.pads[0] + r * p_.dilations[0];
                   const int64_t v = z * p_.strides[1] - p_.pads[1] + s * p_.dilations[1];
                   if (h < 0 || h >= p_.x[2] || v < 0 || v >= p_.x[3]) continue;
-                  sum += static_cast<double>(x[at(p_.x_strides, n, o / group_out * p_.w[1] + c, h, v)]) *
+                  sum += x[at(p_.x_strides, n, o / group_out * p_.w[1] + c, h, v)] *
                          w[at(p_.w_strides, o, c, r, s)];
                 }
               }
             }
-            out[place] = static_cast<float>(p_.relu && sum < 0 ? 0 : sum);
+            out.Set(place, p_.relu && sum < 0 ? 0 : sum);
           }
         }
       }

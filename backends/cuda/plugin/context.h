@@ -47,6 +47,8 @@ struct Context {
   }
 };
 
+inline size_t ElementBytes(Precision precision) { return IsHalf(precision) ? 2 : 4; }
+
 // Device memory that frees itself.
 class Scratch {
  public:

@@ -58,9 +58,17 @@ class Descriptor {
   Fault fault_;
 };
 
-Descriptor Tensor(int64_t uid, const int64_t* sizes, const int64_t* strides, bool is_virtual) {
+cudnnDataType_t TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp16: return CUDNN_DATA_HALF;
+    case Precision::kBf16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+Descriptor Tensor(cudnnDataType_t type, int64_t uid, const int64_t* sizes, const int64_t* strides, bool is_virtual) {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
   tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, 4);
   tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, 4);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, uid);
@@ -140,8 +148,8 @@ class Conv : public LibraryCall {
     conv.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, p_.strides, 2);
     conv.Finalize();
     const size_t convolution = Add(std::move(conv));
-    const size_t x = Add(Tensor(kX, p_.x, p_.x_strides, false));
-    const size_t w = Add(Tensor(kW, p_.w, p_.w_strides, false));
+    const size_t x = Add(Tensor(type_, kX, p_.x, p_.x_strides, false));
+    const size_t w = Add(Tensor(type_, kW, p_.w, p_.w_strides, false));
     left_ = (p_.residual ? 1 : 0) + (p_.bias ? 1 : 0) + (p_.relu ? 1 : 0);
     size_t value = Next();
     Descriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
@@ -154,12 +162,12 @@ class Conv : public LibraryCall {
     operation.Finalize();
     operations_.push_back(std::move(operation));
     if (p_.residual) {
-      const size_t other = Add(Tensor(kResidual, p_.out, p_.out_strides, false));
+      const size_t other = Add(Tensor(type_, kResidual, p_.out, p_.out_strides, false));
       value = Pointwise(CUDNN_POINTWISE_ADD, value, &other);
     }
     if (p_.bias) {
       const int64_t sizes[] = {1, p_.out[1], 1, 1}, strides[] = {p_.out[1], 1, 1, 1};
-      const size_t other = Add(Tensor(kBias, sizes, strides, false));
+      const size_t other = Add(Tensor(type_, kBias, sizes, strides, false));
       value = Pointwise(CUDNN_POINTWISE_ADD, value, &other);
     }
     if (p_.relu) Pointwise(CUDNN_POINTWISE_RELU_FWD, value, nullptr);
@@ -168,7 +176,9 @@ class Conv : public LibraryCall {
   // The next value of the chain; the last one is the result.
   size_t Next() {
     const bool last = left_-- == 0;
-    return Add(Tensor(last ? int64_t{kOut} : next_virtual_++, p_.out, p_.out_strides, !last));
+    // Values within the graph are not rounded.
+    return Add(Tensor(last ? type_ : CUDNN_DATA_FLOAT, last ? int64_t{kOut} : next_virtual_++, p_.out, p_.out_strides,
+                      !last));
   }
 
   size_t Pointwise(cudnnPointwiseMode_t mode, size_t value, const size_t* other) {
@@ -269,10 +279,10 @@ class Conv : public LibraryCall {
 
   // Times the plans on memory of their own.
   Fault Try(int* best) {
-    auto span = [](const int64_t* sizes, const int64_t* strides) {
+    auto span = [&](const int64_t* sizes, const int64_t* strides) {
       int64_t last = 0;
       for (int k = 0; k < 4; ++k) last += (sizes[k] - 1) * strides[k];
-      return sizeof(float) * static_cast<size_t>(last + 1);
+      return ElementBytes(p_.precision) * static_cast<size_t>(last + 1);
     };
     int64_t largest = 0;
     for (const Plan& plan : plans_) largest = std::max(largest, plan.workspace);
@@ -282,7 +292,7 @@ class Conv : public LibraryCall {
     REWRIGHT_RETURN_FAULT(out.Allocate(span(p_.out, p_.out_strides)));
     std::vector<void*> buffers = {x.get(), w.get(), out.get()};
     if (p_.bias) {
-      REWRIGHT_RETURN_FAULT(bias.Allocate(sizeof(float) * static_cast<size_t>(p_.out[1])));
+      REWRIGHT_RETURN_FAULT(bias.Allocate(ElementBytes(p_.precision) * static_cast<size_t>(p_.out[1])));
       buffers.push_back(bias.get());
     }
     if (p_.residual) {
@@ -316,6 +326,7 @@ class Conv : public LibraryCall {
 
   Context& context_;
   const ConvProblem p_;
+  const cudnnDataType_t type_ = TypeOf(p_.precision);
   std::vector<Descriptor> parts_, operations_;
   Descriptor graph_;
   int left_ = 0;

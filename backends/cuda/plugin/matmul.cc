@@ -23,9 +23,17 @@ Operand Transposed(const MatrixLayout& layout, int64_t rows, int64_t columns) {
   return {CUBLAS_OP_T, rows, columns, std::max(layout.column, rows)};
 }
 
-Fault MakeLayout(int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t stride,
+cudaDataType_t TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp16: return CUDA_R_16F;
+    case Precision::kBf16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+Fault MakeLayout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t stride,
                  cublasLtMatrixLayout_t* layout) {
-  REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, static_cast<uint64_t>(rows),
+  REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
                                                            static_cast<uint64_t>(columns), leading),
                                 "cublasLtMatrixLayoutCreate"));
   const int32_t count = static_cast<int32_t>(batch);
@@ -49,15 +57,16 @@ class Matmul : public LibraryCall {
         p_.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     REWRIGHT_RETURN_FAULT(
         FaultOf(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+    const cudaDataType_t type = TypeOf(p_.precision);
     const Operand first = Transposed(p_.right, p_.k, p_.n), second = Transposed(p_.left, p_.m, p_.k);
     Set(CUBLASLT_MATMUL_DESC_TRANSA, first.operation);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, second.operation);
     const cublasLtEpilogue_t epilogue = p_.bias ? (p_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
                                                 : (p_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
     Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    REWRIGHT_RETURN_FAULT(MakeLayout(first.rows, first.columns, first.leading, p_.batch, p_.right.batch, &right_));
-    REWRIGHT_RETURN_FAULT(MakeLayout(second.rows, second.columns, second.leading, p_.batch, p_.left.batch, &left_));
-    return MakeLayout(p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
+    REWRIGHT_RETURN_FAULT(MakeLayout(type, first.rows, first.columns, first.leading, p_.batch, p_.right.batch, &right_));
+    REWRIGHT_RETURN_FAULT(MakeLayout(type, second.rows, second.columns, second.leading, p_.batch, p_.left.batch, &left_));
+    return MakeLayout(type, p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
   }
 
   Fault Choose() {
@@ -113,7 +122,7 @@ class Matmul : public LibraryCall {
   // Times the candidates on memory of their own.
   Fault Try(const cublasLtMatmulHeuristicResult_t* results, int count, int* best) {
     auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
-      return sizeof(float) * static_cast<size_t>((p_.batch - 1) * layout.batch + (rows - 1) * layout.row +
+      return ElementBytes(p_.precision) * static_cast<size_t>((p_.batch - 1) * layout.batch + (rows - 1) * layout.row +
                                                  (columns - 1) * layout.column + 1);
     };
     Scratch left, right, out, bias, residual, workspace;
@@ -122,7 +131,7 @@ class Matmul : public LibraryCall {
     REWRIGHT_RETURN_FAULT(out.Allocate(span(p_.out, p_.m, p_.n)));
     std::vector<void*> buffers = {left.get(), right.get(), out.get()};
     if (p_.bias) {
-      REWRIGHT_RETURN_FAULT(bias.Allocate(sizeof(float) * static_cast<size_t>(p_.n)));
+      REWRIGHT_RETURN_FAULT(bias.Allocate(ElementBytes(p_.precision) * static_cast<size_t>(p_.n)));
       buffers.push_back(bias.get());
     }
     if (p_.residual) {
