@@ -1,0 +1,462 @@
+#include "backends/cuda/expression_writer.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "backends/cuda/kernel_text.h"
+
+namespace rewright::cuda {
+namespace {
+
+bool IsArg(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin; }
+
+}  // namespace
+
+// ---------------------------------------------------------------- indices
+
+IndexForm ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
+  switch (expr.kind) {
+    case ExprKind::kInt: return expr.integer;
+    case ExprKind::kVar: return frame.variables[static_cast<size_t>(expr.integer)];
+    case ExprKind::kFromValue: {
+      const std::string value = ScalarOf(*expr.args[0], frame);
+      const std::string name = NewName("i");
+      Line(absl::StrCat("const int64 ", name, " = ", value, ";"));
+      return IndexForm::Unknown(name, top());
+    }
+    default: break;
+  }
+  const IndexForm a = IndexOf(*expr.args[0], frame), b = IndexOf(*expr.args[1], frame);
+  switch (expr.kind) {
+    case ExprKind::kIndexAdd: return a + b;
+    case ExprKind::kIndexSub: return a - b;
+    case ExprKind::kIndexMul: return a * b;
+    case ExprKind::kIndexMin: return Min(a, b);
+    case ExprKind::kIndexMax: return Max(a, b);
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+      if (!b.IsConstant() || b.constant() <= 0) {
+        Fail("a divisor that is no positive number");
+        return 0;
+      }
+      return expr.kind == ExprKind::kMod ? Mod(a, b.constant()) : FloorDiv(a, b.constant());
+    default: Fail("not an index"); return 0;
+  }
+}
+
+std::string ExpressionWriter::Text(const IndexForm& form) {
+  large_ = large_ || form.magnitude() > kLargeIndex;
+  return form.text();
+}
+
+ExpressionWriter::Truth ExpressionWriter::Compare(ExprKind kind, const IndexForm& a, const IndexForm& b) {
+  const IndexForm difference = b - a;
+  const int64_t low = difference.low(), high = difference.high();
+  const char* sign = "==";
+  switch (kind) {
+    case ExprKind::kLess:
+      if (low > 0) return {true, ""};
+      if (high <= 0) return {false, ""};
+      sign = "<";
+      break;
+    case ExprKind::kLessEqual:
+      if (low >= 0) return {true, ""};
+      if (high < 0) return {false, ""};
+      sign = "<=";
+      break;
+    default:
+      if (low == 0 && high == 0) return {true, ""};
+      if (low > 0 || high < 0) return {false, ""};
+      break;
+  }
+  return {std::nullopt, absl::StrCat("(", Text(a), sign, Text(b), ")")};
+}
+
+ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame& frame) {
+  switch (expr.kind) {
+    case ExprKind::kBool: return {expr.integer != 0, ""};
+    case ExprKind::kLess:
+    case ExprKind::kLessEqual:
+    case ExprKind::kEqual: {
+      const IndexForm a = IndexOf(*expr.args[0], frame);
+      return Compare(expr.kind, a, IndexOf(*expr.args[1], frame));
+    }
+    case ExprKind::kNot: {
+      const Truth a = Condition(*expr.args[0], frame);
+      if (a.known) return {!*a.known, ""};
+      return {std::nullopt, absl::StrCat("!", a.text)};
+    }
+    case ExprKind::kHolds: return {std::nullopt, absl::StrCat("(", ScalarOf(*expr.args[0], frame), " != 0)")};
+    case ExprKind::kAnd:
+    case ExprKind::kOr: {
+      const bool is_and = expr.kind == ExprKind::kAnd;
+      const Truth a = Condition(*expr.args[0], frame);
+      if (a.known) return *a.known == is_and ? Condition(*expr.args[1], frame) : Truth{!is_and, ""};
+      Push(/*conditional=*/true);
+      const Truth b = Condition(*expr.args[1], frame);
+      const std::string body = Pop();
+      if (b.known) return *b.known == is_and ? a : Truth{!is_and, ""};
+      if (body.empty()) return {std::nullopt, absl::StrCat("(", a.text, is_and ? "&&" : "||", b.text, ")")};
+      const std::string name = NewName("c");
+      Line(absl::StrCat("bool ", name, " = ", a.text, ";"));
+      Line(absl::StrCat("if (", is_and ? "" : "!", name, ") {\n", body, name, " = ", b.text, ";\n}"));
+      return {std::nullopt, name};
+    }
+    default: Fail("not a condition"); return {false, ""};
+  }
+}
+
+// ---------------------------------------------------------------- elements
+
+void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::string* key) {
+  if (expr.kind == ExprKind::kVar) {
+    absl::StrAppend(key, frame.variables[static_cast<size_t>(expr.integer)].text());
+    return;
+  }
+  absl::StrAppend(key, "(", static_cast<int>(expr.kind), ".", static_cast<int>(expr.fn), ".",
+                  static_cast<int>(expr.reduce), ".", static_cast<int>(expr.dtype), " ", expr.integer, " ");
+  if (expr.kind == ExprKind::kConst) absl::StrAppend(key, absl::StrFormat("%a", expr.real));
+  if (expr.kind == ExprKind::kParam) {
+    absl::StrAppend(key, absl::StrFormat("%a", (*frame.params)[static_cast<size_t>(expr.integer)]));
+  }
+  if (expr.kind == ExprKind::kRead) {
+    const Value value = frame.node->operands[static_cast<size_t>(expr.integer)];
+    absl::StrAppend(key, "#", value.node, ".", value.output);
+  }
+  std::vector<IndexForm> outer;
+  for (const BoundVar& bound : expr.bound) {
+    IndexForm& variable = frame.variables[static_cast<size_t>(bound.id)];
+    outer.push_back(variable);
+    Key(*bound.extent, frame, level, key);
+    const int64_t extent = IndexOf(*bound.extent, frame).constant();
+    // A name that no loop has.
+    variable = IndexForm::Variable(absl::StrCat("$", level++), 0, std::max<int64_t>(extent - 1, 0), 0);
+    absl::StrAppend(key, ";");
+  }
+  for (const ExprPtr& arg : expr.args) {
+    Key(*arg, frame, level, key);
+    absl::StrAppend(key, ",");
+  }
+  for (size_t i = 0; i < expr.bound.size(); ++i) {
+    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+  }
+  absl::StrAppend(key, ")");
+}
+
+std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
+  switch (expr.kind) {
+    case ExprKind::kConst: return Literal(expr.real, expr.dtype);
+    case ExprKind::kParam: return Literal((*frame.params)[static_cast<size_t>(expr.integer)], expr.dtype);
+    case ExprKind::kFromIndex: {
+      const IndexForm form = IndexOf(*expr.args[0], frame);
+      if (form.IsConstant()) return Literal(static_cast<double>(form.constant()), expr.dtype);
+      return absl::StrCat("(", TypeName(expr.dtype), ")", Text(form));
+    }
+    case ExprKind::kRead: return Read(expr, frame);
+    default: break;
+  }
+  std::string key;
+  Key(expr, frame, 0, &key);
+  if (const std::string* known = Find(key); known != nullptr) return *known;
+  int home = top();
+  std::string value;
+  switch (expr.kind) {
+    case ExprKind::kCall: value = Call(expr, frame); break;
+    case ExprKind::kSelect: value = Select(expr, frame); break;
+    case ExprKind::kReduce: value = Reduce(expr, frame, &home); break;
+    case ExprKind::kCast: {
+      const std::string a = ScalarOf(*expr.args[0], frame);
+      const DType from = expr.args[0]->dtype;
+      if (from == expr.dtype) {
+        value = a;
+      } else if (expr.dtype == DType::kBool) {
+        value = Define(expr.dtype, absl::StrCat("(boolean)(", a, " != 0)"));
+      } else if (IsFloating(from) && IsFloating(expr.dtype)) {
+        value = Define(expr.dtype, absl::StrCat("(", TypeName(expr.dtype), ")", a));
+      } else {
+        value = Define(expr.dtype, absl::StrCat("(", TypeName(expr.dtype), ")to_integer(", a, ")"));
+      }
+      break;
+    }
+    case ExprKind::kHolds: value = ScalarOf(*expr.args[0], frame); break;
+    default: Fail("not an element"); return "0";
+  }
+  scope(home).memo[key] = value;
+  return value;
+}
+
+std::string ExpressionWriter::Call(const ExprNode& expr, Frame& frame) {
+  std::vector<std::string> args;
+  for (const ExprPtr& arg : expr.args) args.push_back(ScalarOf(*arg, frame));
+  const std::string name = FunctionName(expr.fn);
+  if (expr.fn == Fn::kNot) return Define(expr.dtype, absl::StrCat("(boolean)(", args[0], " == 0)"));
+  if (name.compare(0, 3, "op_") != 0) {
+    return Define(expr.dtype, absl::StrCat("(boolean)(", args[0], " ", name, " ", args[1], ")"));
+  }
+  return Define(expr.dtype, absl::StrCat(name, "(", absl::StrJoin(args, ", "), ")"));
+}
+
+std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {
+  const Truth condition = Condition(*expr.args[0], frame);
+  if (condition.known) return ScalarOf(*expr.args[*condition.known ? 1 : 2], frame);
+  Push(/*conditional=*/true);
+  const std::string yes = ScalarOf(*expr.args[1], frame);
+  const std::string yes_body = Pop();
+  Push(/*conditional=*/true);
+  const std::string no = ScalarOf(*expr.args[2], frame);
+  const std::string no_body = Pop();
+  if (yes_body.empty() && no_body.empty()) {
+    return Define(expr.dtype, absl::StrCat(condition.text, " ? ", yes, " : ", no));
+  }
+  const std::string name = NewName("v");
+  Line(absl::StrCat(TypeName(expr.dtype), " ", name, no_body.empty() ? absl::StrCat(" = ", no) : "", ";"));
+  Line(absl::StrCat("if (", condition.text, ") {\n", yes_body, name, " = ", yes, ";\n}"));
+  if (!no_body.empty()) Line(absl::StrCat("else {\n", no_body, name, " = ", no, ";\n}"));
+  return name;
+}
+
+std::string ExpressionWriter::Read(const ExprNode& expr, Frame& frame) {
+  const Value value = frame.node->operands[static_cast<size_t>(expr.integer)];
+  std::vector<IndexForm> at;
+  for (const ExprPtr& index : expr.args) at.push_back(IndexOf(*index, frame));
+  return Element(value, at);
+}
+
+std::string ExpressionWriter::Element(Value value, const std::vector<IndexForm>& at) {
+  if (inside_.contains(value.node)) return Inlined(value, at);
+  if (const Tensor* constant = request_.single_constant(value); constant != nullptr) {
+    return IsFloating(constant->dtype()) ? RealLiteral(constant->At(0), constant->dtype())
+                                         : IntegerLiteral(constant->AtInt(0), constant->dtype());
+  }
+  const Layout layout = request_.layout_of(value);
+  IndexForm address;
+  for (size_t k = 0; k < at.size(); ++k) {
+    const int64_t size = layout.dims[k];
+    IndexForm index = at[k];
+    // A place that data chooses must not lead out of the operand.
+    if (!index.IsBounded()) index = Min(Max(index, 0), size - 1);
+    if (size != 1) address = address + index * layout.strides[k];
+  }
+  return Load(value, address);
+}
+
+std::string ExpressionWriter::Inlined(Value value, const std::vector<IndexForm>& at) {
+  std::string key = absl::StrCat("#", value.node, ".", value.output, "[");
+  for (const IndexForm& index : at) absl::StrAppend(&key, index.text(), ",");
+  if (const std::string* known = Find(key); known != nullptr) return *known;
+  const Node& node = graph_.node(value.node);
+  auto [params, variables] = Bound(value.node);
+  Frame frame{node.meaning.get(), *variables, params, &node};
+  const OutputMeaning& output = node.meaning->outputs[static_cast<size_t>(value.output)];
+  for (size_t k = 0; k < at.size(); ++k) frame.variables[static_cast<size_t>(output.index_vars[k])] = at[k];
+  const std::string result = ScalarOf(*output.element, frame);
+  scopes_.back()->memo[key] = result;
+  return result;
+}
+
+std::pair<const std::vector<double>*, const std::vector<IndexForm>*> ExpressionWriter::Bound(NodeId id) {
+  auto& entry = bound_[id];
+  if (entry == nullptr) {
+    const Node& node = graph_.node(id);
+    std::vector<TensorType> inputs;
+    for (Value operand : node.operands) inputs.push_back(graph_.type(operand));
+    const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+    entry = std::make_unique<std::pair<std::vector<double>, std::vector<IndexForm>>>();
+    entry->first = bindings.params;
+    entry->second.assign(bindings.variables.begin(), bindings.variables.end());
+  }
+  return {&entry->first, &entry->second};
+}
+
+int ExpressionWriter::Argument(Value value) {
+  const auto found = std::find(arguments_.begin(), arguments_.end(), value);
+  if (found != arguments_.end()) return static_cast<int>(found - arguments_.begin());
+  arguments_.push_back(value);
+  return static_cast<int>(arguments_.size()) - 1;
+}
+
+std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
+  const int argument = Argument(value);
+  auto key_of = [&](const IndexForm& at) { return absl::StrCat("p", argument, "[", at.text(), "]"); };
+  const std::string key = key_of(address);
+  if (const std::string* known = Find(key); known != nullptr) return *known;
+  const DType dtype = graph_.type(value).dtype;
+  const Storage storage = request_.storage_of(value);
+  const char* vector = VectorName(dtype, storage);
+  survey_.loads.insert(key);
+  const bool four = vector_scope_ >= 0 && top() == vector_scope_ && vector != nullptr &&
+                    request_.aligned(value) && address.divisor() % kLanes == 0 &&
+                    wanted_.contains(key_of(address + 1)) && wanted_.contains(key_of(address + 2)) &&
+                    wanted_.contains(key_of(address + 3));
+  if (four) {
+    const std::string name = NewName("q");
+    Line(absl::StrCat("const ", vector, " ", name, " = *(const ", vector, "*)(p", argument, " + ", Text(address),
+                      ");"));
+    for (int i = 0; i < kLanes; ++i) {
+      scopes_.back()->memo[key_of(address + IndexForm(i))] = Define(dtype, absl::StrCat("load(", name, kParts[i], ")"));
+    }
+    vectorized_ = true;
+    return *Find(key);
+  }
+  const std::string name = Define(dtype, absl::StrCat("load(p", argument, "[", Text(address), "])"));
+  scopes_.back()->memo[key] = name;
+  return name;
+}
+
+// ---------------------------------------------------------------- reductions
+
+int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
+  if (expr.kind == ExprKind::kVar) return frame.variables[static_cast<size_t>(expr.integer)].depth();
+  int depth = -1;
+  std::vector<IndexForm> outer;
+  for (const BoundVar& bound : expr.bound) {
+    IndexForm& variable = frame.variables[static_cast<size_t>(bound.id)];
+    outer.push_back(variable);
+    variable = 0;
+  }
+  for (const ExprPtr& arg : expr.args) depth = std::max(depth, DepthOf(*arg, frame));
+  for (size_t i = 0; i < expr.bound.size(); ++i) {
+    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+  }
+  return depth;
+}
+
+void ExpressionWriter::AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes) {
+  if (expr.kind == ExprKind::kVar) {
+    std::set<std::string> names;
+    frame.variables[static_cast<size_t>(expr.integer)].CollectVariables(&names);
+    for (size_t k = 0; k < axis_names_.size(); ++k) {
+      if (names.count(axis_names_[k]) > 0) axes->insert(static_cast<int>(k));
+    }
+  }
+  for (const ExprPtr& arg : expr.args) AxesOf(*arg, frame, axes);
+}
+
+std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* home) {
+  std::vector<int64_t> extents;
+  int64_t terms = 1;
+  for (const BoundVar& bound : expr.bound) {
+    const IndexForm extent = IndexOf(*bound.extent, frame);
+    if (!extent.IsConstant()) Fail("a reduction over an unknown range");
+    extents.push_back(extent.constant());
+    terms *= std::max<int64_t>(extent.constant(), 0);
+  }
+  if (surveying_ && !in_reduction_) {
+    std::vector<IndexForm> outer;
+    for (const BoundVar& bound : expr.bound) {
+      outer.push_back(frame.variables[static_cast<size_t>(bound.id)]);
+      frame.variables[static_cast<size_t>(bound.id)] = 0;
+    }
+    std::set<int> axes;
+    AxesOf(expr, frame, &axes);
+    for (size_t i = 0; i < expr.bound.size(); ++i) {
+      frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+    }
+    survey_.reductions.emplace_back(axes, terms);
+    for (const auto& s : scopes_) survey_.under_condition = survey_.under_condition || s->conditional;
+  }
+  // The outermost scope in which it can be computed. What is hoisted is computed whether it is needed or not, so a
+  // condition holds it back.
+  *home = top();
+  const int depth = std::max(DepthOf(expr, frame), 0);
+  while (*home > depth && !scope(*home).conditional) --*home;
+  std::vector<std::unique_ptr<Scope>> deeper;
+  while (top() > *home) {
+    deeper.push_back(std::move(scopes_.back()));
+    scopes_.pop_back();
+  }
+  const bool was_in = in_reduction_;
+  in_reduction_ = true;
+  const bool together = by_rows_ && *home == 0 && terms > 1;
+  const std::string result = together ? ReduceTogether(expr, frame, extents, terms) : ReduceInThread(expr, frame, extents);
+  in_reduction_ = was_in;
+  while (!deeper.empty()) {
+    scopes_.push_back(std::move(deeper.back()));
+    deeper.pop_back();
+  }
+  return result;
+}
+
+void ExpressionWriter::Term(const ExprNode& expr, Frame& frame, const std::string& result,
+                            const std::vector<IndexForm>& at) {
+  std::vector<IndexForm> outer;
+  for (size_t i = 0; i < expr.bound.size(); ++i) {
+    IndexForm& variable = frame.variables[static_cast<size_t>(expr.bound[i].id)];
+    outer.push_back(variable);
+    variable = at[i];
+  }
+  const Truth guard = Condition(*expr.args[0], frame);
+  if (!guard.known || *guard.known) {
+    if (!guard.known) Push(/*conditional=*/true);
+    const std::string value = ScalarOf(*expr.args[1], frame);
+    if (IsArg(expr.reduce)) {
+      const char* test = expr.reduce == ReduceKind::kArgMax ? "better" : "worse";
+      Line(absl::StrCat("if (", result, ".at < 0 || ", test, "(", value, ", ", result, ".value)) { ", result,
+                        ".value = ", value, "; ", result, ".at = ", Text(at[0]), "; }"));
+    } else {
+      Line(absl::StrCat(result, " = ", ReduceOp(expr.reduce), "::Of(", result, ", ", value, ");"));
+    }
+    if (!guard.known) {
+      const std::string body = Pop();
+      Line(absl::StrCat("if (", guard.text, ") {\n", body, "}"));
+    }
+  }
+  for (size_t i = 0; i < expr.bound.size(); ++i) {
+    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+  }
+}
+
+std::string ExpressionWriter::StartAccumulator(const ExprNode& expr) {
+  const DType dtype = expr.args[1]->dtype;
+  const std::string result = NewName("r");
+  if (IsArg(expr.reduce)) {
+    Line(absl::StrCat("Best<", TypeName(dtype), "> ", result, " = {", Identity(expr.reduce, dtype), ", -1};"));
+  } else {
+    Line(absl::StrCat(TypeName(dtype), " ", result, " = ", Identity(expr.reduce, dtype), ";"));
+  }
+  return result;
+}
+
+std::string ExpressionWriter::FinishAccumulator(const ExprNode& expr, const std::string& result) {
+  if (!IsArg(expr.reduce)) return result;
+  return Define(DType::kInt64, absl::StrCat(result, ".at < 0 ? 0 : ", result, ".at"));
+}
+
+std::string ExpressionWriter::ReduceInThread(const ExprNode& expr, Frame& frame,
+                                             const std::vector<int64_t>& extents) {
+  const std::string result = StartAccumulator(expr);
+  std::string loops, ends;
+  Push();
+  std::vector<IndexForm> at;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const std::string name = NewName("k");
+    at.push_back(IndexForm::Variable(name, 0, std::max<int64_t>(extents[i] - 1, 0), top()));
+    if (extents[i] == 1) continue;
+    absl::StrAppend(&loops, "for (index_t ", name, " = 0; ", name, " < ", extents[i], "; ++", name, ") {\n");
+    absl::StrAppend(&ends, "}");
+  }
+  Term(expr, frame, result, at);
+  const std::string body = Pop();
+  if (std::find_if(extents.begin(), extents.end(), [](int64_t e) { return e <= 0; }) == extents.end()) {
+    Line(absl::StrCat(loops, "{\n", body, "}", ends));
+  }
+  return FinishAccumulator(expr, result);
+}
+
+std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents,
+                                             int64_t terms) {
+  const std::string result = StartAccumulator(expr);
+  const std::string name = NewName("k");
+  Push();
+  const IndexForm flat = IndexForm::Variable(name, 0, terms - 1, top());
+  Term(expr, frame, result, Unflatten(flat, extents));
+  const std::string body = Pop();
+  Line(absl::StrCat("for (index_t ", name, " = threadIdx.x; ", name, " < ", terms, "; ", name, " += kThreads) {\n",
+                    body, "}"));
+  Line(absl::StrCat(result, " = block_reduce<", ReduceOp(expr.reduce), ", kThreads>(", result, ");"));
+  return FinishAccumulator(expr, result);
+}
+
+}  // namespace rewright::cuda

@@ -1,0 +1,155 @@
+// Writes an expression of meanings as CUDA C++, statement by statement.
+//
+// Statements stand in scopes: the kernel's body, loops, branches. A value is written once in a scope and found again by
+// what it is: reads of one place, one function of equal values, one reduction at one place are one variable, whichever
+// node they come from. A reduction is written in the outermost scope that knows all it depends on.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "backends/cuda/index_form.h"
+#include "backends/cuda/kernel_source.h"
+#include "backends/cuda/kernel_text.h"
+
+namespace rewright::cuda {
+
+constexpr int kLanes = 4;  // elements that a vectorized thread computes
+constexpr const char* kParts[] = {".x", ".y", ".z", ".w"};
+constexpr int64_t kLargeIndex = int64_t{1} << 30;  // from here on indices are 64-bit numbers
+
+class ExpressionWriter {
+ protected:
+  struct Scope {
+    std::string text;
+    absl::flat_hash_map<std::string, std::string> memo;
+    bool conditional = false;
+  };
+  // What one walk over the expression found, for choosing the kernel's shape.
+  struct Survey {
+    // By outermost reduction: the axes of the result that it depends on, and the number of its terms.
+    std::vector<std::pair<std::set<int>, int64_t>> reductions;
+    bool under_condition = false;  // a reduction that is not always needed
+    absl::flat_hash_set<std::string> loads;  // argument and address
+  };
+
+  ExpressionWriter(const Graph& graph, const KernelRequest& request) : graph_(graph), request_(request) {
+    for (NodeId id : request.nodes) inside_.insert(id);
+  }
+
+  // ---- scopes
+
+  int top() const { return static_cast<int>(scopes_.size()) - 1; }
+  Scope& scope(int i) { return *scopes_[static_cast<size_t>(i)]; }
+  void Push(bool conditional = false) {
+    scopes_.push_back(std::make_unique<Scope>());
+    scopes_.back()->conditional = conditional;
+  }
+  std::string Pop() {
+    std::string text = std::move(scopes_.back()->text);
+    scopes_.pop_back();
+    return text;
+  }
+  void Line(const std::string& line) { absl::StrAppend(&scopes_.back()->text, line, "\n"); }
+  std::string NewName(const char* prefix) { return absl::StrCat(prefix, next_name_++); }
+  const std::string* Find(const std::string& key) {
+    for (size_t i = scopes_.size(); i-- > 0;) {
+      const auto found = scopes_[i]->memo.find(key);
+      if (found != scopes_[i]->memo.end()) return &found->second;
+    }
+    return nullptr;
+  }
+  // A constant of the current scope with this value.
+  std::string Define(DType dtype, const std::string& value) {
+    const std::string name = NewName("v");
+    Line(absl::StrCat("const ", TypeName(dtype), " ", name, " = ", value, ";"));
+    return name;
+  }
+  void Fail(const std::string& message) {
+    if (status_.ok()) status_ = absl::InternalError(absl::StrCat("kernel source: ", message));
+  }
+
+  // The element of a value at a place: a name or literal of the current scope.
+  std::string Element(Value value, const std::vector<IndexForm>& at);
+  std::string Text(const IndexForm& form);
+  // Forgets names and arguments, to write the same again.
+  void Reset() {
+    next_name_ = 0;
+    arguments_.clear();
+    large_ = false;
+  }
+
+  const Graph& graph_;
+  const KernelRequest& request_;
+  std::vector<Value> arguments_;         // in the order of their names p0, p1, ...
+  std::vector<std::string> axis_names_;  // of the result's axes, while surveying
+  Survey survey_;
+  bool surveying_ = false;
+  bool by_rows_ = false;   // reductions in scope 0 are done by the block together
+  int vector_scope_ = -1;  // the scope of a thread's four elements
+  absl::flat_hash_set<std::string> wanted_;  // the loads of all four
+  bool vectorized_ = false;
+  bool large_ = false;  // some index is large
+  absl::Status status_;
+
+ private:
+  // A truth value in a kernel: known while it is written, or a C expression.
+  struct Truth {
+    std::optional<bool> known;
+    std::string text;
+  };
+
+  // A meaning with its symbols bound, at a place.
+  struct Frame {
+    const Meaning* meaning = nullptr;
+    std::vector<IndexForm> variables;  // by id: sizes and attributes as constants, positions as forms
+    const std::vector<double>* params = nullptr;
+    const Node* node = nullptr;
+  };
+
+  // ---- indices
+  IndexForm IndexOf(const ExprNode& expr, Frame& frame);
+  Truth Compare(ExprKind kind, const IndexForm& a, const IndexForm& b);
+  Truth Condition(const ExprNode& expr, Frame& frame);
+
+  // ---- elements
+  // The text that an expression has in every frame in which it has the same value; bound variables count from
+  // `level`.
+  void Key(const ExprNode& expr, Frame& frame, int level, std::string* key);
+  std::string ScalarOf(const ExprNode& expr, Frame& frame);
+  std::string Call(const ExprNode& expr, Frame& frame);
+  std::string Select(const ExprNode& expr, Frame& frame);
+  std::string Read(const ExprNode& expr, Frame& frame);
+  std::string Inlined(Value value, const std::vector<IndexForm>& at);
+  std::pair<const std::vector<double>*, const std::vector<IndexForm>*> Bound(NodeId id);
+  int Argument(Value value);
+  std::string Load(Value value, const IndexForm& address);
+
+  // ---- reductions
+  // The deepest scope whose variables the expression depends on.
+  int DepthOf(const ExprNode& expr, Frame& frame);
+  void AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes);
+  std::string Reduce(const ExprNode& expr, Frame& frame, int* home);
+  // The guard and body of a reduction with its variables set, in a scope of its own; the accumulation goes into `result`.
+  void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<IndexForm>& at);
+  std::string StartAccumulator(const ExprNode& expr);
+  // Where nothing was attained an argmax is 0.
+  std::string FinishAccumulator(const ExprNode& expr, const std::string& result);
+  std::string ReduceInThread(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents);
+  std::string ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents, int64_t terms);
+
+  absl::flat_hash_set<NodeId> inside_;
+  absl::flat_hash_map<NodeId, std::unique_ptr<std::pair<std::vector<double>, std::vector<IndexForm>>>> bound_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  int next_name_ = 0;
+  bool in_reduction_ = false;
+};
+
+}  // namespace rewright::cuda

@@ -1,0 +1,141 @@
+#include "backends/cuda/kernel_text.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace rewright::cuda {
+namespace {
+
+int64_t ToInteger(double a) {
+  if (std::isnan(a)) return 0;
+  if (a >= 9223372036854775808.0) return INT64_MAX;
+  if (a < -9223372036854775808.0) return INT64_MIN;
+  return static_cast<int64_t>(a);
+}
+
+}  // namespace
+
+const char* TypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return "float";
+    case DType::kFloat64: return "double";
+    case DType::kInt64: return "int64";
+    case DType::kInt32: return "int";
+    case DType::kBool: return "boolean";
+  }
+  return "?";
+}
+
+const char* StorageName(DType dtype, Storage storage) {
+  switch (storage) {
+    case Storage::kNative: break;
+    case Storage::kFp16: return "fp16";
+    case Storage::kBf16: return "bf16";
+  }
+  return TypeName(dtype);
+}
+
+const char* VectorName(DType dtype, Storage storage) {
+  switch (storage) {
+    case Storage::kNative: break;
+    case Storage::kFp16: return "Four<fp16>";
+    case Storage::kBf16: return "Four<bf16>";
+  }
+  switch (dtype) {
+    case DType::kFloat32: return "float4";
+    case DType::kInt32: return "int4";
+    case DType::kBool: return "uchar4";
+    default: return nullptr;
+  }
+}
+
+const char* FunctionName(Fn fn) {
+  switch (fn) {
+    case Fn::kAdd: return "op_add";
+    case Fn::kSub: return "op_sub";
+    case Fn::kMul: return "op_mul";
+    case Fn::kDiv: return "op_div";
+    case Fn::kNeg: return "op_neg";
+    case Fn::kMax: return "op_max";
+    case Fn::kMin: return "op_min";
+    case Fn::kPow: return "op_pow";
+    case Fn::kExp: return "op_exp";
+    case Fn::kLog: return "op_log";
+    case Fn::kSqrt: return "op_sqrt";
+    case Fn::kErf: return "op_erf";
+    case Fn::kTanh: return "op_tanh";
+    case Fn::kSigmoid: return "op_sigmoid";
+    case Fn::kAbs: return "op_abs";
+    case Fn::kFloor: return "op_floor";
+    case Fn::kCeil: return "op_ceil";
+    case Fn::kLess: return "<";
+    case Fn::kLessEqual: return "<=";
+    case Fn::kEqual: return "==";
+    case Fn::kAnd: return "&";
+    case Fn::kOr: return "|";
+    case Fn::kNot: return "!";
+  }
+  return "?";
+}
+
+std::string RealLiteral(double value, DType dtype) {
+  const char* type = dtype == DType::kFloat32 ? "float" : "double";
+  if (dtype == DType::kFloat32) value = static_cast<double>(static_cast<float>(value));
+  if (std::isnan(value)) return absl::StrCat("(", type, ")__longlong_as_double(0x7ff8000000000000LL)");
+  if (std::isinf(value)) {
+    return absl::StrCat("(", value < 0 ? "-" : "", "(", type, ")__longlong_as_double(0x7ff0000000000000LL))");
+  }
+  std::string text = absl::StrFormat("%a", value);
+  if (dtype == DType::kFloat32) text += "f";
+  return value < 0 || std::signbit(value) ? absl::StrCat("(", text, ")") : text;
+}
+
+std::string IntegerLiteral(int64_t value, DType dtype) {
+  if (dtype == DType::kBool) return absl::StrCat("(boolean)", value != 0 ? 1 : 0);
+  if (dtype == DType::kInt32) {
+    const int32_t narrow = static_cast<int32_t>(value);
+    return narrow == INT32_MIN ? "(-2147483647-1)" : absl::StrCat("(", narrow, ")");
+  }
+  if (value == INT64_MIN) return "(int64)(-9223372036854775807LL-1)";
+  return absl::StrCat("(int64)(", value, "LL)");
+}
+
+std::string Literal(double value, DType dtype) {
+  return IsFloating(dtype) ? RealLiteral(value, dtype)
+                           : IntegerLiteral(dtype == DType::kBool ? value != 0 : ToInteger(value), dtype);
+}
+
+std::string Identity(ReduceKind kind, DType dtype) {
+  switch (kind) {
+    case ReduceKind::kSum: return Literal(0, dtype);
+    case ReduceKind::kProd: return Literal(1, dtype);
+    case ReduceKind::kMax:
+    case ReduceKind::kArgMax:
+      if (dtype == DType::kInt64) return IntegerLiteral(INT64_MIN, dtype);
+      if (dtype == DType::kInt32) return IntegerLiteral(INT32_MIN, dtype);
+      return dtype == DType::kBool ? Literal(0, dtype) : RealLiteral(-INFINITY, dtype);
+    case ReduceKind::kMin:
+    case ReduceKind::kArgMin:
+      if (dtype == DType::kInt64) return IntegerLiteral(INT64_MAX, dtype);
+      if (dtype == DType::kInt32) return IntegerLiteral(INT32_MAX, dtype);
+      return dtype == DType::kBool ? Literal(1, dtype) : RealLiteral(INFINITY, dtype);
+  }
+  return "?";
+}
+
+const char* ReduceOp(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum: return "Sum";
+    case ReduceKind::kProd: return "Prod";
+    case ReduceKind::kMax: return "Max";
+    case ReduceKind::kMin: return "Min";
+    case ReduceKind::kArgMax: return "ArgMax";
+    case ReduceKind::kArgMin: return "ArgMin";
+  }
+  return "?";
+}
+
+}  // namespace rewright::cuda

@@ -1,0 +1,25 @@
+// Words of generated kernels: types, functions, literals.
+#pragma once
+
+#include <string>
+
+#include "backends/cuda/kernel_source.h"
+#include "core/expr.h"
+
+namespace rewright::cuda {
+
+const char* TypeName(DType dtype);
+const char* StorageName(DType dtype, Storage storage);
+// The type of four elements that are moved at once, or null.
+const char* VectorName(DType dtype, Storage storage);
+// "op_add", or the sign of a comparison.
+const char* FunctionName(Fn fn);
+std::string RealLiteral(double value, DType dtype);
+std::string IntegerLiteral(int64_t value, DType dtype);
+// A real number as an element of any type.
+std::string Literal(double value, DType dtype);
+// What a reduction starts from.
+std::string Identity(ReduceKind kind, DType dtype);
+const char* ReduceOp(ReduceKind kind);
+
+}  // namespace rewright::cuda
