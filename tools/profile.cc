@@ -32,6 +32,7 @@ struct ProfileFlags {
   std::string profile;
   std::map<std::string, int64_t> dims;
   std::string device = "cpu";
+  std::string precision = "fp32";
   bool roofline = false;
   std::string machine;
   int64_t top = 12;
@@ -149,7 +150,7 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
 
 absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile);
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
   if (!engine.ok()) return engine.status();
   console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();
@@ -223,6 +224,7 @@ Action DeclareProfile(CLI::App& app) {
   app.add_option("models", flags->models, "ONNX files")->type_name("MODEL.onnx");
   app.add_option("--profile", flags->profile, "The database")->required()->type_name("DB");
   AddDevice(app, &flags->device, /*with_reference=*/false);
+  AddPrecision(app, &flags->precision);
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_flag("--roofline", flags->roofline, "What each group reaches of the machine's arithmetic and memory rates");
   app.add_option("--machine", flags->machine, "Those rates, as described (default: measured)")->type_name("F.json");
