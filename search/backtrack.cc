@@ -38,8 +38,9 @@ class Backtracking {
 
   void Run() {
     SearchState state = explorer_.original();
-    Descend(explorer_, &state);
-    Expand(state, explorer_.View(state));
+    Graph graph = explorer_.View(state);
+    Descend(explorer_, &state, &graph);
+    Expand(state, graph);
     while (!queue_.empty() && !explorer_.Done()) {
       std::pop_heap(queue_.begin(), queue_.end(), Later());
       const Entry entry = std::move(queue_.back());
@@ -74,8 +75,9 @@ class Backtracking {
     SearchState best = explorer_.best();
     if (!ReplayAtOnce(moves, &best)) Replay(moves, &best);
     if (best.step == best_before) return;
-    Descend(explorer_, &best);
-    Expand(best, explorer_.View(best));
+    Graph graph = explorer_.View(best);
+    Descend(explorer_, &best, &graph);
+    Expand(best, graph);
   }
 
   // Queues the rewrites of a state that a detour may take. From a best graph: one of each look, and none of a look that

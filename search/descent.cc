@@ -33,13 +33,12 @@ std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
   return disjoint;
 }
 
-void Descend(Explorer& explorer, SearchState* state) {
-  Graph graph = explorer.View(*state);
+void Descend(Explorer& explorer, SearchState* state, Graph* graph) {
   std::vector<std::vector<Proposal>> groups;
   do {
     groups.clear();
-    for (Proposal& proposal : Pick(explorer.Propose(graph))) groups.push_back({std::move(proposal)});
-  } while (explorer.Take(groups, state, &graph));
+    for (Proposal& proposal : Pick(explorer.Propose(*graph))) groups.push_back({std::move(proposal)});
+  } while (explorer.Take(groups, state, graph));
 }
 
 }  // namespace rewright

@@ -137,8 +137,9 @@ class Explorer {
 // Those that do not overlap with one before them, sorted from the outputs towards the inputs.
 std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
 
-// Takes cheaper rewrites until there is none, see search.h. `state` becomes the local optimum.
-void Descend(Explorer& explorer, SearchState* state);
+// Takes cheaper rewrites until there is none, see search.h. `state`, of which `graph` is the view, becomes the local
+// optimum.
+void Descend(Explorer& explorer, SearchState* state, Graph* graph);
 
 // Descends, then searches around the optimum.
 void Backtrack(Explorer& explorer);

@@ -84,7 +84,8 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
   if (absl::Status status = explorer.Start(); !status.ok()) return status;
   if (options.strategy == SearchStrategy::kGreedy) {
     SearchState state = explorer.original();
-    Descend(explorer, &state);
+    Graph view = explorer.View(state);
+    Descend(explorer, &state, &view);
   } else if (by_windows) {
     SearchWindows(explorer);
   } else {

@@ -30,13 +30,14 @@ class WindowSearch {
 
   void Run() {
     SearchState state = explorer_.original();
-    Descend(explorer_, &state);
+    Graph graph = explorer_.View(state);
+    Descend(explorer_, &state, &graph);
     // Cuts move every round: what a cut separates is together in the next.
     constexpr double kShifts[] = {0, 0.5, 0.25, 0.75};
     int idle = 0;
     for (size_t round = 0; idle < 2 && !explorer_.Done(); ++round) {
-      if (Round(kShifts[round % 4], &state)) {
-        Descend(explorer_, &state);
+      if (Round(kShifts[round % 4], &state, &graph)) {
+        Descend(explorer_, &state, &graph);
         idle = 0;
       } else {
         ++idle;
@@ -46,12 +47,11 @@ class WindowSearch {
 
  private:
   // Searches every window of the graph that is unlike those searched before; true when the graph got cheaper.
-  bool Round(double shift, SearchState* state) {
-    Graph graph = explorer_.View(*state);
-    const std::vector<int> cuts = CutPoints(graph, explorer_.options().window_nodes, shift);
+  bool Round(double shift, SearchState* state, Graph* graph) {
+    const std::vector<int> cuts = CutPoints(*graph, explorer_.options().window_nodes, shift);
     std::vector<GraphWindow> windows;  // from the outputs towards the inputs
     for (size_t i = cuts.size() - 1; i-- > 0;) {
-      GraphWindow window = CutWindow(graph, cuts[i], cuts[i + 1], contents_);
+      GraphWindow window = CutWindow(*graph, cuts[i], cuts[i + 1], contents_);
       if (!window.nodes.empty()) windows.push_back(std::move(window));
     }
     SearchNew(windows);
@@ -59,10 +59,10 @@ class WindowSearch {
     for (const GraphWindow& window : windows) {
       const auto solution = solved_.find(window.key);
       if (solution == solved_.end()) continue;  // a limit was reached
-      std::vector<Proposal> proposals = InPlace(graph, window, solution->second);
+      std::vector<Proposal> proposals = InPlace(*graph, window, solution->second);
       if (!proposals.empty()) found.push_back(std::move(proposals));
     }
-    return explorer_.Take(found, state, &graph);
+    return explorer_.Take(found, state, graph);
   }
 
   void SearchNew(const std::vector<GraphWindow>& windows) {
