@@ -99,6 +99,20 @@ done
   EXPECT_EQ(row["equal"], false);
 }
 
+TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  struct stat found;
+  if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  Python("[ \"$2\" = onnxruntime-basic ] || { echo absent; exit; }\nexec " + python + " \"$@\"\n");
+  const Outcome outcome = Rewright("compare --rounds 3 --budget 1" + std::string(kQuick) + Path("net.onnx"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto rows = outcome.Json()["models"][0]["rows"];
+  ASSERT_EQ(rows.size(), 4u) << outcome.out;
+  EXPECT_THAT(rows[3]["text"].get<std::string>(), HasSubstr("onnxruntime "));
+  EXPECT_GT(rows[3]["median_ms"], 0);
+  EXPECT_EQ(rows[3]["equal"], true);
+}
+
 TEST_F(CompareTest, APeerThatFailsEndsTheContestWithItsName) {
   Python("[ \"$2\" = torch ] || { echo absent; exit; }\necho ready 1.0; read -r line; echo fish\n");
   const Outcome outcome = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
