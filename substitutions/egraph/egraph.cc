@@ -166,6 +166,12 @@ Value EGraph::Add(Value value) {
   return Find(value);
 }
 
+NodeId EGraph::NodeOf(NodeId id) {
+  const NodeId canonical = Canonical(id);
+  CHECK(Contains(Value{canonical, 0})) << "an e-graph that was not rebuilt";
+  return canonical;
+}
+
 absl::StatusOr<std::vector<Value>> EGraph::Add(const Graph& graph) {
   std::vector<Value> classes;
   if (graph.arena() == arena_) {

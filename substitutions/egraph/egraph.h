@@ -43,6 +43,9 @@ class EGraph {
   // The class of a value of the arena, which is added with all that it is computed from.
   Value Add(Value value);
 
+  // The e-node that an application or leaf that was added is now: the same operator, read from representatives.
+  NodeId NodeOf(NodeId id);
+
   // The representative of the class of a value that was added. A union may change it.
   Value Find(Value value) const;
   bool Equal(Value a, Value b) const { return Find(a) == Find(b); }

@@ -68,6 +68,7 @@ class Saturation {
     for (NodeId node : egraph_.Applications(matcher.root_op())) {
       if (limits_.stop && limits_.stop()) End(SaturationEnd::kStopped);
       if (Ended()) return true;
+      if (!limits_.rewrite_weights && egraph_.arena()->node(node).weight_only) continue;
       matches.clear();
       egraph_.MatchAt(matcher, node, &matches);
       for (Match& match : matches) {
@@ -95,7 +96,9 @@ class Saturation {
     bool used = false;
     for (Value root : entry.match.roots) {
       const auto it = replacement->find(root);
-      if (it != replacement->end()) used |= egraph_.Union(root, egraph_.Add(it->second));
+      if (it == replacement->end() || !egraph_.Union(root, egraph_.Add(it->second))) continue;
+      result_.joined.emplace_back(root, static_cast<int>(entry.rule));
+      used = true;
     }
     if (used) ++result_.uses[entry.rule];
   }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "substitutions/egraph/egraph.h"
@@ -37,6 +38,8 @@ struct SaturationLimits {
   // Rules with several outputs on the left side (merges of siblings) count only in the first rounds: what they make is
   // siblings again. TENSAT's k_multi (Yang et al., MLSys 2021, section 4).
   int max_merge_rounds = 1 << 30;
+  // Work on weights alone is left as it is: it is done once, at load.
+  bool rewrite_weights = true;
   // Asked between matches; true ends the saturation. For time limits: results then depend on the machine.
   std::function<bool()> stop;
   // Asked after every round; true ends the saturation. For goals that are reached.
