@@ -6,6 +6,7 @@
     bench/search_bench.py random    a random graph of 10,000 operators, on one and on two threads
     bench/search_bench.py gap       by windows beside as a whole, every model that has under 200 nodes or has with two layers
     bench/search_bench.py determinism   20 runs on one and on two threads, half of them on a machine under load
+    bench/search_bench.py strategies   backtrack, greedy and eqsat side by side on the zoo
     bench/search_bench.py block     a residual block on described devices: which graph is the cheapest where
 
 Every row is a process of its own; search time is CPU time, memory is the process's peak without the weights. A second
@@ -146,9 +147,26 @@ def block(program, args):
                 "rewrites": " ".join(f"{r['count']}x{r['rule']}" for r in found["rewrites"])}
 
 
+ZOO = ["taso_bert", "taso_nasrnn", "taso_resnet50", "taso_resnext50", "taso_nasnet_a", "squeezenet", "vgg19", "resnet50",
+       "resnext50", "inception_v3", "mobilenet_v2", "bert_base", "gpt2_small", "nasnet_a", "nasrnn", "residual_block",
+       "mlp"]
+
+
+def strategies(program, args):
+    for name in ZOO:
+        model = program.model(name)
+        for strategy in ("backtrack", "greedy", "eqsat"):
+            found = program.optimize(model, "v100", "--search", strategy, "--no-check")
+            row = row_of(name, "v100", found)
+            yield {"model": row.pop("model"), "strategy": strategy} | row | {
+                "gain": round(found["cost_before_ms"] / found["cost_after_ms"], 4), "steps": found["steps"]}
+        for file in os.listdir(program.folder):
+            os.remove(os.path.join(program.folder, file))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "block"])
+    parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "strategies", "block"])
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--out", help="write the table as CSV")

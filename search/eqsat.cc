@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "search/enode_costs.h"
+#include "core/check.h"
 #include "search/explorer.h"
 #include "search/extraction.h"
+#include "search/tiles.h"
 #include "substitutions/egraph/saturate.h"
 
 namespace rewright {
@@ -19,11 +20,11 @@ namespace {
 // Rounds of one saturation. What they do not reach, the next saturation does, which starts from the graph that was
 // extracted: merges of siblings by pairs, above all, that make siblings again.
 constexpr int kRounds = 4;
-constexpr int kMergeRounds = 1;
+constexpr int kMergeRounds = 2;
 constexpr int64_t kMatchesOfRule = 200;
-// The last extractions, each cheaper than the one before by the costs of e-nodes, that the device's cost chooses from.
+// The last extractions, each cheaper than the one before by the costs of tiles, that the device's cost chooses from.
 constexpr size_t kJudged = 6;
-// Exchanges of one e-node that are tried before a graph counts as a local optimum.
+// Exchanges of one tile that are tried before a graph counts as a local optimum.
 constexpr size_t kExchanges = 24;
 
 // An e-graph of one graph and the graphs that are extracted from it.
@@ -33,12 +34,12 @@ class SaturatedGraph {
       : explorer_(explorer),
         rules_(rules),
         graph_(explorer.View(state)),
-        egraph_(graph_.arena()),
-        enode_costs_(egraph_, explorer.costs()) {}
+        copy_(CopyGraph(graph_)),
+        egraph_(copy_.arena()) {}
 
   // Applies the rules. False when they say nothing.
   bool Saturate() {
-    for (const Output& output : graph_.outputs()) roots_.push_back(egraph_.Add(output.value));
+    for (const Output& output : copy_.outputs()) roots_.push_back(egraph_.Add(output.value));
     SaturationLimits limits;
     limits.max_rounds = kRounds;
     limits.max_merge_rounds = kMergeRounds;
@@ -48,52 +49,46 @@ class SaturatedGraph {
     limits.stop = [this] { return ++asked_ % 64 == 0 && explorer_.Done(); };
     saturation_ = rewright::Saturate(egraph_, rules_, limits);
     explorer_.CountExplored(saturation_.matches);
-    if (saturation_.joined.empty()) return false;
-    for (NodeId id : graph_.nodes()) original_.try_emplace(egraph_.NodeOf(id), id);
-    problem_ = ProblemOf(egraph_, roots_, enode_costs_);
-    start_.assign(problem_.classes.size(), -1);
-    for (const auto& [enode, id] : original_) {
-      const auto number = problem_.node_numbers.find(enode);
-      if (number == problem_.node_numbers.end()) continue;
-      for (int made : problem_.problem.nodes[static_cast<size_t>(number->second)].makes) {
-        // Where the graph computes a class twice, what comes first serves for both.
-        int& choice = start_[static_cast<size_t>(made)];
-        if (choice < 0 || original_.at(NodeAt(choice)) > id) choice = number->second;
-      }
-    }
-    trees_ = CheapestTrees(problem_.problem);
+    if (saturation_.history.empty()) return false;
+    for (size_t i = 0; i < copy_.nodes().size(); ++i) original_.try_emplace(egraph_.NodeOf(copy_.nodes()[i]), i);
+    tiles_.emplace(egraph_, roots_, explorer_.costs());
+    start_ = ExtractOriginal();
+    trees_ = CheapestTrees(problem());
     return true;
   }
 
-  // Graphs that cost less by the sum of their e-nodes, the cheapest first.
+  // The graph itself.
+  const Extraction& start() const { return start_; }
+
+  // Graphs that cost less by the sum of their tiles, the cheapest first.
   std::vector<Extraction> Extract() const {
     std::vector<Extraction> found;
-    ExtractCheapest(problem_.problem, {start_}, explorer_.options().extraction_steps,
+    ExtractCheapest(problem(), {start_.choice}, explorer_.options().extraction_steps,
                     [&](const Extraction& better) { found.push_back(better); });
     std::reverse(found.begin(), found.end());
     if (found.size() > kJudged) found.resize(kJudged);
     return found;
   }
 
-  // Extractions that choose another e-node for one class (and for the others that it computes), those first that cost
-  // least by the sum of their e-nodes.
+  // Extractions that choose another tile for one class (and for the others that it computes), those first that cost
+  // least by the sum of their tiles.
   std::vector<Extraction> Exchanges(const Extraction& extraction) const {
     std::vector<Extraction> found;
     std::vector<int> filled = extraction.choice;
     for (size_t c = 0; c < filled.size(); ++c) {
-      if (filled[c] < 0) filled[c] = start_[c] >= 0 ? start_[c] : trees_[c];
+      if (filled[c] < 0) filled[c] = start_.choice[c] >= 0 ? start_.choice[c] : trees_[c];
     }
     const double limit = extraction.cost * explorer_.options().alpha;
     for (size_t c = 0; c < filled.size(); ++c) {
       if (extraction.choice[c] < 0) continue;
-      for (int maker : problem_.problem.makers[c]) {
+      for (int maker : problem().makers[c]) {
         if (maker == extraction.choice[c]) continue;
         std::vector<int> choice = filled;
         choice[c] = maker;
-        for (int made : problem_.problem.nodes[static_cast<size_t>(maker)].makes) {
+        for (int made : problem().nodes[static_cast<size_t>(maker)].makes) {
           if (extraction.choice[static_cast<size_t>(made)] >= 0) choice[static_cast<size_t>(made)] = maker;
         }
-        Extraction exchanged = Needed(problem_.problem, choice);
+        Extraction exchanged = Needed(problem(), choice);
         if (exchanged.cost <= limit) found.push_back(std::move(exchanged));
       }
     }
@@ -103,86 +98,140 @@ class SaturatedGraph {
     return found;
   }
 
-  Extraction Start() const { return Needed(problem_.problem, start_); }
-
   // The extracted graph in place of the one that `state` stands for.
   Proposal InPlaceOf(const SearchState& state, const Extraction& extraction) {
     built_.clear();
     Proposal proposal;
     proposal.rewrite.rule = -1;
     proposal.rewrite.name = Names(extraction);
+    std::vector<std::pair<Value, Value>>& replacement = proposal.rewrite.replacement;
     for (size_t k = 0; k < roots_.size(); ++k) {
-      const Value from = state.outputs[k].value, to = Build(extraction, problem_.problem.roots[k]);
-      if (from != to) proposal.rewrite.replacement.emplace_back(from, to);
+      const Value from = state.outputs[k].value, to = Build(extraction, problem().roots[k]);
+      if (from != to) replacement.emplace_back(from, to);
     }
-    std::sort(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end());
-    proposal.rewrite.replacement.erase(
-        std::unique(proposal.rewrite.replacement.begin(), proposal.rewrite.replacement.end()),
-        proposal.rewrite.replacement.end());
+    std::sort(replacement.begin(), replacement.end());
+    replacement.erase(std::unique(replacement.begin(), replacement.end()), replacement.end());
     return proposal;
   }
 
  private:
-  NodeId NodeAt(int number) const { return problem_.nodes[static_cast<size_t>(number)]; }
+  const ExtractionProblem& problem() const { return tiles_->problem(); }
+
+  // The graph that was there, covered by its cheapest tiles.
+  Extraction ExtractOriginal() {
+    ExtractionProblem before = problem();
+    for (size_t n = 0; n < before.nodes.size(); ++n) {
+      const Tile& tile = tiles_->tile(static_cast<int>(n));
+      const bool all =
+          std::all_of(tile.begin(), tile.end(), [&](const auto& part) { return original_.contains(part.second); });
+      if (!all) before.nodes[n].cost = std::numeric_limits<double>::infinity();
+    }
+    return ExtractCheapest(before, {}, explorer_.options().extraction_steps / 8).best;
+  }
 
   // The value of a class, built with all that it needs.
   Value Build(const Extraction& extraction, int root) {
     std::vector<int> stack = {root};
     while (!stack.empty()) {
       const int c = stack.back();
-      if (built_.contains(c)) {
-        stack.pop_back();
-        continue;
-      }
-      const int number = extraction.choice[static_cast<size_t>(c)];
-      // Operands in the order of the original, if it was there.
-      const auto before = original_.find(NodeAt(number));
-      const Node& node = egraph_.arena()->node(before != original_.end() ? before->second : NodeAt(number));
-      std::vector<Value> operands;
-      bool ready = true;
-      for (Value operand : node.operands) {
-        const int need = problem_.class_numbers.at(egraph_.Find(operand));
-        const auto it = built_.find(need);
-        if (it == built_.end()) {
-          stack.push_back(need);
-          ready = false;
-        } else {
-          operands.push_back(it->second);
+      const int chosen = extraction.choice[static_cast<size_t>(c)];
+      const size_t before = stack.size();
+      if (!built_.contains(c)) {
+        for (int need : problem().nodes[static_cast<size_t>(chosen)].needs) {
+          if (!built_.contains(need)) stack.push_back(need);
         }
+        if (stack.size() > before) continue;
+        built_[c] = BuildTile(tiles_->tile(chosen), c);
       }
-      if (!ready) continue;
       stack.pop_back();
-      const NodeId id = node.op == nullptr ? NodeAt(number) : egraph_.arena()->AddLike(node, std::move(operands));
-      int32_t output = 0;
-      while (problem_.class_numbers.at(egraph_.Find(Value{NodeAt(number), output})) != c) ++output;
-      built_[c] = Value{id, output};
     }
     return built_.at(root);
   }
 
-  // The rules by which the classes grew for which the extraction chose other e-nodes.
-  std::string Names(const Extraction& extraction) const {
+  // What is below has been built.
+  Value BuildTile(const Tile& tile, int c) {
+    absl::flat_hash_map<int, Value> inside;
+    NodeId id = -1;
+    for (auto part = tile.rbegin(); part != tile.rend(); ++part) {
+      // Operands in the order of the graph that was there, if the node was.
+      const auto before = original_.find(part->second);
+      const bool is_original = before != original_.end();
+      const Node& node = copy_.node(is_original ? copy_.nodes()[before->second] : part->second);
+      std::vector<Value> operands;
+      for (Value operand : node.operands) {
+        const int need = tiles_->ClassOf(operand);
+        const auto inner = inside.find(need);
+        operands.push_back(inner != inside.end() ? inner->second : built_.at(need));
+      }
+      if (is_original) {
+        const NodeId outer = graph_.nodes()[before->second];
+        id = node.op == nullptr ? outer : graph_.arena()->AddLike(graph_.node(outer), std::move(operands));
+      } else if (node.op == nullptr) {
+        id = graph_.arena()->AddConstant(node.data).node;
+      } else {
+        const absl::StatusOr<NodeId> added = graph_.arena()->Add(*node.op, std::move(operands), node.attrs);
+        CHECK(added.ok()) << added.status().ToString();
+        id = *added;
+      }
+      inside[part->first] = Value{id, 0};
+    }
+    int32_t output = 0;
+    while (tiles_->ClassOf(Value{tile[0].second, output}) != c) ++output;
+    return Value{id, output};
+  }
+
+  // The e-node that the extraction has for each class, those inside tiles among them.
+  absl::flat_hash_map<int, NodeId> Chosen(const Extraction& extraction) const {
+    absl::flat_hash_map<int, NodeId> chosen;
+    for (size_t c = 0; c < extraction.choice.size(); ++c) {
+      if (extraction.choice[c] < 0) continue;
+      const Tile& tile = tiles_->tile(extraction.choice[c]);
+      chosen[static_cast<int>(c)] = tile[0].second;
+      for (const auto& [inner, id] : tile) chosen.try_emplace(inner, id);
+    }
+    return chosen;
+  }
+
+  // The rules that made the e-nodes of the extraction which the graph that was there does not have; and, where it only
+  // has other e-nodes of that graph, the rules by which classes grew that choose others now.
+  std::string Names(const Extraction& extraction) {
+    if (makers_.empty()) {
+      for (const CarriedOut& made : saturation_.history) {
+        for (size_t i = made.first; i < made.end; ++i) {
+          makers_.try_emplace(egraph_.NodeOf(egraph_.value(i).node), made.rule);
+        }
+      }
+    }
+    const absl::flat_hash_map<int, NodeId> before = Chosen(start_), after = Chosen(extraction);
     std::set<std::string> names;
-    for (const auto& [value, rule] : saturation_.joined) {
-      const auto number = problem_.class_numbers.find(egraph_.Find(value));
-      if (number == problem_.class_numbers.end()) continue;
-      const size_t c = static_cast<size_t>(number->second);
-      if (extraction.choice[c] < 0 || extraction.choice[c] == start_[c]) continue;
-      names.insert(rules_[static_cast<size_t>(rule)].matcher->rule().name());
+    for (const auto& [c, id] : after) {
+      const auto maker = makers_.find(id);
+      if (maker != makers_.end() && !original_.contains(id)) names.insert(RuleName(maker->second));
+    }
+    for (size_t i = 0; names.empty() && i < saturation_.history.size(); ++i) {
+      for (const auto& [left, right] : saturation_.history[i].joined) {
+        const int c = tiles_->ClassOf(left);
+        const auto now = after.find(c), then = before.find(c);
+        if (now == after.end() || (then != before.end() && then->second == now->second)) continue;
+        names.insert(RuleName(saturation_.history[i].rule));
+      }
     }
     return absl::StrJoin(names, kRuleSeparator);
   }
 
+  const std::string& RuleName(int rule) const { return rules_[static_cast<size_t>(rule)].matcher->rule().name(); }
+
   Explorer& explorer_;
   const std::vector<DirectedRule>& rules_;
   const Graph graph_;
+  const Graph copy_;  // in an arena of its own: most of what the rules make is thrown away
   EGraph egraph_;
-  ENodeCosts enode_costs_;
   std::vector<Value> roots_;
   SaturationResult saturation_;
-  EGraphProblem problem_;
-  absl::flat_hash_map<NodeId, NodeId> original_;  // by e-node: the node of the graph
-  std::vector<int> start_;                        // the graph as an extraction
+  std::optional<TileProblem> tiles_;
+  absl::flat_hash_map<NodeId, size_t> original_;  // by e-node: the position of that node in the graph
+  absl::flat_hash_map<NodeId, int> makers_;       // by e-node: the first rule that made it
+  Extraction start_;
   std::vector<int> trees_;
   absl::flat_hash_map<int, Value> built_;  // of one extraction, by class
   int64_t asked_ = 0;
@@ -190,7 +239,7 @@ class SaturatedGraph {
 
 class EqualitySaturation {
  public:
-  explicit EqualitySaturation(Explorer& explorer) : explorer_(explorer), rules_(explorer.DirectedRules()) {}
+  explicit EqualitySaturation(Explorer& explorer) : explorer_(explorer), rules_(explorer.Rules()) {}
 
   void Run() {
     SearchState state = explorer_.original();
@@ -204,7 +253,7 @@ class EqualitySaturation {
     SaturatedGraph saturated(explorer_, rules_, *state);
     if (!saturated.Saturate()) return false;
     const double before = state->cost.total();
-    Extraction at = saturated.Start();
+    Extraction at = saturated.start();
     std::optional<SearchState> best;
     for (const Extraction& extraction : saturated.Extract()) {
       if (explorer_.Done()) break;

@@ -144,7 +144,7 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
   for (const Proposal& proposal : proposals) {
     const bool last = &proposal == &proposals.back();
     const double after = last ? known.cost.seconds : cost + proposal.estimate.delta;
-    trace_.push_back({step, rewriter_.rule_name(proposal.rewrite.rule), PlaceName(graph, proposal.rewrite), cost, after,
+    trace_.push_back({step, RuleName(proposal.rewrite), PlaceName(graph, proposal.rewrite), cost, after,
                       proposal.rewrite.replacement});
     moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
     step = static_cast<int>(trace_.size()) - 1;
@@ -201,8 +201,7 @@ std::vector<std::optional<SearchResult>> Explorer::SearchParts(const std::vector
     const size_t first = results.size();
     const size_t count = std::min(static_cast<size_t>(afford), parts.size() - first);
     results.resize(first + count);
-    ForEachIndex(count, options_.threads,
-                 [&](size_t i) { results[first + i] = SearchPart(parts[first + i], budget); });
+    ForEachIndex(count, options_.threads, [&](size_t i) { results[first + i] = SearchPart(parts[first + i], budget); });
     for (size_t i = first; i < first + count; ++i) {
       if (!results[i]) continue;
       steps_ += results[i]->steps;
@@ -215,7 +214,6 @@ std::vector<std::optional<SearchResult>> Explorer::SearchParts(const std::vector
 
 std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budget) const {
   SearchOptions options = options_;
-  options.strategy = SearchStrategy::kBacktrack;
   options.windows = WindowUse::kNever;
   options.candidates = 1;
   options.progress = nullptr;
@@ -234,8 +232,19 @@ int Explorer::RuleNumber(const std::string& name) const {
   for (int rule = 0; rule < rewriter_.num_rules(); ++rule) {
     if (rewriter_.rule_name(rule) == name) return rule;
   }
-  CHECK(false) << "no rule " << name;
   return -1;
+}
+
+std::vector<DirectedRule> Explorer::Rules() const {
+  std::vector<DirectedRule> rules;
+  for (int rule = 0; rule < rewriter_.num_rules(); ++rule) {
+    if (auto matcher = rewriter_.matcher(rule)) rules.push_back({std::move(matcher), nullptr});
+  }
+  return rules;
+}
+
+const std::string& Explorer::RuleName(const Rewrite& rewrite) const {
+  return rewrite.rule < 0 ? rewrite.name : rewriter_.rule_name(rewrite.rule);
 }
 
 Explorer::Known& Explorer::CostOf(const Graph& graph) {

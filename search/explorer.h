@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "search/place.h"
 #include "search/search.h"
+#include "substitutions/egraph/saturate.h"
 
 namespace rewright {
 
@@ -77,10 +78,16 @@ class Explorer {
   // which `graph` is the view, got cheaper.
   bool Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
-  // Backtracks in graphs of arenas of their own within what is left of the limits, several at once; ends early when a
-  // limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
+  // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
+  // a limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
   std::vector<std::optional<SearchResult>> SearchParts(const std::vector<Graph>& parts);
+  // -1: none, or several.
   int RuleNumber(const std::string& name) const;
+  // The rules as equality saturation applies them, from left to right.
+  std::vector<DirectedRule> Rules() const;
+  CostModel& costs() const { return costs_; }
+  // Of rewrites that were judged otherwise than by Propose().
+  void CountExplored(int64_t rewrites) { explored_ += rewrites; }
 
   // True when a limit is reached.
   bool Done();
@@ -111,6 +118,7 @@ class Explorer {
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                    absl::Span<const Proposal> proposals);
   Known& CostOf(const Graph& graph);
+  const std::string& RuleName(const Rewrite& rewrite) const;
   std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
   std::optional<SearchResult> SearchPart(const Graph& part, int64_t budget) const;
   bool Interrupted();
@@ -144,7 +152,10 @@ void Descend(Explorer& explorer, SearchState* state, Graph* graph);
 // Descends, then searches around the optimum.
 void Backtrack(Explorer& explorer);
 
-// The same, window by window.
+// Descends, then extracts from e-graphs.
+void SaturateAndExtract(Explorer& explorer);
+
+// Either, window by window.
 void SearchWindows(Explorer& explorer);
 
 }  // namespace rewright

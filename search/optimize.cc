@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/random_inputs.h"
 #include "search/resources.h"
 
@@ -21,7 +22,11 @@ constexpr size_t kMaxBlamed = 8;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
-  for (int step : path) ++counts[trace[static_cast<size_t>(step)].rule];
+  for (int step : path) {
+    for (absl::string_view rule : absl::StrSplit(trace[static_cast<size_t>(step)].rule, kRuleSeparator)) {
+      ++counts[std::string(rule)];
+    }
+  }
   std::vector<RewriteCount> list;
   for (const auto& [rule, count] : counts) list.push_back({rule, count});
   std::stable_sort(list.begin(), list.end(),

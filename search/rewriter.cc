@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_split.h"
+
 namespace rewright {
 
 RuleRewriter::RuleRewriter(const RuleIndex& rules) : rules_(rules) {
@@ -78,9 +80,7 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
   return found;
 }
 
-std::unique_ptr<Rewriter> RuleRewriter::Fork() const {
-  return std::unique_ptr<Rewriter>(new RuleRewriter(*this));
-}
+std::unique_ptr<Rewriter> RuleRewriter::Fork() const { return std::unique_ptr<Rewriter>(new RuleRewriter(*this)); }
 
 int64_t RuleRewriter::failures() const {
   const absl::MutexLock lock(&failures_->mutex);
@@ -101,8 +101,9 @@ std::unique_ptr<Rewriter> FilteredRewriter::Fork() const {
 }
 
 void FilteredRewriter::Disable(const std::string& rule_name) {
+  const std::vector<std::string> names = absl::StrSplit(rule_name, kRuleSeparator);
   for (int rule = 0; rule < num_rules(); ++rule) {
-    if (this->rule_name(rule) == rule_name) disabled_.insert(rule);
+    if (std::find(names.begin(), names.end(), this->rule_name(rule)) != names.end()) disabled_.insert(rule);
   }
 }
 

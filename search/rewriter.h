@@ -16,9 +16,13 @@
 
 namespace rewright {
 
+// Between the names of the rules that made a step together.
+inline constexpr char kRuleSeparator[] = " + ";
+
 // A place where a rule applies. Its right side is in the arena already; nothing downstream is.
 struct Rewrite {
-  int rule = 0;  // number in the Rewriter
+  int rule = 0;  // number in the Rewriter; -1: of several rules, which `name` says
+  std::string name = {};
   // The values that are replaced, and by what, in the order of the rule's outputs.
   std::vector<std::pair<Value, Value>> replacement;
   // Applications that the left side covers.
@@ -30,6 +34,11 @@ class Rewriter {
   virtual ~Rewriter() = default;
   virtual int num_rules() const = 0;
   virtual const std::string& rule_name(int rule) const = 0;
+  // The rule itself; null where the rewrites are made otherwise.
+  virtual std::shared_ptr<const Matcher> matcher(int rule) const {
+    (void)rule;
+    return nullptr;
+  }
   // The rewrites by one rule, or by all (-1), whose first output one of the nodes computes; `positions` in
   // graph.nodes() ascend. In an order that depends on the graph alone.
   virtual std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) = 0;
@@ -51,6 +60,9 @@ class RuleRewriter : public Rewriter {
   int num_rules() const override { return static_cast<int>(rules_.matchers().size()); }
   const std::string& rule_name(int rule) const override {
     return rules_.matchers()[static_cast<size_t>(rule)]->rule().name();
+  }
+  std::shared_ptr<const Matcher> matcher(int rule) const override {
+    return rules_.matchers()[static_cast<size_t>(rule)];
   }
   std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
 
@@ -74,7 +86,7 @@ class RuleRewriter : public Rewriter {
   const RuleIndex& rules_;
   // By operator, ascending; shared with forks.
   std::shared_ptr<const absl::flat_hash_map<const OpDef*, std::vector<NumberedRule>>> rooted_at_;
-  std::weak_ptr<Arena> arena_;                                // of the nodes in known_
+  std::weak_ptr<Arena> arena_;                               // of the nodes in known_
   absl::flat_hash_map<NodeId, std::vector<Rewrite>> known_;  // by rules with one output, ascending
 
   struct Failures {
@@ -91,9 +103,13 @@ class FilteredRewriter : public Rewriter {
   // The rewriter outlives this one.
   explicit FilteredRewriter(Rewriter& rewriter) : rewriter_(rewriter) {}
 
+  // A rule, or all the rules of a step that several made (TraceStep::rule).
   void Disable(const std::string& rule_name);
   int num_rules() const override { return rewriter_.num_rules(); }
   const std::string& rule_name(int rule) const override { return rewriter_.rule_name(rule); }
+  std::shared_ptr<const Matcher> matcher(int rule) const override {
+    return disabled_.contains(rule) ? nullptr : rewriter_.matcher(rule);
+  }
   std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
   std::unique_ptr<Rewriter> Fork() const override;
 

@@ -18,6 +18,10 @@ absl::Status CheckOptions(const SearchOptions& options) {
                                                    "searched whole at most ", options.whole_nodes,
                                                    "; expected at least 4 and 1"));
   }
+  if (options.egraph_nodes < 0 || options.extraction_steps < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("an e-graph has ", options.egraph_nodes, " nodes, an extraction ",
+                                                   options.extraction_steps, " steps; expected at least 0"));
+  }
   if (options.budget < 0) {
     return absl::InvalidArgumentError(absl::StrCat("the budget is ", options.budget, " steps; expected at least 0"));
   }
@@ -27,11 +31,16 @@ absl::Status CheckOptions(const SearchOptions& options) {
 }  // namespace
 
 const char* SearchStrategyName(SearchStrategy strategy) {
-  return strategy == SearchStrategy::kGreedy ? "greedy" : "backtrack";
+  switch (strategy) {
+    case SearchStrategy::kGreedy: return "greedy";
+    case SearchStrategy::kBacktrack: return "backtrack";
+    case SearchStrategy::kEqsat: return "eqsat";
+  }
+  return "";
 }
 
 bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy) {
-  for (SearchStrategy candidate : {SearchStrategy::kGreedy, SearchStrategy::kBacktrack}) {
+  for (SearchStrategy candidate : {SearchStrategy::kGreedy, SearchStrategy::kBacktrack, SearchStrategy::kEqsat}) {
     if (name != SearchStrategyName(candidate)) continue;
     *strategy = candidate;
     return true;
@@ -72,12 +81,13 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
                                     const SearchOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   const int nodes = graph.num_runtime_nodes();
-  const bool large = options.windows == WindowUse::kAuto ? nodes > options.whole_nodes
-                                                         : options.windows == WindowUse::kAlways;
-  const bool by_windows = options.strategy == SearchStrategy::kBacktrack && large;
+  const bool large =
+      options.windows == WindowUse::kAuto ? nodes > options.whole_nodes : options.windows == WindowUse::kAlways;
+  const bool by_windows = options.strategy != SearchStrategy::kGreedy && large;
   SearchOptions scaled = options;
   if (by_windows) {
-    const double budget = static_cast<double>(options.budget) * std::max(nodes, options.whole_nodes) / options.whole_nodes;
+    const double budget =
+        static_cast<double>(options.budget) * std::max(nodes, options.whole_nodes) / options.whole_nodes;
     scaled.budget = static_cast<int64_t>(std::min(budget, 9e18));
   }
   Explorer explorer(graph, rewriter, costs, scaled);
@@ -88,6 +98,8 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
     Descend(explorer, &state, &view);
   } else if (by_windows) {
     SearchWindows(explorer);
+  } else if (options.strategy == SearchStrategy::kEqsat) {
+    SaturateAndExtract(explorer);
   } else {
     Backtrack(explorer);
   }

@@ -1,6 +1,6 @@
 // Search: from a graph to the cheapest equal one that the rules reach within a budget.
 //
-// Two strategies stand behind one function.
+// Three strategies stand behind one function.
 //
 // `greedy` is descent alone: in rounds, every rewrite that makes the graph cheaper is taken, the best of those that
 // overlap, all at once. Fifty batch norms fold in one or two rounds, at the price of one look at each.
@@ -18,10 +18,14 @@
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
-// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/window.h): each
-// is searched as a graph of its own, what pays is put in place in all windows at once, and the cuts move from round to
-// round until nothing improves. A window that a search cannot tell from one that was searched is not searched again,
-// so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
+// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/window.h):
+// each is searched as a graph of its own, what pays is put in place in all windows at once, and the cuts move from
+// round to round until nothing improves. A window that a search cannot tell from one that was searched is not searched
+// again, so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
+//
+// `eqsat` descends first and then applies all rules at once, to an e-graph (substitutions/egraph), from which the
+// cheapest graph is extracted, as TENSAT does (Yang et al., MLSys'21; docs/decisions/014-equality-saturation.md). Large
+// graphs are searched by the same windows.
 //
 // Given the costs and a budget in steps, the result is the same in every run, whatever the number of threads and the
 // load of the machine: nothing random is used, ties are broken by the order of rules and nodes, and windows that are
@@ -43,8 +47,8 @@
 
 namespace rewright {
 
-enum class SearchStrategy : uint8_t { kGreedy, kBacktrack };
-// "greedy", "backtrack".
+enum class SearchStrategy : uint8_t { kGreedy, kBacktrack, kEqsat };
+// "greedy", "backtrack", "eqsat".
 const char* SearchStrategyName(SearchStrategy strategy);
 bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy);
 
@@ -95,6 +99,9 @@ struct SearchOptions {
   int64_t window_budget = 200;
   // Windows that are searched at once. 1 where the device measures: others would disturb it.
   int threads = 1;
+  // Of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
+  int egraph_nodes = 2000;
+  int64_t extraction_steps = 20000;
   // How many candidates SearchResult keeps.
   int candidates = 3;
   // Ends the search with the best graph so far.
@@ -104,8 +111,8 @@ struct SearchOptions {
 
 // One rewrite that was carried out: an edge of the tree of graphs.
 struct TraceStep {
-  int parent = -1;  // the step that made the graph it starts from; -1: the original
-  std::string rule;
+  int parent = -1;         // the step that made the graph it starts from; -1: the original
+  std::string rule;        // or several, with kRuleSeparator between them
   std::string place;       // names of the replaced values, or operator and number where they have none
   double cost_before = 0;  // seconds; within a round of descent as estimated
   double cost_after = 0;

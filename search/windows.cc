@@ -16,7 +16,7 @@ namespace {
 // What the search of a window found: nothing, or the graphs on the way to the best one.
 struct Solution {
   struct Step {
-    int rule = 0;
+    std::string rule;
     double delta = 0;  // seconds
     Graph graph;
   };
@@ -79,13 +79,14 @@ class WindowSearch {
   }
 
   // The graphs on the way to the solution, one rewrite each.
-  static std::vector<Proposal> InPlace(const Graph& graph, const GraphWindow& window, const Solution& solution) {
+  std::vector<Proposal> InPlace(const Graph& graph, const GraphWindow& window, const Solution& solution) const {
     std::vector<Proposal> proposals;
     std::vector<Value> at = window.escaping;
     for (const Solution::Step& step : solution.steps) {
       const std::vector<Value> next = Splice(step.graph, solution.leaves, window, *graph.arena());
       Proposal proposal;
-      proposal.rewrite.rule = step.rule;
+      proposal.rewrite.rule = explorer_.RuleNumber(step.rule);
+      proposal.rewrite.name = step.rule;
       proposal.estimate.delta = step.delta;
       proposal.position = graph.index(window.nodes[0]);
       if (proposals.empty()) proposal.rewrite.matched = window.nodes;
@@ -98,7 +99,7 @@ class WindowSearch {
     return proposals;
   }
 
-  Solution SolutionOf(const GraphWindow& window, const std::optional<SearchResult>& result) const {
+  static Solution SolutionOf(const GraphWindow& window, const std::optional<SearchResult>& result) {
     Solution solution;
     solution.leaves = window.leaves;
     if (!result) return solution;
@@ -108,7 +109,7 @@ class WindowSearch {
       const TraceStep& made = result->trace[static_cast<size_t>(step)];
       // The last step answers for the difference of what steps were estimated to cost.
       const double after = step == best ? result->candidates[0].cost.total() : made.cost_after;
-      solution.steps.push_back({explorer_.RuleNumber(made.rule), after - cost, GraphAt(*result, window.graph, step)});
+      solution.steps.push_back({made.rule, after - cost, GraphAt(*result, window.graph, step)});
       cost = after;
     }
     return solution;

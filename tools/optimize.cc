@@ -45,6 +45,7 @@ struct OptimizeFlags {
   std::string precision = "fp32";
   std::string cost = "measured";
   std::string search = "backtrack";
+  int64_t egraph_nodes = SearchOptions().egraph_nodes;
   std::string mode = "inference";
   std::string windows = "auto";
   int64_t budget = SearchOptions().budget;
@@ -94,6 +95,7 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   OptimizeOptions options;
   CHECK(ParseSearchStrategy(flags.search, &options.search.strategy)) << flags.search;
   CHECK(ParseWindowUse(flags.windows, &options.search.windows)) << flags.windows;
+  options.search.egraph_nodes = static_cast<int>(flags.egraph_nodes);
   options.search.alpha = flags.alpha;
   options.search.budget = flags.budget;
   options.search.time_limit_seconds = flags.time_limit;
@@ -339,11 +341,13 @@ Action DeclareOptimize(CLI::App& app) {
             return known ? "" : absl::StrCat("found `", cost, "`, expected measured or analytic:NAME");
           },
           "measured|analytic:NAME");
-  AddChoice(app, "--search", &flags->search, {"backtrack", "greedy"}, "The strategy (default backtrack)");
+  AddChoice(app, "--search", &flags->search, {"backtrack", "greedy", "eqsat"}, "The strategy (default backtrack)");
   AddChoice(app, "--windows", &flags->windows, {"auto", "always", "never"},
             "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
   AddReal(app, "--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  AddInt(app, "--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
+         "E-nodes that one saturation of eqsat may add (default 2000)");
   AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
   AddBytes(app, "--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
   AddChoice(app, "--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");

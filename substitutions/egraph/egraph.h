@@ -58,6 +58,9 @@ class EGraph {
   // E-nodes, leaves among them, and classes.
   int num_nodes() const { return num_nodes_; }
   int num_classes() const { return num_classes_; }
+  // Values in the order in which they were added: with num_values() before and after, tells what was added.
+  size_t num_values() const { return values_.size(); }
+  Value value(size_t i) const { return values_[i]; }
   // How many unions joined two classes: with num_nodes(), tells whether anything has changed.
   int64_t num_unions() const { return num_unions_; }
 

@@ -93,14 +93,16 @@ class Saturation {
       return;
     }
     if (rule.forward != nullptr && !LeadsBack(egraph_, *rule.forward, entry.match, *replacement)) return;
-    bool used = false;
+    CarriedOut made{static_cast<int>(entry.rule), {}, egraph_.num_values(), 0};
     for (Value root : entry.match.roots) {
       const auto it = replacement->find(root);
       if (it == replacement->end() || !egraph_.Union(root, egraph_.Add(it->second))) continue;
-      result_.joined.emplace_back(root, static_cast<int>(entry.rule));
-      used = true;
+      made.joined.emplace_back(root, it->second);
     }
-    if (used) ++result_.uses[entry.rule];
+    if (made.joined.empty()) return;
+    made.end = egraph_.num_values();
+    ++result_.uses[entry.rule];
+    result_.history.push_back(std::move(made));
   }
 
   void CheckLimits() {

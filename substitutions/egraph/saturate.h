@@ -46,6 +46,16 @@ struct SaturationLimits {
   std::function<bool()> done;
 };
 
+// What a match did.
+struct CarriedOut {
+  int rule = 0;
+  // Values that became equal by it: of the left side, and of the right side.
+  std::vector<std::pair<Value, Value>> joined;
+  // What it added: EGraph::value(i) for i in [first, end).
+  size_t first = 0;
+  size_t end = 0;
+};
+
 enum class SaturationEnd : uint8_t { kSaturated, kDone, kRounds, kNodes, kMatches, kStopped };
 
 struct SaturationResult {
@@ -54,7 +64,8 @@ struct SaturationResult {
   int64_t matches = 0;   // carried out
   int64_t failures = 0;  // right sides that could not be built: a fault of the rule
   std::string first_failure;
-  std::vector<int64_t> uses;  // by rule: matches that made classes equal
+  std::vector<int64_t> uses;        // by rule: matches that made classes equal
+  std::vector<CarriedOut> history;  // matches that made values equal
 };
 
 SaturationResult Saturate(EGraph& egraph, const std::vector<DirectedRule>& rules, const SaturationLimits& limits = {});
