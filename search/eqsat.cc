@@ -243,8 +243,10 @@ class EqualitySaturation {
 
   void Run() {
     SearchState state = explorer_.original();
-    Descend(explorer_, &state);
-    while (!explorer_.Done() && Improve(&state)) Descend(explorer_, &state);
+    do {
+      Graph graph = explorer_.View(state);
+      Descend(explorer_, &state, &graph);
+    } while (!explorer_.Done() && Improve(&state));
   }
 
  private:
