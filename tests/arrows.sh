@@ -11,7 +11,7 @@ core/onnx: core
 substitutions: core
 substitutions/taso: core substitutions
 verifier: core substitutions
-substitutions/generate: core substitutions verifier
+substitutions/generate: core substitutions substitutions/taso verifier
 search: core substitutions
 backends: core
 runtime: core backends

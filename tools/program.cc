@@ -146,6 +146,7 @@ std::vector<Verb> AllVerbs() {
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},
       {"profile", "Measure what models are made of, into a database of costs", DeclareProfile},
+      {"generate", "Find and prove a rule set", DeclareGenerate},
       {"verify", "Prove or refute the rules of a file", DeclareVerify},
       {"check", "Check certificates of proofs again", DeclareCheck},
       {"derive", "Which rules follow from a set of rules", DeclareDerive},

@@ -36,6 +36,7 @@ Action DeclareDiff(CLI::App& app);
 Action DeclareBlame(CLI::App& app);
 Action DeclareCompare(CLI::App& app);
 Action DeclareProfile(CLI::App& app);
+Action DeclareGenerate(CLI::App& app);
 Action DeclareVerify(CLI::App& app);
 Action DeclareCheck(CLI::App& app);
 Action DeclareDerive(CLI::App& app);

@@ -1,0 +1,46 @@
+// What became of each candidate, a line each, on the disk as soon as a round is done.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "substitutions/generate/rule_builder.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright::generate {
+
+enum class Fate : uint8_t { kDerivable, kProved, kRefuted, kUnknown };
+const char* FateName(Fate fate);
+
+struct Outcome {
+  Fate fate = Fate::kUnknown;
+  // kProved: as what, and how far.
+  Generality generality = Generality::kSpace;
+  RuleClass rule_class = RuleClass::kReassociating;
+  DomainLimits limits;
+  int instances = 0;
+  std::string detail;  // kDerivable: names of rules; else the witness or what is open. One line
+};
+
+class SelectionJournal {
+ public:
+  ~SelectionJournal();
+
+  // Reads the file where it exists and opens it for appending. `header` tells what the run depends on. Errors: the file
+  // is of another run, or none of ours; it cannot be written.
+  absl::Status Open(const std::string& path, const std::string& header);
+
+  // Null where the candidate is not in the journal.
+  const Outcome* Find(const std::string& key) const;
+  // Appends, and waits until the disk has it.
+  absl::Status Add(const std::vector<std::pair<std::string, Outcome>>& outcomes);
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  std::map<std::string, Outcome> outcomes_;
+};
+
+}  // namespace rewright::generate

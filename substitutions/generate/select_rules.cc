@@ -1,0 +1,377 @@
+#include "substitutions/generate/select_rules.h"
+
+#include <algorithm>
+#include <bitset>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/egraph/derive.h"
+#include "substitutions/generate/journal.h"
+#include "substitutions/matcher.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "substitutions/text_hash.h"
+
+namespace rewright::generate {
+namespace {
+
+constexpr size_t kRound = 16;  // candidates taken up together
+
+struct Candidate {
+  Pair pair;  // first => second is the rule
+  std::vector<int> outputs;
+  Rule rule;  // as general as can be stated
+  Generality generality = Generality::kSpace;
+  std::string law, key;
+  int inputs = 0;
+  bool merge = false;
+};
+
+struct Kept {
+  std::shared_ptr<const Matcher> matcher;
+  bool merge = false;        // two outputs from work that is shared on the right alone
+  bool single = false;       // one output
+};
+
+// "relu-of-concat": the operators of a side from outside in.
+void AddNames(const TensorTerm& term, const RuleSide& side, std::vector<std::string>* names) {
+  if (term.kind == TensorTerm::Kind::kName) {
+    for (const LetTerm& let : side.lets) {
+      if (let.name == term.name) AddNames(let.term, side, names);
+    }
+  } else if (term.kind == TensorTerm::Kind::kApply) {
+    std::string name = term.name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    names->push_back(name);
+    for (const TensorTerm& operand : term.operands) AddNames(operand, side, names);
+  }
+}
+
+std::string NameOf(const Rule& rule) {
+  std::vector<std::string> outputs;
+  for (const TensorTerm& output : rule.lhs.outputs) {
+    std::vector<std::string> names;
+    AddNames(output, rule.lhs, &names);
+    outputs.push_back(absl::StrJoin(names, "-of-"));
+  }
+  return absl::StrJoin(outputs, "-and-");
+}
+
+class Selector {
+ public:
+  Selector(const Space& space, const SelectOptions& options) : space_(space), options_(options) {}
+
+  absl::StatusOr<Selection> Run(const std::vector<Pair>& pairs) {
+    State(pairs);
+    if (!options_.journal.empty()) {
+      const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
+                                              " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
+                                              " candidates=", candidates_.size());
+      if (absl::Status opened = journal_.Open(options_.journal, header); !opened.ok()) return opened;
+    }
+    for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {
+      if (Stopped()) {
+        result_.complete = false;
+        break;
+      }
+      if (absl::Status done = Round(begin, std::min(begin + kRound, candidates_.size())); !done.ok()) return done;
+      if (options_.progress) options_.progress(result_.counts);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+
+  // ---------------------------------------------------------------- statements
+
+  void State(const std::vector<Pair>& pairs) {
+    result_.counts.pairs = pairs.size();
+    std::vector<std::vector<int64_t>> assignments = space_.confirmation;
+    assignments.push_back(space_.nominal);
+    Terms terms(space_, assignments, true, options_.seed);
+    std::set<std::string> laws;
+    for (const Pair& pair : pairs) {
+      std::optional<Candidate> candidate = StateOne(terms, pair);
+      if (!candidate) {
+        ++result_.counts.unstated;
+      } else if (!laws.insert(candidate->law).second) {
+        ++result_.counts.repeated;
+      } else {
+        candidates_.push_back(*std::move(candidate));
+      }
+    }
+    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      const auto key = [](const Candidate& c) {
+        // Of two laws of one form the one with more inputs is the more general one.
+        return std::tuple(c.pair.first.size + c.pair.second.size, c.outputs.size(), -c.inputs,
+                          static_cast<int>(c.generality), c.law.size());
+      };
+      return key(a) < key(b);
+    });
+    result_.counts.candidates = candidates_.size();
+  }
+
+  // From the larger side to the smaller one where that is possible; a merge from the side that shares nothing.
+  std::optional<Candidate> StateOne(Terms& terms, const Pair& pair) {
+    const Pair swapped{pair.second, pair.first};
+    if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
+    // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
+    const bool forward = IsMerge(space_, pair.first, pair.second) || HasQuotient(pair.second);
+    for (const Pair& directed : forward ? std::vector<Pair>{pair} : std::vector<Pair>{swapped, pair}) {
+      if (HasQuotient(directed.first)) continue;
+      Candidate candidate{.pair = directed, .outputs = OutputPairs(terms, directed)};
+      if (candidate.outputs.empty()) continue;
+      for (Generality generality : kGeneralities) {
+        absl::StatusOr<Rule> rule = BuildRule(space_, directed, candidate.outputs, generality);
+        if (!rule.ok()) continue;
+        rule->name = "rule";
+        if (!CompileRule(*rule).ok() || SidesAreEqual(*rule)) continue;
+        candidate.law = PrintLaw(*rule);
+        TextHash hash;
+        hash.Add(candidate.law);
+        candidate.key = hash.Hex();
+        candidate.generality = generality;
+        candidate.inputs = NumInputs(*rule);
+        candidate.rule = *std::move(rule);
+        candidate.merge = IsMerge(space_, directed.first, directed.second);
+        return candidate;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // The constants of a graph, as bits. What keeps one on both sides has not got rid of it.
+  std::bitset<128> ConstantsOf(const SmallGraph& graph) const {
+    std::bitset<128> constants;
+    for (int i = 0; i < graph.size; ++i) {
+      const size_t op = static_cast<size_t>(graph.applications[i].op);
+      if (space_.operators[op].constant != OperatorChoice::Constant::kNone) constants.set(op);
+    }
+    return constants;
+  }
+  bool HasQuotient(const SmallGraph& graph) const {
+    for (int i = 0; i < graph.size; ++i) {
+      if (space_.operators[static_cast<size_t>(graph.applications[i].op)].denominator != 1) return true;
+    }
+    return false;
+  }
+
+  static int NumInputs(const Rule& rule) {
+    const auto compiled = CompileRule(rule);
+    int count = 0;
+    for (int i = 0; i < (*compiled)->num_lhs_nodes(); ++i) {
+      const RuleNode& node = (*compiled)->nodes()[static_cast<size_t>(i)];
+      count += node.op == nullptr && !node.value;
+    }
+    return count;
+  }
+
+  // Whether the sides are the same graph, as where an operator of the space is two of ours.
+  static bool SidesAreEqual(const Rule& rule) {
+    const auto compiled = CompileRule(rule, RuleUse::kProof);
+    if (!compiled.ok()) return false;
+    const CompiledRule& c = **compiled;
+    std::vector<int> same(c.nodes().size());
+    for (size_t i = 0; i < same.size(); ++i) {
+      same[i] = static_cast<int>(i);
+      const RuleNode& node = c.nodes()[i];
+      if (static_cast<int>(i) < c.num_lhs_nodes() || node.op == nullptr) continue;
+      for (size_t j = 0; j < i && same[i] == static_cast<int>(i); ++j) {
+        const RuleNode& other = c.nodes()[j];
+        if (other.op != node.op || other.operands.size() != node.operands.size()) continue;
+        bool equal = true;
+        for (size_t k = 0; k < node.operands.size(); ++k) {
+          const RuleValue &a = node.operands[k], &b = other.operands[k];
+          equal = equal && same[static_cast<size_t>(a.node)] == same[static_cast<size_t>(b.node)] && a.output == b.output;
+        }
+        for (size_t k = 0; k < node.attrs.size(); ++k) {
+          equal = equal && PrintArg(node.attrs[k]) == PrintArg(other.attrs[k]);
+        }
+        if (equal) same[i] = same[j];
+      }
+    }
+    for (size_t k = 0; k < c.lhs().size(); ++k) {
+      if (same[static_cast<size_t>(c.lhs()[k].node)] != same[static_cast<size_t>(c.rhs()[k].node)]) return false;
+    }
+    return true;
+  }
+
+  // ---------------------------------------------------------------- rounds
+
+  absl::Status Round(size_t begin, size_t end) {
+    std::vector<Outcome> outcomes(end - begin);
+    std::vector<bool> known(end - begin, false);
+    for (size_t i = begin; i < end; ++i) {
+      const Outcome* found = journal_.Find(candidates_[i].key);
+      if (found == nullptr) continue;
+      outcomes[i - begin] = *found;
+      known[i - begin] = true;
+    }
+    if (std::find(known.begin(), known.end(), false) != known.end()) {
+      std::atomic<size_t> next{begin};
+      const auto work = [&] {
+        for (size_t i = next++; i < end; i = next++) {
+          if (!known[i - begin]) outcomes[i - begin] = Judge(candidates_[i]);
+        }
+      };
+      std::vector<std::thread> threads;
+      for (int t = 1; t < options_.threads; ++t) threads.emplace_back(work);
+      work();
+      for (std::thread& thread : threads) thread.join();
+      if (Stopped()) {  // proofs may have been cut short
+        result_.complete = false;
+        return absl::OkStatus();
+      }
+    }
+    // In order: what follows from those of the same round is dropped too.
+    const size_t kept_before = kept_.size();
+    std::vector<std::pair<std::string, Outcome>> fresh;
+    for (size_t i = begin; i < end; ++i) {
+      Outcome& outcome = outcomes[i - begin];
+      const Candidate& candidate = candidates_[i];
+      if (!known[i - begin] && outcome.fate == Fate::kProved && kept_.size() > kept_before) {
+        const std::optional<Rule> rule = StateAs(candidate, outcome.generality);
+        if (const auto by = DerivedBy(*rule, candidate.merge)) {
+          outcome.fate = Fate::kDerivable;
+          outcome.detail = *by;
+        }
+      }
+      if (!known[i - begin]) fresh.emplace_back(candidate.key, outcome);
+      if (absl::Status noted = Note(candidate, outcome); !noted.ok()) return noted;
+    }
+    return journal_.Add(fresh);
+  }
+
+  // As general as can be derived or proved; what is refuted for sizes of its own may hold for those of the space.
+  Outcome Judge(const Candidate& candidate) const {
+    Outcome outcome;
+    for (Generality generality : kGeneralities) {
+      if (generality < candidate.generality) continue;
+      const std::optional<Rule> rule = StateAs(candidate, generality);
+      if (!rule) continue;
+      outcome.generality = generality;
+      if (const auto by = DerivedBy(*rule, candidate.merge)) {
+        outcome.fate = Fate::kDerivable;
+        outcome.detail = *by;
+        return outcome;
+      }
+      RuleProofOptions options;
+      options.time_limit_s = options_.rule_limit_s;
+      options.instance_limit_s = options_.rule_limit_s;
+      options.seed = options_.seed;
+      options.stop = options_.stop;
+      const RuleVerdict verdict = ProveRule(*rule, options);
+      if (verdict.verdict == Verdict::kProved) {
+        outcome.fate = Fate::kProved;
+        outcome.rule_class = verdict.rule_class;
+        outcome.limits = verdict.limits;
+        outcome.instances = verdict.instances;
+        outcome.detail.clear();
+        return outcome;
+      }
+      outcome.fate = verdict.verdict == Verdict::kRefuted ? Fate::kRefuted : Fate::kUnknown;
+      outcome.detail = absl::StrCat(PrintLaw(*rule), ": ", verdict.reason.substr(0, 400));
+    }
+    return outcome;
+  }
+
+  std::optional<Rule> StateAs(const Candidate& candidate, Generality generality) const {
+    absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, generality);
+    if (!rule.ok()) return std::nullopt;
+    rule->name = "rule";
+    if (!CompileRule(*rule).ok()) return std::nullopt;
+    return *std::move(rule);
+  }
+
+  // Names of the kept rules that were used; nothing where the rule does not follow. A merge has to follow from the left
+  // side alone: from rules of single outputs and from other merges.
+  std::optional<std::string> DerivedBy(const Rule& rule, bool merge) const {
+    const auto goal = CompileRule(rule);
+    if (!goal.ok() || kept_.empty()) return std::nullopt;
+    std::vector<DirectedRule> rules;
+    for (const Kept& kept : kept_) {
+      if (merge && !kept.single && !kept.merge) continue;
+      const bool both_ways = !merge || kept.single;
+      for (DirectedRule& directed : DirectedRules({kept.matcher}, both_ways)) rules.push_back(std::move(directed));
+    }
+    DeriveOptions options;
+    options.instances = 2;
+    options.limits = {.max_rounds = 4, .max_nodes = 300, .max_matches_of_rule = 60};
+    options.seed = options_.seed;
+    const auto derivation = Derive(**goal, rules, options);
+    if (!derivation.ok() || !derivation->derived) return std::nullopt;
+    std::set<std::string> used;
+    for (size_t i = 0; i < rules.size(); ++i) {
+      if (derivation->uses[i] == 0) continue;
+      used.insert((rules[i].forward != nullptr ? rules[i].forward : rules[i].matcher)->rule().name());
+    }
+    return absl::StrJoin(used, ", ");
+  }
+
+  absl::Status Note(const Candidate& candidate, const Outcome& outcome) {
+    SelectCounts& counts = result_.counts;
+    ++counts.done;
+    switch (outcome.fate) {
+      case Fate::kDerivable:
+        ++counts.derivable;
+        result_.explanations.push_back(absl::StrCat("derivable from ", outcome.detail, ":\n", candidate.law));
+        return absl::OkStatus();
+      case Fate::kRefuted:
+        ++counts.refuted;
+        result_.explanations.push_back(absl::StrCat("refuted: ", outcome.detail));
+        return absl::OkStatus();
+      case Fate::kUnknown:
+        ++counts.unknown;
+        result_.explanations.push_back(absl::StrCat("unknown: ", outcome.detail));
+        return absl::OkStatus();
+      case Fate::kProved: break;
+    }
+    ++counts.proved;
+    absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, outcome.generality);
+    if (!rule.ok()) return rule.status();
+    const std::string name = NameOf(*rule);
+    const int number = ++names_[name];
+    rule->name = number == 1 ? name : absl::StrCat(name, "-", number);
+    RuleVerdict verdict;
+    verdict.verdict = Verdict::kProved;
+    verdict.rule_class = outcome.rule_class;
+    verdict.limits = outcome.limits;
+    verdict.instances = outcome.instances;
+    absl::StatusOr<ProofRecord> record = RecordOf(*rule, verdict);
+    if (!record.ok()) return record.status();
+    rule->proof = *std::move(record);
+    auto compiled = CompileRule(*rule);
+    if (!compiled.ok()) return compiled.status();
+    kept_.push_back({std::make_shared<const Matcher>(*compiled, outcome.limits), candidate.merge,
+                     candidate.outputs.size() == 1});
+    result_.rules.push_back(*std::move(rule));
+    ++counts.kept;
+    return absl::OkStatus();
+  }
+
+  const Space& space_;
+  const SelectOptions& options_;
+  Selection result_;
+  SelectionJournal journal_;
+  std::vector<Candidate> candidates_;
+  std::vector<Kept> kept_;
+  std::map<std::string, int> names_;
+};
+
+}  // namespace
+
+absl::StatusOr<Selection> SelectRules(const Space& space, const std::vector<Pair>& pairs,
+                                      const SelectOptions& options) {
+  return Selector(space, options).Run(pairs);
+}
+
+}  // namespace rewright::generate

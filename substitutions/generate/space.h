@@ -1,0 +1,97 @@
+// The space that the generator searches: which operators, with which attributes, over which inputs.
+//
+// Sizes are variables (m, k, ...), so that what is found for some sizes can be stated for all. Each *assignment* gives
+// every variable a number; an application is legal only if it is under all of them, and two tensors are equal only if
+// they are under all of them. Assignments therefore keep the sizes of different variables apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/op.h"
+
+namespace rewright::generate {
+
+// A size of an input: a variable, or a number.
+struct Size {
+  int variable = -1;  // -1: `number`
+  int64_t number = 1;
+};
+
+// Inputs that differ only in name: any of them may be exchanged.
+struct InputGroup {
+  std::string name;  // the first is name1
+  std::vector<Size> shape;
+  int count = 1;
+  bool kernel = false;  // the weight of a convolution: no image
+};
+
+// What an attribute is computed from, where it is no fixed number.
+enum class Derived : uint8_t {
+  kNone,
+  kGroups,   // conv2d: groups = channels of the image / channels of the kernel
+  kParts,    // split: two parts, where the last concat put the tensor together
+  kEnlarge,  // pad: a kernel centred in one of `extent`
+};
+
+// A way to apply a core operator. Together with what follows it (`then`) it counts as one.
+struct OperatorChoice {
+  std::string name;
+  std::string op;  // of core/ops; empty: a constant
+  int arity = 1;
+  Attrs attrs;
+  Derived derived = Derived::kNone;
+  std::string then;  // a unary operator applied to the result; empty: none
+
+  // Which operands it takes.
+  bool commutative = false;
+  bool distinct = false;      // operands are different tensors
+  bool in_order = false;      // of two inputs the one that is declared first comes first
+  bool same_shape = false;    // no broadcasting, and the same layout
+  bool scalar_second = false;
+  bool leaf_only = false;     // operand 0 is an input
+  bool no_kernel_input = false;            // operand 0 is no input that is a kernel
+  std::vector<int> ranks;                  // of each operand; empty: any
+  std::vector<int64_t> kernel;             // the last two sizes of operand 1; empty: any
+  int forbidden_inner = -1;                // matmul: the variable that may not be the inner size
+  std::vector<int64_t> extent;             // kEnlarge
+  bool view = false;                       // a transpose that moves nothing: only counted (SpaceCounts)
+
+  // Constants.
+  enum class Constant : uint8_t { kNone, kSplat, kIdentity };
+  Constant constant = Constant::kNone;
+  std::vector<Size> shape;
+  int64_t numerator = 1, denominator = 1;  // of the elements of a kSplat
+};
+
+struct Space {
+  std::string name;
+  std::vector<std::string> variables;  // of sizes
+  std::vector<InputGroup> inputs;
+  std::vector<OperatorChoice> operators;
+  int max_ops = 3;
+  // By assignment, then variable. Tensors are evaluated under these.
+  std::vector<std::vector<int64_t>> assignments;
+  // Under which matches are looked at again, with other elements.
+  std::vector<std::vector<int64_t>> confirmation;
+  // One more, under which applications are legal too and no tensor has more than max_elements.
+  std::vector<int64_t> nominal;
+  int64_t max_elements = 512;
+
+  int num_inputs() const;
+};
+
+// TASO's (Jia et al., SOSP 2019; src/generator of its sources): its 20 inputs and 26 operators, three of them at most.
+Space TasoSpace();
+
+// By name: taso, and the others of PresetNames(). Errors name the presets there are.
+absl::StatusOr<Space> Preset(const std::string& name);
+std::vector<std::string> PresetNames();
+
+// Leaves only operators named in `ops` (their own names, or those of core operators; constants stay where `ops` is
+// empty), and at most `inputs` inputs of each group; empty and 0 change nothing. Errors name the operators there are.
+absl::Status Restrict(const std::vector<std::string>& ops, int inputs, Space* space);
+
+}  // namespace rewright::generate

@@ -1,0 +1,242 @@
+// rewright generate -o OUT.rules: a verified rule set found by machine.
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "search/resources.h"
+#include "substitutions/generate/find_pairs.h"
+#include "substitutions/generate/select_rules.h"
+#include "substitutions/rule_set.h"
+#include "tools/files.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct GenerateFlags {
+  std::string output;
+  std::string preset = "taso";
+  std::vector<std::string> ops;
+  int64_t max_ops = 0;  // 0: that of the preset
+  int64_t inputs = 0;   // of each kind; 0: those of the preset
+  std::string resume;
+  double time_limit = 0;
+  int64_t memory_limit = 0;
+  double rule_limit = 1;
+  bool explain = false;
+  bool count_raw = false;
+  bool count_only = false;
+};
+
+// The command that makes the same file.
+std::string CommandOf(const GenerateFlags& flags, const Session& session) {
+  std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
+  if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
+  if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
+  if (flags.inputs > 0) absl::StrAppend(&command, " --inputs ", flags.inputs);
+  if (session.flags.seed != 1) absl::StrAppend(&command, " --seed ", session.flags.seed);
+  return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
+}
+
+absl::StatusOr<generate::Space> SpaceOf(const GenerateFlags& flags) {
+  absl::StatusOr<generate::Space> space = generate::Preset(flags.preset);
+  if (!space.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(space.status().message())));
+  }
+  if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &*space); !limited.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
+  }
+  if (flags.max_ops > 0) space->max_ops = static_cast<int>(flags.max_ops);
+  return space;
+}
+
+class Generation {
+ public:
+  Generation(const GenerateFlags& flags, generate::Space space, Session& session)
+      : flags_(flags), space_(std::move(space)), session_(session), start_(std::chrono::steady_clock::now()) {}
+
+  absl::StatusOr<Answer> Run() {
+    if (flags_.count_raw) {
+      raw_ = generate::CountRawGraphs(space_, space_.max_ops);
+      session_.console.Result(absl::StrFormat("raw:        %d graphs in every order and naming", raw_));
+    }
+    absl::StatusOr<generate::FoundPairs> found = Find();
+    if (!found.ok()) return found.status();
+    generate::Selection selection;
+    const double before = ProcessCpuSeconds();
+    if (!flags_.count_only && found->complete) {
+      absl::StatusOr<generate::Selection> selected = Select(found->pairs);
+      if (!selected.ok()) return selected.status();
+      selection = *std::move(selected);
+    }
+    prove_s_ = ProcessCpuSeconds() - before;
+    const bool complete = found->complete && selection.complete;
+    if (!flags_.output.empty()) {
+      std::vector<std::string> header = {CommandOf(flags_, session_)};
+      if (!complete) header.push_back("Stopped before the end.");
+      if (absl::Status written = WriteRules(flags_.output, header, selection.rules); !written.ok()) return written;
+    }
+    Report(*found, selection, complete);
+    return complete ? Answer::kYes : Answer::kNo;
+  }
+
+ private:
+  double Elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  // An interrupt, or the time limit.
+  void CheckTime() {
+    if (InterruptGuard::flag() || (flags_.time_limit > 0 && Elapsed() > flags_.time_limit)) stop_ = true;
+  }
+
+  absl::StatusOr<generate::FoundPairs> Find() {
+    Progress progress(session_.console, "enumerate");
+    generate::FindOptions options;
+    options.seed = session_.flags.seed;
+    options.memory_limit = flags_.memory_limit;
+    options.stop = &stop_;
+    options.progress = [&](const generate::MatchCounts& counts, int size, size_t bytes) {
+      CheckTime();
+      progress.Update(-1, absl::StrFormat("size %d of %d  %d graphs (%.0f/s)  %d distinct  %d matches  %.0f MB", size,
+                                          space_.max_ops, counts.graphs,
+                                          static_cast<double>(counts.graphs) / std::max(Elapsed(), 1e-3),
+                                          counts.distinct, counts.matches, static_cast<double>(bytes) / 1e6));
+    };
+    const double before = ProcessCpuSeconds();
+    absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space_, options);
+    enumerate_s_ = ProcessCpuSeconds() - before;
+    enumerate_peak_ = PeakResidentBytes();
+    return found;
+  }
+
+  absl::StatusOr<generate::Selection> Select(const std::vector<generate::Pair>& pairs) {
+    Progress progress(session_.console, "prove");
+    generate::SelectOptions options;
+    options.threads = session_.flags.threads > 0 ? session_.flags.threads
+                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.seed = session_.flags.seed;
+    options.rule_limit_s = flags_.rule_limit;
+    options.stop = &stop_;
+    if (!flags_.resume.empty()) {
+      if (absl::Status made = MakeFolder(flags_.resume); !made.ok()) return made;
+      options.journal = absl::StrCat(flags_.resume, "/selection.journal");
+    }
+    const double began = Elapsed();
+    options.progress = [&](const generate::SelectCounts& counts) {
+      CheckTime();
+      const double fraction =
+          counts.candidates == 0 ? 1 : static_cast<double>(counts.done) / static_cast<double>(counts.candidates);
+      const double left = (Elapsed() - began) * (1 / std::max(fraction, 1e-6) - 1);
+      progress.Update(fraction, absl::StrFormat("%d of %d candidates  %d kept  %d derivable  %d refuted  %d unknown  "
+                                                "%.0f MB  %.0f s left",
+                                                counts.done, counts.candidates, counts.kept, counts.derivable,
+                                                counts.refuted, counts.unknown,
+                                                static_cast<double>(ResidentBytes()) / 1e6, left));
+    };
+    return generate::SelectRules(space_, pairs, options);
+  }
+
+  void Report(const generate::FoundPairs& found, const generate::Selection& selection, bool complete) {
+    Console& console = session_.console;
+    const generate::MatchCounts& counts = found.counts;
+    const generate::SelectCounts& selected = selection.counts;
+    console.Result(absl::StrFormat(
+        "enumerated: %d graphs of up to %d operators, %d distinct, %d equal to another; %.2f s of CPU time, %.0f MB",
+        counts.graphs, space_.max_ops, counts.distinct, counts.matches, enumerate_s_,
+        static_cast<double>(enumerate_peak_) / 1e6));
+    console.Result(absl::StrFormat(
+        "pairs:      %d (%d reducible, %d congruent, %d separate, %d without inputs; %d collisions; %d passes)",
+        found.pairs.size(), counts.reducible, counts.congruent, counts.separate, counts.constant, found.collisions,
+        found.passes));
+    if (!flags_.count_only) {
+      console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",
+                                     selected.candidates, selected.unstated, selected.repeated));
+      console.Result(absl::StrFormat("rules:      %d kept; %d derivable, %d refuted, %d unknown; %.2f s of CPU time",
+                                     selected.kept, selected.derivable, selected.refuted, selected.unknown, prove_s_));
+    }
+    if (!complete) console.Warning("stopped before the end");
+    if (flags_.explain) {
+      for (const std::string& line : selection.explanations) console.Result(line);
+    }
+    Json& json = console.json();
+    json["graphs"] = counts.graphs;
+    if (flags_.count_raw) json["raw_graphs"] = raw_;
+    json["distinct"] = counts.distinct;
+    json["matches"] = counts.matches;
+    json["collisions"] = found.collisions;
+    json["pairs"] = found.pairs.size();
+    json["candidates"] = selected.candidates;
+    json["proved"] = selected.proved;
+    json["refuted"] = selected.refuted;
+    json["unknown"] = selected.unknown;
+    json["derivable"] = selected.derivable;
+    json["kept"] = selected.kept;
+    json["complete"] = complete;
+    json["enumerate_cpu_seconds"] = enumerate_s_;
+    json["prove_cpu_seconds"] = prove_s_;
+    json["enumerate_peak_rss_bytes"] = enumerate_peak_;
+    json["peak_rss_bytes"] = PeakResidentBytes();
+  }
+
+  const GenerateFlags& flags_;
+  const generate::Space space_;
+  Session& session_;
+  const std::chrono::steady_clock::time_point start_;
+  std::atomic<bool> stop_{false};
+  uint64_t raw_ = 0;
+  double enumerate_s_ = 0, prove_s_ = 0;
+  int64_t enumerate_peak_ = 0;
+};
+
+absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
+  absl::StatusOr<generate::Space> space = SpaceOf(flags);
+  if (!space.ok()) return space.status();
+  if (flags.output.empty() && !flags.count_only) {
+    return absl::InvalidArgumentError("-o: the file for the rules is missing (or --count-only)");
+  }
+  if (!flags.output.empty()) {
+    if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+  }
+  const InterruptGuard guard;
+  return Generation(flags, *std::move(space), session).Run();
+}
+
+}  // namespace
+
+Action DeclareGenerate(CLI::App& app) {
+  auto flags = std::make_shared<GenerateFlags>();
+  app.add_option("-o,--output", flags->output, "Write the proved rules to this file")->type_name("OUT.rules");
+  app.add_option("--preset", flags->preset,
+                 absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
+                              " (default taso)"))
+      ->type_name("NAME");
+  app.add_option("--ops", flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
+      ->delimiter(',')
+      ->type_name("LIST");
+  app.add_option("--max-ops", flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)")->type_name("N");
+  app.add_option("--inputs", flags->inputs, "Inputs of each kind at most (default: the preset's)")->type_name("N");
+  app.add_option("--resume", flags->resume, "Go on from this folder, and keep what is found there")->type_name("DIR");
+  app.add_option("--time-limit", flags->time_limit, "Stop after so many seconds, with what is found")->type_name("S");
+  app.add_option("--memory-limit", flags->memory_limit,
+                 "Bytes for graphs and fingerprints; kept by going through the graphs several times")
+      ->type_name("B");
+  app.add_option("--rule-limit", flags->rule_limit, "Seconds of CPU time for the proof of a rule (default 1)")
+      ->type_name("S");
+  app.add_flag("--explain", flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
+  app.add_flag("--count-raw", flags->count_raw, "Also count the graphs in every order and naming, connected or not");
+  app.add_flag("--count-only", flags->count_only, "Enumerate and match, prove nothing");
+  return [flags](Session& session) { return Generate(*flags, session); };
+}
+
+}  // namespace rewright
