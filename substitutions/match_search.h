@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -174,11 +175,14 @@ class MatchSearch {
   bool CanBeLeaf(const RuleNode& wanted, Value value) const {
     if (!wanted.value) return true;
     const Tensor* elements = KnownElements(view_.arena(), value, matcher_.options_);
-    const double number = wanted.value->kind == ArgExpr::Kind::kInt    ? static_cast<double>(wanted.value->integer)
-                          : wanted.value->kind == ArgExpr::Kind::kReal ? wanted.value->real
-                          : elements != nullptr && elements->num_elements() > 0 ? elements->At(0)
-                                                                                : 0;
-    return elements != nullptr && AllElementsEqual(*elements, number);
+    if (elements == nullptr) return false;
+    if (wanted.value->kind == ArgExpr::Kind::kInt) {
+      return AllElementsEqual(*elements, static_cast<double>(wanted.value->integer));
+    }
+    if (wanted.value->kind == ArgExpr::Kind::kReal) return AllElementsEqual(*elements, wanted.value->real);
+    // What `?e` stands for is a number: laws of arithmetic are not measured with an infinite one.
+    const double number = elements->num_elements() > 0 ? elements->At(0) : 0;
+    return std::isfinite(number) && AllElementsEqual(*elements, number);
   }
 
   // Checks of an application that fail early.

@@ -32,7 +32,7 @@ constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
 bool AllFinite(const Tensor& tensor) {
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
     if (!std::isfinite(tensor.At(i))) return false;
   }
   return true;
@@ -40,13 +40,13 @@ bool AllFinite(const Tensor& tensor) {
 
 double LargestError(const Tensor& value, const Tensor& truth) {
   double error = 0;
-  for (int64_t i = 0; i < truth.num_elements(); ++i) error = std::max(error, std::abs(value.At(i) - truth.At(i)));
+  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) error = std::max(error, std::abs(value.At(i) - truth.At(i)));
   return error;
 }
 
 double LargestElement(const Tensor& tensor) {
   double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) largest = std::max(largest, std::abs(tensor.At(i)));
+  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) largest = std::max(largest, std::abs(tensor.At(i)));
   return largest;
 }
 
@@ -146,9 +146,12 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
   const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
-  for (const Symbols& symbols : assignments) {
-    for (Leaves leaves : {Leaves::kOrdinary, Leaves::kScaled, Leaves::kFarFromZero}) {
-      MeasureErrors(measured, symbols, leaves);
+  for (size_t a = 0; a < assignments.size(); ++a) {
+    const Symbols& symbols = assignments[a];
+    MeasureErrors(measured, symbols, Leaves::kOrdinary);
+    // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
+    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero}) {
+      if (a < kAssignments) MeasureErrors(measured, symbols, leaves);
     }
     for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) {
       MeasureErrors(measured, symbols, Leaves::kNotFinite);
@@ -218,12 +221,13 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     Tensor leaf(TensorType{StoredDType(carrier, type.dtype), type.shape});
     const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : 1;
     const double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
-    for (int64_t i = 0; i < leaf.num_elements(); ++i) {
+    for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
       if (node.splat.has_value()) {
         leaf.Set(i, *node.splat);
       } else if (IsFloating(leaf.dtype())) {
         double value = offset + scale * normal(rng_);
-        if (kind == Leaves::kTies) value = (static_cast<double>(rng_() % 9) - 4) / 2;
+        if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
+        if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
       } else {
         leaf.SetInt(i, RandomInteger(leaf.dtype(), kind));
@@ -239,7 +243,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
   if (!DrawLeaves(instance, symbols, reals, kind, Carrier::kNative, &leaves)) return;
-  if (kind == Leaves::kNotFinite && !SpoilOne(instance, &leaves)) return;
+  if (kind == Leaves::kNotFinite && !SpoilSome(instance, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
   const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
   if (!rounded.ok() || !precise.ok()) return;
@@ -258,7 +262,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     }
     if (!left.BitEqual(right)) same_bits_ = false;
     // What the left side leaves undefined the right side must not define.
-    for (int64_t i = 0; i < left.num_elements(); ++i) {
+    for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
       finite_only_ = finite_only_ || (!std::isfinite(left.At(i)) && std::isfinite(right.At(i)));
     }
     if (!AllFinite(left) || !AllFinite(truth)) continue;
@@ -280,7 +284,8 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
     const std::vector<double> reals = Reals(instance);
     const NumericInstance numeric(instance, symbols, reals);
     std::vector<Tensor> leaves;
-    const Leaves kind = run % 3 == 0 ? Leaves::kOrdinary : run % 3 == 1 ? Leaves::kScaled : Leaves::kTies;
+    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kExtreme};
+    const Leaves kind = kKinds[run % 4];
     if (!DrawLeaves(instance, symbols, reals, kind, carrier, &leaves)) continue;
     const auto values = numeric.Run(leaves, carrier, instance.nodes.size());
     if (!values.ok()) continue;
@@ -304,8 +309,16 @@ int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
   return (int64_t{1} << (dtype == DType::kInt64 && rng_() % 2 == 0 ? 53 : 24)) + small;
 }
 
-// Makes one element of one floating leaf infinite or NaN; false where there is none.
-bool RuleClassifier::SpoilOne(const RuleInstance& instance, std::vector<Tensor>* leaves) {
+// Numbers near the ends of a type: the largest, whose sums overflow, and the smallest.
+double RuleClassifier::Extreme(DType dtype) {
+  const bool wide = dtype == DType::kFloat64;
+  const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
+  return std::copysign(values[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
+}
+
+// Makes up to three elements of floating leaves infinite or NaN; false where there is none. Two that are infinite may
+// cancel.
+bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves) {
   std::vector<size_t> choices;
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];
@@ -315,21 +328,23 @@ bool RuleClassifier::SpoilOne(const RuleInstance& instance, std::vector<Tensor>*
   if (choices.empty()) return false;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
-  Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
-  leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
+  for (uint64_t count = 1 + rng_() % 3; count > 0; --count) {
+    Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
+    leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
+  }
   return true;
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
   double size = 0;
-  for (int64_t i = 0; i < left.num_elements(); ++i) {
+  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
     for (double value : {left.At(i), right.At(i)}) {
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
   // What is finite on both sides may still differ, as a truth value does that a NaN decides.
   const double allowed = IsFloating(left.dtype()) ? kMuchRounding * size : 0;
-  for (int64_t i = 0; i < left.num_elements(); ++i) {
+  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
     const double a = left.At(i), b = right.At(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     same_bits_ = false;

@@ -2,7 +2,7 @@
 //
 // Found by measurement, since no proof over the reals can tell: both sides of instances are computed by the reference
 // interpreter in float32 and in float64, on leaves of ordinary size, of very different sizes, far from zero with little
-// spread (where cancellation shows), and on leaves with one element that is infinite or NaN.
+// spread (where cancellation shows), and on leaves with some elements that are infinite or NaN.
 //
 //   numerically-risky   somewhere the right side's error was more than kRiskFactor times the left side's (or the
 //                       rounding of its result), or it was not finite where the left side was, on finite leaves; or the
@@ -10,8 +10,8 @@
 //   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
 //                       leaves, one side was finite somewhere where the other was not
 //   exact               both sides had the same bits every time, those of infinities included, in float32 and in
-//                       float64, in at least kComparedElements elements of every output of an instance, zeros and ties
-//                       among the leaves
+//                       float64, in at least kComparedElements elements of every output of an instance; zeros of both
+//                       signs, ties, and the largest and smallest numbers of the type among the leaves
 //   reassociating       everything else
 //
 // A rule about floats holds for f32 and f64, and so must its class. A rule about f64 alone is measured for its errors as
@@ -52,7 +52,7 @@ class RuleClassifier {
   RuleClass Class() const;
 
  private:
-  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kNotFinite };
+  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kExtreme, kNotFinite };
   using Symbols = std::vector<int64_t>;
 
   // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.
@@ -65,8 +65,9 @@ class RuleClassifier {
                   Carrier carrier, std::vector<Tensor>* leaves);
   void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
   void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
+  double Extreme(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);
-  bool SpoilOne(const RuleInstance& instance, std::vector<Tensor>* leaves);
+  bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
   std::mt19937_64 rng_;

@@ -239,9 +239,11 @@ double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
         total += x;
       } else if (kind == ReduceKind::kProd) {
         total *= x;
-      } else if (max ? x > total : x < total) {
+      } else if (std::isnan(x) || (max ? x > total : x < total)) {
         total = x;
-        best = frame.variables[static_cast<size_t>(e->bound[0].id)];
+        // Of the first NaN; an extremum over no axes at all has no place.
+        if (!e->bound.empty()) best = frame.variables[static_cast<size_t>(e->bound[0].id)];
+        if (std::isnan(x)) break;
       }
     }
     size_t digit = e->bound.size();
