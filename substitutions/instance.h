@@ -23,6 +23,7 @@ struct Symbol {
 struct RealSymbol {
   std::string name;  // of a real attribute bound by the rule
   bool positive = false;
+  bool finite = false;  // a constant's value: one that is not finite does not match
 };
 
 struct SymbolicValue {

@@ -91,8 +91,13 @@ std::vector<Symbol> SymbolicBuilder::Symbols() const {
 
 std::vector<RealSymbol> SymbolicBuilder::Reals() const {
   std::vector<RealSymbol> reals;
-  for (const RuleAttr& attr : rule_.attrs()) {
-    if (attr.kind == RuleAttr::Class::kReal) reals.push_back(RealSymbol{absl::StrCat("?", attr.name), attr.positive});
+  for (size_t id = 0; id < rule_.attrs().size(); ++id) {
+    const RuleAttr& attr = rule_.attrs()[id];
+    if (attr.kind != RuleAttr::Class::kReal) continue;
+    const bool constant = std::any_of(rule_.nodes().begin(), rule_.nodes().end(), [&](const RuleNode& node) {
+      return node.value && node.value->kind == ArgExpr::Kind::kAttr && static_cast<size_t>(node.value->id) == id;
+    });
+    reals.push_back(RealSymbol{absl::StrCat("?", attr.name), attr.positive, constant});
   }
   return reals;
 }

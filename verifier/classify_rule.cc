@@ -239,11 +239,12 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
 }
 
 void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind) {
-  const std::vector<double> reals = Reals(instance);
+  std::vector<double> reals = Reals(instance);
+  const bool spoiled = kind == Leaves::kNotFinite && SpoilReal(instance, &reals);
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
   if (!DrawLeaves(instance, symbols, reals, kind, Carrier::kNative, &leaves)) return;
-  if (kind == Leaves::kNotFinite && !SpoilSome(instance, &leaves)) return;
+  if (kind == Leaves::kNotFinite && !spoiled && !SpoilSome(instance, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
   const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
   if (!rounded.ok() || !precise.ok()) return;
@@ -314,6 +315,17 @@ double RuleClassifier::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
   const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
   return std::copysign(values[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
+}
+
+// Makes a real attribute infinite in half of the cases where one may be.
+bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<double>* reals) {
+  std::vector<size_t> choices;
+  for (size_t i = 0; i < instance.reals.size(); ++i) {
+    if (!instance.reals[i].positive && !instance.reals[i].finite) choices.push_back(i);
+  }
+  if (choices.empty() || rng_() % 2 == 0) return false;
+  (*reals)[choices[rng_() % choices.size()]] = std::copysign(HUGE_VAL, rng_() % 2 == 0 ? 1 : -1);
+  return true;
 }
 
 // Makes up to three elements of floating leaves infinite or NaN; false where there is none. Two that are infinite may

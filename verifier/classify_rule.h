@@ -2,7 +2,8 @@
 //
 // Found by measurement, since no proof over the reals can tell: both sides of instances are computed by the reference
 // interpreter in float32 and in float64, on leaves of ordinary size, of very different sizes, far from zero with little
-// spread (where cancellation shows), and on leaves with some elements that are infinite or NaN.
+// spread (where cancellation shows), and on leaves with some elements that are infinite or NaN, or with an infinite real
+// attribute.
 //
 //   numerically-risky   somewhere the right side's error was more than kRiskFactor times the left side's (or the
 //                       rounding of its result), or it was not finite where the left side was, on finite leaves; or the
@@ -67,6 +68,7 @@ class RuleClassifier {
   void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
   double Extreme(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);
+  bool SpoilReal(const RuleInstance& instance, std::vector<double>* reals);
   bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
