@@ -1,10 +1,34 @@
 #include "backends/group.h"
 
+#include <algorithm>
 #include <random>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace rewright {
+
+std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members) {
+  std::vector<Value> inputs;
+  absl::flat_hash_set<Value> seen;
+  for (int i : members) {
+    for (Value operand : graph.node(graph.nodes()[static_cast<size_t>(i)]).operands) {
+      const bool inside = std::binary_search(members.begin(), members.end(), graph.index(operand.node));
+      if (!inside && seen.insert(operand).second) inputs.push_back(operand);
+    }
+  }
+  return inputs;
+}
+
+Group MakeGroup(const Graph& graph, const std::vector<int>& members) {
+  Group group;
+  for (int i : members) group.nodes.push_back(graph.nodes()[static_cast<size_t>(i)]);
+  group.inputs = InputsOf(graph, members);
+  const NodeId last = group.nodes.back();
+  const int outputs = static_cast<int>(graph.node(last).outputs.size());
+  for (int output = 0; output < outputs; ++output) group.outputs.push_back({last, output});
+  return group;
+}
 
 std::string GroupLabel(const Graph& graph, const Group& group) {
   std::string label;

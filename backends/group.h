@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -10,6 +11,11 @@
 #include "core/graph.h"
 
 namespace rewright {
+
+// The operands of nodes at sorted positions of the graph that other nodes give, in order of first use.
+std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members);
+// The group of nodes at sorted positions; what the last one gives escapes.
+Group MakeGroup(const Graph& graph, const std::vector<int>& members);
 
 // The label of a group for traces: "conv2d+add+relu".
 std::string GroupLabel(const Graph& graph, const Group& group);

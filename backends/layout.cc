@@ -7,6 +7,19 @@
 #include "absl/strings/str_join.h"
 
 namespace rewright {
+namespace {
+
+// A blocked layout as a plain one with one more axis: [n, c / block, ..., block]. Not for padded layouts.
+Layout Unblocked(const Layout& layout) {
+  CHECK(layout.block != 0 && !layout.IsPadded()) << layout.ToString();
+  Layout plain{layout.dims, layout.strides, 0};
+  plain.dims[1] /= layout.block;
+  plain.dims.push_back(layout.block);
+  plain.strides.push_back(1);
+  return plain;
+}
+
+}  // namespace
 
 Layout Layout::RowMajor(const Shape& dims) {
   Layout layout{dims, std::vector<int64_t>(dims.size(), 1), 0};
@@ -109,6 +122,15 @@ bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to) {
   return rest == 1 && next == 0;
 }
 
+std::vector<size_t> AxesByStride(const Layout& layout) {
+  CHECK(!layout.blocked()) << layout.ToString();
+  std::vector<size_t> order(layout.dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto distance = [&](size_t k) { return layout.dims[k] == 1 ? INT64_MAX : layout.strides[k]; };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return distance(a) > distance(b); });
+  return order;
+}
+
 Layout Simplified(const Layout& layout) {
   if (layout.block == 0 || layout.IsPadded()) return layout;
   for (size_t k = 2; k < layout.dims.size(); ++k) {
@@ -117,15 +139,6 @@ Layout Simplified(const Layout& layout) {
   if (layout.dims[1] > layout.block && layout.strides[1] != layout.block) return layout;
   Layout plain{layout.dims, layout.strides, 0};
   plain.strides[1] = 1;
-  return plain;
-}
-
-Layout Unblocked(const Layout& layout) {
-  CHECK(layout.block != 0 && !layout.IsPadded()) << layout.ToString();
-  Layout plain{layout.dims, layout.strides, 0};
-  plain.dims[1] /= layout.block;
-  plain.dims.push_back(layout.block);
-  plain.strides.push_back(1);
   return plain;
 }
 

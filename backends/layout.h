@@ -43,10 +43,11 @@ inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
 // The layout of a row-major reinterpretation with other sizes, when that needs no copy.
 bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to);
 
+// The axes, those furthest apart in memory first; axes of size one, whose stride says nothing, before all others. Equal
+// strides keep their order. Not for blocked layouts.
+std::vector<size_t> AxesByStride(const Layout& layout);
+
 // The plain form of a blocked layout that has one: channels in order, because there is one point per image.
 Layout Simplified(const Layout& layout);
-
-// A blocked layout as a plain one with one more axis: [n, c / block, ..., block]. Not for padded layouts.
-Layout Unblocked(const Layout& layout);
 
 }  // namespace rewright

@@ -156,6 +156,14 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
   return access;
 }
 
+bool OnlyMoves(const Graph& graph, const Node& node) {
+  if (node.op->name == "reshape") return true;
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    if (!CopyAccessOf(graph, node, output)) return false;
+  }
+  return true;
+}
+
 bool IsPointwise(const Meaning& meaning) {
   return meaning.outputs.size() == 1 && meaning.outputs[0].element->kind != ExprKind::kRead &&
          PointwiseExpr(meaning, *meaning.outputs[0].element);

@@ -27,6 +27,10 @@ struct CopyAccess {
 // split, expand, reverse, identity.
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output);
 
+// True where every output of the node is its operand elsewhere, in row-major order (reshape) or along linear indices:
+// a view where the operand's layout allows.
+bool OnlyMoves(const Graph& graph, const Node& node);
+
 // One read of a pointwise node: axis d of the operand is read at output position `axes[d]`, or at index 0 where that
 // is -1 (an axis of size one).
 struct PointwiseRead {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/fusion.h"
+#include "backends/meaning.h"
 
 namespace rewright {
 namespace {
@@ -33,7 +34,7 @@ class RooflineDevice : public Device {
   }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
-    if (IsView(graph, group)) return 0.0;
+    if (group.nodes.size() == 1 && OnlyMoves(graph, graph.node(group.nodes[0]))) return 0.0;
     const double waves = Waves(graph, group);
     double flops = 0;
     for (NodeId id : group.nodes) {
@@ -52,12 +53,6 @@ class RooflineDevice : public Device {
   }
 
  private:
-  static bool IsView(const Graph& graph, const Group& group) {
-    if (group.nodes.size() != 1) return false;
-    const std::string& op = graph.node(group.nodes[0]).op->name;
-    return op == "reshape" || op == "transpose" || op == "slice" || op == "split" || op == "expand";
-  }
-
   // Time of the waves that the tiles take over the time at full use of all processors.
   double Waves(const Graph& graph, const Group& group) const {
     double elements = 0;

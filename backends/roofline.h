@@ -9,7 +9,8 @@
 //   memory: each operand read once and each result written once; activations at the rate of the cache where all of the
 //     group fits into it, weights always at the rate of memory.
 //
-// Views (reshape, transpose, slice, split, expand) are free: who reads them reads strided memory. A concatenation is
+// What only moves elements (reshape, transpose, slice, split, expand) is a view and free: who reads it reads strided
+// memory. A concatenation is
 // copied.
 #pragma once
 

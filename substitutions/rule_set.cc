@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "core/data_file.h"
+#include "core/text_hash.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
-#include "substitutions/text_hash.h"
 
 namespace rewright {
 namespace {

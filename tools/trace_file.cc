@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/text_hash.h"
+#include "core/text_hash.h"
 #include "tools/files.h"
 
 namespace rewright {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "substitutions/text_hash.h"
 #include "tools/files.h"
 
 namespace rewright {

@@ -12,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/status_macros.h"
-#include "substitutions/text_hash.h"
 #include "verifier/classify_rule.h"
 
 namespace rewright {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "substitutions/text_hash.h"
+#include "core/text_hash.h"
 
 namespace rewright {
 

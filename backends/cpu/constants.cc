@@ -57,23 +57,13 @@ const Tensor& Lowering::ConstantTensor(Value value) {
 
 absl::Status Lowering::FoldConstants() {
   if (options_.weights == WeightMode::kRuntime) return absl::OkStatus();
-  // The computed values that something at run time, or the caller, reads.
   std::vector<Output> wanted;
-  std::set<Value> seen;
-  auto want = [&](Value value) {
-    const Node& node = graph_.node(value.node);
-    if (node.op == nullptr || !node.weight_only || !seen.insert(value).second) return;
+  for (Value value : FoldedValues(graph_)) {
     Tensor base;
     Layout layout;
     int64_t offset = 0;
     if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back({value, ""});
-  };
-  for (NodeId id : graph_.nodes()) {
-    const Node& node = graph_.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
-    for (Value operand : node.operands) want(operand);
   }
-  for (const Output& output : graph_.outputs()) want(output.value);
   if (wanted.empty()) return absl::OkStatus();
   const Graph constants(graph_.arena(), {}, wanted);
   LoweringOptions options;

@@ -6,10 +6,11 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/context_layout.h"
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
-#include "backends/profile_db.h"
+#include "backends/measured_costs.h"
 
 namespace rewright::cpu {
 namespace {
@@ -38,10 +39,11 @@ constexpr int kKernelVersion = 2;
 class CpuDevice : public Device {
  public:
   CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
-      : context_(std::move(context)), profile_(std::move(profile)), layouts_(Simd().lanes < 16 ? 8 : 16) {
+      : context_(std::move(context)), layouts_(Simd().lanes < 16 ? 8 : 16) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
                          ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
+    costs_.emplace(name_, std::move(profile));
   }
 
   std::string name() const override { return name_; }
@@ -57,27 +59,16 @@ class CpuDevice : public Device {
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string signature = GroupSignature(graph, group, layouts_);
-    if (const auto found = costs_.find(signature); found != costs_.end()) return found->second;
-    absl::StatusOr<std::optional<ProfileEntry>> stored = profile_->Find(name_, signature);
-    if (!stored.ok()) return stored.status();
-    if (!stored->has_value()) {
+    return costs_->Of(layouts_.SignatureOf(graph, group), [&] {
       const ThreadScope threads(context_->threads);
       if (!probe_) probe_.emplace(context_->threads);
-      absl::StatusOr<ProfileEntry> measured = MeasureGroup(context_, graph, group, layouts_, *probe_);
-      if (!measured.ok()) return measured.status();
-      if (absl::Status status = profile_->Put(name_, signature, *measured); !status.ok()) return status;
-      *stored = *measured;
-    }
-    costs_[signature] = (*stored)->fastest;
-    return (*stored)->fastest;
+      return MeasureGroup(context_, graph, group, layouts_, *probe_);
+    });
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    uint64_t context = 0;
-    for (Value input : group.inputs) context = context * 0x9e3779b97f4a7c15 + layouts_.HashOf(graph, input);
-    return context;
+    return layouts_.HashOf(graph, group);
   }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
@@ -89,10 +80,9 @@ class CpuDevice : public Device {
   const std::shared_ptr<const DnnlContext> context_;
   std::string name_;
   std::mutex mutex_;  // of what follows
-  std::unique_ptr<ProfileDb> profile_;
-  ContextLayouts layouts_;
+  std::optional<MeasuredCosts> costs_;
+  CpuLayouts layouts_;
   std::optional<DisturbanceProbe> probe_;
-  absl::flat_hash_map<std::string, double> costs_;
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ class Fuser {
         GatherPointwise(i);
       } else {
         FusedGroup group;
-        group.kind = IsView(i) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
+        group.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
         AddGroup(std::move(group), {i});
       }
     }
@@ -54,15 +54,6 @@ class Fuser {
     return node.op->name == "conv2d" || node.op->name == "matmul";
   }
 
-  bool IsView(int i) const {
-    const Node& node = NodeAt(i);
-    if (node.op->name == "reshape") return true;
-    for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-      if (!CopyAccessOf(graph_, node, output)) return false;
-    }
-    return true;
-  }
-
   bool CanJoinPointwise(int i) const {
     const Node& node = NodeAt(i);
     return IsRuntime(node) && owner_[static_cast<size_t>(i)] < 0 && IsPointwise(*node.meaning) &&
@@ -73,22 +64,8 @@ class Fuser {
   void AddGroup(FusedGroup group, std::vector<int> members) {
     std::sort(members.begin(), members.end());
     const int index = static_cast<int>(groups_.size());
-    std::set<Value> inputs;
-    for (int i : members) {
-      owner_[static_cast<size_t>(i)] = index;
-      group.group.nodes.push_back(IdAt(i));
-    }
-    for (int i : members) {
-      for (Value operand : NodeAt(i).operands) {
-        const bool inside = std::find(group.group.nodes.begin(), group.group.nodes.end(), operand.node) !=
-                            group.group.nodes.end();
-        if (!inside && inputs.insert(operand).second) group.group.inputs.push_back(operand);
-      }
-    }
-    const Node& last = NodeAt(members.back());
-    for (int output = 0; output < static_cast<int>(last.outputs.size()); ++output) {
-      group.group.outputs.push_back({IdAt(members.back()), output});
-    }
+    for (int i : members) owner_[static_cast<size_t>(i)] = index;
+    group.group = MakeGroup(graph_, members);
     order_.emplace_back(members.back(), index);
     groups_.push_back(std::move(group));
   }

@@ -4,15 +4,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
 
 namespace rewright::cpu {
 namespace {
-
-const std::vector<int64_t>& Ints(const Node& node, const char* name) {
-  return std::get<std::vector<int64_t>>(node.attrs.at(name));
-}
 
 std::shared_ptr<void> Allocate(size_t bytes) {
   return std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
@@ -53,7 +50,7 @@ Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_
     for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
       double factor = 1, term = 0;
       if (name == "batch_norm") {
-        const double epsilon = std::get<double>(node.attrs.at("epsilon"));
+        const double epsilon = Real(node, "epsilon");
         const auto at = [&](int operand) { return PerChannel(tensor(operand), static_cast<int64_t>(c)); };
         factor = at(1) / std::sqrt(at(4) + epsilon);
         term = at(2) - at(3) * factor;
@@ -95,7 +92,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   problem.strides = Ints(node, "strides");
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
-  problem.groups = std::get<int64_t>(node.attrs.at("groups"));
+  problem.groups = Int(node, "groups");
   problem.bias = !linear.bias.empty();
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
@@ -134,7 +131,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     std::shared_ptr<void> packed = Allocate(packed_bytes);
     void* addresses[] = {plain.data(), packed.get()};
     (*pack)->Run(addresses);
-    buffers.push_back(AddConstantBuffer(std::move(packed), packed_bytes));
+    buffers.push_back(AddConstant(std::move(packed), packed_bytes));
   } else {
     absl::StatusOr<Place> weights = FindRowMajor(w);
     if (!weights.ok()) return weights.status();
@@ -224,7 +221,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     const std::vector<int64_t>& strides = weights->layout.strides;
     PackMatmulWeights(static_cast<const float*>(schedule_.buffers[static_cast<size_t>(weights->buffer)].data.get()), k,
                       n, strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed.get()));
-    b_place.buffer = AddConstantBuffer(std::move(packed), bytes);
+    b_place.buffer = AddConstant(std::move(packed), bytes);
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;
     packed_dims[rank - 1] = n;

@@ -2,17 +2,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 
 namespace rewright::cpu {
-namespace {
-
-const std::vector<int64_t>& Ints(const Node& node, const char* name) {
-  return std::get<std::vector<int64_t>>(node.attrs.at(name));
-}
-
-}  // namespace
-
 absl::Status Lowering::LowerView(const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = graph_.node(id);
@@ -71,7 +64,7 @@ absl::Status Lowering::LowerConcat(NodeId id) {
   const Node& node = graph_.node(id);
   const Value out{id, 0};
   const Shape& dims = graph_.type(out).shape;
-  const size_t axis = static_cast<size_t>(std::get<int64_t>(node.attrs.at("axis")));
+  const size_t axis = static_cast<size_t>(Int(node, "axis"));
   const size_t element = DTypeSize(graph_.type(out).dtype);
 
   // Blocked when all operands are, with whole blocks.
@@ -143,7 +136,7 @@ absl::Status Lowering::LowerPad(NodeId id) {
   const Layout to = blocked ? Layout::Blocked(dims, place->layout.block) : Layout::RowMajor(dims);
   const int result = Define(out, to).buffer;
   const DType dtype = graph_.type(out).dtype;
-  Emit(MakeFillKernel(to.Span(), dtype, std::get<double>(node.attrs.at("value")), context_->threads), {result},
+  Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), context_->threads), {result},
        {result}, "pad");
   int64_t offset = 0;
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -161,7 +154,7 @@ absl::Status Lowering::LowerDepthSpace(NodeId id) {
   const Value x = node.operands[0], out{id, 0};
   absl::StatusOr<Place> place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  const int64_t b = std::get<int64_t>(node.attrs.at("block"));
+  const int64_t b = Int(node, "block");
   const Shape& dims = graph_.type(x).shape;
   const std::vector<int64_t>& s = place->layout.strides;
   Layout from;
@@ -170,7 +163,7 @@ absl::Status Lowering::LowerDepthSpace(NodeId id) {
     from.strides = {s[0], s[2], s[3], s[1], s[2] * b, s[3] * b};
   } else {
     const int64_t depth = dims[1] / (b * b);
-    const bool channel_first = std::get<int64_t>(node.attrs.at("channel_first")) != 0;
+    const bool channel_first = Int(node, "channel_first") != 0;
     const int64_t channel = (channel_first ? b * b : 1) * s[1], column = (channel_first ? 1 : depth) * s[1];
     from.dims = {dims[0], depth, dims[2], b, dims[3], b};
     from.strides = {s[0], channel, s[2], column * b, s[3], column};
@@ -189,7 +182,7 @@ absl::Status Lowering::LowerGather(NodeId id) {
   absl::StatusOr<Place> index_place = FindRowMajor(indices);
   if (!index_place.ok()) return index_place.status();
   const Shape& dims = graph_.type(x).shape;
-  const size_t axis = static_cast<size_t>(std::get<int64_t>(node.attrs.at("axis")));
+  const size_t axis = static_cast<size_t>(Int(node, "axis"));
   int64_t outer = 1, inner = 1;
   for (size_t k = 0; k < axis; ++k) outer *= dims[k];
   for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];

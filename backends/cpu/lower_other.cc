@@ -2,22 +2,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 
 namespace rewright::cpu {
-namespace {
-
-const std::vector<int64_t>& Ints(const Node& node, const char* name) {
-  return std::get<std::vector<int64_t>>(node.attrs.at(name));
-}
-int64_t Int(const Node& node, const char* name) { return std::get<int64_t>(node.attrs.at(name)); }
-double Real(const Node& node, const char* name) { return std::get<double>(node.attrs.at(name)); }
-
-}  // namespace
-
 absl::Status Lowering::LowerPool(NodeId id) {
   const Node& node = graph_.node(id);
-  const Value x = node.operands[0], out{id, 0};
+  const Value x = node.operands[0];
   PoolProblem problem;
   problem.max = node.op->name == "max_pool2d";
   problem.dst = node.outputs[0].shape;
@@ -41,19 +32,13 @@ absl::Status Lowering::LowerPool(NodeId id) {
                                       ? MakeBlockedPool(problem, place->layout, context_->threads)
                                       : MakePool(context_, problem, place->layout);
   if (!plan.ok()) return LowerGeneric(id);
-  const int result = Define(out, plan->dst).buffer;
-  std::vector<int> buffers = {place->buffer, result}, writes = {result};
-  if (plan->scratch_bytes > 0) {
-    buffers.push_back(AddScratch(plan->scratch_bytes));
-    writes.push_back(buffers.back());
-  }
-  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), node.op->name);
+  EmitPool(id, *place, *std::move(plan));
   return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerLrn(NodeId id) {
   const Node& node = graph_.node(id);
-  const Value x = node.operands[0], out{id, 0};
+  const Value x = node.operands[0];
   const int64_t size = Int(node, "size");
   // oneDNN's window is symmetric.
   if (size % 2 == 0) return LowerGeneric(id);
@@ -63,14 +48,18 @@ absl::Status Lowering::LowerLrn(NodeId id) {
   absl::StatusOr<PoolPlan> plan =
       MakeLrn(context_, place->layout, size, Real(node, "alpha"), Real(node, "beta"), Real(node, "bias"));
   if (!plan.ok()) return LowerGeneric(id);
-  const int result = Define(out, plan->dst).buffer;
-  std::vector<int> buffers = {place->buffer, result}, writes = {result};
-  if (plan->scratch_bytes > 0) {
-    buffers.push_back(AddScratch(plan->scratch_bytes));
+  EmitPool(id, *place, *std::move(plan));
+  return absl::OkStatus();
+}
+
+void Lowering::EmitPool(NodeId id, const Place& x, PoolPlan plan) {
+  const int result = Define(Value{id, 0}, plan.dst).buffer;
+  std::vector<int> buffers = {x.buffer, result}, writes = {result};
+  if (plan.scratch_bytes > 0) {
+    buffers.push_back(AddScratch(plan.scratch_bytes));
     writes.push_back(buffers.back());
   }
-  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), node.op->name);
-  return absl::OkStatus();
+  Emit(std::move(plan.kernel), std::move(buffers), std::move(writes), graph_.node(id).op->name);
 }
 
 absl::Status Lowering::LowerReduce(NodeId id) {

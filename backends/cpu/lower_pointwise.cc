@@ -37,7 +37,7 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
   addresses.push_back(tensor->data());
   (*kernel)->Run(addresses.data());
   const size_t bytes = static_cast<size_t>(tensor->num_bytes());
-  return Place{AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
+  return Place{AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
 }
 
 absl::Status Lowering::LowerPointwise(const FusedGroup& group) {

@@ -88,43 +88,10 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
 
 // ---------------------------------------------------------------- buffers
 
-int Lowering::AddBuffer(Buffer::Kind kind, size_t bytes) {
-  Buffer buffer;
-  buffer.kind = kind;
-  buffer.bytes = bytes;
-  schedule_.buffers.push_back(std::move(buffer));
-  return static_cast<int>(schedule_.buffers.size()) - 1;
-}
-
-int Lowering::AddConstantBuffer(std::shared_ptr<void> data, size_t bytes) {
-  const int id = AddBuffer(Buffer::Kind::kConstant, bytes);
-  schedule_.buffers.back().data = std::move(data);
-  return id;
-}
-
 int Lowering::AddConstantFloats(const std::vector<float>& values) {
   auto tensor = std::make_shared<Tensor>(TensorType{DType::kFloat32, {static_cast<int64_t>(values.size())}});
   std::memcpy(tensor->data(), values.data(), values.size() * sizeof(float));
-  return AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), values.size() * sizeof(float));
-}
-
-int Lowering::AddView(int buffer, size_t offset, size_t bytes) {
-  const Buffer& base = schedule_.buffers[static_cast<size_t>(buffer)];
-  if (base.kind == Buffer::Kind::kConstant) {
-    std::shared_ptr<void> data(base.data, static_cast<char*>(base.data.get()) + offset);
-    return AddConstantBuffer(std::move(data), bytes);
-  }
-  const int id = AddBuffer(base.kind, bytes);
-  schedule_.buffers.back().alias_of = buffer;
-  schedule_.buffers.back().offset = offset;
-  return id;
-}
-
-int Lowering::Root(int buffer) const {
-  while (schedule_.buffers[static_cast<size_t>(buffer)].alias_of >= 0) {
-    buffer = schedule_.buffers[static_cast<size_t>(buffer)].alias_of;
-  }
-  return buffer;
+  return AddConstant(std::shared_ptr<void>(tensor, tensor->data()), values.size() * sizeof(float));
 }
 
 size_t Lowering::Bytes(Value value, const Layout& layout) const {
@@ -144,11 +111,11 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   int64_t offset = 0;
   if (!folded_.contains(value) && ConstantView(value, tensor.get(), &layout, &offset)) {
     char* data = static_cast<char*>(tensor->data()) + static_cast<size_t>(offset) * DTypeSize(tensor->dtype());
-    DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
+    DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
   } else {
     *tensor = ConstantTensor(value);
     const size_t bytes = static_cast<size_t>(tensor->num_bytes());
-    DefineAt(value, AddConstantBuffer(std::shared_ptr<void>(tensor, tensor->data()), bytes),
+    DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes),
              Layout::RowMajor(tensor->shape()));
   }
   return places_[value].front();
@@ -170,7 +137,7 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
     std::shared_ptr<void> data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
     void* addresses[] = {schedule_.buffers[static_cast<size_t>(from->buffer)].data.get(), data.get()};
     (*kernel)->Run(addresses);
-    place.buffer = AddConstantBuffer(std::move(data), bytes);
+    place.buffer = AddConstant(std::move(data), bytes);
   } else {
     const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
                         output_taken_.insert(value).second;
@@ -247,16 +214,6 @@ absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& 
     return absl::InternalError(absl::StrCat("no conversion from ", from.ToString(), " to ", to.ToString()));
   }
   return MakeCopyKernel(from, 0, to, 0, DTypeSize(dtype), context_->threads);
-}
-
-void Lowering::Emit(KernelPtr kernel, std::vector<int> buffers, std::vector<int> writes, const std::string& label) {
-  Step step;
-  step.kernel = std::move(kernel);
-  step.buffers = std::move(buffers);
-  step.writes = std::move(writes);
-  step.group = label == "reorder" ? -1 : group_;
-  step.label = label;
-  schedule_.steps.push_back(std::move(step));
 }
 
 absl::Status Lowering::Finish() {

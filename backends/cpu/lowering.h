@@ -25,6 +25,7 @@
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/layout.h"
+#include "backends/schedule_builder.h"
 #include "core/device.h"
 
 namespace rewright::cpu {
@@ -37,7 +38,7 @@ struct LoweringOptions {
   bool keep_output_layouts = false;
 };
 
-class Lowering {
+class Lowering : private ScheduleBuilder {
  public:
   Lowering(std::shared_ptr<const DnnlContext> context, const Graph& graph, LoweringOptions options);
   absl::StatusOr<Schedule> Run();
@@ -57,12 +58,7 @@ class Lowering {
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
 
   // ---- buffers and places (lowering.cc)
-  int AddBuffer(Buffer::Kind kind, size_t bytes);
-  int AddConstantBuffer(std::shared_ptr<void> data, size_t bytes);
   int AddConstantFloats(const std::vector<float>& values);
-  int AddView(int buffer, size_t offset, size_t bytes);
-  int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
-  int Root(int buffer) const;
   size_t Bytes(Value value, const Layout& layout) const;
   // Where a value is by nature.
   absl::StatusOr<Place> Find(Value value);
@@ -78,7 +74,6 @@ class Lowering {
   // the group lies there.
   bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
-  void Emit(KernelPtr kernel, std::vector<int> buffers, std::vector<int> writes, const std::string& label);
   absl::Status Finish();
 
   // ---- groups
@@ -96,6 +91,7 @@ class Lowering {
   absl::Status LowerGather(NodeId id);
   absl::Status LowerPool(NodeId id);  // lower_other.cc
   absl::Status LowerLrn(NodeId id);
+  void EmitPool(NodeId id, const Place& x, PoolPlan plan);
   absl::Status LowerReduce(NodeId id);
   absl::Status LowerSoftmax(NodeId id);
   absl::Status LowerLayerNorm(NodeId id);
@@ -113,8 +109,6 @@ class Lowering {
   const std::shared_ptr<const DnnlContext> context_;
   const Graph& graph_;
   const LoweringOptions options_;
-  Schedule schedule_;
-  int group_ = -1;  // being lowered
   const Group* current_ = nullptr;
   absl::flat_hash_map<Value, std::unique_ptr<Tensor>> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature

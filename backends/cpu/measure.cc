@@ -25,10 +25,6 @@ double Seconds(const ScheduleMemory& memory, const Schedule& schedule, int repet
 
 }  // namespace
 
-std::string GroupSignature(const Graph& graph, const Group& group, ContextLayouts& layouts) {
-  return rewright::GroupSignature(graph, group, [&](Value value) { return layouts.Of(graph, value).ToString(); });
-}
-
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
                                           const Group& group, ContextLayouts& layouts, DisturbanceProbe& probe) {
   absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);

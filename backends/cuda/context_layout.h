@@ -1,26 +1,19 @@
-// The layout that a value has when its graph is lowered, told from the value's producers alone.
+// The layouts of values on the CUDA device.
 #pragma once
 
-#include <memory>
-
-#include "absl/container/flat_hash_map.h"
-#include "backends/layout.h"
-#include "core/graph.h"
+#include "backends/context_layout.h"
 
 namespace rewright::cuda {
 
-// Remembers its answers for one arena: nodes never change. Not thread-safe.
-class ContextLayouts {
+class CudaLayouts : public ContextLayouts {
  public:
-  explicit ContextLayouts(bool channels_last) : channels_last_(channels_last) {}
-  Layout Of(const Graph& graph, Value value);
+  // `channels_last`: of convolutions.
+  explicit CudaLayouts(bool channels_last) : channels_last_(channels_last) {}
 
  private:
-  Layout Compute(const Graph& graph, Value value);
+  Layout Compute(const Graph& graph, Value value) const override;
 
-  const bool channels_last_;  // of convolutions
-  std::weak_ptr<Arena> arena_;
-  absl::flat_hash_map<Value, Layout> known_;
+  const bool channels_last_;
 };
 
 }  // namespace rewright::cuda

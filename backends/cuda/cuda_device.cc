@@ -2,13 +2,14 @@
 
 #include <mutex>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/context_layout.h"
 #include "backends/cuda/fusion.h"
+#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
+#include "backends/measured_costs.h"
 
 namespace rewright::cuda {
 namespace {
@@ -31,25 +32,22 @@ class GpuMemory : public DeviceMemory {
   explicit GpuMemory(Gpu& gpu) : gpu_(gpu) {}
 
   absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) override {
-    void* memory = nullptr;
-    if (Fault fault = gpu_.Allocate(std::max<size_t>(bytes, 1), &memory); !fault.empty()) {
-      return absl::ResourceExhaustedError(absl::StrCat("cuda: ", fault));
-    }
-    return std::shared_ptr<void>(memory, [gpu = &gpu_](void* p) { gpu->Free(p); });
+    return rewright::cuda::Allocate(gpu_, bytes);
   }
-  absl::Status CopyIn(void* to, const void* from, size_t bytes) override { return Of(gpu_.CopyIn(to, from, bytes)); }
-  absl::Status CopyOut(void* to, const void* from, size_t bytes) override { return Of(gpu_.CopyOut(to, from, bytes)); }
-  absl::Status Synchronize() override { return Of(gpu_.Synchronize()); }
+  absl::Status CopyIn(void* to, const void* from, size_t bytes) override {
+    return StatusOf(gpu_.CopyIn(to, from, bytes));
+  }
+  absl::Status CopyOut(void* to, const void* from, size_t bytes) override {
+    return StatusOf(gpu_.CopyOut(to, from, bytes));
+  }
+  absl::Status Synchronize() override { return StatusOf(gpu_.Synchronize()); }
   absl::StatusOr<std::function<void()>> Record(const std::function<void()>& work) override {
     std::unique_ptr<Recording> recording;
-    if (Fault fault = gpu_.Record(work, &recording); !fault.empty()) return Of(fault);
+    if (Fault fault = gpu_.Record(work, &recording); !fault.empty()) return StatusOf(fault);
     return std::function<void()>([shared = std::shared_ptr<Recording>(std::move(recording))] { shared->Run(); });
   }
 
  private:
-  static absl::Status Of(const Fault& fault) {
-    return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
-  }
   Gpu& gpu_;
 };
 
@@ -57,7 +55,11 @@ class CudaDevice : public Device {
  public:
   // `gpu` null: costs come from the profile alone.
   CudaDevice(std::string name, std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile, const CudaOptions& options)
-      : name_(std::move(name)), gpu_(std::move(gpu)), profile_(std::move(profile)), options_(options), layouts_(options.channels_last) {
+      : name_(std::move(name)),
+        gpu_(std::move(gpu)),
+        options_(options),
+        costs_(name_, std::move(profile)),
+        layouts_(options.channels_last) {
     if (gpu_ != nullptr) memory_ = std::make_unique<GpuMemory>(*gpu_);
   }
 
@@ -72,34 +74,17 @@ class CudaDevice : public Device {
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string signature =
-        GroupSignature(graph, group, [&](Value value) { return layouts_.Of(graph, value).ToString(); });
-    if (const auto found = costs_.find(signature); found != costs_.end()) return found->second;
-    absl::StatusOr<std::optional<ProfileEntry>> stored = profile_->Find(name_, signature);
-    if (!stored.ok()) return stored.status();
-    if (!stored->has_value()) {
-      if (gpu_ == nullptr) {
-        return absl::NotFoundError(absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_,
-                                                " (", signature, ")"));
-      }
-      absl::StatusOr<ProfileEntry> measured = MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf());
-      if (!measured.ok()) return measured.status();
-      if (absl::Status status = profile_->Put(name_, signature, *measured); !status.ok()) return status;
-      *stored = *measured;
-    }
-    costs_[signature] = (*stored)->fastest;
-    return (*stored)->fastest;
+    const std::string signature = layouts_.SignatureOf(graph, group);
+    return costs_.Of(signature, [&]() -> absl::StatusOr<ProfileEntry> {
+      if (gpu_ != nullptr) return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf());
+      return absl::NotFoundError(absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_,
+                                              " (", signature, ")"));
+    });
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    uint64_t context = 0;
-    for (Value input : group.inputs) {
-      const Layout layout = layouts_.Of(graph, input);
-      context = context * 0x9e3779b97f4a7c15;
-      if (!layout.IsRowMajor()) context += absl::HashOf(layout.strides);
-    }
-    return context;
+    return layouts_.HashOf(graph, group);
   }
 
   bool runs() const override { return gpu_ != nullptr; }
@@ -123,12 +108,11 @@ class CudaDevice : public Device {
 
   const std::string name_;
   const std::unique_ptr<Gpu> gpu_;
+  const CudaOptions options_;
   std::unique_ptr<GpuMemory> memory_;
   std::mutex mutex_;  // of what follows
-  std::unique_ptr<ProfileDb> profile_;
-  const CudaOptions options_;
-  ContextLayouts layouts_;
-  absl::flat_hash_map<std::string, double> costs_;
+  MeasuredCosts costs_;
+  CudaLayouts layouts_;
 };
 
 std::string Suffix(const CudaOptions& options) {

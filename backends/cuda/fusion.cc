@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/cuda/kernel_source.h"
+#include "backends/group.h"
 #include "backends/meaning.h"
 
 namespace rewright::cuda {
@@ -48,39 +49,13 @@ class Fuser {
     }
     return node.op->name == "conv2d" || node.op->name == "matmul";
   }
-  bool IsView(int i) const {
-    const Node& node = NodeAt(i);
-    if (node.op->name == "reshape") return true;
-    for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-      if (!CopyAccessOf(graph_, node, output)) return false;
-    }
-    return true;
-  }
-
   void AddGroup(FusedGroup group, std::vector<int> members) {
     std::sort(members.begin(), members.end());
     const int index = static_cast<int>(groups_.size());
-    for (int i : members) {
-      owner_[static_cast<size_t>(i)] = index;
-      group.group.nodes.push_back(IdAt(i));
-    }
-    group.group.inputs = InputsOf(members);
-    const int outputs = static_cast<int>(NodeAt(members.back()).outputs.size());
-    for (int output = 0; output < outputs; ++output) group.group.outputs.push_back({IdAt(members.back()), output});
+    for (int i : members) owner_[static_cast<size_t>(i)] = index;
+    group.group = MakeGroup(graph_, members);
     order_.emplace_back(members.back(), index);
     groups_.push_back(std::move(group));
-  }
-
-  // Of sorted members, in order of first use.
-  std::vector<Value> InputsOf(const std::vector<int>& members) const {
-    std::vector<Value> inputs;
-    for (int i : members) {
-      for (Value operand : NodeAt(i).operands) {
-        const bool inside = std::binary_search(members.begin(), members.end(), graph_.index(operand.node));
-        if (!inside && std::find(inputs.begin(), inputs.end(), operand) == inputs.end()) inputs.push_back(operand);
-      }
-    }
-    return inputs;
   }
 
   // ---- anchors
@@ -135,7 +110,8 @@ class Fuser {
     auto push_operands = [&](int i) {
       for (Value operand : NodeAt(i).operands) candidates.push(graph_.index(operand.node));
     };
-    const bool alone = node.outputs.size() > 1 || IsView(sink);
+    const bool moves = OnlyMoves(graph_, node);
+    const bool alone = node.outputs.size() > 1 || moves;
     if (!alone) push_operands(sink);
     // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
     double work = ElementWork(graph_, IdAt(sink), 0);
@@ -150,12 +126,12 @@ class Fuser {
       if (reduces && more > kCheap / 2) continue;
       std::vector<int> trial(members.begin(), members.end());
       trial.insert(std::lower_bound(trial.begin(), trial.end(), i), i);
-      if (InputsOf(trial).size() > kMaxInputs) continue;
+      if (InputsOf(graph_, trial).size() > kMaxInputs) continue;
       members.insert(i);
       push_operands(i);
     }
     FusedGroup group;
-    group.kind = alone && IsView(sink) ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel;
+    group.kind = moves ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel;
     AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
   }
 

@@ -51,7 +51,6 @@ class IndexForm {
   friend IndexForm Mod(const IndexForm& a, int64_t b);
   friend IndexForm Min(const IndexForm& a, const IndexForm& b);
   friend IndexForm Max(const IndexForm& a, const IndexForm& b);
-  friend bool operator==(const IndexForm& a, const IndexForm& b) { return a.text() == b.text(); }
 
  private:
   struct Atom;

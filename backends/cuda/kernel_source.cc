@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backends/cuda/expression_writer.h"
 #include "backends/cuda/kernel_text.h"
+#include "core/text_hash.h"
 
 namespace rewright::cuda {
 namespace {
@@ -27,7 +27,7 @@ class KernelWriter : private ExpressionWriter {
     if (std::vector<bool> in_rows; ChooseRows(&in_rows)) {
       WriteRows(in_rows);
     } else {
-      WriteFlat(MemoryOrder(), elements);
+      WriteFlat(AxesByStride(request_.out), elements);
     }
     if (!status_.ok()) return status_;
     Assemble();
@@ -35,17 +35,6 @@ class KernelWriter : private ExpressionWriter {
   }
 
  private:
-  // The axes of the result, those furthest apart in memory first.
-  std::vector<int64_t> MemoryOrder() {
-    const Layout& out = request_.out;
-    std::vector<int64_t> order(static_cast<size_t>(out.rank()));
-    for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(k);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return out.strides[static_cast<size_t>(a)] > out.strides[static_cast<size_t>(b)];
-    });
-    return order;
-  }
-
   // Walks over the expression once, with the position's axes as variables.
   void SurveyResult() {
     surveying_ = true;
@@ -111,17 +100,17 @@ class KernelWriter : private ExpressionWriter {
   }
 
   // The code for the element that `flat` numbers in the order of memory.
-  std::string FlatElement(const IndexForm& flat, const std::vector<int64_t>& order) {
+  std::string FlatElement(const IndexForm& flat, const std::vector<size_t>& order) {
     const Shape& shape = graph_.type(request_.result).shape;
     std::vector<int64_t> sizes;
-    for (int64_t axis : order) sizes.push_back(shape[static_cast<size_t>(axis)]);
+    for (size_t axis : order) sizes.push_back(shape[axis]);
     const std::vector<IndexForm> sorted = Unflatten(flat, sizes);
     std::vector<IndexForm> at(shape.size());
-    for (size_t k = 0; k < order.size(); ++k) at[static_cast<size_t>(order[k])] = sorted[k];
+    for (size_t k = 0; k < order.size(); ++k) at[order[k]] = sorted[k];
     return Element(request_.result, at);
   }
 
-  void WriteFlat(const std::vector<int64_t>& order, int64_t elements) {
+  void WriteFlat(const std::vector<size_t>& order, int64_t elements) {
     const DType dtype = graph_.type(request_.result).dtype;
     const bool lanes = elements >= request_.min_vectorized && VectorName(dtype, request_.out_storage) != nullptr &&
                        survey_.reductions.empty();
@@ -153,7 +142,7 @@ class KernelWriter : private ExpressionWriter {
     body_ = Pop();
   }
 
-  std::string FourElements(const std::vector<int64_t>& order, int64_t whole) {
+  std::string FourElements(const std::vector<size_t>& order, int64_t whole) {
     const DType dtype = graph_.type(request_.result).dtype;
     Push(/*conditional=*/true);
     vector_scope_ = top();
@@ -193,9 +182,7 @@ class KernelWriter : private ExpressionWriter {
     const std::string rest = absl::StrCat(
         "(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int", " index_t;\n",
         "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");
-    uint64_t hash = 1469598103934665603u;
-    for (char c : rest) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    kernel_.name = absl::StrFormat("kernel_%016x", hash);
+    kernel_.name = "kernel_" + TextHash::HexOf(rest);
     kernel_.source = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ", kernel_.name,
                                   rest);
   }

@@ -1,9 +1,10 @@
 #include "backends/cuda/lowering.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/half.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/group.h"
@@ -15,10 +16,6 @@ namespace rewright::cuda {
 namespace {
 
 constexpr size_t kVectorBytes = 16;
-
-absl::Status StatusOf(const Fault& fault) {
-  return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
-}
 
 class GeneratedStep : public Kernel {
  public:
@@ -58,20 +55,10 @@ std::vector<char> Stored(const float* values, int64_t count, Storage storage) {
   return bytes;
 }
 
-const std::vector<int64_t>& Ints(const Node& node, const char* name) {
-  return std::get<std::vector<int64_t>>(node.attrs.at(name));
-}
-
 }  // namespace
 
 Layout DenseLike(const Layout& like, const Shape& dims) {
-  std::vector<size_t> order(dims.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    // The stride of an axis of size one says nothing.
-    if (like.dims[a] == 1 || like.dims[b] == 1) return false;
-    return like.strides[a] > like.strides[b];
-  });
+  const std::vector<size_t> order = AxesByStride(like);
   Layout layout = Layout::RowMajor(dims);
   int64_t stride = 1;
   for (size_t k = order.size(); k-- > 0;) {
@@ -123,17 +110,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
 
 absl::Status Lowering::FoldConstants() {
   std::vector<Output> wanted;
-  auto want = [&](Value value) {
-    const Node& node = graph_.node(value.node);
-    if (node.op == nullptr || !node.weight_only || !folded_.try_emplace(value).second) return;
-    wanted.push_back({value, ""});
-  };
-  for (NodeId id : graph_.nodes()) {
-    const Node& node = graph_.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
-    for (Value operand : node.operands) want(operand);
-  }
-  for (const Output& output : graph_.outputs()) want(output.value);
+  for (Value value : FoldedValues(graph_)) wanted.push_back({value, ""});
   if (wanted.empty()) return absl::OkStatus();
   absl::StatusOr<std::vector<Tensor>> values = InterpretGraph(Graph(graph_.arena(), {}, wanted), {});
   if (!values.ok()) return values.status();
@@ -141,37 +118,14 @@ absl::Status Lowering::FoldConstants() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<void>> Lowering::Upload(const void* data, size_t bytes) {
-  void* memory = nullptr;
-  if (Fault fault = gpu_.Allocate(std::max<size_t>(bytes, 1), &memory); !fault.empty()) {
-    return absl::ResourceExhaustedError(absl::StrCat("cuda: weights: ", fault));
-  }
-  std::shared_ptr<void> owned(memory, [gpu = &gpu_](void* p) { gpu->Free(p); });
-  if (absl::Status status = StatusOf(gpu_.CopyIn(memory, data, bytes)); !status.ok()) return status;
-  return owned;
+absl::StatusOr<int> Lowering::Upload(const void* data, size_t bytes) {
+  absl::StatusOr<std::shared_ptr<void>> memory = Allocate(gpu_, bytes);
+  if (!memory.ok()) return memory.status();
+  if (absl::Status status = StatusOf(gpu_.CopyIn(memory->get(), data, bytes)); !status.ok()) return status;
+  return AddConstant(*std::move(memory), bytes);
 }
 
 // ---------------------------------------------------------------- buffers and places
-
-int Lowering::AddBuffer(Buffer::Kind kind, size_t bytes) {
-  Buffer buffer;
-  buffer.kind = kind;
-  buffer.bytes = bytes;
-  schedule_.buffers.push_back(std::move(buffer));
-  return static_cast<int>(schedule_.buffers.size()) - 1;
-}
-
-int Lowering::AddView(int buffer, size_t offset, size_t bytes) {
-  const Buffer base = schedule_.buffers[static_cast<size_t>(buffer)];
-  const int id = AddBuffer(base.kind, bytes);
-  if (base.kind == Buffer::Kind::kConstant) {
-    schedule_.buffers.back().data = std::shared_ptr<void>(base.data, static_cast<char*>(base.data.get()) + offset);
-  } else {
-    schedule_.buffers.back().alias_of = buffer;
-    schedule_.buffers.back().offset = offset;
-  }
-  return id;
-}
 
 Storage Lowering::StorageOf(DType dtype) const {
   if (dtype != DType::kFloat32) return Storage::kNative;
@@ -196,10 +150,9 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   }
   const Tensor& tensor = folded != folded_.end() ? folded->second : node.data;
   const size_t bytes = static_cast<size_t>(tensor.num_bytes());
-  absl::StatusOr<std::shared_ptr<void>> data = Upload(tensor.data(), bytes);
-  if (!data.ok()) return data.status();
-  const Place place{AddBuffer(Buffer::Kind::kConstant, bytes), Layout::RowMajor(tensor.shape()), true};
-  schedule_.buffers.back().data = *std::move(data);
+  absl::StatusOr<int> uploaded = Upload(tensor.data(), bytes);
+  if (!uploaded.ok()) return uploaded.status();
+  const Place place{*uploaded, Layout::RowMajor(tensor.shape()), true};
   places_[value].push_back(place);
   return place;
 }
@@ -232,17 +185,6 @@ Lowering::Place Lowering::Define(Value value, const Layout& layout, bool by_libr
 }
 
 // ---------------------------------------------------------------- steps
-
-void Lowering::Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
-                    const std::string& label) {
-  Step step;
-  step.kernel = std::move(kernel);
-  step.buffers = std::move(buffers);
-  step.writes = std::move(writes);
-  step.group = label == "reorder" ? -1 : group_;
-  step.label = label;
-  schedule_.steps.push_back(std::move(step));
-}
 
 absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
                                      const std::string& label) {
@@ -295,7 +237,7 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
 
 absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                                 const std::string& label) {
-  const int scratch = AddBuffer(Buffer::Kind::kActivation, call->workspace_bytes());
+  const int scratch = AddScratch(call->workspace_bytes());
   buffers.push_back(scratch);
   Emit(std::make_unique<CallStep>(std::move(call)), std::move(buffers), {result, scratch}, label);
   return absl::OkStatus();
@@ -391,11 +333,9 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
   }
   const Storage storage = StorageOf(DType::kFloat32);
   const std::vector<char> stored = Stored(values.data(), channels, storage);
-  absl::StatusOr<std::shared_ptr<void>> data = Upload(stored.data(), stored.size());
-  if (!data.ok()) return data.status();
-  const Place place{AddBuffer(Buffer::Kind::kConstant, stored.size()), Layout::RowMajor({channels}), true, storage};
-  schedule_.buffers.back().data = *std::move(data);
-  return place;
+  absl::StatusOr<int> uploaded = Upload(stored.data(), stored.size());
+  if (!uploaded.ok()) return uploaded.status();
+  return Place{*uploaded, Layout::RowMajor({channels}), true, storage};
 }
 
 absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out,
@@ -437,7 +377,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     problem.strides[k] = Ints(node, "strides")[k];
     problem.dilations[k] = Ints(node, "dilations")[k];
   }
-  problem.groups = std::get<int64_t>(node.attrs.at("groups"));
+  problem.groups = Int(node, "groups");
   problem.bias = group.bias.node >= 0;
   problem.residual = group.residual.node >= 0;
   problem.relu = group.relu;

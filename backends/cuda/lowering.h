@@ -20,6 +20,7 @@
 #include "backends/cuda/gpu.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/layout.h"
+#include "backends/schedule_builder.h"
 #include "core/device.h"
 
 namespace rewright::cuda {
@@ -40,7 +41,7 @@ Layout DenseLike(const Layout& like, const Shape& dims);
 // Images [n, c, h, w] with channels innermost.
 Layout ChannelsLast(const Shape& dims);
 
-class Lowering {
+class Lowering : private ScheduleBuilder {
  public:
   // `gpu` outlives the schedule.
   Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options);
@@ -60,10 +61,9 @@ class Lowering {
   };
 
   absl::Status FoldConstants();
-  absl::StatusOr<std::shared_ptr<void>> Upload(const void* data, size_t bytes);
+  // A constant buffer with these bytes.
+  absl::StatusOr<int> Upload(const void* data, size_t bytes);
 
-  int AddBuffer(Buffer::Kind kind, size_t bytes);
-  int AddView(int buffer, size_t offset, size_t bytes);
   // How values of a type are stored between kernels.
   Storage StorageOf(DType dtype) const;
   int64_t ElementBytes(Value value, Storage storage) const;
@@ -73,8 +73,6 @@ class Lowering {
   // Makes room for a result; `by_library`: it is stored as between kernels, also where it is a graph output.
   Place Define(Value value, const Layout& layout, bool by_library = false);
   Place MakePlace(Value value, const Layout& layout, Storage storage);
-  void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
-            const std::string& label);
   absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out, const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
@@ -95,8 +93,6 @@ class Lowering {
   Gpu& gpu_;
   const Graph& graph_;
   const LoweringOptions options_;
-  Schedule schedule_;
-  int group_ = -1;  // being lowered
   std::vector<PendingKernel> pending_;
   absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/half.h"
 #include "backends/group.h"
 
@@ -14,10 +14,6 @@ constexpr int kRuns = 32;           // in one recording, at least one for each s
 constexpr int kSamples = 9;
 constexpr int64_t kMaxSets = 64;
 constexpr int64_t kMaxBytes = int64_t{2} << 30;  // of all sets together
-
-absl::Status StatusOf(const Fault& fault) {
-  return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
-}
 
 // Typical elements as they are stored between kernels.
 std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "backends/cuda/context_layout.h"
+#include "backends/context_layout.h"
 #include "backends/cuda/gpu.h"
 #include "backends/cuda/lowering.h"
 #include "backends/profile_db.h"

@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/journal.h"
 #include "substitutions/matcher.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "substitutions/text_hash.h"
 
 namespace rewright::generate {
 namespace {

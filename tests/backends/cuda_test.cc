@@ -50,20 +50,9 @@ std::vector<Case> EveryOperator(int count, uint64_t seed) {
   Rng rng(seed);
   for (const OpDef* op : AllOps()) {
     for (int i = 0; i < count; ++i) {
-      const OpSample sample = op->sample(rng);
-      auto arena = std::make_shared<Arena>();
-      std::vector<Value> operands;
-      for (size_t k = 0; k < sample.inputs.size(); ++k) {
-        operands.push_back(*arena->AddInput(absl::StrCat("x", k), sample.inputs[k]));
-      }
-      const auto node = arena->Add(*op, operands, sample.attrs);
-      EXPECT_TRUE(node.ok()) << op->name << ": " << node.status().ToString();
-      if (!node.ok()) continue;
-      std::vector<Output> outputs;
-      for (int k = 0; k < static_cast<int>(arena->node(*node).outputs.size()); ++k) {
-        outputs.push_back({Value{*node, k}, absl::StrCat("y", k)});
-      }
-      cases.push_back({absl::StrCat(op->name, " ", i), Graph(arena, operands, outputs), {}, sample.low, sample.high});
+      OpSample sample;
+      Graph graph = RandomApplication(*op, rng, &sample);
+      cases.push_back({absl::StrCat(op->name, " ", i), std::move(graph), {}, sample.low, sample.high});
     }
   }
   return cases;

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -157,6 +156,28 @@ class Elements {
   cuda::Precision precision_;
 };
 
+// What follows a product: bias and residual are added, relu is taken. Buffers: see gpu.h.
+class Epilogue {
+ public:
+  template <typename Problem>
+  Epilogue(const Problem& problem, void* const* buffers)
+      : out_(buffers[2], problem.precision),
+        bias_(problem.bias ? buffers[3] : nullptr, problem.precision),
+        residual_(problem.residual ? buffers[problem.bias ? 4 : 3] : nullptr, problem.precision),
+        has_bias_(problem.bias),
+        has_residual_(problem.residual),
+        relu_(problem.relu) {}
+  void Finish(double sum, int64_t channel, int64_t at) {
+    if (has_bias_) sum += bias_[channel];
+    if (has_residual_) sum += residual_[at];
+    out_.Set(at, relu_ && sum < 0 ? 0 : sum);
+  }
+
+ private:
+  Elements out_, bias_, residual_;
+  const bool has_bias_, has_residual_, relu_;
+};
+
 class HostMatmul : public cuda::LibraryCall {
  public:
   HostMatmul(const cuda::MatmulProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
@@ -165,11 +186,8 @@ class HostMatmul : public cuda::LibraryCall {
     ++counts_.calls;
     const Elements left(buffers[0], p_.precision);
     const Elements right(buffers[1], p_.precision);
-    Elements out(buffers[2], p_.precision);
-    int next = 3;
-    const Elements bias(p_.bias ? buffers[next++] : nullptr, p_.precision);
-    const Elements residual(p_.residual ? buffers[next++] : nullptr, p_.precision);
-    std::memset(buffers[next], 0xff, workspace_bytes());
+    Epilogue epilogue(p_, buffers);
+    std::memset(buffers[3 + (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0)], 0xff, workspace_bytes());
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t m = 0; m < p_.m; ++m) {
         for (int64_t n = 0; n < p_.n; ++n) {
@@ -178,10 +196,7 @@ class HostMatmul : public cuda::LibraryCall {
             sum += left[b * p_.left.batch + m * p_.left.row + k * p_.left.column] *
                    right[b * p_.right.batch + k * p_.right.row + n * p_.right.column];
           }
-          const int64_t at = b * p_.out.batch + m * p_.out.row + n * p_.out.column;
-          if (p_.bias) sum += bias[n];
-          if (p_.residual) sum += residual[at];
-          out.Set(at, p_.relu && sum < 0 ? 0 : sum);
+          epilogue.Finish(sum, n, b * p_.out.batch + m * p_.out.row + n * p_.out.column);
         }
       }
     }
@@ -199,10 +214,7 @@ class HostConv : public cuda::LibraryCall {
   void Run(void* const* buffers) const override {
     ++counts_.calls;
     const Elements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
-    Elements out(buffers[2], p_.precision);
-    int next = 3;
-    const Elements bias(p_.bias ? buffers[next++] : nullptr, p_.precision);
-    const Elements residual(p_.residual ? buffers[next++] : nullptr, p_.precision);
+    Epilogue epilogue(p_, buffers);
     auto at = [](const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
       return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
     };
@@ -211,9 +223,7 @@ class HostConv : public cuda::LibraryCall {
       for (int64_t o = 0; o < p_.out[1]; ++o) {
         for (int64_t y = 0; y < p_.out[2]; ++y) {
           for (int64_t z = 0; z < p_.out[3]; ++z) {
-            double sum = p_.bias ? bias[o] : 0;
-            const int64_t place = at(p_.out_strides, n, o, y, z);
-            if (p_.residual) sum += residual[place];
+            double sum = 0;
             for (int64_t c = 0; c < p_.w[1]; ++c) {
               for (int64_t r = 0; r < p_.w[2]; ++r) {
                 for (int64_t s = 0; s < p_.w[3]; ++s) {
@@ -225,7 +235,7 @@ class HostConv : public cuda::LibraryCall {
                 }
               }
             }
-            out.Set(place, p_.relu && sum < 0 ? 0 : sum);
+            epilogue.Finish(sum, o, at(p_.out_strides, n, o, y, z));
           }
         }
       }
@@ -275,7 +285,9 @@ class HostGpu : public cuda::Gpu {
                       std::vector<std::shared_ptr<const cuda::Function>>* functions) override {
     prelude_ = prelude;
     for (const Source& source : sources) {
-      if (known_.insert(source.name).second) pending_.push_back(source);
+      const auto [known, added] = known_.emplace(source.name, source.text);
+      CHECK(known->second == source.text) << "two kernels are called " << source.name;
+      if (added) pending_.push_back(source);
       const bool waits = source.text.find("block_reduce") != std::string::npos;
       functions->push_back(std::make_shared<HostFunction>(*this, source.name, waits));
     }
@@ -361,7 +373,7 @@ class HostGpu : public cuda::Gpu {
   cuda::GpuDescription description_;
   std::string folder_;
   std::string prelude_;
-  std::set<std::string> known_;
+  std::map<std::string, std::string> known_;  // sources by name
   std::vector<Source> pending_;
   std::map<std::string, Entry> entries_;
   std::vector<void*> libraries_;

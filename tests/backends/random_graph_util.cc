@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/check.h"
 #include "tests/backends/cpu_runner_util.h"
 
 namespace rewright {
@@ -165,6 +166,22 @@ class Grower {
 };
 
 }  // namespace
+
+Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample) {
+  *sample = op.sample(rng);
+  auto arena = std::make_shared<Arena>();
+  std::vector<Value> operands;
+  for (size_t k = 0; k < sample->inputs.size(); ++k) {
+    operands.push_back(*arena->AddInput(absl::StrCat("x", k), sample->inputs[k]));
+  }
+  const auto node = arena->Add(op, operands, sample->attrs);
+  CHECK(node.ok()) << op.name << ": " << node.status().ToString();
+  std::vector<Output> outputs;
+  for (int k = 0; k < static_cast<int>(arena->node(*node).outputs.size()); ++k) {
+    outputs.push_back({Value{*node, k}, absl::StrCat("y", k)});
+  }
+  return Graph(arena, operands, outputs);
+}
 
 Graph RandomImageGraph(uint64_t seed, int nodes) { return Grower(seed).Images(nodes); }
 Graph RandomMatrixGraph(uint64_t seed, int nodes) { return Grower(seed).Matrices(nodes); }

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -8,16 +7,13 @@
 #include <system_error>
 
 #include "backends/cuda/plugin/context.h"
+#include "core/text_hash.h"
 
 namespace rewright::cuda {
 namespace {
 
 std::string FileOf(const Context& context, const std::string& kind, const std::string& key) {
-  uint64_t hash = 1469598103934665603u;
-  for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  char name[32];
-  std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(hash));
-  return context.cache_folder + "/" + kind + "-" + name;
+  return context.cache_folder + "/" + kind + "-" + TextHash::HexOf(key);
 }
 
 }  // namespace

@@ -172,21 +172,21 @@ class CudaGpu : public Gpu {
                 std::vector<std::shared_ptr<const Function>>* functions) override {
     std::vector<const Source*> missing;
     for (const Source& source : sources) {
-      if (functions_.emplace(source.name, nullptr).second) missing.push_back(&source);
+      if (functions_.emplace(source.text, nullptr).second) missing.push_back(&source);
     }
     std::vector<std::string> codes(missing.size()), faults(missing.size());
     CompileMissing(prelude, missing, &codes, &faults);
     for (size_t i = 0; i < missing.size(); ++i) {
       Fault fault = faults[i];
-      if (fault.empty()) fault = Load(missing[i]->name, codes[i]);
+      if (fault.empty()) fault = Load(*missing[i], codes[i]);
       if (!fault.empty()) {
         for (const Source* source : missing) {
-          if (functions_[source->name] == nullptr) functions_.erase(source->name);
+          if (functions_[source->text] == nullptr) functions_.erase(source->text);
         }
         return missing[i]->name + ": " + fault;
       }
     }
-    for (const Source& source : sources) functions->push_back(functions_.at(source.name));
+    for (const Source& source : sources) functions->push_back(functions_.at(source.text));
     return {};
   }
 
@@ -244,22 +244,22 @@ class CudaGpu : public Gpu {
     for (std::thread& thread : threads) thread.join();
   }
 
-  Fault Load(const std::string& name, const std::string& code) {
+  Fault Load(const Source& source, const std::string& code) {
     cudaLibrary_t library = nullptr;
     REWRIGHT_RETURN_FAULT(FaultOf(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
                                   "cudaLibraryLoadData"));
     cudaKernel_t kernel = nullptr;
-    const Fault fault = FaultOf(cudaLibraryGetKernel(&kernel, library, name.c_str()), "cudaLibraryGetKernel");
+    const Fault fault = FaultOf(cudaLibraryGetKernel(&kernel, library, source.name.c_str()), "cudaLibraryGetKernel");
     if (!fault.empty()) {
       cudaLibraryUnload(library);
       return fault;
     }
-    functions_[name] = std::make_shared<KernelFunction>(context_, name, library, kernel);
+    functions_[source.text] = std::make_shared<KernelFunction>(context_, source.name, library, kernel);
     return {};
   }
 
   Context context_;
-  std::map<std::string, std::shared_ptr<const Function>> functions_;
+  std::map<std::string, std::shared_ptr<const Function>> functions_;  // by the source, since names are only hashes
 };
 
 }  // namespace

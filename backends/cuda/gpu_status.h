@@ -1,0 +1,27 @@
+// What goes wrong behind the GPU's border, as this program reports it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/gpu.h"
+
+namespace rewright::cuda {
+
+inline absl::Status StatusOf(const Fault& fault) {
+  return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
+}
+
+// Memory of the GPU that frees itself; the GPU outlives it. Errors: ResourceExhausted.
+inline absl::StatusOr<std::shared_ptr<void>> Allocate(Gpu& gpu, size_t bytes) {
+  void* memory = nullptr;
+  if (Fault fault = gpu.Allocate(std::max<size_t>(bytes, 1), &memory); !fault.empty()) {
+    return absl::ResourceExhaustedError(absl::StrCat("cuda: ", fault));
+  }
+  return std::shared_ptr<void>(memory, [&gpu](void* p) { gpu.Free(p); });
+}
+
+}  // namespace rewright::cuda

@@ -1,0 +1,31 @@
+// Costs of groups that are measured once: found in memory, else in the profile database, else measured and kept there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "backends/profile_db.h"
+
+namespace rewright {
+
+// Not thread-safe.
+class MeasuredCosts {
+ public:
+  // `device` is the key of the database.
+  MeasuredCosts(std::string device, std::unique_ptr<ProfileDb> profile)
+      : device_(std::move(device)), profile_(std::move(profile)) {}
+
+  // Seconds, the fastest of the measured runs. Errors are those of the database and of `measure`.
+  absl::StatusOr<double> Of(const std::string& signature,
+                            const std::function<absl::StatusOr<ProfileEntry>()>& measure);
+
+ private:
+  const std::string device_;
+  const std::unique_ptr<ProfileDb> profile_;
+  absl::flat_hash_map<std::string, double> known_;
+};
+
+}  // namespace rewright

@@ -1,0 +1,64 @@
+#include "backends/schedule_builder.h"
+
+#include "absl/container/flat_hash_set.h"
+
+namespace rewright {
+
+std::vector<Value> FoldedValues(const Graph& graph) {
+  std::vector<Value> folded;
+  absl::flat_hash_set<Value> seen;
+  auto read = [&](Value value) {
+    const Node& node = graph.node(value.node);
+    if (node.op != nullptr && node.weight_only && seen.insert(value).second) folded.push_back(value);
+  };
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.weight_only) continue;
+    for (Value operand : node.operands) read(operand);
+  }
+  for (const Output& output : graph.outputs()) read(output.value);
+  return folded;
+}
+
+int ScheduleBuilder::AddBuffer(Buffer::Kind kind, size_t bytes) {
+  Buffer buffer;
+  buffer.kind = kind;
+  buffer.bytes = bytes;
+  schedule_.buffers.push_back(std::move(buffer));
+  return static_cast<int>(schedule_.buffers.size()) - 1;
+}
+
+int ScheduleBuilder::AddConstant(std::shared_ptr<void> data, size_t bytes) {
+  const int id = AddBuffer(Buffer::Kind::kConstant, bytes);
+  schedule_.buffers.back().data = std::move(data);
+  return id;
+}
+
+int ScheduleBuilder::AddView(int base, size_t offset, size_t bytes) {
+  if (buffer(base).kind == Buffer::Kind::kConstant) {
+    const std::shared_ptr<void>& data = buffer(base).data;
+    return AddConstant(std::shared_ptr<void>(data, static_cast<char*>(data.get()) + offset), bytes);
+  }
+  const int id = AddBuffer(buffer(base).kind, bytes);
+  buffer(id).alias_of = base;
+  buffer(id).offset = offset;
+  return id;
+}
+
+int ScheduleBuilder::Root(int id) const {
+  while (buffer(id).alias_of >= 0) id = buffer(id).alias_of;
+  return id;
+}
+
+void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
+                           const std::string& label) {
+  Step step;
+  step.kernel = std::move(kernel);
+  step.buffers = std::move(buffers);
+  step.writes = std::move(writes);
+  step.group = label == "reorder" ? -1 : group_;
+  step.label = label;
+  schedule_.steps.push_back(std::move(step));
+}
+
+}  // namespace rewright

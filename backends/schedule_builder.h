@@ -1,0 +1,37 @@
+// What every lowering does: buffers, views of them, steps.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/graph.h"
+
+namespace rewright {
+
+// The values that are computed from weights and constants alone and read by something at run time, or by the caller:
+// to be computed when the graph is compiled. Leaves are not among them. In order of first use.
+std::vector<Value> FoldedValues(const Graph& graph);
+
+class ScheduleBuilder {
+ protected:
+  int AddBuffer(Buffer::Kind kind, size_t bytes);
+  int AddConstant(std::shared_ptr<void> data, size_t bytes);
+  int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
+  // The bytes [offset, offset + bytes) of a buffer.
+  int AddView(int buffer, size_t offset, size_t bytes);
+  // The buffer that has its own memory in which this one lies.
+  int Root(int buffer) const;
+  // Appends a step of the group that is being lowered; a step labelled "reorder" belongs to none.
+  void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
+            const std::string& label);
+
+  Buffer& buffer(int id) { return schedule_.buffers[static_cast<size_t>(id)]; }
+  const Buffer& buffer(int id) const { return schedule_.buffers[static_cast<size_t>(id)]; }
+
+  Schedule schedule_;
+  int group_ = -1;  // being lowered
+};
+
+}  // namespace rewright
