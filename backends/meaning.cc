@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/attrs.h"
+
 namespace rewright {
 namespace {
 
@@ -201,6 +203,22 @@ bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int 
     }
   }
   return true;
+}
+
+Layout LayoutForReader(const Graph& graph, Value value) {
+  const Shape& dims = graph.type(value).shape;
+  const Layout row_major = Layout::RowMajor(dims);
+  if (graph.is_output(value)) return row_major;
+  const std::vector<int>& users = graph.users(graph.index(value.node));
+  if (users.size() != 1 || dims.empty()) return row_major;
+  const Node& user = graph.node(graph.nodes()[static_cast<size_t>(users[0])]);
+  if (user.op->name != "transpose") return row_major;
+  const std::vector<int64_t>& perm = Ints(user, "perm");
+  if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
+  const Layout after = Layout::RowMajor(user.outputs[0].shape);
+  Layout layout = row_major;
+  for (size_t k = 0; k < perm.size(); ++k) layout.strides[static_cast<size_t>(perm[k])] = after.strides[k];
+  return layout;
 }
 
 bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset) {

@@ -59,6 +59,10 @@ bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const 
 // broadcasting: element c, or 0 of a single one.
 bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis);
 
+// A layout for a result that its only reader, a transpose which leaves the last axis in place, turns into row-major;
+// row-major where there is no such reader.
+Layout LayoutForReader(const Graph& graph, Value value);
+
 // The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
 // elements. False where strides would be negative or a blocked operand is cut within its blocks.
 bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);

@@ -7,6 +7,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 
 namespace rewright::cpu {
 namespace {
@@ -174,22 +175,6 @@ absl::StatusOr<Layout> Lowering::MatmulOperand(Value value, int64_t rank, Place*
   return layout;
 }
 
-Layout Lowering::OutputLayoutForReader(Value value) const {
-  const Shape& dims = graph_.type(value).shape;
-  const Layout row_major = Layout::RowMajor(dims);
-  if (graph_.is_output(value)) return row_major;
-  const std::vector<int>& users = graph_.users(graph_.index(value.node));
-  if (users.size() != 1 || dims.empty()) return row_major;
-  const Node& user = graph_.node(graph_.nodes()[static_cast<size_t>(users[0])]);
-  if (user.op->name != "transpose") return row_major;
-  const std::vector<int64_t>& perm = Ints(user, "perm");
-  if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
-  const Layout after = Layout::RowMajor(user.outputs[0].shape);
-  Layout layout = row_major;
-  for (size_t k = 0; k < perm.size(); ++k) layout.strides[static_cast<size_t>(perm[k])] = after.strides[k];
-  return layout;
-}
-
 absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph_.node(anchor);
@@ -232,7 +217,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     problem.b = *b_layout;
   }
 
-  problem.c = OutputLayoutForReader(out);
+  problem.c = LayoutForReader(graph_, out);
   // All rows of all batches against one matrix are one product.
   if (problem.packed && rank > 2) {
     Layout flat;

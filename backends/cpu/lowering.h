@@ -103,8 +103,6 @@ class Lowering : private ScheduleBuilder {
   };
   LinearEpilogue LinearStepsOf(const FusedGroup& group, int64_t channels);
   absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
-  // A layout for a result that its only reader, a transpose, turns into row-major.
-  Layout OutputLayoutForReader(Value value) const;
 
   const std::shared_ptr<const DnnlContext> context_;
   const Graph& graph_;

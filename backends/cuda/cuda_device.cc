@@ -15,7 +15,7 @@ namespace rewright::cuda {
 namespace {
 
 // Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 1;
+constexpr int kKernelVersion = 2;
 
 const char* PrecisionName(Precision precision) {
   switch (precision) {
@@ -68,7 +68,7 @@ class CudaDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph)) groups.push_back(std::move(group.group));
+    for (FusedGroup& group : FuseGraph(graph, FusionOptionsOf(options_.precision))) groups.push_back(std::move(group.group));
     return groups;
   }
 

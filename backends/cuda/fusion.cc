@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 
+#include "backends/attrs.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
@@ -15,13 +16,25 @@ constexpr size_t kMaxMembers = 32;
 constexpr size_t kMaxInputs = 24;
 constexpr double kCheap = 6;       // work on an element that may be done again at every reader
 constexpr double kReduction = 24;  // work that says a node reduces
+constexpr int kFree = -1, kOutside = -2;  // nodes of no group yet, and those that are not to be in any
+
+// What the library's fused attention takes.
+constexpr int64_t kMaxDepth = 128, kDepthUnit = 8;
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), owner_(graph.nodes().size(), -1) {}
+  explicit Fuser(const Graph& graph) : graph_(graph), owner_(graph.nodes().size(), kFree) {}
 
-  std::vector<FusedGroup> Run() {
+  void Restrict(const std::vector<NodeId>& nodes) {
+    std::fill(owner_.begin(), owner_.end(), kOutside);
+    for (NodeId id : nodes) owner_[static_cast<size_t>(graph_.index(id))] = kFree;
+  }
+
+  std::vector<FusedGroup> Run(const FusionOptions& options) {
     const int count = static_cast<int>(graph_.nodes().size());
+    for (int i = 0; i < count && options.attention; ++i) {
+      if (IsFree(i)) FuseAttention(i);
+    }
     for (int i = 0; i < count; ++i) {
       if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
     }
@@ -39,7 +52,7 @@ class Fuser {
   NodeId IdAt(int i) const { return graph_.nodes()[static_cast<size_t>(i)]; }
   bool IsFree(int i) const {
     const Node& node = NodeAt(i);
-    return owner_[static_cast<size_t>(i)] < 0 && node.op != nullptr && !node.weight_only;
+    return owner_[static_cast<size_t>(i)] == kFree && node.op != nullptr && !node.weight_only;
   }
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
@@ -58,6 +71,77 @@ class Fuser {
     groups_.push_back(std::move(group));
   }
 
+  // ---- attention
+
+  // The application that gives `value`, if nobody else reads it and it is free; null otherwise.
+  const Node* OnlyFor(Value value, int reader) const {
+    const Node& node = graph_.node(value.node);
+    const int i = graph_.index(value.node);
+    if (!IsFree(i) || graph_.is_output(value) || node.outputs.size() != 1) return nullptr;
+    const std::vector<int>& users = graph_.users(i);
+    return users.size() == 1 && users[0] == reader ? &node : nullptr;
+  }
+
+  // From the second product back to the first.
+  void FuseAttention(int last) {
+    const Node& second = NodeAt(last);
+    if (second.op->name != "matmul" || !IsAnchor(last)) return;
+    std::vector<int> members = {last};
+    Value at = second.operands[0];
+    const Node* node = OnlyFor(at, last);
+    const TensorType scores = graph_.type(at);
+    auto step = [&](Value next) {
+      members.push_back(graph_.index(at.node));
+      at = next;
+      node = OnlyFor(at, members.back());
+    };
+    if (node == nullptr || node->op->name != "softmax" || Int(*node, "axis") != scores.rank() - 1) return;
+    step(node->operands[0]);
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kAttention;
+    // The mask is the summand that is no scaled product.
+    if (node != nullptr && node->op->name == "add") {
+      const int product = IsScores(node->operands[0]) ? 0 : 1;
+      group.mask = node->operands[static_cast<size_t>(1 - product)];
+      if (graph_.type(group.mask).rank() > 4) return;
+      step(node->operands[static_cast<size_t>(product)]);
+    }
+    if (node != nullptr && (node->op->name == "mul" || node->op->name == "div")) {
+      const int constant = SingleConstant(graph_, node->operands[1]) != nullptr || node->op->name == "div" ? 1 : 0;
+      const Tensor* scale = SingleConstant(graph_, node->operands[static_cast<size_t>(constant)]);
+      if (scale == nullptr) return;
+      group.scale = node->op->name == "div" ? 1 / scale->At(0) : scale->At(0);
+      step(node->operands[static_cast<size_t>(1 - constant)]);
+    }
+    if (node == nullptr || node->op->name != "matmul" || graph_.type(at) != scores) return;
+    members.push_back(graph_.index(at.node));
+    if (IsAttention(graph_.type(node->operands[0]), graph_.type(node->operands[1]), graph_.type(second.operands[1]))) {
+      AddGroup(std::move(group), std::move(members));
+    }
+  }
+
+  // A product, scaled or not.
+  bool IsScores(Value value) const {
+    const Node& node = graph_.node(value.node);
+    if (node.op == nullptr || node.weight_only) return false;
+    if (node.op->name != "mul" && node.op->name != "div") return node.op->name == "matmul";
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      const Node& product = graph_.node(operand.node);
+      return product.op != nullptr && product.op->name == "matmul";
+    });
+  }
+
+  static bool IsAttention(const TensorType& query, const TensorType& key, const TensorType& value) {
+    const size_t rank = query.shape.size();
+    if (query.dtype != DType::kFloat32 || rank < 2 || rank > 4) return false;
+    if (key.shape.size() != rank || value.shape.size() != rank) return false;
+    for (size_t k = 0; k + 2 < rank; ++k) {
+      if (key.shape[k] != query.shape[k] || value.shape[k] != query.shape[k]) return false;
+    }
+    const auto fits = [](int64_t depth) { return depth % kDepthUnit == 0 && depth > 0 && depth <= kMaxDepth; };
+    return fits(query.shape[rank - 1]) && fits(value.shape[rank - 1]);
+  }
+
   // ---- anchors
 
   void FuseAnchor(int anchor) {
@@ -68,7 +152,8 @@ class Fuser {
     int last = anchor;
     while (!group.relu && !graph_.is_output(Value{IdAt(last), 0}) && graph_.users(last).size() == 1) {
       const int user = graph_.users(last)[0];
-      if (!IsFree(user) || !Take(IdAt(last), NodeAt(user), conv ? 1 : NodeAt(anchor).outputs[0].rank() - 1, &group)) break;
+      const int channel_axis = conv ? 1 : NodeAt(anchor).outputs[0].rank() - 1;
+      if (!IsFree(user) || !Take(IdAt(last), NodeAt(user), channel_axis, &group)) break;
       members.push_back(user);
       last = user;
     }
@@ -99,8 +184,8 @@ class Fuser {
 
   bool CanJoin(int i) const {
     const Node& node = NodeAt(i);
-    return IsFree(i) && node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 && !graph_.is_output({IdAt(i), 0}) &&
-           ElementWork(graph_, IdAt(i), 0) <= kCheap;
+    return IsFree(i) && node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 &&
+           !graph_.is_output({IdAt(i), 0}) && ElementWork(graph_, IdAt(i), 0) <= kCheap;
   }
 
   void Gather(int sink) {
@@ -136,13 +221,21 @@ class Fuser {
   }
 
   const Graph& graph_;
-  std::vector<int> owner_;  // group of each position, -1: none yet
+  std::vector<int> owner_;  // group of each position
   std::vector<FusedGroup> groups_;
   std::vector<std::pair<int, int>> order_;  // last position, group
 };
 
 }  // namespace
 
-std::vector<FusedGroup> FuseGraph(const Graph& graph) { return Fuser(graph).Run(); }
+std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options) {
+  return Fuser(graph).Run(options);
+}
+
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes) {
+  Fuser fuser(graph);
+  fuser.Restrict(nodes);
+  return fuser.Run({});
+}
 
 }  // namespace rewright::cuda

@@ -1,6 +1,8 @@
 // Which nodes the GPU runs as one.
 //
 // Groups are made in this order:
+//   0. Where values are stored in 16 bits, attention is one call of a library: softmax over the last axis of a product,
+//      scaled by a constant and shifted by a mask (each optional, in this order), multiplied with a third matrix.
 //   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as long
 //      as each value in between has no other reader: a weight-only shift per output channel, one addition of a value of
 //      the same shape, one relu, in this order.
@@ -19,15 +21,24 @@
 namespace rewright::cuda {
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kKernel, kView };
+  enum class Kind : uint8_t { kConv, kMatmul, kAttention, kKernel, kView };
   Kind kind = Kind::kKernel;
   Group group;
   // kConv, kMatmul; a node of -1: none.
   Value bias, residual;
   bool relu = false;
+  // kAttention; the nodes are a product, what scales and shifts it, the softmax, the second product.
+  double scale = 1;
+  Value mask;
+};
+
+struct FusionOptions {
+  bool attention = false;
 };
 
 // All groups, operands before users. Nodes that depend on weights alone belong to none.
-std::vector<FusedGroup> FuseGraph(const Graph& graph);
+std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options);
+// The groups of these nodes alone, without attention: what a group that no library computes falls apart into.
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes);
 
 }  // namespace rewright::cuda

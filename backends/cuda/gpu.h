@@ -63,6 +63,19 @@ struct ConvProblem {
   Precision precision = Precision::kFp32;
 };
 
+// out[b, h, q, e] = sum k: p[b, h, q, k] * value[b, h, k, e], where p is the softmax over k of
+// scale * (sum d: query[b, h, q, d] * key[b, h, d, k]) + mask[b, h, q, k], all stored as the precision says, which is one
+// of 16 bits. Along d and e the elements are neighbours. Buffers: query, key, value, out, then the mask where there is
+// one, then the workspace.
+struct AttentionProblem {
+  int64_t batch = 1, heads = 1, queries = 1, keys = 1, depth = 1, value_depth = 1;
+  int64_t query_strides[4] = {}, key_strides[4] = {}, value_strides[4] = {}, out_strides[4] = {};  // in elements
+  double scale = 1;
+  bool mask = false;
+  int64_t mask_sizes[4] = {}, mask_strides[4] = {};  // each size is that of the scores or 1
+  Precision precision = Precision::kFp16;
+};
+
 // One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing.
 class LibraryCall {
  public:
@@ -109,6 +122,8 @@ class Gpu {
 
   virtual Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
   virtual Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+  // A fault also where the library has no fused way for the problem; then it is computed in parts.
+  virtual Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
 
   // Waits for all work; the first error of any.
   virtual Fault Synchronize() = 0;

@@ -38,6 +38,8 @@ struct LoweringOptions {
 
 // The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
 Layout DenseLike(const Layout& like, const Shape& dims);
+// What the library calls at hand compute at a precision.
+inline FusionOptions FusionOptionsOf(Precision precision) { return {.attention = IsHalf(precision)}; }
 // Images [n, c, h, w] with channels innermost.
 Layout ChannelsLast(const Shape& dims);
 
@@ -69,7 +71,7 @@ class Lowering : private ScheduleBuilder {
   int64_t ElementBytes(Value value, Storage storage) const;
   size_t Bytes(Value value, const Layout& layout, Storage storage) const;
   absl::StatusOr<Place> Find(Value value);
-  absl::StatusOr<Place> FindAs(Value value, const Layout& layout, Storage storage);
+  absl::StatusOr<Place> FindAs(Value value, const Layout& layout, Storage storage, bool aligned = false);
   // Makes room for a result; `by_library`: it is stored as between kernels, also where it is a graph output.
   Place Define(Value value, const Layout& layout, bool by_library = false);
   Place MakePlace(Value value, const Layout& layout, Storage storage);
@@ -84,6 +86,9 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerKernel(const FusedGroup& group);
   absl::Status LowerConv(const FusedGroup& group);
   absl::Status LowerMatmul(const FusedGroup& group);
+  absl::Status LowerAttention(const FusedGroup& group);
+  // How a factor of an attention is to lie, whose elements along `inner` are next to one another: as it does if it can.
+  absl::StatusOr<Layout> AttentionLayout(Value value, size_t inner);
   // A matrix operand: its place and layout, converted where a product cannot read it.
   absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
   absl::StatusOr<Place> Bias(Value value, int64_t channels);

@@ -16,11 +16,12 @@
 namespace rewright {
 namespace {
 
-std::unique_ptr<Device> HostDevice(cuda::CudaOptions options = {}, HostGpuCounts* counts = nullptr) {
+std::unique_ptr<Device> HostDevice(cuda::CudaOptions options = {}, HostGpuCounts* counts = nullptr,
+                                   const HostGpuOptions& lacks = {}) {
   options.min_vectorized = 8;
   auto profile = ProfileDb::Open("");
   EXPECT_TRUE(profile.ok());
-  return cuda::MakeCudaDevice(MakeHostGpu(counts), *std::move(profile), options);
+  return cuda::MakeCudaDevice(MakeHostGpu(counts, lacks), *std::move(profile), options);
 }
 
 struct Case {
@@ -148,6 +149,77 @@ output y = %8
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add+add+relu", testing::HasSubstr("softmax")));
   ExpectAgrees(*schedule, graph, -1, 1, 1);
+}
+
+constexpr char kAttention[] = R"(
+input q: f32[2,5,3,16]
+input k: f32[2,7,3,16]
+input v: f32[2,7,3,8]
+input m: f32[2,1,1,7]
+const %0: f32[] = [4]
+%1 = transpose(q, perm=[0,2,1,3])
+%2 = transpose(k, perm=[0,2,3,1])
+%3 = transpose(v, perm=[0,2,1,3])
+%4 = matmul(%1, %2)
+%5 = div(%4, %0)
+%6 = add(%5, m)
+%7 = softmax(%6, axis=3)
+%8 = matmul(%7, %3)
+%9 = transpose(%8, perm=[0,2,1,3])
+%10 = reshape(%9, shape=[2,5,24])
+output y = %10
+)";
+
+TEST(Cuda, AttentionIsOneCallInHalfPrecision) {
+  const auto graph = ParseGraph(kAttention);
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  cuda::CudaOptions options;
+  options.precision = cuda::Precision::kFp16;
+  HostGpuCounts counts;
+  const auto device = HostDevice(options, &counts);
+  const auto schedule = device->Compile(*graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+  EXPECT_THAT(Labels(*schedule), testing::Contains("matmul+div+add+softmax+matmul"));
+  ExpectAgrees(*schedule, *graph, -1, 1, 1, 4e-3);
+  EXPECT_GT(counts.attentions, 0);
+  EXPECT_EQ(counts.calls, 0);
+  for (const Group& group : device->Partition(*graph)) EXPECT_TRUE(device->Cost(*graph, group).ok());
+
+  // The library has none: in parts. And in 32 bits there is none.
+  HostGpuCounts parts;
+  cuda::CudaOptions both[] = {options, {}};
+  for (const cuda::CudaOptions& each : both) {
+    const auto other = HostDevice(each, &parts, {.no_attention = true});
+    const auto in_parts = other->Compile(*graph);
+    ASSERT_TRUE(in_parts.ok()) << in_parts.status().ToString();
+    ExpectAgrees(*in_parts, *graph, -1, 1, 1, 4e-3);
+  }
+  EXPECT_EQ(parts.attentions, 0);
+  EXPECT_GT(parts.calls, 0);
+}
+
+// What looks alike and is something else stays apart.
+TEST(Cuda, AttentionNeedsTheWholePattern) {
+  cuda::CudaOptions options;
+  options.precision = cuda::Precision::kBf16;
+  const auto device = HostDevice(options);
+  const std::pair<const char*, const char*> changes[] = {
+      {"softmax(%6, axis=3)", "softmax(%6, axis=2)"},  // over the queries
+      {"%5 = div(%4, %0)", "%5 = div(%4, m)"},              // the scale is no constant
+      {"output y = %10", "output y = %10\noutput z = %7"},  // the probabilities are read elsewhere
+      {"f32[2,7,3,8]", "f32[2,7,3,9]"},                // an odd depth
+  };
+  for (const auto& [from, to] : changes) {
+    std::string text = kAttention;
+    text.replace(text.find(from), std::string(from).size(), to);
+    if (std::string(to).find("3,9") != std::string::npos) text.replace(text.find("2,5,24"), 6, "2,5,27");
+    const auto graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << text << graph.status().ToString();
+    const auto schedule = device->Compile(*graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+    EXPECT_THAT(Labels(*schedule), testing::Not(testing::Contains(testing::HasSubstr("softmax+matmul")))) << text;
+    ExpectAgrees(*schedule, *graph, -1, 1, 1, 3e-2);
+  }
 }
 
 TEST(Cuda, CostsAreMeasuredOnce) {

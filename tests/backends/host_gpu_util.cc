@@ -4,7 +4,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -247,6 +249,53 @@ class HostConv : public cuda::LibraryCall {
   HostGpuCounts& counts_;
 };
 
+class HostAttention : public cuda::LibraryCall {
+ public:
+  HostAttention(const cuda::AttentionProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
+  size_t workspace_bytes() const override { return 0; }
+  void Run(void* const* buffers) const override {
+    ++counts_.attentions;
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t h = 0; h < p_.heads; ++h) {
+        for (int64_t q = 0; q < p_.queries; ++q) Row(buffers, b, h, q);
+      }
+    }
+  }
+
+ private:
+  static int64_t At(const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+  }
+  void Row(void* const* buffers, int64_t b, int64_t h, int64_t q) const {
+    const Elements query(buffers[0], p_.precision), key(buffers[1], p_.precision), value(buffers[2], p_.precision);
+    Elements out(buffers[3], p_.precision);
+    const Elements mask(p_.mask ? buffers[4] : nullptr, p_.precision);
+    std::vector<double> scores(static_cast<size_t>(p_.keys), 0);
+    double largest = -INFINITY, sum = 0;
+    for (int64_t k = 0; k < p_.keys; ++k) {
+      double& score = scores[static_cast<size_t>(k)];
+      for (int64_t d = 0; d < p_.depth; ++d) {
+        score += query[At(p_.query_strides, b, h, q, d)] * key[At(p_.key_strides, b, h, d, k)];
+      }
+      score *= p_.scale;
+      const auto at = [&](int axis, int64_t i) { return p_.mask_sizes[axis] == 1 ? 0 : i; };
+      if (p_.mask) score += mask[At(p_.mask_strides, at(0, b), at(1, h), at(2, q), at(3, k))];
+      largest = std::max(largest, score);
+    }
+    for (double& score : scores) sum += score = std::exp(score - largest);
+    for (int64_t e = 0; e < p_.value_depth; ++e) {
+      double total = 0;
+      for (int64_t k = 0; k < p_.keys; ++k) {
+        total += scores[static_cast<size_t>(k)] / sum * value[At(p_.value_strides, b, h, k, e)];
+      }
+      out.Set(At(p_.out_strides, b, h, q, e), total);
+    }
+  }
+
+  const cuda::AttentionProblem p_;
+  HostGpuCounts& counts_;
+};
+
 class HostRecording : public cuda::Recording {
  public:
   explicit HostRecording(std::function<void()> work) : work_(std::move(work)) {}
@@ -258,7 +307,8 @@ class HostRecording : public cuda::Recording {
 
 class HostGpu : public cuda::Gpu {
  public:
-  explicit HostGpu(HostGpuCounts* counts) : counts_(counts != nullptr ? *counts : own_counts_) {
+  HostGpu(HostGpuCounts* counts, const HostGpuOptions& options)
+      : counts_(counts != nullptr ? *counts : own_counts_), options_(options) {
     std::string pattern = (std::filesystem::temp_directory_path() / "rewright_host_gpu_XXXXXX").string();
     CHECK(mkdtemp(pattern.data()) != nullptr) << pattern;
     folder_ = pattern;
@@ -271,10 +321,19 @@ class HostGpu : public cuda::Gpu {
 
   const cuda::GpuDescription& description() const override { return description_; }
   cuda::Fault Allocate(size_t bytes, void** memory) override {
-    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *memory != nullptr ? cuda::Fault() : absl::StrCat(bytes, " bytes");
+    const size_t rounded = (bytes + 255) / 256 * 256;
+    if (static_cast<int64_t>(rounded) > options_.memory - used_) {
+      return absl::StrCat(bytes, " bytes asked for, ", options_.memory - used_, " of ", options_.memory, " free: out of memory");
+    }
+    *memory = std::aligned_alloc(256, rounded);
+    used_ += static_cast<int64_t>(sizes_[*memory] = rounded);
+    return {};
   }
-  void Free(void* memory) override { std::free(memory); }
+  void Free(void* memory) override {
+    used_ -= static_cast<int64_t>(sizes_[memory]);
+    sizes_.erase(memory);
+    std::free(memory);
+  }
   cuda::Fault CopyIn(void* to, const void* from, size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return {};
@@ -299,6 +358,11 @@ class HostGpu : public cuda::Gpu {
   }
   cuda::Fault Plan(const cuda::ConvProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
     *call = std::make_unique<HostConv>(problem, counts_);
+    return {};
+  }
+  cuda::Fault Plan(const cuda::AttentionProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    if (options_.no_attention) return "no attention here";
+    *call = std::make_unique<HostAttention>(problem, counts_);
     return {};
   }
   cuda::Fault Synchronize() override { return {}; }
@@ -370,6 +434,9 @@ class HostGpu : public cuda::Gpu {
 
   HostGpuCounts own_counts_;
   HostGpuCounts& counts_;
+  const HostGpuOptions options_;
+  int64_t used_ = 0;
+  std::map<void*, size_t> sizes_;  // of live allocations
   cuda::GpuDescription description_;
   std::string folder_;
   std::string prelude_;
@@ -385,6 +452,8 @@ void HostFunction::Launch(int64_t blocks, int threads, void* const* pointers, in
 
 }  // namespace
 
-std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts) { return std::make_unique<HostGpu>(counts); }
+std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts, const HostGpuOptions& options) {
+  return std::make_unique<HostGpu>(counts, options);
+}
 
 }  // namespace rewright

@@ -12,10 +12,17 @@ namespace rewright {
 struct HostGpuCounts {
   int kernels = 0;  // compiled
   int launches = 0;
-  int calls = 0;  // of libraries
+  int calls = 0;       // of products and convolutions
+  int attentions = 0;  // fused calls
+};
+
+// What this GPU lacks.
+struct HostGpuOptions {
+  bool no_attention = false;      // Plan gives a fault
+  int64_t memory = INT64_MAX;     // bytes that can be allocated in all
 };
 
 // Kernels are compiled together when the first of them is launched. `counts` may be null; it outlives the GPU.
-std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts = nullptr);
+std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts = nullptr, const HostGpuOptions& options = {});
 
 }  // namespace rewright

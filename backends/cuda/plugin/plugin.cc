@@ -196,6 +196,9 @@ class CudaGpu : public Gpu {
   Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) override {
     return PlanConv(context_, problem, call);
   }
+  Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    return PlanAttention(context_, problem, call);
+  }
 
   Fault Synchronize() override {
     Fault fault = FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");

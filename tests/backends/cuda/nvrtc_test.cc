@@ -53,6 +53,10 @@ class Collector : public cuda::Gpu {
     *call = std::make_unique<NoCall>();
     return {};
   }
+  cuda::Fault Plan(const cuda::AttentionProblem&, std::unique_ptr<cuda::LibraryCall>* call) override {
+    *call = std::make_unique<NoCall>();
+    return {};
+  }
   cuda::Fault Synchronize() override { return {}; }
   cuda::Fault Time(const std::function<void()>&, double*) override { return "nothing runs"; }
   cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override { return "nothing runs"; }

@@ -1,0 +1,306 @@
+// Groups that are calls of a library: products, convolutions, attention.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cuda/gpu_status.h"
+#include "backends/cuda/half.h"
+#include "backends/cuda/lowering.h"
+#include "backends/group.h"
+#include "backends/meaning.h"
+
+namespace rewright::cuda {
+namespace {
+
+constexpr int64_t kAttentionUnit = 8;  // elements of 16 bits in 16 bytes
+
+class CallStep : public Kernel {
+ public:
+  explicit CallStep(std::unique_ptr<LibraryCall> call) : call_(std::move(call)) {}
+  void Run(void* const* buffers) const override { call_->Run(buffers); }
+
+ private:
+  const std::unique_ptr<LibraryCall> call_;
+};
+
+// Elements as they are stored: to the nearest, ties to even.
+std::vector<char> Stored(const float* values, int64_t count, Storage storage) {
+  std::vector<char> bytes(static_cast<size_t>(count) * (storage == Storage::kNative ? 4 : 2));
+  for (int64_t i = 0; i < count; ++i) {
+    char* to = bytes.data() + i * (storage == Storage::kNative ? 4 : 2);
+    if (storage == Storage::kNative) {
+      std::memcpy(to, &values[i], 4);
+    } else {
+      const uint16_t bits = storage == Storage::kFp16 ? Fp16Bits(values[i]) : Bf16Bits(values[i]);
+      std::memcpy(to, &bits, 2);
+    }
+  }
+  return bytes;
+}
+
+// With leading axes of size one to rank 4.
+Shape Extended(Shape dims) {
+  dims.insert(dims.begin(), 4 - dims.size(), 1);
+  return dims;
+}
+// A stride that leads over an axis of size one may be any: as in a dense tensor.
+void CopyStrides(const Layout& layout, int64_t (&strides)[4]) {
+  const size_t added = 4 - layout.dims.size();
+  const int64_t whole = layout.Span();
+  for (size_t k = 0; k < 4; ++k) {
+    strides[k] = k < added ? whole : layout.strides[k - added];
+  }
+}
+
+}  // namespace
+
+absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
+                                const std::string& label) {
+  const int scratch = AddScratch(call->workspace_bytes());
+  buffers.push_back(scratch);
+  Emit(std::make_unique<CallStep>(std::move(call)), std::move(buffers), {result, scratch}, label);
+  return absl::OkStatus();
+}
+
+// A bias is stored like the result, one element for each channel.
+absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
+  const auto folded = folded_.find(value);
+  const Tensor& given = folded != folded_.end() ? folded->second : graph_.node(value.node).data;
+  std::vector<float> values(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    values[static_cast<size_t>(c)] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
+  }
+  const Storage storage = StorageOf(DType::kFloat32);
+  const std::vector<char> stored = Stored(values.data(), channels, storage);
+  absl::StatusOr<int> uploaded = Upload(stored.data(), stored.size());
+  if (!uploaded.ok()) return uploaded.status();
+  return Place{*uploaded, Layout::RowMajor({channels}), true, storage};
+}
+
+absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out,
+                                   std::vector<int>* buffers) {
+  if (group.bias.node >= 0) {
+    absl::StatusOr<Place> bias = Bias(group.bias, channels);
+    if (!bias.ok()) return bias.status();
+    buffers->push_back(bias->buffer);
+  }
+  if (group.residual.node >= 0) {
+    absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32));
+    if (!place.ok()) return place.status();
+    buffers->push_back(place->buffer);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerConv(const FusedGroup& group) {
+  const Node& node = graph_.node(group.group.nodes[0]);
+  const Value result = group.group.outputs[0];
+  auto image = [&](const Shape& dims) { return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims); };
+  const Storage storage = StorageOf(DType::kFloat32);
+  absl::StatusOr<Place> x = FindAs(node.operands[0], image(graph_.type(node.operands[0]).shape), storage);
+  if (!x.ok()) return x.status();
+  absl::StatusOr<Place> w = FindAs(node.operands[1], image(graph_.type(node.operands[1]).shape), storage);
+  if (!w.ok()) return w.status();
+  const Layout out = image(graph_.type(result).shape);
+  ConvProblem problem;
+  for (size_t k = 0; k < 4; ++k) {
+    problem.x[k] = x->layout.dims[k];
+    problem.x_strides[k] = x->layout.strides[k];
+    problem.w[k] = w->layout.dims[k];
+    problem.w_strides[k] = w->layout.strides[k];
+    problem.out[k] = out.dims[k];
+    problem.out_strides[k] = out.strides[k];
+    problem.pads[k] = Ints(node, "pads")[k];
+  }
+  for (size_t k = 0; k < 2; ++k) {
+    problem.strides[k] = Ints(node, "strides")[k];
+    problem.dilations[k] = Ints(node, "dilations")[k];
+  }
+  problem.groups = Int(node, "groups");
+  problem.bias = group.bias.node >= 0;
+  problem.residual = group.residual.node >= 0;
+  problem.relu = group.relu;
+  problem.precision = options_.precision;
+  std::vector<int> buffers = {x->buffer, w->buffer, -1};
+  if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
+  buffers[2] = Define(result, out, /*by_library=*/true).buffer;
+  std::unique_ptr<LibraryCall> call;
+  if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
+  const int written = buffers[2];
+  return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
+}
+
+// The stride at which a row-major walk over the leading axes `batch` moves; false where there is no one stride.
+static bool BatchStride(const Layout& layout, const Shape& batch, int64_t* stride) {
+  const size_t leading = layout.dims.size() - 2;
+  int64_t expected = -1;
+  *stride = 0;
+  for (size_t k = batch.size(); k-- > 0;) {
+    const size_t missing = batch.size() - leading;
+    const int64_t step = k < missing || layout.dims[k - missing] == 1 ? 0 : layout.strides[k - missing];
+    if (batch[k] == 1) continue;
+    if (expected < 0) {
+      *stride = expected = step;
+    } else if (step != expected) {
+      return false;
+    }
+    expected *= batch[k];
+  }
+  return true;
+}
+
+absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, Place* place) {
+  absl::StatusOr<Place> found = Find(value);
+  if (!found.ok()) return found.status();
+  auto describe = [&](const Layout& layout, MatrixLayout* matrix) {
+    const size_t rank = layout.dims.size();
+    const int64_t rows = layout.dims[rank - 2], columns = layout.dims[rank - 1];
+    matrix->row = layout.strides[rank - 2];
+    matrix->column = layout.strides[rank - 1];
+    // An axis of size one may have any stride.
+    if (columns == 1) matrix->column = 1;
+    if (rows == 1) matrix->row = matrix->column == 1 ? columns : 1;
+    const bool by_rows = matrix->column == 1 && matrix->row >= columns;
+    const bool by_columns = matrix->row == 1 && matrix->column >= rows;
+    return (by_rows || by_columns) && BatchStride(layout, batch, &matrix->batch);
+  };
+  MatrixLayout matrix;
+  const Storage storage = StorageOf(DType::kFloat32);
+  if (found->storage == storage && describe(found->layout, &matrix)) {
+    *place = *found;
+    return matrix;
+  }
+  found = FindAs(value, Layout::RowMajor(graph_.type(value).shape), storage);
+  if (!found.ok()) return found.status();
+  *place = *found;
+  if (!describe(found->layout, &matrix)) return absl::UnimplementedError("batch axes that broadcast in turns");
+  return matrix;
+}
+
+absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
+  const Node& node = graph_.node(group.group.nodes[0]);
+  const Value result = group.group.outputs[0];
+  const Shape& shape = graph_.type(result).shape;
+  const Shape& left = graph_.type(node.operands[0]).shape;
+  const Shape& right = graph_.type(node.operands[1]).shape;
+  const Shape batch(shape.begin(), shape.end() - 2);
+  MatmulProblem problem;
+  problem.batch = NumElements(batch);
+  problem.m = left[left.size() - 2];
+  problem.k = left.back();
+  problem.n = right.back();
+  Place a, b;
+  absl::StatusOr<MatrixLayout> left_matrix = Matrix(node.operands[0], batch, &a);
+  absl::StatusOr<MatrixLayout> right_matrix = Matrix(node.operands[1], batch, &b);
+  if (!left_matrix.ok() || !right_matrix.ok()) {
+    // No single stride walks over the batches: the general way.
+    const Place out = Define(result, Layout::RowMajor(shape));
+    return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group));
+  }
+  problem.left = *left_matrix;
+  problem.right = *right_matrix;
+  problem.out = {problem.n, 1, problem.m * problem.n};
+  // One factor for all batches: their rows are the rows of one product.
+  if (problem.batch > 1 && problem.right.batch == 0 && problem.left.column == 1 &&
+      problem.left.batch == problem.m * problem.left.row) {
+    problem.m *= problem.batch;
+    problem.batch = 1;
+    problem.left.batch = problem.out.batch = 0;
+  }
+  problem.bias = group.bias.node >= 0;
+  problem.residual = group.residual.node >= 0;
+  problem.relu = group.relu;
+  problem.precision = options_.precision;
+  const Layout out = Layout::RowMajor(shape);
+  std::vector<int> buffers = {a.buffer, b.buffer, -1};
+  if (absl::Status status = AddEpilogue(group, problem.n, out, &buffers); !status.ok()) return status;
+  const int written = buffers[2] = Define(result, out, /*by_library=*/true).buffer;
+  std::unique_ptr<LibraryCall> call;
+  if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
+  return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
+}
+
+// ---------------------------------------------------------------- attention
+
+absl::StatusOr<Layout> Lowering::AttentionLayout(Value value, size_t inner) {
+  absl::StatusOr<Place> found = Find(value);
+  if (!found.ok()) return found.status();
+  const Shape& dims = graph_.type(value).shape;
+  // The library reads 16 bytes at a time.
+  bool readable = found->storage == StorageOf(DType::kFloat32) && found->aligned && found->layout.strides[inner] == 1;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    const int64_t stride = found->layout.strides[k];
+    readable = readable && (k == inner || dims[k] == 1 || (stride > 0 && stride % kAttentionUnit == 0));
+  }
+  if (readable) return found->layout;
+  Layout dense = Layout::RowMajor(dims);
+  if (const size_t last = dims.size() - 1; inner != last) {
+    dense.strides[inner] = 1;
+    dense.strides[last] = dims[inner];
+  }
+  return dense;
+}
+
+absl::Status Lowering::LowerAttention(const FusedGroup& group) {
+  const Node& first = graph_.node(group.group.nodes.front());
+  const Node& last = graph_.node(group.group.nodes.back());
+  const Value result = group.group.outputs[0];
+  const size_t rank = first.outputs[0].shape.size();
+  const std::pair<Value, size_t> factors[] = {
+      {first.operands[0], rank - 1}, {first.operands[1], rank - 2}, {last.operands[1], rank - 1}};
+  Layout layouts[3];
+  for (size_t i = 0; i < 3; ++i) {
+    absl::StatusOr<Layout> layout = AttentionLayout(factors[i].first, factors[i].second);
+    if (!layout.ok()) return layout.status();
+    layouts[i] = *std::move(layout);
+  }
+  // Behind the heads stands the transpose that puts them side by side: written in its order, it is a view.
+  Layout out = LayoutForReader(graph_, result);
+  if (out.strides.back() != 1) out = Layout::RowMajor(out.dims);
+  const Shape scores = Extended(first.outputs[0].shape);
+  AttentionProblem problem;
+  problem.batch = scores[0];
+  problem.heads = scores[1];
+  problem.queries = scores[2];
+  problem.keys = scores[3];
+  problem.depth = layouts[0].dims.back();
+  problem.value_depth = out.dims.back();
+  problem.scale = group.scale;
+  problem.precision = options_.precision;
+  CopyStrides(layouts[0], problem.query_strides);
+  CopyStrides(layouts[1], problem.key_strides);
+  CopyStrides(layouts[2], problem.value_strides);
+  CopyStrides(out, problem.out_strides);
+  problem.mask = group.mask.node >= 0;
+  Layout mask_layout;
+  if (problem.mask) {
+    mask_layout = Layout::RowMajor(graph_.type(group.mask).shape);
+    const Shape sizes = Extended(mask_layout.dims);
+    std::copy(sizes.begin(), sizes.end(), problem.mask_sizes);
+    CopyStrides(mask_layout, problem.mask_strides);
+  }
+  std::unique_ptr<LibraryCall> call;
+  if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
+    for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
+      if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  std::vector<int> buffers;
+  const Storage storage = StorageOf(DType::kFloat32);
+  for (size_t i = 0; i < 3; ++i) {
+    absl::StatusOr<Place> place = FindAs(factors[i].first, layouts[i], storage, /*aligned=*/true);
+    if (!place.ok()) return place.status();
+    buffers.push_back(place->buffer);
+  }
+  absl::StatusOr<Place> mask;
+  if (problem.mask) mask = FindAs(group.mask, mask_layout, storage, /*aligned=*/true);
+  if (problem.mask && !mask.ok()) return mask.status();
+  const int written = Define(result, out, /*by_library=*/true).buffer;
+  buffers.push_back(written);
+  if (problem.mask) buffers.push_back(mask->buffer);
+  return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
+}
+
+}  // namespace rewright::cuda

@@ -1,0 +1,206 @@
+#include "backends/cuda/plugin/graph_call.h"
+
+namespace rewright::cuda {
+namespace {
+
+constexpr int kCandidates = 8;
+constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
+
+}  // namespace
+
+cudnnDataType_t CudnnType(Precision precision) {
+  switch (precision) {
+    case Precision::kFp16: return CUDNN_DATA_HALF;
+    case Precision::kBf16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+// ---------------------------------------------------------------- building
+
+size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides, bool is_virtual,
+                            bool by_value) {
+  Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
+  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, 4);
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, 4);
+  tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, next_uid_++);
+  tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{by_value ? 4 : 16});
+  tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
+  if (by_value) tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
+  tensor.Finalize();
+  return Add(std::move(tensor));
+}
+
+size_t GraphCall::Bound(const int64_t* sizes, const int64_t* strides) {
+  int64_t last = 0;
+  for (int k = 0; k < 4; ++k) last += (sizes[k] - 1) * strides[k];
+  bindings_.push_back({next_uid_, ElementBytes(precision_) * static_cast<size_t>(last + 1)});
+  return AddTensor(CudnnType(precision_), sizes, strides, /*is_virtual=*/false, /*by_value=*/false);
+}
+
+size_t GraphCall::Virtual(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides) {
+  return AddTensor(type, sizes, strides, /*is_virtual=*/true, /*by_value=*/false);
+}
+
+size_t GraphCall::Scalar(float value) {
+  const int64_t ones[] = {1, 1, 1, 1};
+  scalars_.emplace_back(next_uid_, value);
+  return AddTensor(CUDNN_DATA_FLOAT, ones, ones, /*is_virtual=*/false, /*by_value=*/true);
+}
+
+void GraphCall::AddOperation(Descriptor operation) {
+  operation.Finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void GraphCall::Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out) {
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
+  function.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  function.Finalize();
+  const size_t applied = Add(std::move(function));
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, part(applied));
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, part(x));
+  if (other != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, part(*other));
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, part(out));
+  AddOperation(std::move(operation));
+}
+
+// ---------------------------------------------------------------- choosing
+
+Fault GraphCall::Finish(const std::string& key) {
+  for (const Descriptor& part : parts_) REWRIGHT_RETURN_FAULT(part.fault());
+  std::vector<cudnnBackendDescriptor_t> operations;
+  for (const Descriptor& operation : operations_) {
+    REWRIGHT_RETURN_FAULT(operation.fault());
+    operations.push_back(operation.raw());
+  }
+  graph_ = Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(),
+             static_cast<int64_t>(operations.size()));
+  graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
+  graph_.Finalize();
+  REWRIGHT_RETURN_FAULT(graph_.fault());
+  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    REWRIGHT_RETURN_FAULT(Propose(mode));
+    if (!plans_.empty()) break;
+  }
+  if (plans_.empty()) return "cuDNN has no engine for " + what_;
+  int best = 0;
+  const std::string full_key = key + " on " + context_.description.name + " " + context_.description.versions;
+  const int count = static_cast<int>(plans_.size());
+  if (count > 1 && (!RecallChoice(context_, full_key, &best) || best < 0 || best >= count)) {
+    REWRIGHT_RETURN_FAULT(Try(&best));
+    KeepChoice(context_, full_key, best);
+  }
+  Plan chosen = std::move(plans_[static_cast<size_t>(best)]);
+  plans_.clear();
+  plans_.push_back(std::move(chosen));
+  return {};
+}
+
+// Engines that round the factors are no engines for fp32.
+bool GraphCall::IsExact(const Descriptor& config) const {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.raw();
+  int64_t count = 0;
+  if (cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                               &raw) != CUDNN_STATUS_SUCCESS) {
+    return false;
+  }
+  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  if (cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                               static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
+    return false;
+  }
+  notes.resize(static_cast<size_t>(count));
+  for (cudnnBackendNumericalNote_t note : notes) {
+    const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+                        note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    if (rounds) return false;
+  }
+  return true;
+}
+
+Fault GraphCall::Propose(cudnnBackendHeurMode_t mode) {
+  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
+  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  if (!heuristic.Finalize()) return {};  // no proposals in this mode
+  int64_t count = 0;
+  cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
+                           nullptr);
+  std::vector<Descriptor> configs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < count; ++i) {
+    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    REWRIGHT_RETURN_FAULT(configs.back().fault());
+    raw.push_back(configs.back().raw());
+  }
+  REWRIGHT_RETURN_FAULT(FaultOf(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
+                                "engine proposals"));
+  for (int64_t i = 0; i < count && plans_.size() < static_cast<size_t>(kCandidates); ++i) {
+    Descriptor& config = configs[static_cast<size_t>(i)];
+    if (precision_ == Precision::kFp32 && !IsExact(config)) continue;
+    Plan plan;
+    plan.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
+    plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (!plan.plan.Finalize()) continue;  // an engine that does not take this problem
+    int64_t one = 0;
+    cudnnBackendGetAttribute(plan.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one,
+                             &plan.workspace);
+    if (plan.workspace > kWorkspaceLimit) continue;
+    plan.engine_config = std::move(config);
+    plans_.push_back(std::move(plan));
+  }
+  return {};
+}
+
+// Times the plans on memory of their own.
+Fault GraphCall::Try(int* best) {
+  int64_t largest = 0;
+  for (const Plan& plan : plans_) largest = std::max(largest, plan.workspace);
+  std::vector<Scratch> memory(bindings_.size() + 1);
+  std::vector<void*> buffers;
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    REWRIGHT_RETURN_FAULT(memory[i].Allocate(bindings_[i].bytes));
+    buffers.push_back(memory[i].get());
+  }
+  REWRIGHT_RETURN_FAULT(memory.back().Allocate(static_cast<size_t>(largest)));
+  REWRIGHT_RETURN_FAULT(FastestOf(
+      context_, static_cast<int>(plans_.size()),
+      [&](int i) { return Execute(plans_[static_cast<size_t>(i)], buffers.data(), memory.back().get()).empty(); },
+      best));
+  return *best < 0 ? "no engine of cuDNN runs " + what_ : Fault();
+}
+
+// ---------------------------------------------------------------- running
+
+void GraphCall::Run(void* const* buffers) const {
+  if (Fault fault = Execute(plans_[0], buffers, buffers[bindings_.size()]); !fault.empty()) context_.Defer(fault);
+}
+
+Fault GraphCall::Execute(const Plan& plan, void* const* buffers, void* workspace) const {
+  std::vector<int64_t> uids;
+  std::vector<const void*> data;
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    uids.push_back(bindings_[i].uid);
+    data.push_back(buffers[i]);
+  }
+  for (const auto& [uid, value] : scalars_) {
+    uids.push_back(uid);
+    data.push_back(&value);
+  }
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids.data(), static_cast<int64_t>(uids.size()));
+  pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, data.data(), static_cast<int64_t>(data.size()));
+  pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  if (!pack.Finalize()) return pack.fault();
+  return FaultOf(cudnnBackendExecute(context_.cudnn, plan.plan.raw(), pack.raw()), "cudnnBackendExecute");
+}
+
+}  // namespace rewright::cuda

@@ -1,0 +1,120 @@
+// One graph of operations by the graph interface of cuDNN 9: the library proposes engines, the fastest is taken.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/plugin/context.h"
+
+namespace rewright::cuda {
+
+// A descriptor of the backend that destroys itself. The first fault of any call stays.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(cudnnBackendDescriptorType_t type) {
+    Note(cudnnBackendCreateDescriptor(type, &raw_), "cudnnBackendCreateDescriptor");
+  }
+  Descriptor(Descriptor&& other) noexcept : raw_(other.raw_), fault_(std::move(other.fault_)) { other.raw_ = nullptr; }
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(raw_, other.raw_);
+    std::swap(fault_, other.fault_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (raw_ != nullptr) cudnnBackendDestroyDescriptor(raw_);
+  }
+
+  cudnnBackendDescriptor_t raw() const { return raw_; }
+  const Fault& fault() const { return fault_; }
+
+  template <typename T>
+  void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T* values, int64_t count) {
+    if (fault_.empty()) Note(cudnnBackendSetAttribute(raw_, name, type, count, values), "cudnnBackendSetAttribute");
+  }
+  template <typename T>
+  void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) {
+    Set(name, type, &value, 1);
+  }
+  void Set(cudnnBackendAttributeName_t name, const Descriptor& other) {
+    const cudnnBackendDescriptor_t raw = other.raw();
+    Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw);
+  }
+  bool Finalize() {
+    if (fault_.empty()) Note(cudnnBackendFinalize(raw_), "cudnnBackendFinalize");
+    return fault_.empty();
+  }
+
+ private:
+  void Note(cudnnStatus_t status, const char* what) {
+    if (status != CUDNN_STATUS_SUCCESS && fault_.empty()) fault_ = FaultOf(status, what);
+  }
+
+  cudnnBackendDescriptor_t raw_ = nullptr;
+  Fault fault_;
+};
+
+cudnnDataType_t CudnnType(Precision precision);
+
+// A call whose graph a derived class builds: tensors and descriptors by Add, operations by AddOperation, then Finish.
+class GraphCall : public LibraryCall {
+ public:
+  size_t workspace_bytes() const override { return static_cast<size_t>(plans_[0].workspace); }
+  // Buffers: those of the bindings, in their order, then the workspace.
+  void Run(void* const* buffers) const override;
+
+ protected:
+  // `what` stands in messages: "this convolution".
+  GraphCall(Context& context, Precision precision, std::string what)
+      : context_(context), precision_(precision), what_(std::move(what)) {}
+
+  // Descriptors are called by their number.
+  size_t Add(Descriptor descriptor) {
+    parts_.push_back(std::move(descriptor));
+    return parts_.size() - 1;
+  }
+  const Descriptor& part(size_t i) const { return parts_[i]; }
+  // A tensor in memory, which becomes the next binding; sizes and strides of rank 4.
+  size_t Bound(const int64_t* sizes, const int64_t* strides);
+  // A value within the graph, not rounded unless its type says so.
+  size_t Virtual(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides);
+  // One f32 that the host passes with every call.
+  size_t Scalar(float value);
+  void AddOperation(Descriptor operation);
+  // out = mode(x) or mode(x, *other).
+  void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out);
+
+  // Closes the graph and chooses an engine. `key` tells the problem apart from all others.
+  Fault Finish(const std::string& key);
+
+  Context& context_;
+  const Precision precision_;
+
+ private:
+  struct Plan {
+    Descriptor engine_config, plan;
+    int64_t workspace = 0;
+  };
+  struct Binding {
+    int64_t uid = 0;
+    size_t bytes = 0;
+  };
+
+  size_t AddTensor(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides, bool is_virtual, bool by_value);
+  bool IsExact(const Descriptor& config) const;
+  Fault Propose(cudnnBackendHeurMode_t mode);
+  Fault Execute(const Plan& plan, void* const* buffers, void* workspace) const;
+  Fault Try(int* best);
+
+  const std::string what_;
+  std::vector<Descriptor> parts_, operations_;
+  std::vector<Binding> bindings_;
+  std::vector<std::pair<int64_t, float>> scalars_;  // by uid
+  int64_t next_uid_ = 1;
+  Descriptor graph_;
+  std::vector<Plan> plans_;
+};
+
+}  // namespace rewright::cuda
