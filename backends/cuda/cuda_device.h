@@ -14,7 +14,7 @@ namespace rewright::cuda {
 struct CudaOptions {
   Precision precision = Precision::kFp32;
   bool channels_last = false;  // convolutions on images with channels innermost
-  // Smallest number of elements for which a thread of a generated kernel takes four.
+  // Smallest number of elements for which a thread of a generated kernel takes several.
   int64_t min_vectorized = 1 << 17;
 };
 

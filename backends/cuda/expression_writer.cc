@@ -1,6 +1,7 @@
 #include "backends/cuda/expression_writer.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -284,18 +285,25 @@ std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
   if (const std::string* known = Find(key); known != nullptr) return *known;
   const DType dtype = graph_.type(value).dtype;
   const Storage storage = request_.storage_of(value);
-  const char* vector = VectorName(dtype, storage);
   survey_.loads.insert(key);
-  const bool four = vector_scope_ >= 0 && top() == vector_scope_ && vector != nullptr &&
-                    request_.aligned(value) && address.divisor() % kLanes == 0 &&
-                    wanted_.contains(key_of(address + 1)) && wanted_.contains(key_of(address + 2)) &&
-                    wanted_.contains(key_of(address + 3));
-  if (four) {
-    const std::string name = NewName("q");
+  if (surveying_ && std::none_of(scopes_.begin(), scopes_.end(), [](const auto& s) { return s->conditional; })) {
+    survey_.addresses.push_back(address);
+  }
+  if (CanStage(address)) {
+    const std::string tile = absl::StrCat("tile", staged_.size());
+    staged_.push_back({tile, argument, Text(address)});
+    return scopes_.back()->memo[key] = Define(dtype, absl::StrCat("load(", tile, "[threadIdx.x % ", kTile, "][j])"));
+  }
+  const int width = std::min(lanes_, kVectorBytes / StorageBytes(dtype, storage));
+  bool together = vector_scope_ >= 0 && top() == vector_scope_ && width > 1 && request_.aligned(value) &&
+                  address.divisor() % width == 0;
+  for (int i = 1; i < width && together; ++i) together = wanted_.contains(key_of(address + i));
+  if (together) {
+    const std::string name = NewName("q"), vector = VectorName(dtype, storage, width);
     Line(absl::StrCat("const ", vector, " ", name, " = *(const ", vector, "*)(p", argument, " + ", Text(address),
                       ");"));
-    for (int i = 0; i < kLanes; ++i) {
-      scopes_.back()->memo[key_of(address + IndexForm(i))] = Define(dtype, absl::StrCat("load(", name, kParts[i], ")"));
+    for (int i = 0; i < width; ++i) {
+      scopes_.back()->memo[key_of(address + i)] = Define(dtype, absl::StrCat("load(", name, ".at[", i, "])"));
     }
     vectorized_ = true;
     return *Find(key);
@@ -303,6 +311,17 @@ std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
   const std::string name = Define(dtype, absl::StrCat("load(p", argument, "[", Text(address), "])"));
   scopes_.back()->memo[key] = name;
   return name;
+}
+
+bool ExpressionWriter::CanStage(const IndexForm& address) const {
+  constexpr size_t kMaxStaged = 8;  // tiles of 4-byte elements that shared memory holds
+  if (tile_scope_ < 0 || top() != tile_scope_ || staged_.size() >= kMaxStaged) return false;
+  if (address.StepOf("a") != 1 || std::abs(address.StepOf("b")) <= 1) return false;
+  std::set<std::string> names;
+  address.CollectVariables(&names);
+  return std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "a" || name == "b" || name == "tile";  // others are not known yet when tiles are filled
+  });
 }
 
 // ---------------------------------------------------------------- reductions
@@ -370,7 +389,8 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   const bool was_in = in_reduction_;
   in_reduction_ = true;
   const bool together = by_rows_ && *home == 0 && terms > 1;
-  const std::string result = together ? ReduceTogether(expr, frame, extents, terms) : ReduceInThread(expr, frame, extents);
+  const std::string result =
+      together ? ReduceTogether(expr, frame, extents, terms) : ReduceInThread(expr, frame, extents);
   in_reduction_ = was_in;
   while (!deeper.empty()) {
     scopes_.push_back(std::move(deeper.back()));
@@ -448,13 +468,27 @@ std::string ExpressionWriter::ReduceInThread(const ExprNode& expr, Frame& frame,
 std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents,
                                              int64_t terms) {
   const std::string result = StartAccumulator(expr);
-  const std::string name = NewName("k");
-  Push();
-  const IndexForm flat = IndexForm::Variable(name, 0, terms - 1, top());
-  Term(expr, frame, result, Unflatten(flat, extents));
-  const std::string body = Pop();
-  Line(absl::StrCat("for (index_t ", name, " = threadIdx.x; ", name, " < ", terms, "; ", name, " += kThreads) {\n",
-                    body, "}"));
+  const int64_t whole = lanes_ > 1 ? terms / lanes_ : 0;
+  if (whole > 0) {
+    const std::string name = NewName("k");
+    const std::string body = NeighbourScope(/*conditional=*/false, [&] {
+      const IndexForm chunk = IndexForm::Variable(name, 0, whole - 1, top());
+      for (int lane = 0; lane < lanes_; ++lane) {
+        Term(expr, frame, result, Unflatten(chunk * lanes_ + IndexForm(lane), extents));
+      }
+    });
+    Line(absl::StrCat("for (index_t ", name, " = threadIdx.x; ", name, " < ", whole, "; ", name, " += kThreads) {\n",
+                      body, "}"));
+  }
+  if (const int64_t first = whole * lanes_; first < terms) {
+    const std::string name = NewName("k");
+    Push();
+    const IndexForm flat = IndexForm::Variable(name, first, terms - 1, top());
+    Term(expr, frame, result, Unflatten(flat, extents));
+    const std::string body = Pop();
+    Line(absl::StrCat("for (index_t ", name, " = ", first, " + threadIdx.x; ", name, " < ", terms, "; ", name,
+                      " += kThreads) {\n", body, "}"));
+  }
   Line(absl::StrCat(result, " = block_reduce<", ReduceOp(expr.reduce), ", kThreads>(", result, ");"));
   return FinishAccumulator(expr, result);
 }

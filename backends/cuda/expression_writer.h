@@ -21,8 +21,8 @@
 
 namespace rewright::cuda {
 
-constexpr int kLanes = 4;  // elements that a vectorized thread computes
-constexpr const char* kParts[] = {".x", ".y", ".z", ".w"};
+constexpr int kVectorBytes = 16;  // that one access moves at most
+constexpr int kTile = 32;         // extents of a tile in shared memory
 constexpr int64_t kLargeIndex = int64_t{1} << 30;  // from here on indices are 64-bit numbers
 
 class ExpressionWriter {
@@ -38,6 +38,14 @@ class ExpressionWriter {
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
     bool under_condition = false;  // a reduction that is not always needed
     absl::flat_hash_set<std::string> loads;  // argument and address
+    std::vector<IndexForm> addresses;        // of loads that are always needed
+  };
+  // A load that passes through shared memory: threads that are neighbours along the axis `a` fetch it for threads that
+  // are neighbours along `b`.
+  struct StagedLoad {
+    std::string name;  // of the tile, tile[b][a]
+    int argument = 0;
+    std::string address;
   };
 
   ExpressionWriter(const Graph& graph, const KernelRequest& request) : graph_(graph), request_(request) {
@@ -79,6 +87,25 @@ class ExpressionWriter {
   // The element of a value at a place: a name or literal of the current scope.
   std::string Element(Value value, const std::vector<IndexForm>& at);
   std::string Text(const IndexForm& form);
+  // The text of a scope for neighbouring elements. `write` runs twice: first to learn which loads they want together.
+  template <typename Write>
+  std::string NeighbourScope(bool conditional, const Write& write) {
+    const int outer_scope = vector_scope_;
+    const auto outer_loads = std::exchange(survey_.loads, {});
+    const auto outer_wanted = std::exchange(wanted_, {});
+    std::string text;
+    for (int pass = 0; pass < 2; ++pass) {
+      Push(conditional);
+      vector_scope_ = top();
+      write();
+      text = Pop();
+      wanted_ = std::exchange(survey_.loads, {});
+    }
+    vector_scope_ = outer_scope;
+    survey_.loads = outer_loads;
+    wanted_ = outer_wanted;
+    return text;
+  }
   // Forgets names and arguments, to write the same again.
   void Reset() {
     next_name_ = 0;
@@ -93,8 +120,11 @@ class ExpressionWriter {
   Survey survey_;
   bool surveying_ = false;
   bool by_rows_ = false;   // reductions in scope 0 are done by the block together
-  int vector_scope_ = -1;  // the scope of a thread's four elements
-  absl::flat_hash_set<std::string> wanted_;  // the loads of all four
+  int lanes_ = 1;          // neighbours that a thread computes together
+  int vector_scope_ = -1;  // the scope of these
+  absl::flat_hash_set<std::string> wanted_;  // the loads of all of them
+  int tile_scope_ = -1;                      // the scope of a tile's element, whose place is a0 + .., b0 + ..
+  std::vector<StagedLoad> staged_;
   bool vectorized_ = false;
   bool large_ = false;  // some index is large
   absl::Status status_;
@@ -131,13 +161,15 @@ class ExpressionWriter {
   std::pair<const std::vector<double>*, const std::vector<IndexForm>*> Bound(NodeId id);
   int Argument(Value value);
   std::string Load(Value value, const IndexForm& address);
+  bool CanStage(const IndexForm& address) const;
 
   // ---- reductions
   // The deepest scope whose variables the expression depends on.
   int DepthOf(const ExprNode& expr, Frame& frame);
   void AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes);
   std::string Reduce(const ExprNode& expr, Frame& frame, int* home);
-  // The guard and body of a reduction with its variables set, in a scope of its own; the accumulation goes into `result`.
+  // The guard and body of a reduction with its variables set, in a scope of its own; the accumulation goes into
+  // `result`.
   void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<IndexForm>& at);
   std::string StartAccumulator(const ExprNode& expr);
   // Where nothing was attained an argmax is 0.

@@ -104,6 +104,11 @@ int64_t IndexForm::magnitude() const {
   return std::max(sum, inside);
 }
 
+int64_t IndexForm::StepOf(const std::string& variable) const {
+  const auto found = terms_.find(variable);
+  return found == terms_.end() ? 0 : found->second.coefficient;
+}
+
 int64_t IndexForm::divisor() const {
   int64_t divisor = std::abs(constant_);
   for (const auto& [text, term] : terms_) divisor = std::gcd(divisor, std::abs(term.coefficient));

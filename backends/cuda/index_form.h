@@ -38,6 +38,8 @@ class IndexForm {
   int64_t magnitude() const;
   // The variables that it depends on.
   void CollectVariables(std::set<std::string>* names) const;
+  // How far one step of a variable leads, where the variable stands alone; 0 where it does not occur so.
+  int64_t StepOf(const std::string& variable) const;
   // The greatest number that divides the constant and all coefficients; 0 for the form 0.
   int64_t divisor() const;
   // A C expression; a literal, a name, or in parentheses.

@@ -95,7 +95,8 @@ __device__ inline int64 to_integer(boolean a) { return a; }
 // ---- reals in 16 bits
 struct bf16 { unsigned short bits; };
 struct fp16 { unsigned short bits; };
-template <class T> struct __align__(8) Four { T x, y, z, w; };
+// Neighbours that one access moves.
+template <class T, int n> struct alignas(sizeof(T) * n) Vec { T at[n]; };
 __device__ inline float from_bits(unsigned a) { float b; memcpy(&b, &a, 4); return b; }
 __device__ inline unsigned to_bits(float a) { unsigned b; memcpy(&b, &a, 4); return b; }
 __device__ inline float load(float a) { return a; }

@@ -14,6 +14,9 @@ namespace {
 constexpr int kFlatThreads = 256;
 constexpr int64_t kManyRows = 32768;  // reductions so many that threads need not share one
 constexpr int64_t kLongReduction = 48;
+// Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
+constexpr int kFewLanes = 4, kManyLanes = 8;
+constexpr int64_t kSmallestTiled = 1 << 14;  // elements
 
 class KernelWriter : private ExpressionWriter {
  public:
@@ -26,6 +29,8 @@ class KernelWriter : private ExpressionWriter {
     SurveyResult();
     if (std::vector<bool> in_rows; ChooseRows(&in_rows)) {
       WriteRows(in_rows);
+    } else if (int a = -1, b = -1; ChooseTile(&a, &b)) {
+      WriteTiles(a, b);
     } else {
       WriteFlat(AxesByStride(request_.out), elements);
     }
@@ -70,101 +75,193 @@ class KernelWriter : private ExpressionWriter {
   void WriteRows(const std::vector<bool>& in_rows) {
     by_rows_ = kernel_.by_rows = true;
     const Shape& shape = graph_.type(request_.result).shape;
-    std::vector<int64_t> outer, inner;
-    for (size_t k = 0; k < shape.size(); ++k) (in_rows[k] ? outer : inner).push_back(shape[k]);
+    // Within a row in the order of memory.
+    std::vector<size_t> outer_axes, inner_axes;
+    for (size_t axis : AxesByStride(request_.out)) (in_rows[axis] ? outer_axes : inner_axes).push_back(axis);
+    const std::vector<int64_t> outer = SizesOf(outer_axes), inner = SizesOf(inner_axes);
     const int64_t rows = NumElements(outer), row = NumElements(inner);
     int64_t longest = row;
     for (const auto& [axes, terms] : survey_.reductions) longest = std::max(longest, terms);
+    // As many neighbours for each thread as leave a warp busy.
+    const int64_t busy = std::min<int64_t>(32, request_.min_vectorized / kFewLanes);
+    lanes_ = OutBytes() == 2 ? kManyLanes : kFewLanes;
+    if (longest < lanes_ * busy) lanes_ = kFewLanes;
+    if (longest < lanes_ * busy) lanes_ = 1;
     kernel_.threads = 32;
-    while (kernel_.threads < 512 && kernel_.threads * 4 < longest) kernel_.threads *= 2;
+    while (kernel_.threads < 512 && kernel_.threads * std::max(lanes_, kFewLanes) < longest) kernel_.threads *= 2;
     kernel_.blocks = rows;
     Push();
-    const IndexForm block = IndexForm::Variable("row", 0, rows - 1, 0);
     Line("const index_t row = blockIdx.x;");
-    const std::vector<IndexForm> outer_at = Unflatten(block, outer);
-    Push();
-    const IndexForm place = IndexForm::Variable("e", 0, row - 1, 1);
-    const std::vector<IndexForm> inner_at = Unflatten(place, inner);
-    std::vector<IndexForm> at;
-    size_t next_outer = 0, next_inner = 0;
-    IndexForm address;
-    for (size_t k = 0; k < shape.size(); ++k) {
-      at.push_back(in_rows[k] ? outer_at[next_outer++] : inner_at[next_inner++]);
-      address = address + at.back() * request_.out.strides[k];
+    const std::vector<IndexForm> outer_at = Unflatten(IndexForm::Variable("row", 0, rows - 1, 0), outer);
+    // The element at a place of the row, and where it is stored.
+    const auto element = [&](const IndexForm& place, IndexForm* address) {
+      const std::vector<IndexForm> inner_at = Unflatten(place, inner);
+      std::vector<IndexForm> at(shape.size());
+      for (size_t k = 0; k < outer_axes.size(); ++k) at[outer_axes[k]] = outer_at[k];
+      for (size_t k = 0; k < inner_axes.size(); ++k) at[inner_axes[k]] = inner_at[k];
+      *address = IndexForm();
+      for (size_t k = 0; k < at.size(); ++k) *address = *address + at[k] * request_.out.strides[k];
+      return Element(request_.result, at);
+    };
+    const int64_t whole = lanes_ > 1 ? row / lanes_ : 0;
+    if (whole > 0) {
+      const std::string body = NeighbourScope(/*conditional=*/false, [&] {
+        const IndexForm chunk = IndexForm::Variable("e", 0, whole - 1, 1);
+        std::vector<std::string> values;
+        std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
+        for (int lane = 0; lane < lanes_; ++lane) {
+          values.push_back(element(chunk * lanes_ + IndexForm(lane), &addresses[static_cast<size_t>(lane)]));
+        }
+        StoreNeighbours(addresses, values);
+      });
+      Line(absl::StrCat("for (index_t e = threadIdx.x; e < ", whole, "; e += kThreads) {\n", body, "}"));
     }
+    if (const int64_t first = whole * lanes_; first < row) {
+      Push();
+      IndexForm address;
+      const std::string value = element(IndexForm::Variable("e", first, row - 1, 1), &address);
+      Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
+      const std::string body = Pop();
+      Line(absl::StrCat("for (index_t e = ", first, " + threadIdx.x; e < ", row, "; e += kThreads) {\n", body, "}"));
+    }
+    body_ = Pop();
+  }
+
+  int OutBytes() const { return StorageBytes(graph_.type(request_.result).dtype, request_.out_storage); }
+  std::vector<int64_t> SizesOf(const std::vector<size_t>& axes) const {
+    std::vector<int64_t> sizes;
+    for (size_t axis : axes) sizes.push_back(graph_.type(request_.result).shape[axis]);
+    return sizes;
+  }
+
+  // Values of one thread: as few accesses as their addresses allow.
+  void StoreNeighbours(const std::vector<IndexForm>& addresses, const std::vector<std::string>& values) {
+    const DType dtype = graph_.type(request_.result).dtype;
+    const size_t width = static_cast<size_t>(std::min(lanes_, kVectorBytes / OutBytes()));
+    for (size_t i = 0; i < values.size(); i += width) {
+      bool together = width > 1 && request_.aligned(request_.result) &&
+                      addresses[i].divisor() % static_cast<int64_t>(width) == 0;
+      for (size_t k = 1; k < width && together; ++k) {
+        const IndexForm distance = addresses[i + k] - addresses[i];
+        together = distance.IsConstant() && distance.constant() == static_cast<int64_t>(k);
+      }
+      const std::string vector = VectorName(dtype, request_.out_storage, static_cast<int>(width)), name = NewName("q");
+      if (together) Line(absl::StrCat(vector, " ", name, ";"));
+      for (size_t k = 0; k < width; ++k) {
+        const std::string to = together ? absl::StrCat("&", name, ".at[", k, "]")
+                                        : absl::StrCat("out + ", Text(addresses[i + k]));
+        Line(absl::StrCat("store(", to, ", ", values[i + k], ");"));
+      }
+      if (together) Line(absl::StrCat("*(", vector, "*)(out + ", Text(addresses[i]), ") = ", name, ";"));
+    }
+  }
+
+  // Whether a load that is always needed runs along another axis `a` than the result does, which runs along `b`.
+  bool ChooseTile(int* a, int* b) const {
+    const Shape& shape = graph_.type(request_.result).shape;
+    if (shape.size() < 2 || !survey_.reductions.empty()) return false;
+    // Smaller tensors are in the cache, and tiles need rows worth their name.
+    const int64_t enough = std::min<int64_t>(kSmallestTiled, request_.min_vectorized);
+    const int64_t side = std::min<int64_t>(kTile / 2, request_.min_vectorized / 4);
+    if (NumElements(shape) < enough) return false;
+    *b = static_cast<int>(AxesByStride(request_.out).back());
+    if (shape[static_cast<size_t>(*b)] < side) return false;
+    for (const IndexForm& address : survey_.addresses) {
+      if (std::abs(address.StepOf(axis_names_[static_cast<size_t>(*b)])) <= 1) continue;
+      for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+        if (k == *b || address.StepOf(axis_names_[static_cast<size_t>(k)]) != 1) continue;
+        if (shape[static_cast<size_t>(k)] < side) continue;
+        *a = k;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Blocks of threads exchange tiles through shared memory: neighbours read along `a` and write along `b`.
+  void WriteTiles(int a, int b) {
+    const Shape& shape = graph_.type(request_.result).shape;
+    const int64_t size_a = shape[static_cast<size_t>(a)], size_b = shape[static_cast<size_t>(b)];
+    std::vector<int64_t> sizes;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      const bool tiled = static_cast<int>(k) == a || static_cast<int>(k) == b;
+      sizes.push_back(tiled ? (shape[k] + kTile - 1) / kTile : shape[k]);
+    }
+    kernel_.tiled = true;
+    kernel_.blocks = NumElements(sizes);
+    Push();
+    Line("const index_t tile = blockIdx.x;");
+    std::vector<IndexForm> at = Unflatten(IndexForm::Variable("tile", 0, kernel_.blocks - 1, 0), sizes);
+    Line(absl::StrCat("const index_t a0 = ", Text(at[static_cast<size_t>(a)] * kTile), ", b0 = ",
+                      Text(at[static_cast<size_t>(b)] * kTile), ";"));
+    at[static_cast<size_t>(a)] = IndexForm::Variable("a", 0, size_a - 1, 1);
+    at[static_cast<size_t>(b)] = IndexForm::Variable("b", 0, size_b - 1, 1);
+    IndexForm address;
+    for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
+    Push(/*conditional=*/true);
+    tile_scope_ = top();
     const std::string value = Element(request_.result, at);
     Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
-    const std::string body = Pop();
-    Line(absl::StrCat("for (index_t e = threadIdx.x; e < ", row, "; e += kThreads) {\n", body, "}"));
+    const std::string element = Pop();
+    std::string fill;
+    for (const StagedLoad& load : staged_) {
+      const Value value_read = arguments_[static_cast<size_t>(load.argument)];
+      const char* type = StorageName(graph_.type(value_read).dtype, request_.storage_of(value_read));
+      // One more column, so that neighbours along `b` meet different banks.
+      Line(absl::StrCat("__shared__ ", type, " ", load.name, "[", kTile, "][", kTile + 1, "];"));
+      absl::StrAppend(&fill, load.name, "[j][threadIdx.x % ", kTile, "] = p", load.argument, "[", load.address, "];\n");
+    }
+    const std::string each = absl::StrCat("for (int j = threadIdx.x / ", kTile, "; j < ", kTile, "; j += kThreads / ",
+                                          kTile, ") {\n");
+    const std::string inside = absl::StrCat("if (a < ", size_a, " && b < ", size_b, ") {\n");
+    Line(absl::StrCat(each, "const index_t a = a0 + threadIdx.x % ", kTile, ", b = b0 + j;\n", inside, fill, "}\n}"));
+    Line("__syncthreads();");
+    Line(absl::StrCat(each, "const index_t a = a0 + j, b = b0 + threadIdx.x % ", kTile, ";\n", inside, element,
+                      "}\n}"));
     body_ = Pop();
   }
 
   // The code for the element that `flat` numbers in the order of memory.
   std::string FlatElement(const IndexForm& flat, const std::vector<size_t>& order) {
-    const Shape& shape = graph_.type(request_.result).shape;
-    std::vector<int64_t> sizes;
-    for (size_t axis : order) sizes.push_back(shape[axis]);
-    const std::vector<IndexForm> sorted = Unflatten(flat, sizes);
-    std::vector<IndexForm> at(shape.size());
+    const std::vector<IndexForm> sorted = Unflatten(flat, SizesOf(order));
+    std::vector<IndexForm> at(order.size());
     for (size_t k = 0; k < order.size(); ++k) at[order[k]] = sorted[k];
     return Element(request_.result, at);
   }
 
   void WriteFlat(const std::vector<size_t>& order, int64_t elements) {
-    const DType dtype = graph_.type(request_.result).dtype;
-    const bool lanes = elements >= request_.min_vectorized && VectorName(dtype, request_.out_storage) != nullptr &&
-                       survey_.reductions.empty();
-    const int64_t whole = lanes ? elements / kLanes : 0;
-    const int64_t single = elements - whole * kLanes;
+    const bool many = elements >= request_.min_vectorized && survey_.reductions.empty();
+    lanes_ = !many ? 1 : OutBytes() == 2 ? kManyLanes : kFewLanes;
+    const int64_t whole = many ? elements / lanes_ : 0;
+    const int64_t single = elements - whole * lanes_;
     const int64_t threads = whole + single;
     kernel_.blocks = (threads + kFlatThreads - 1) / kFlatThreads;
     Push();
     Line("const index_t t = (index_t)blockIdx.x * kThreads + threadIdx.x;");
-    std::string four, one;
+    std::string together, one;
     if (whole > 0) {
-      // Once to see which addresses all lanes want, once to write.
-      survey_.loads.clear();
-      FourElements(order, whole);
-      wanted_ = survey_.loads;
-      Reset();
-      four = FourElements(order, whole);
+      together = NeighbourScope(/*conditional=*/true, [&] {
+        const IndexForm thread = IndexForm::Variable("t", 0, whole - 1, 0);
+        std::vector<std::string> values;
+        std::vector<IndexForm> addresses;
+        for (int lane = 0; lane < lanes_; ++lane) {
+          addresses.push_back(thread * lanes_ + IndexForm(lane));
+          values.push_back(FlatElement(addresses.back(), order));
+        }
+        StoreNeighbours(addresses, values);
+      });
     }
     if (single > 0) {
       Push(/*conditional=*/true);
-      const IndexForm flat = IndexForm::Variable("t", whole, threads - 1, 0) + IndexForm(whole * (kLanes - 1));
+      const IndexForm flat = IndexForm::Variable("t", whole, threads - 1, 0) + IndexForm(whole * (lanes_ - 1));
       const std::string value = FlatElement(flat, order);
       Line(absl::StrCat("store(out + ", Text(flat), ", ", value, ");"));
       one = Pop();
     }
     large_ = large_ || threads + kFlatThreads > kLargeIndex;
-    if (whole > 0) Line(absl::StrCat("if (t < ", whole, ") {\n", four, "return;\n}"));
+    if (whole > 0) Line(absl::StrCat("if (t < ", whole, ") {\n", together, "return;\n}"));
     if (single > 0) Line(absl::StrCat("if (t < ", threads, ") {\n", one, "}"));
     body_ = Pop();
-  }
-
-  std::string FourElements(const std::vector<size_t>& order, int64_t whole) {
-    const DType dtype = graph_.type(request_.result).dtype;
-    Push(/*conditional=*/true);
-    vector_scope_ = top();
-    const IndexForm thread = IndexForm::Variable("t", 0, whole - 1, 0);
-    std::vector<std::string> values;
-    for (int lane = 0; lane < kLanes; ++lane) values.push_back(FlatElement(thread * kLanes + IndexForm(lane), order));
-    const IndexForm address = thread * kLanes;
-    if (request_.aligned(request_.result)) {
-      const char* vector = VectorName(dtype, request_.out_storage);
-      const std::string name = NewName("q");
-      Line(absl::StrCat(vector, " ", name, ";"));
-      for (int lane = 0; lane < kLanes; ++lane) {
-        Line(absl::StrCat("store(&", name, kParts[lane], ", ", values[static_cast<size_t>(lane)], ");"));
-      }
-      Line(absl::StrCat("*(", vector, "*)(out + ", Text(address), ") = ", name, ";"));
-    } else {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        Line(absl::StrCat("store(out + ", Text(address + IndexForm(lane)), ", ", values[static_cast<size_t>(lane)], ");"));
-      }
-    }
-    vector_scope_ = -1;
-    return Pop();
   }
 
   void Assemble() {

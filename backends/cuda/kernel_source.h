@@ -5,11 +5,14 @@
 // transpose, slice, concatenation, pad or reshape inside a group is only another address. No operator is known by name:
 // every operator with a meaning has a kernel.
 //
-// Two shapes of kernel are written:
-//   flat   one thread for an element, or for four neighbours in memory, read and written 16 bytes at a time where
-//          their addresses allow; reductions run in the thread;
+// Three shapes of kernel are written:
+//   flat   one thread for an element, or for as many neighbours in memory as have 16 bytes; reductions run in the
+//          thread;
 //   row    one block for all elements that share their reductions (a row of a softmax or layer norm, one sum): the
-//          block reduces together, each reduction once, and then maps over the row.
+//          block reduces together, each reduction once, and then maps over the row, again by neighbours;
+//   tile   where an operand runs along another axis than the result (a transpose): 32 x 32 elements pass through shared
+//          memory, so that neighbouring threads read neighbours and write neighbours.
+// Neighbours are read and written together where their addresses allow; what is left over at the end, one by one.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +42,8 @@ struct KernelRequest {
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.
   std::function<const Tensor*(Value)> single_constant = [](Value) { return nullptr; };
-  // Smallest number of elements for which a thread takes four.
+  // Smallest number of elements for which a thread of a flat kernel takes several; in tests small, which makes the
+  // other limits small too.
   int64_t min_vectorized = 1 << 17;
 };
 
@@ -52,6 +56,7 @@ struct GeneratedKernel {
   int threads = 0;
   bool vectorized = false;
   bool by_rows = false;
+  bool tiled = false;
 };
 
 // Errors: none for graphs that were checked; an InternalError for an expression that has no source.

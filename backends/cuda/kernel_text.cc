@@ -38,18 +38,12 @@ const char* StorageName(DType dtype, Storage storage) {
   return TypeName(dtype);
 }
 
-const char* VectorName(DType dtype, Storage storage) {
-  switch (storage) {
-    case Storage::kNative: break;
-    case Storage::kFp16: return "Four<fp16>";
-    case Storage::kBf16: return "Four<bf16>";
-  }
-  switch (dtype) {
-    case DType::kFloat32: return "float4";
-    case DType::kInt32: return "int4";
-    case DType::kBool: return "uchar4";
-    default: return nullptr;
-  }
+int StorageBytes(DType dtype, Storage storage) {
+  return storage == Storage::kNative ? static_cast<int>(DTypeSize(dtype)) : 2;
+}
+
+std::string VectorName(DType dtype, Storage storage, int width) {
+  return absl::StrCat("Vec<", StorageName(dtype, storage), ", ", width, ">");
 }
 
 const char* FunctionName(Fn fn) {

@@ -10,8 +10,9 @@ namespace rewright::cuda {
 
 const char* TypeName(DType dtype);
 const char* StorageName(DType dtype, Storage storage);
-// The type of four elements that are moved at once, or null.
-const char* VectorName(DType dtype, Storage storage);
+int StorageBytes(DType dtype, Storage storage);
+// The type of `width` neighbours that are moved at once.
+std::string VectorName(DType dtype, Storage storage, int width);
 // "op_add", or the sign of a comparison.
 const char* FunctionName(Fn fn);
 std::string RealLiteral(double value, DType dtype);

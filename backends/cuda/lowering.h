@@ -29,7 +29,7 @@ struct LoweringOptions {
   Precision precision = Precision::kFp32;
   // Convolutions with channels innermost.
   bool channels_last = false;
-  // Smallest number of elements for which a thread of a generated kernel takes four; tests lower it.
+  // Smallest number of elements for which a thread of a generated kernel takes several; tests lower it.
   int64_t min_vectorized = 1 << 17;
   // For measuring a group alone: inputs lie like this, inputs and outputs are stored as between kernels.
   std::map<Value, Layout> input_layouts;

@@ -49,9 +49,6 @@ template <class T> static inline T __shfl_xor_sync(unsigned, T value, int lane) 
   return value;
 }
 static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, sizeof b); return b; }
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(16) int4 { int x, y, z, w; };
-struct alignas(4) uchar4 { unsigned char x, y, z, w; };
 template <class... A, size_t... I>
 static void call_kernel(void (*kernel)(A...), void* const* a, std::index_sequence<I...>) { kernel((A)a[I]...); }
 template <class... A>
@@ -347,7 +344,8 @@ class HostGpu : public cuda::Gpu {
       const auto [known, added] = known_.emplace(source.name, source.text);
       CHECK(known->second == source.text) << "two kernels are called " << source.name;
       if (added) pending_.push_back(source);
-      const bool waits = source.text.find("block_reduce") != std::string::npos;
+      const bool waits = source.text.find("block_reduce") != std::string::npos ||
+                         source.text.find("__syncthreads") != std::string::npos;
       functions->push_back(std::make_shared<HostFunction>(*this, source.name, waits));
     }
     return {};

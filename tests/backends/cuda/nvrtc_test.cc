@@ -13,7 +13,7 @@
 namespace rewright {
 namespace {
 
-constexpr int kArchitecture = 90;
+constexpr int kArchitectures[] = {80, 90};
 
 class NoFunction : public cuda::Function {
  public:
@@ -87,10 +87,12 @@ class Nvrtc : public testing::Test {
       program += it->second;
       ++it;
       if (++count % kTogether != 0 && it != sources_.end()) continue;
-      std::string code;
-      const cuda::Fault fault = cuda::CompileSource(cuda::kKernelPrelude + program, kArchitecture, &code);
-      ASSERT_EQ(fault, "") << program;
-      EXPECT_GT(code.size(), 0u);
+      for (int architecture : kArchitectures) {
+        std::string code;
+        const cuda::Fault fault = cuda::CompileSource(cuda::kKernelPrelude + program, architecture, &code);
+        ASSERT_EQ(fault, "") << program;
+        EXPECT_GT(code.size(), 0u);
+      }
       program.clear();
     }
   }
@@ -121,7 +123,7 @@ TEST_F(Nvrtc, KernelsOfRandomGraphsCompile) {
 TEST(NvrtcErrors, NameWhatIsWrong) {
   std::string code;
   const cuda::Fault fault = cuda::CompileSource("extern \"C\" __global__ void k(float* out) { out[0] = missing; }",
-                                                kArchitecture, &code);
+                                                kArchitectures[0], &code);
   EXPECT_NE(fault.find("missing"), std::string::npos) << fault;
 }
 

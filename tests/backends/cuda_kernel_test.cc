@@ -1,0 +1,128 @@
+// The shapes of generated kernels: accesses of 16 bytes, tails, tiles.
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/kernel_source.h"
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/host_gpu_util.h"
+
+namespace rewright {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Graph Parsed(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << text << graph.status().ToString();
+  return *std::move(graph);
+}
+
+// The kernel for all nodes of a graph as one group.
+cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda::Storage::kNative,
+                               bool aligned = true) {
+  cuda::KernelRequest request;
+  for (NodeId id : graph.nodes()) {
+    if (graph.node(id).op != nullptr) request.nodes.push_back(id);
+  }
+  request.result = graph.outputs()[0].value;
+  request.out = Layout::RowMajor(graph.type(request.result).shape);
+  request.out_storage = storage;
+  request.layout_of = [&](Value value) { return Layout::RowMajor(graph.type(value).shape); };
+  request.storage_of = [storage](Value) { return storage; };
+  request.aligned = [aligned](Value) { return aligned; };
+  auto kernel = cuda::GenerateKernel(graph, request);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().ToString();
+  return *std::move(kernel);
+}
+
+TEST(CudaKernel, ElementwiseMovesSixteenBytes) {
+  const Graph graph = Parsed("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
+  const auto f32 = KernelOf(graph);
+  EXPECT_TRUE(f32.vectorized && !f32.by_rows && !f32.tiled);
+  EXPECT_THAT(f32.source, HasSubstr("*(const Vec<float, 4>*)"));
+  EXPECT_THAT(f32.source, HasSubstr("*(Vec<float, 4>*)(out"));
+  EXPECT_EQ(f32.blocks, 512 * 1024 / 4 / 256);
+  const auto bf16 = KernelOf(graph, cuda::Storage::kBf16);
+  EXPECT_THAT(bf16.source, HasSubstr("*(const Vec<bf16, 8>*)"));
+  EXPECT_THAT(bf16.source, HasSubstr("*(Vec<bf16, 8>*)(out"));
+  EXPECT_THAT(KernelOf(graph, cuda::Storage::kNative, /*aligned=*/false).source, Not(HasSubstr("Vec<")));
+}
+
+TEST(CudaKernel, RowsMoveSixteenBytes) {
+  for (const char* op : {"softmax(x, axis=1)", "log_softmax(x, axis=1)", "reduce_sum(x, axes=[1])"}) {
+    const auto kernel = KernelOf(Parsed(absl::StrCat("input x: f32[64,768]\n%1 = ", op, "\noutput y = %1\n")));
+    EXPECT_TRUE(kernel.by_rows && kernel.vectorized) << op;
+    EXPECT_THAT(kernel.source, HasSubstr("*(const Vec<float, 4>*)")) << op;
+  }
+  const auto half = KernelOf(Parsed("input x: f32[64,768]\n%1 = softmax(x, axis=1)\noutput y = %1\n"),
+                             cuda::Storage::kFp16);
+  EXPECT_THAT(half.source, HasSubstr("*(Vec<fp16, 8>*)(out"));
+  // Rows that begin anywhere: elements one by one.
+  const auto odd = KernelOf(Parsed("input x: f32[64,767]\n%1 = softmax(x, axis=1)\noutput y = %1\n"));
+  EXPECT_TRUE(odd.by_rows);
+  EXPECT_THAT(odd.source, Not(HasSubstr("Vec<float")));
+}
+
+TEST(CudaKernel, TransposesPassThroughSharedMemory) {
+  const auto plain = KernelOf(Parsed("input x: f32[500,300]\n%1 = transpose(x, perm=[1,0])\noutput y = %1\n"));
+  EXPECT_TRUE(plain.tiled);
+  EXPECT_THAT(plain.source, HasSubstr("__shared__ float tile0[32][33]"));
+  EXPECT_EQ(plain.blocks, 10 * 16);
+  // Inside of a computation, beside an operand that runs the other way.
+  const auto mixed = KernelOf(Parsed(R"(
+input x: f32[8,64,96]
+input z: f32[8,96,64]
+%1 = transpose(x, perm=[0,2,1])
+%2 = add(%1, z)
+%3 = relu(%2)
+output y = %3
+)"), cuda::Storage::kBf16);
+  EXPECT_TRUE(mixed.tiled);
+  EXPECT_THAT(mixed.source, HasSubstr("__shared__ bf16 tile0[32][33]"));
+  EXPECT_THAT(mixed.source, Not(HasSubstr("tile1")));
+  EXPECT_EQ(mixed.blocks, 8 * 2 * 3);
+  // Axes that stay innermost need none.
+  const auto rows = KernelOf(Parsed("input x: f32[50,30,128]\n%1 = transpose(x, perm=[1,0,2])\noutput y = %1\n"));
+  EXPECT_FALSE(rows.tiled);
+}
+
+// Sizes that are no multiples of anything: every tail is run.
+TEST(CudaKernel, TailsAgreeWithTheInterpreter) {
+  const char* bodies[] = {
+      "%1 = softmax(x, axis=2)",
+      "%1 = log_softmax(x, axis=1)",
+      "%0 = transpose(x, perm=[0,2,1])\n%1 = exp(%0)",
+      "%0 = transpose(x, perm=[2,1,0])\n%2 = mul(%0, %0)\n%1 = sigmoid(%2)",
+      "%0 = reduce_mean(x, axes=[1,2])\n%2 = sub(x, %0)\n%1 = relu(%2)",
+      "%1 = reduce_max(x, axes=[0,2])",
+      "%0 = slice(x, starts=[0,1,0], stops=[1,5,4])\n%1 = tanh(%0)",
+  };
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+    cuda::CudaOptions options;
+    options.precision = precision;
+    options.min_vectorized = 16;
+    auto profile = ProfileDb::Open("");
+    ASSERT_TRUE(profile.ok());
+    const auto device = cuda::MakeCudaDevice(MakeHostGpu(), *std::move(profile), options);
+    std::vector<std::pair<Graph, Schedule>> compiled;  // before the first run, so that kernels are built together
+    for (const char* shape : {"1,5,4", "2,35,37", "3,33,72", "2,64,32", "1,130,260"}) {
+      for (const char* body : bodies) {
+        const Graph graph = Parsed(absl::StrCat("input x: f32[", shape, "]\n", body, "\noutput y = %1\n"));
+        auto schedule = device->Compile(graph);
+        ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+        compiled.emplace_back(graph, *std::move(schedule));
+      }
+    }
+    for (const auto& [graph, schedule] : compiled) {
+      SCOPED_TRACE(PrintGraph(graph));
+      ExpectAgrees(schedule, graph, -2, 2, 5, precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright
