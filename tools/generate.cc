@@ -162,8 +162,9 @@ class Generation {
     if (!flags_.count_only) {
       console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",
                                      selected.candidates, selected.unstated, selected.repeated));
-      console.Result(absl::StrFormat("rules:      %d kept; %d derivable, %d refuted, %d unknown; %.2f s of CPU time",
-                                     selected.kept, selected.derivable, selected.refuted, selected.unknown, prove_s_));
+      console.Result(absl::StrFormat("rules:      %d kept; %d derivable, %d special, %d refuted, %d unknown; %.2f s of CPU time",
+                                     selected.kept, selected.derivable, selected.special, selected.refuted,
+                                     selected.unknown, prove_s_));
     }
     if (!complete) console.Warning("stopped before the end");
     if (flags_.explain) {
@@ -177,14 +178,18 @@ class Generation {
     json["collisions"] = found.collisions;
     json["pairs"] = found.pairs.size();
     json["candidates"] = selected.candidates;
-    json["proved"] = selected.proved;
     json["refuted"] = selected.refuted;
     json["unknown"] = selected.unknown;
+    json["special"] = selected.special;
     json["derivable"] = selected.derivable;
     json["kept"] = selected.kept;
     json["complete"] = complete;
     json["enumerate_cpu_seconds"] = enumerate_s_;
     json["prove_cpu_seconds"] = prove_s_;
+    json["statements_cpu_seconds"] = selected.state_s;
+    json["derivability_cpu_seconds"] = selected.derive_s;
+    json["proofs_cpu_seconds"] = selected.prove_s;
+    json["classes_cpu_seconds"] = selected.classify_s;
     json["enumerate_peak_rss_bytes"] = enumerate_peak_;
     json["peak_rss_bytes"] = PeakResidentBytes();
   }

@@ -189,8 +189,8 @@ bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guar
                           const std::vector<Var>& hidden, Effort effort) {
   auto is_quick = [&](const Poly& goal) {
     if (QuickNonneg(goal, hidden) || QuickNonnegByEquation(facts_, goal, hidden)) return true;
-    return std::any_of(extra.begin(), extra.end(),
-                       [&](const Guard& g) { return g.IsGe() && QuickNonneg(goal - g.poly(), hidden); });
+    const auto pays = [&](const Guard& g) { return g.IsGe() && QuickNonneg(goal - g.poly(), hidden); };
+    return std::any_of(extra.begin(), extra.end(), pays) || std::any_of(facts_.begin(), facts_.end(), pays);
   };
   if (std::all_of(goals.begin(), goals.end(), is_quick)) return true;
   for (const Poly& goal : goals) {

@@ -49,27 +49,12 @@ class Nonempty {
  public:
   Nonempty(Context& ctx, const Branches& families) : ctx_(ctx), families_(families) {}
   bool operator()() {
-    if (!known_) known_ = std::any_of(families_.begin(), families_.end(), [this](const Branch& b) { return Has(b); });
+    if (!known_) known_ = std::any_of(families_.begin(), families_.end(),
+                                     [this](const Branch& b) { return HasPoint(ctx_, b); });
     return *known_;
   }
 
  private:
-  // Every variable has a plain range of at least one point.
-  bool Has(Branch b) {
-    for (bool again = true; again && !b.bound.empty();) {
-      again = false;
-      for (size_t i = 0; i < b.bound.size() && !again; ++i) {
-        Poly count;
-        Guard rest;
-        if (!PlainRange(ctx_, b.bound, b.guard, b.bound[i], &count, &rest) || !ctx_.ProvePositive(count)) continue;
-        b.bound.erase(b.bound.begin() + static_cast<int64_t>(i));
-        b.guard = rest;
-        again = true;
-      }
-    }
-    return b.bound.empty() && b.guard.IsTrue();
-  }
-
   Context& ctx_;
   const Branches& families_;
   std::optional<bool> known_;
@@ -126,28 +111,39 @@ int64_t Gcd(int64_t a, int64_t b) {
   return a < 0 ? -a : a;
 }
 
+// What comes out of a maximum: an atom, once or as a square.
+struct Factor {
+  Atom atom;  // null: nothing
+  int times = 1;
+};
+
 // An atom that is a factor of every term of every family, is > 0 and mentions no variable of the families; it may be 0
-// where there is a maximum, since minus infinity times 0 is not a number.
-Atom CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) {
+// where there is a maximum, since minus infinity times 0 is not a number. Of any other atom the square, which is >= 0.
+Factor CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) {
   const Term* first = nullptr;
   for (const Branch& b : branches) {
     if (!b.body.empty() && first == nullptr) first = &b.body[0];
   }
-  if (first == nullptr) return nullptr;
+  if (first == nullptr) return {};
   for (const Atom& a : first->atoms) {
     const std::string key = AtomKey(ctx, a);
-    auto in_branch = [&](const Branch& b) {
-      return std::all_of(b.body.begin(), b.body.end(), [&](const Term& t) {
-        return std::any_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) {
-          return x->head == a->head && !Intersects(x->vars, b.bound) && !Intersects(x->vars, t.bound) &&
-                 AtomKey(ctx, x) == key;
-        });
-      });
-    };
-    if (!std::all_of(branches.begin(), branches.end(), in_branch)) continue;
-    if (IsPositiveAtom(ctx, a) || (IsNonnegativeAtom(ctx, a) && (*nonempty)())) return a;
+    int64_t times = 2;
+    for (const Branch& b : branches) {
+      for (const Term& t : b.body) {
+        times = std::min(times, std::count_if(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) {
+                           return x->head == a->head && !Intersects(x->vars, b.bound) &&
+                                  !Intersects(x->vars, t.bound) && AtomKey(ctx, x) == key;
+                         }));
+      }
+    }
+    if (times == 0) continue;
+    if (IsPositiveAtom(ctx, a) || (IsNonnegativeAtom(ctx, a) && (*nonempty)())) return {a, 1};
+    if (times == 2 && ctx.strategy.finite_laws && (*nonempty)()) {
+      ctx.used_finite_law = true;
+      return {a, 2};
+    }
   }
-  return nullptr;
+  return {};
 }
 
 // Of the constants that take part without a condition only the largest counts, or the smallest. An integer beyond its
@@ -169,6 +165,31 @@ void KeepExtremeConstant(const std::string& binder, std::map<std::string, Branch
       it = branches->erase(it);
     }
   }
+}
+
+// Without families whose values are at most the constant that takes part without a condition, and without that constant
+// where another family that has a point is at least as large.
+void DropDominated(Context& ctx, std::map<std::string, Branch>* branches) {
+  Rational value;
+  const auto constant = std::find_if(branches->begin(), branches->end(), [&](const auto& entry) {
+    const Branch& b = entry.second;
+    return b.bound.empty() && b.guard.IsTrue() && IsConstant(b.body, &value);
+  });
+  if (constant == branches->end() || branches->size() == 1) return;
+  const auto above = [&](const NormalForm& n, int64_t sign) {
+    return IsNonnegative(ctx, value.IsZero() ? Scale(n, sign) : Add(ctx, Scale(n, sign), ConstantForm(value * -sign)));
+  };
+  bool dominated = false;
+  for (auto it = branches->begin(); it != branches->end();) {
+    const bool other = it != constant;
+    if (other && above(it->second.body, -1)) {
+      it = branches->erase(it);
+      continue;
+    }
+    dominated = dominated || (other && above(it->second.body, 1) && HasPoint(ctx, it->second));
+    ++it;
+  }
+  if (dominated) branches->erase(constant);
 }
 
 }  // namespace
@@ -210,17 +231,19 @@ NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vect
       for (Branch& b : branches) b.body = Scale(b.body, Rational(1) / content);
       factor = Scale(factor, content);
     }
-    for (Atom a = CommonFactor(ctx, &nonempty, branches); a != nullptr; a = CommonFactor(ctx, &nonempty, branches)) {
+    for (Factor f = CommonFactor(ctx, &nonempty, branches); f.atom != nullptr;
+         f = CommonFactor(ctx, &nonempty, branches)) {
       for (Branch& b : branches) {
-        RemoveFactor(ctx, a, &b.body);
+        for (int i = 0; i < f.times; ++i) RemoveFactor(ctx, f.atom, &b.body);
         b.body = Simplify(ctx, b.body);
       }
-      factor = Multiply(ctx, factor, AtomForm(a));
+      for (int i = 0; i < f.times; ++i) factor = Multiply(ctx, factor, AtomForm(f.atom));
     }
   }
   std::map<std::string, Branch> distinct;
   for (const Branch& b : branches) distinct.emplace(BranchKey(ctx, b), b);
   KeepExtremeConstant(binder, &distinct);
+  if (binder == "max") DropDominated(ctx, &distinct);
   NormalForm result;
   if (distinct.size() == 1 && distinct.begin()->second.bound.empty() && distinct.begin()->second.guard.IsTrue()) {
     result = distinct.begin()->second.body;

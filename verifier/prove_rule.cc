@@ -114,13 +114,13 @@ class RuleProof {
 
   // By the instances within the domain that is proved; others may have been met in one that is not.
   void Classify() {
-    bool used_finite_law = false;
     absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
-      used_finite_law = used_finite_law || visited_.at(PrintInstance(instance));
+      verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
       return absl::OkStatus();
     });
-    if (!status.ok()) return;
-    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, used_finite_law, options_.seed);
+    if (!status.ok() || !options_.classify) return;
+    const auto found =
+        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, options_.seed);
     if (found.ok()) verdict_.rule_class = *found;
   }
 

@@ -26,12 +26,14 @@ struct RuleProofOptions {
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
   bool certify = false;  // make a certificate of what is proved
+  bool classify = true;  // else `rule_class` is left to the caller (ClassifyRule)
 };
 
 struct RuleVerdict {
   // kProved: every instance within `limits` is. kRefuted: one instance is, whatever its rank.
   Verdict verdict = Verdict::kUnknown;
   RuleClass rule_class = RuleClass::kFiniteOnly;
+  bool used_finite_only_step = false;  // of kProved: by some instance within the limits
   DomainLimits limits;
   int instances = 0;    // within the limits
   int proofs = 0;       // of different instances: the others are one of these once axes are merged (merged_axes.h)

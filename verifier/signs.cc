@@ -17,7 +17,7 @@ bool IsPositiveAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kMax: break;
   }
   return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
-           return b.bound.empty() && b.guard.IsTrue() && IsPositive(ctx, b.body);
+           return IsPositive(ctx, b.body) && HasPoint(ctx, b);
          });
 }
 
@@ -31,7 +31,7 @@ bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kMax: break;
   }
   return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
-           return b.bound.empty() && b.guard.IsTrue() && IsNonnegative(ctx, b.body);
+           return IsNonnegative(ctx, b.body) && HasPoint(ctx, b);
          });
 }
 

@@ -288,6 +288,45 @@ bool CancelFactors(Context& ctx, Term* t) {
   return false;
 }
 
+// The a of max{a, 0}, or null.
+const NormalForm* PositivePartOf(const Atom& a) {
+  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
+  for (size_t i = 0; i < 2; ++i) {
+    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
+    const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
+    if (plain && zero.body.empty()) return &rest.body;
+  }
+  return nullptr;
+}
+
+// a max{a, 0} = max{a, 0}^2 for a product a, of either sign.
+bool PositiveParts(Context& ctx, Term* t) {
+  if (!ctx.strategy.finite_laws || t->atoms.size() < 2) return false;
+  for (size_t i = 0; i < t->atoms.size(); ++i) {
+    const Atom part = t->atoms[i];
+    const NormalForm* inner = PositivePartOf(part);
+    if (inner == nullptr || !IsMonomial(*inner) || (*inner)[0].atoms.empty()) continue;
+    std::vector<Atom> rest = t->atoms;
+    bool all = true;
+    for (const Atom& factor : (*inner)[0].atoms) {
+      const std::string key = AtomKey(ctx, factor);
+      const auto it = std::find_if(rest.begin(), rest.end(), [&](const Atom& x) {
+        return x != part && x->head == factor->head && AtomKey(ctx, x) == key;
+      });
+      all = all && it != rest.end();
+      if (!all) break;
+      rest.erase(it);
+    }
+    if (!all) continue;
+    ctx.used_finite_law = true;
+    rest.push_back(part);
+    t->atoms = std::move(rest);
+    t->coef = t->coef / (*inner)[0].coef;
+    return true;
+  }
+  return false;
+}
+
 // False when the term is zero.
 bool SimplifyTerm(Context& ctx, Term* t) {
   if (t->coef.IsZero() || t->guard.IsFalse()) return false;
@@ -298,7 +337,7 @@ bool SimplifyTerm(Context& ctx, Term* t) {
             CountUnused(ctx, t);
     if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   }
-  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t)) {
+  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) || PositiveParts(ctx, t)) {
   }
   if (t->coef.IsZero()) return false;
   std::stable_sort(t->atoms.begin(), t->atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
@@ -356,16 +395,71 @@ Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound)
   return Guard::And(keep);
 }
 
+bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* conditions, Guard* rest) {
+  constexpr size_t kMaxBounds = 12;
+  struct Bound {
+    Poly scale, other;  // scale * v + other >= 0 or -scale * v + other >= 0, scale >= 1
+  };
+  std::vector<Bound> lower, upper;
+  std::vector<Guard> without;
+  for (const Guard& g : Conjuncts(guard)) {
+    if (!ctx.Mentions(g, {v})) {
+      without.push_back(g);
+      continue;
+    }
+    Poly scale, other;
+    if (!g.IsGe() || !g.poly().Decompose(v, &scale, &other) || ctx.Mentions(other, {v})) return false;
+    const std::vector<Var> factors = scale.Vars();
+    if (!std::all_of(factors.begin(), factors.end(), [&](Var x) { return ctx.IsParam(x); })) return false;
+    if (ctx.QuickNonneg(scale - Poly(1))) {
+      lower.push_back({scale, other});
+    } else if (ctx.QuickNonneg(-scale - Poly(1))) {
+      upper.push_back({-scale, other});
+    } else {
+      return false;
+    }
+  }
+  if (lower.size() + upper.size() > kMaxBounds) return false;
+  for (const Bound& low : lower) {
+    for (const Bound& high : upper) {
+      conditions->push_back(low.scale == high.scale
+                                ? low.other + high.other - low.scale + Poly(1)
+                                : low.scale * high.other + high.scale * low.other -
+                                      (low.scale - Poly(1)) * (high.scale - Poly(1)));
+    }
+  }
+  *rest = Guard::And(without);
+  return true;
+}
+
+bool HasPoint(Context& ctx, const Branch& family) {
+  Guard guard = family.guard;
+  for (Var v : family.bound) {
+    std::vector<Poly> conditions;
+    Guard rest;
+    if (!Project(ctx, guard, v, &conditions, &rest)) return false;
+    std::vector<Guard> parts = {rest};
+    for (const Poly& p : conditions) parts.push_back(Guard::Ge(p));
+    guard = Guard::And(parts);
+  }
+  std::vector<Poly> goals;
+  for (const Guard& g : Conjuncts(guard)) {
+    if (!g.IsGe()) return false;
+    goals.push_back(g.poly());
+  }
+  return ctx.ProveNonneg(goals, ctx.assumptions);
+}
+
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
   Term t{1, family->bound, SimplifyGuard(ctx, family->guard, family->bound), {MakeFnAtom(ctx, "body", {family->body})}};
   for (bool again = true; again;) {
     if (t.guard.IsFalse()) return false;
     again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
     for (size_t i = 0; !repeats && !again && i < t.bound.size(); ++i) {
-      Poly count;
+      std::vector<Poly> conditions;
       Guard rest;
-      if (MentionedByAtoms(t, t.bound[i]) || !PlainRange(ctx, t.bound, t.guard, t.bound[i], &count, &rest)) continue;
-      if (!ctx.ProvePositive(count)) continue;
+      if (MentionedByAtoms(t, t.bound[i]) || !Project(ctx, t.guard, t.bound[i], &conditions, &rest)) continue;
+      if (!ctx.ProveNonneg(conditions, Conjuncts(rest), t.bound)) continue;
       t.bound.erase(t.bound.begin() + static_cast<int64_t>(i));
       t.guard = rest;
       again = true;

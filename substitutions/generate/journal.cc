@@ -32,7 +32,7 @@ bool Parse(const std::string& line, std::string* key, Outcome* outcome) {
   if (fields.size() != kFields) return false;
   *key = fields[0];
   bool known = false;
-  for (Fate fate : {Fate::kDerivable, Fate::kProved, Fate::kRefuted, Fate::kUnknown}) {
+  for (Fate fate : {Fate::kDerivable, Fate::kProved, Fate::kRefuted, Fate::kUnknown, Fate::kSpecial}) {
     if (fields[1] != FateName(fate)) continue;
     outcome->fate = fate;
     known = true;
@@ -53,7 +53,7 @@ bool Parse(const std::string& line, std::string* key, Outcome* outcome) {
 }  // namespace
 
 const char* FateName(Fate fate) {
-  constexpr const char* kNames[] = {"derivable", "proved", "refuted", "unknown"};
+  constexpr const char* kNames[] = {"derivable", "proved", "refuted", "unknown", "special"};
   return kNames[static_cast<size_t>(fate)];
 }
 

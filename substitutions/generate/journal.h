@@ -11,7 +11,8 @@
 
 namespace rewright::generate {
 
-enum class Fate : uint8_t { kDerivable, kProved, kRefuted, kUnknown };
+// kSpecial: at most true at the sizes of the space alone, with the weight of a convolution in place of an image.
+enum class Fate : uint8_t { kDerivable, kProved, kRefuted, kUnknown, kSpecial };
 const char* FateName(Fate fate);
 
 struct Outcome {

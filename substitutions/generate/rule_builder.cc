@@ -35,10 +35,6 @@ bool IsElementwise(const OperatorChoice& choice) {
          choice.op == "tanh" || choice.op == "sigmoid" || choice.op == "sqrt" || choice.op == "reciprocal";
 }
 
-bool HasWindows(const OperatorChoice& choice) {
-  return choice.op == "conv2d" || choice.op == "max_pool2d" || choice.op == "avg_pool2d";
-}
-
 class Builder {
  public:
   Builder(const Space& space, const Pair& pair, const std::vector<int>& outputs, Generality generality)
@@ -660,6 +656,10 @@ class Builder {
 };
 
 }  // namespace
+
+bool HasWindows(const OperatorChoice& choice) {
+  return choice.op == "conv2d" || choice.op == "max_pool2d" || choice.op == "avg_pool2d";
+}
 
 const char* GeneralityName(Generality generality) {
   constexpr const char* kNames[] = {"any shape", "any axis", "any attributes", "any sizes", "sizes of the space"};

@@ -25,6 +25,9 @@ inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality
                                                Generality::kAnySizes, Generality::kSpace};
 const char* GeneralityName(Generality generality);
 
+// Whether windows slide over its first operand.
+bool HasWindows(const OperatorChoice& choice);
+
 // The rule first => second; `outputs` is OutputPairs. Without a name. Errors: it cannot be stated in that generality,
 // or not at all (constants that no rule can express; a left side that does not determine the right one).
 absl::StatusOr<Rule> BuildRule(const Space& space, const Pair& pair, const std::vector<int>& outputs,

@@ -1,6 +1,7 @@
 #include "substitutions/generate/select_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <map>
 #include <memory>
@@ -19,11 +20,13 @@
 #include "substitutions/matcher.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "verifier/classify_rule.h"
+#include "verifier/context.h"
 
 namespace rewright::generate {
 namespace {
 
-constexpr size_t kRound = 16;  // candidates taken up together
+constexpr size_t kRound = 8;  // candidates taken up together
 
 struct Candidate {
   Pair pair;  // first => second is the rule
@@ -32,13 +35,21 @@ struct Candidate {
   Generality generality = Generality::kSpace;
   std::string law, key;
   int inputs = 0;
+  int64_t size = 0;
   bool merge = false;
+  bool special = false;  // the weight of a convolution stands for an image
+};
+
+struct Judgement {
+  Outcome outcome;
+  bool used_finite_only_step = false;  // in its proof
+  double derive_s = 0, prove_s = 0;    // CPU time
 };
 
 struct Kept {
-  std::shared_ptr<const Matcher> matcher;
-  bool merge = false;        // two outputs from work that is shared on the right alone
-  bool single = false;       // one output
+  DirectedRule forward, backward;  // no matcher in `backward`: the rule cannot be read from right to left
+  bool merge = false;              // two outputs from work that is shared on the right alone
+  bool single = false;             // one output
 };
 
 // "relu-of-concat": the operators of a side from outside in.
@@ -65,12 +76,36 @@ std::string NameOf(const Rule& rule) {
   return absl::StrJoin(outputs, "-and-");
 }
 
+// Applications, counted as often as they are used: an instance of a law is never smaller than the law, even where it
+// names one part for two inputs.
+int64_t TreeSize(const Space& space, const SmallGraph& graph) {
+  std::vector<std::array<int64_t, kMaxOutputs>> uses(static_cast<size_t>(graph.size));
+  const auto use = [&](Ref ref, int64_t times) {
+    if (ref >= kOutputs) {
+      uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)] += times;
+    }
+  };
+  for (Ref ref : OutputsOf(space, graph)) use(ref, 1);
+  int64_t size = 0;
+  for (int i = graph.size - 1; i >= 0; --i) {
+    // Of the outputs of one application the work is done once.
+    const auto& own = uses[static_cast<size_t>(i)];
+    const int64_t times = *std::max_element(own.begin(), own.end());
+    size += times;
+    const OperatorChoice& choice = space.operators[static_cast<size_t>(graph.applications[i].op)];
+    for (int k = 0; k < choice.arity; ++k) use(graph.applications[i].operands[k], times);
+  }
+  return size;
+}
+
 class Selector {
  public:
   Selector(const Space& space, const SelectOptions& options) : space_(space), options_(options) {}
 
   absl::StatusOr<Selection> Run(const std::vector<Pair>& pairs) {
+    const double start_s = verifier::ThreadCpuSeconds();
     State(pairs);
+    result_.counts.state_s = verifier::ThreadCpuSeconds() - start_s;
     if (!options_.journal.empty()) {
       const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
                                               " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
@@ -112,7 +147,7 @@ class Selector {
     std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto key = [](const Candidate& c) {
         // Of two laws of one form the one with more inputs is the more general one.
-        return std::tuple(c.pair.first.size + c.pair.second.size, c.outputs.size(), -c.inputs,
+        return std::tuple(c.size, c.outputs.size(), -c.inputs,
                           static_cast<int>(c.generality), c.law.size());
       };
       return key(a) < key(b);
@@ -141,12 +176,34 @@ class Selector {
         candidate.key = hash.Hex();
         candidate.generality = generality;
         candidate.inputs = NumInputs(*rule);
+        candidate.size = TreeSize(space_, directed.first) + TreeSize(space_, directed.second);
         candidate.rule = *std::move(rule);
         candidate.merge = IsMerge(space_, directed.first, directed.second);
+        candidate.special = WeightAsImage(pair.first) || WeightAsImage(pair.second);
         return candidate;
       }
     }
     return std::nullopt;
+  }
+
+  // Whether the weight of a convolution, or what is made of it, is the image of a convolution or pooled.
+  bool WeightAsImage(const SmallGraph& graph) const {
+    std::vector<bool> weights;  // by input
+    for (const InputGroup& group : space_.inputs) weights.insert(weights.end(), static_cast<size_t>(group.count), group.kernel);
+    std::vector<bool> made(static_cast<size_t>(graph.size));
+    const auto is_weight = [&](Ref ref) {
+      return ref < kOutputs ? weights[ref] : made[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
+    };
+    for (int i = 0; i < graph.size; ++i) {
+      const SmallGraph::Application& application = graph.applications[i];
+      const OperatorChoice& choice = space_.operators[static_cast<size_t>(application.op)];
+      const bool slides = HasWindows(choice);
+      if (slides && is_weight(application.operands[0])) return true;
+      for (int k = 0; k < choice.arity && !slides; ++k) {
+        if (is_weight(application.operands[k])) made[static_cast<size_t>(i)] = true;
+      }
+    }
+    return false;
   }
 
   // The constants of a graph, as bits. What keeps one on both sides has not got rid of it.
@@ -208,80 +265,123 @@ class Selector {
   // ---------------------------------------------------------------- rounds
 
   absl::Status Round(size_t begin, size_t end) {
-    std::vector<Outcome> outcomes(end - begin);
+    std::vector<Judgement> judgements(end - begin);
     std::vector<bool> known(end - begin, false);
     for (size_t i = begin; i < end; ++i) {
       const Outcome* found = journal_.Find(candidates_[i].key);
       if (found == nullptr) continue;
-      outcomes[i - begin] = *found;
+      judgements[i - begin].outcome = *found;
       known[i - begin] = true;
     }
-    if (std::find(known.begin(), known.end(), false) != known.end()) {
-      std::atomic<size_t> next{begin};
-      const auto work = [&] {
-        for (size_t i = next++; i < end; i = next++) {
-          if (!known[i - begin]) outcomes[i - begin] = Judge(candidates_[i]);
-        }
-      };
-      std::vector<std::thread> threads;
-      for (int t = 1; t < options_.threads; ++t) threads.emplace_back(work);
-      work();
-      for (std::thread& thread : threads) thread.join();
-      if (Stopped()) {  // proofs may have been cut short
-        result_.complete = false;
-        return absl::OkStatus();
-      }
+    Parallel(end - begin, [&](size_t k) {
+      if (!known[k]) judgements[k] = Judge(candidates_[begin + k]);
+    });
+    if (Stopped()) {  // proofs may have been cut short
+      result_.complete = false;
+      return absl::OkStatus();
     }
     // In order: what follows from those of the same round is dropped too.
-    const size_t kept_before = kept_.size();
-    std::vector<std::pair<std::string, Outcome>> fresh;
-    for (size_t i = begin; i < end; ++i) {
-      Outcome& outcome = outcomes[i - begin];
-      const Candidate& candidate = candidates_[i];
-      if (!known[i - begin] && outcome.fate == Fate::kProved && kept_.size() > kept_before) {
-        const std::optional<Rule> rule = StateAs(candidate, outcome.generality);
+    const size_t before = kept_.size();
+    std::vector<size_t> kept;  // of the round
+    for (size_t k = 0; k < judgements.size(); ++k) {
+      Outcome& outcome = judgements[k].outcome;
+      if (outcome.fate != Fate::kProved) continue;
+      const Candidate& candidate = candidates_[begin + k];
+      absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, outcome.generality);
+      if (!rule.ok()) return rule.status();
+      if (!known[k] && kept_.size() > before) {
+        const double start_s = verifier::ThreadCpuSeconds();
+        rule->name = "rule";
         if (const auto by = DerivedBy(*rule, candidate.merge)) {
           outcome.fate = Fate::kDerivable;
           outcome.detail = *by;
         }
+        judgements[k].derive_s += verifier::ThreadCpuSeconds() - start_s;
       }
-      if (!known[i - begin]) fresh.emplace_back(candidate.key, outcome);
-      if (absl::Status noted = Note(candidate, outcome); !noted.ok()) return noted;
+      if (outcome.fate != Fate::kProved) continue;
+      if (absl::Status status = Keep(candidate, outcome, *std::move(rule)); !status.ok()) return status;
+      kept.push_back(k);
+    }
+    std::vector<double> classify_s(kept.size());
+    Parallel(kept.size(), [&](size_t j) {
+      Judgement& judgement = judgements[kept[j]];
+      if (known[kept[j]]) return;
+      const double start_s = verifier::ThreadCpuSeconds();
+      Outcome& outcome = judgement.outcome;
+      const auto found = ClassifyRule(kept_[before + j].forward.matcher->rule(), outcome.limits, outcome.instances,
+                                      judgement.used_finite_only_step, options_.seed);
+      outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
+      classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
+    });
+    for (size_t j = 0; j < kept.size(); ++j) {
+      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j]); !status.ok()) {
+        return status;
+      }
+      result_.counts.classify_s += classify_s[j];
+    }
+    std::vector<std::pair<std::string, Outcome>> fresh;
+    for (size_t k = 0; k < judgements.size(); ++k) {
+      Count(candidates_[begin + k], judgements[k]);
+      if (!known[k]) fresh.emplace_back(candidates_[begin + k].key, judgements[k].outcome);
     }
     return journal_.Add(fresh);
   }
 
+  // Calls work(0), ..., work(count - 1) on all threads.
+  void Parallel(size_t count, const std::function<void(size_t)>& work) const {
+    std::atomic<size_t> next{0};
+    const auto run = [&] {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    };
+    std::vector<std::thread> threads;
+    for (int t = 1; t < std::min(options_.threads, static_cast<int>(count)); ++t) threads.emplace_back(run);
+    run();
+    for (std::thread& thread : threads) thread.join();
+  }
+
   // As general as can be derived or proved; what is refuted for sizes of its own may hold for those of the space.
-  Outcome Judge(const Candidate& candidate) const {
-    Outcome outcome;
+  Judgement Judge(const Candidate& candidate) const {
+    Judgement judgement;
+    Outcome& outcome = judgement.outcome;
     for (Generality generality : kGeneralities) {
       if (generality < candidate.generality) continue;
+      if (candidate.special && generality == Generality::kSpace) {
+        outcome.fate = Fate::kSpecial;
+        outcome.detail = PrintLaw(candidate.rule);
+        break;
+      }
       const std::optional<Rule> rule = StateAs(candidate, generality);
       if (!rule) continue;
       outcome.generality = generality;
-      if (const auto by = DerivedBy(*rule, candidate.merge)) {
+      double start_s = verifier::ThreadCpuSeconds();
+      const auto by = DerivedBy(*rule, candidate.merge);
+      judgement.derive_s += verifier::ThreadCpuSeconds() - start_s;
+      if (by) {
         outcome.fate = Fate::kDerivable;
         outcome.detail = *by;
-        return outcome;
+        break;
       }
       RuleProofOptions options;
       options.time_limit_s = options_.rule_limit_s;
       options.instance_limit_s = options_.rule_limit_s;
       options.seed = options_.seed;
       options.stop = options_.stop;
+      options.classify = false;
+      start_s = verifier::ThreadCpuSeconds();
       const RuleVerdict verdict = ProveRule(*rule, options);
+      judgement.prove_s += verifier::ThreadCpuSeconds() - start_s;
       if (verdict.verdict == Verdict::kProved) {
         outcome.fate = Fate::kProved;
-        outcome.rule_class = verdict.rule_class;
         outcome.limits = verdict.limits;
         outcome.instances = verdict.instances;
         outcome.detail.clear();
-        return outcome;
+        judgement.used_finite_only_step = verdict.used_finite_only_step;
+        break;
       }
       outcome.fate = verdict.verdict == Verdict::kRefuted ? Fate::kRefuted : Fate::kUnknown;
       outcome.detail = absl::StrCat(PrintLaw(*rule), ": ", verdict.reason.substr(0, 400));
     }
-    return outcome;
+    return judgement;
   }
 
   std::optional<Rule> StateAs(const Candidate& candidate, Generality generality) const {
@@ -300,8 +400,8 @@ class Selector {
     std::vector<DirectedRule> rules;
     for (const Kept& kept : kept_) {
       if (merge && !kept.single && !kept.merge) continue;
-      const bool both_ways = !merge || kept.single;
-      for (DirectedRule& directed : DirectedRules({kept.matcher}, both_ways)) rules.push_back(std::move(directed));
+      rules.push_back(kept.forward);
+      if (kept.backward.matcher != nullptr && (!merge || kept.single)) rules.push_back(kept.backward);
     }
     DeriveOptions options;
     options.instances = 2;
@@ -317,30 +417,22 @@ class Selector {
     return absl::StrJoin(used, ", ");
   }
 
-  absl::Status Note(const Candidate& candidate, const Outcome& outcome) {
-    SelectCounts& counts = result_.counts;
-    ++counts.done;
-    switch (outcome.fate) {
-      case Fate::kDerivable:
-        ++counts.derivable;
-        result_.explanations.push_back(absl::StrCat("derivable from ", outcome.detail, ":\n", candidate.law));
-        return absl::OkStatus();
-      case Fate::kRefuted:
-        ++counts.refuted;
-        result_.explanations.push_back(absl::StrCat("refuted: ", outcome.detail));
-        return absl::OkStatus();
-      case Fate::kUnknown:
-        ++counts.unknown;
-        result_.explanations.push_back(absl::StrCat("unknown: ", outcome.detail));
-        return absl::OkStatus();
-      case Fate::kProved: break;
-    }
-    ++counts.proved;
-    absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, outcome.generality);
-    if (!rule.ok()) return rule.status();
-    const std::string name = NameOf(*rule);
+  // Takes a proved rule into the set, which others may then follow from.
+  absl::Status Keep(const Candidate& candidate, const Outcome& outcome, Rule rule) {
+    const std::string name = NameOf(rule);
     const int number = ++names_[name];
-    rule->name = number == 1 ? name : absl::StrCat(name, "-", number);
+    rule.name = number == 1 ? name : absl::StrCat(name, "-", number);
+    auto compiled = CompileRule(rule);
+    if (!compiled.ok()) return compiled.status();
+    const std::vector<DirectedRule> directed =
+        DirectedRules({std::make_shared<const Matcher>(*compiled, outcome.limits)}, /*both_ways=*/true);
+    kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, candidate.merge,
+                     candidate.outputs.size() == 1});
+    result_.rules.push_back(std::move(rule));
+    return absl::OkStatus();
+  }
+
+  static absl::Status Record(const Outcome& outcome, Rule* rule) {
     RuleVerdict verdict;
     verdict.verdict = Verdict::kProved;
     verdict.rule_class = outcome.rule_class;
@@ -349,13 +441,34 @@ class Selector {
     absl::StatusOr<ProofRecord> record = RecordOf(*rule, verdict);
     if (!record.ok()) return record.status();
     rule->proof = *std::move(record);
-    auto compiled = CompileRule(*rule);
-    if (!compiled.ok()) return compiled.status();
-    kept_.push_back({std::make_shared<const Matcher>(*compiled, outcome.limits), candidate.merge,
-                     candidate.outputs.size() == 1});
-    result_.rules.push_back(*std::move(rule));
-    ++counts.kept;
     return absl::OkStatus();
+  }
+
+  void Count(const Candidate& candidate, const Judgement& judgement) {
+    SelectCounts& counts = result_.counts;
+    const std::string& detail = judgement.outcome.detail;
+    ++counts.done;
+    counts.derive_s += judgement.derive_s;
+    counts.prove_s += judgement.prove_s;
+    switch (judgement.outcome.fate) {
+      case Fate::kProved: ++counts.kept; break;
+      case Fate::kDerivable:
+        ++counts.derivable;
+        result_.explanations.push_back(absl::StrCat("derivable from ", detail, ":\n", candidate.law));
+        break;
+      case Fate::kRefuted:
+        ++counts.refuted;
+        result_.explanations.push_back(absl::StrCat("refuted: ", detail));
+        break;
+      case Fate::kUnknown:
+        ++counts.unknown;
+        result_.explanations.push_back(absl::StrCat("unknown: ", detail));
+        break;
+      case Fate::kSpecial:
+        ++counts.special;
+        result_.explanations.push_back(absl::StrCat("special: ", detail));
+        break;
+    }
   }
 
   const Space& space_;

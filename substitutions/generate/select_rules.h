@@ -27,8 +27,9 @@ struct SelectCounts {
   uint64_t repeated = 0;    // pairs that are stated by the same rule as another
   uint64_t candidates = 0;  // different rules
   uint64_t done = 0;        // of these, so far; below:
-  uint64_t derivable = 0, proved = 0, refuted = 0, unknown = 0;
-  uint64_t kept = 0;        // of the proved: the others follow from some of the same round
+  uint64_t derivable = 0, kept = 0, refuted = 0, unknown = 0, special = 0;  // Fate
+  // CPU seconds of what this run did itself: statements, derivability, proofs and counterexamples, numerical classes.
+  double state_s = 0, derive_s = 0, prove_s = 0, classify_s = 0;
 };
 
 struct SelectOptions {

@@ -33,7 +33,7 @@ RandomTerm Leaf(Rng& rng) {
 RandomTerm Make(Rng& rng, int depth) {
   if (depth == 0) return Leaf(rng);
   const RandomTerm a = Make(rng, depth - 1);
-  switch (rng() % 15) {
+  switch (rng() % 20) {
     case 0: return {"relu(" + a.text + ")", a.rows, a.columns};
     case 1: return {"neg(" + a.text + ")", a.rows, a.columns};
     case 2: return {"mul(" + a.text + ", " + Pick(rng, {"2", "-1", "0.5"}) + ")", a.rows, a.columns};
@@ -51,6 +51,12 @@ RandomTerm Make(Rng& rng, int depth) {
     case 11: return {"add(" + a.text + ", reduce_sum(" + a.text + ", axes=[1], keepdims=1))", a.rows, a.columns};
     case 12: return {"mul(" + a.text + ", reduce_max(" + a.text + ", axes=[0], keepdims=1))", a.rows, a.columns};
     case 13: return {"max(" + a.text + ", neg(" + a.text + "))", a.rows, a.columns};
+    case 14: return {"mul(" + a.text + ", relu(" + a.text + "))", a.rows, a.columns};
+    case 15: return {"relu(mul(" + a.text + ", neg(" + a.text + ")))", a.rows, a.columns};
+    case 16: return {"max(" + a.text + ", mul(" + a.text + ", " + a.text + "))", a.rows, a.columns};
+    case 17: return {"mul(neg(" + a.text + "), relu(" + a.text + "))", a.rows, a.columns};
+    case 18:
+      return {"mul(" + a.text + ", relu(reduce_sum(" + a.text + ", axes=[1], keepdims=1)))", a.rows, a.columns};
     default:
       return {"matmul(" + a.text + ", transpose(" + a.text + ", perm=[1, 0]))", a.rows, a.rows};
   }
