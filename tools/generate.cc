@@ -95,6 +95,10 @@ class Generation {
   double Elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
+  int Threads() const {
+    return session_.flags.threads > 0 ? session_.flags.threads
+                                      : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
   // An interrupt, or the time limit.
   void CheckTime() {
     if (InterruptGuard::flag() || (flags_.time_limit > 0 && Elapsed() > flags_.time_limit)) stop_ = true;
@@ -106,12 +110,24 @@ class Generation {
     options.seed = session_.flags.seed;
     options.memory_limit = flags_.memory_limit;
     options.stop = &stop_;
-    options.progress = [&](const generate::MatchCounts& counts, int size, size_t bytes) {
+    options.threads = Threads();
+    const double began = Elapsed();
+    double size_began = began;
+    int size = 0;
+    options.progress = [&](const generate::FindProgress& now) {
       CheckTime();
-      progress.Update(-1, absl::StrFormat("size %d of %d  %d graphs (%.0f/s)  %d distinct  %d matches  %.0f MB", size,
-                                          space_.max_ops, counts.graphs,
-                                          static_cast<double>(counts.graphs) / std::max(Elapsed(), 1e-3),
-                                          counts.distinct, counts.matches, static_cast<double>(bytes) / 1e6));
+      if (size != now.size) size_began = Elapsed();
+      size = now.size;
+      // There is no telling how many larger graphs there are, so the time left is that of the largest ones.
+      const bool largest = now.size == space_.max_ops;
+      const double left = (Elapsed() - size_began) * (1 / std::max(now.fraction, 1e-6) - 1);
+      const generate::MatchCounts& counts = now.counts;
+      progress.Update(largest ? now.fraction : -1,
+                      absl::StrFormat("size %d of %d  %d graphs (%.0f/s)  %d distinct  %d matches  %.0f MB%s", now.size,
+                                      space_.max_ops, counts.graphs,
+                                      static_cast<double>(counts.graphs) / std::max(Elapsed() - began, 1e-3),
+                                      counts.distinct, counts.matches, static_cast<double>(now.bytes) / 1e6,
+                                      largest ? absl::StrFormat("  %.0f s left", left) : ""));
     };
     const double before = ProcessCpuSeconds();
     absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space_, options);
@@ -123,8 +139,7 @@ class Generation {
   absl::StatusOr<generate::Selection> Select(const std::vector<generate::Pair>& pairs) {
     Progress progress(session_.console, "prove");
     generate::SelectOptions options;
-    options.threads = session_.flags.threads > 0 ? session_.flags.threads
-                                                 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.threads = Threads();
     options.seed = session_.flags.seed;
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
@@ -152,12 +167,13 @@ class Generation {
     const generate::MatchCounts& counts = found.counts;
     const generate::SelectCounts& selected = selection.counts;
     console.Result(absl::StrFormat(
-        "enumerated: %d graphs of up to %d operators, %d distinct, %d equal to another; %.2f s of CPU time, %.0f MB",
-        counts.graphs, space_.max_ops, counts.distinct, counts.matches, enumerate_s_,
+        "enumerated: %d graphs of up to %d operators, %d reducible; of the others %d distinct, %d equal to another; "
+        "%.2f s of CPU time, %.0f MB",
+        counts.graphs, space_.max_ops, counts.reducible, counts.distinct, counts.matches, enumerate_s_,
         static_cast<double>(enumerate_peak_) / 1e6));
     console.Result(absl::StrFormat(
-        "pairs:      %d (%d reducible, %d congruent, %d separate, %d without inputs; %d collisions; %d passes)",
-        found.pairs.size(), counts.reducible, counts.congruent, counts.separate, counts.constant, found.collisions,
+        "pairs:      %d (%d congruent, %d separate, %d without inputs; %d collisions; %d passes)",
+        found.pairs.size(), counts.congruent, counts.separate, counts.constant, found.collisions,
         found.passes));
     if (!flags_.count_only) {
       console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",
@@ -173,6 +189,7 @@ class Generation {
     Json& json = console.json();
     json["graphs"] = counts.graphs;
     if (flags_.count_raw) json["raw_graphs"] = raw_;
+    json["reducible"] = counts.reducible;
     json["distinct"] = counts.distinct;
     json["matches"] = counts.matches;
     json["collisions"] = found.collisions;

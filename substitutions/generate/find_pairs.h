@@ -11,12 +11,19 @@
 
 namespace rewright::generate {
 
+struct FindProgress {
+  int size = 0;          // of the graphs
+  double fraction = 0;   // of the graphs of that size, so far
+  MatchCounts counts;    // distinct, matches: without those of other passes
+  size_t bytes = 0;      // of the tables
+};
+
 struct FindOptions {
   uint64_t seed = 1;
-  int64_t memory_limit = 0;  // bytes, of the tables; 0: none. Kept by going through the graphs several times
+  int threads = 1;           // the result does not depend on it
+  int64_t memory_limit = 0;  // bytes, of the tables; 0: none. Kept by going through the largest graphs several times
   const std::atomic<bool>* stop = nullptr;
-  // Now and then: graphs and distinct fingerprints so far, the size of the graphs, bytes of the tables.
-  std::function<void(const MatchCounts&, int size, size_t bytes)> progress;
+  std::function<void(const FindProgress&)> progress;  // now and then
 };
 
 struct FoundPairs {
@@ -25,11 +32,25 @@ struct FoundPairs {
   int passes = 1;
   size_t bytes = 0;         // of the tables, at most
   bool complete = true;     // false: stopped
-  std::vector<Pair> pairs;  // confirmed, in order of size
+  std::vector<Pair> pairs;  // confirmed, from simple to complicated
 };
 
 // Errors: the space is none that can be searched (an operator that does not exist, too many operators).
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
+
+// Sizes and elements under which two graphs that were taken for equal differ.
+struct Counterexample {
+  std::vector<int64_t> sizes;  // by variable of the space
+  // By input of the space, in row-major order: multiples of a unit that makes all quotients of a window integers.
+  // Empty where anything will do.
+  std::vector<std::vector<int64_t>> elements;
+};
+
+// Divides the classes that `pairs` stand for: what differs from the first graph of its pair under a counterexample
+// leaves the class, and those that leave and are equal to each other make pairs among themselves. A graph that a
+// counterexample's sizes do not suit stays. Keeps the order of the pairs.
+std::vector<Pair> DivideClasses(const Space& space, const std::vector<Pair>& pairs,
+                                const std::vector<Counterexample>& counterexamples, uint64_t seed);
 
 // Whether no two outputs share work on the left and some do on the right: the right side merges the left one.
 bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right);

@@ -1,8 +1,8 @@
 #include "substitutions/generate/match.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <utility>
 
 #include "core/evaluate_field.h"
 
@@ -23,12 +23,16 @@ std::array<uint64_t, kMaxOps> Cones(const Space& space, const SmallGraph& graph)
   return cones;
 }
 
-uint64_t Fingerprint(std::vector<uint64_t> hashes) {
-  std::sort(hashes.begin(), hashes.end());
-  uint64_t result = hashes.size();
-  for (uint64_t hash : hashes) result = KeyedHash(result, hash);
+uint64_t Fingerprint(uint64_t* hashes, size_t count) {
+  std::sort(hashes, hashes + count);
+  uint64_t result = count;
+  for (size_t k = 0; k < count; ++k) result = KeyedHash(result, hashes[k]);
   return result;
 }
+
+constexpr uint64_t Bit(int i) { return uint64_t{1} << i; }
+constexpr int ApplicationOf(Ref ref) { return (ref - kOutputs) / kMaxOutputs; }
+constexpr int OutputOf(Ref ref) { return (ref - kOutputs) % kMaxOutputs; }
 
 // Calls `visit` with every naming of the inputs in `live` by the first names of their groups; the other inputs of
 // these groups get the names that are left.
@@ -66,38 +70,159 @@ void ForEachNaming(const Terms& terms, uint64_t live, const F& visit) {
 
 }  // namespace
 
-FingerprintTable::FingerprintTable(Terms& terms, int max_size, uint32_t part, uint32_t parts)
-    : terms_(terms), space_(terms.space()), max_size_(max_size), part_(part), parts_(parts) {
-  AddSingles();
+MatchCounts& MatchCounts::operator+=(const MatchCounts& other) {
+  graphs += other.graphs;
+  reducible += other.reducible;
+  repeated += other.repeated;
+  undefined += other.undefined;
+  distinct += other.distinct;
+  matches += other.matches;
+  congruent += other.congruent;
+  separate += other.separate;
+  constant += other.constant;
+  return *this;
+}
+
+// ---------------------------------------------------------------- classes
+
+Classes::Classes(const Space& space, const GraphCode& code) : space_(space), code_(code) {
+  for (size_t g = 0; g < space.inputs.size(); ++g) group_of_.insert(group_of_.end(), space.inputs[g].count, static_cast<int>(g));
+}
+
+Simplicity Classes::SimplicityOf(PackedGraph graph) const {
+  return generate::SimplicityOf(space_, code_.Unpack(graph), group_of_.data());
+}
+
+const PackedGraph* Classes::Find(uint64_t fingerprint) const {
+  const auto found = finished_.find(fingerprint);
+  return found == finished_.end() ? nullptr : &found->second;
+}
+
+PackedGraph Classes::Representative(uint64_t fingerprint) const {
+  const PackedGraph* found = Find(fingerprint);
+  return found != nullptr ? *found : current_.find(fingerprint)->second;
+}
+
+void Classes::Add(const Record* records, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (Find(records[i].fingerprint) != nullptr) {
+      matches_.push_back(records[i]);
+      continue;
+    }
+    const auto [at, fresh] = current_.emplace(records[i].fingerprint, records[i].graph);
+    if (fresh) continue;
+    // The order in which graphs come must not matter.
+    Record other = records[i];
+    if (std::pair(SimplicityOf(other.graph), other.graph) < std::pair(SimplicityOf(at->second), at->second)) {
+      std::swap(other.graph, at->second);
+    }
+    matches_.push_back(other);
+  }
+}
+
+void Classes::Finish() {
+  finished_.reserve(finished_.size() + current_.size());
+  finished_.insert(current_.begin(), current_.end());
+  Drop();
+}
+
+void Classes::Drop() {
+  current_ = {};
+  matches_ = {};
+}
+
+size_t Classes::num_bytes() const {
+  return (finished_.capacity() + current_.capacity()) * (sizeof(std::pair<uint64_t, PackedGraph>) + 1) +
+         matches_.capacity() * sizeof(Record);
+}
+
+// ---------------------------------------------------------------- fingerprints
+
+// What of a graph does not depend on names.
+struct Fingerprinter::Layout {
+  std::array<uint64_t, kMaxOps> cones;  // applications that each is computed from, itself among them
+  uint64_t used[kMaxOps] = {};          // by application: applications that read it
+  uint8_t reads[kMaxOps] = {};          // by application: outputs of it that are read, as bits
+  Ref outputs[kMaxOps * kMaxOutputs];
+  size_t num_outputs = 0;
+  uint64_t output_applications = 0;
+};
+
+Fingerprinter::Fingerprinter(Terms& terms, const GraphCode& code, const Classes& classes)
+    : terms_(terms), space_(terms.space()), code_(code), classes_(classes) {}
+
+MatchCounts Fingerprinter::TakeCounts() { return std::exchange(counts_, MatchCounts()); }
+
+void Fingerprinter::Release(const Terms::Mark& mark) {
+  absl::erase_if(parts_, [&](const auto& entry) { return entry.first >= static_cast<ValueId>(mark.values); });
+}
+
+void Fingerprinter::Describe(const SmallGraph& graph, Layout* layout) const {
+  layout->cones = Cones(space_, graph);
+  for (int i = 0; i < graph.size; ++i) {
+    const SmallGraph::Application& application = graph.applications[i];
+    const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
+    for (int k = 0; k < arity; ++k) {
+      const Ref ref = application.operands[k];
+      if (ref < kOutputs) continue;
+      layout->used[ApplicationOf(ref)] |= Bit(i);
+      layout->reads[ApplicationOf(ref)] |= static_cast<uint8_t>(1 << OutputOf(ref));
+    }
+  }
+  for (int i = 0; i < graph.size; ++i) {
+    if (layout->used[i] != 0) continue;
+    layout->output_applications |= Bit(i);
+    const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
+    for (int k = 0; k < count; ++k) layout->outputs[layout->num_outputs++] = OutputRef(i, k);
+  }
 }
 
 // The graphs without applications: one input, or two.
-void FingerprintTable::AddSingles() {
-  for (int i = 0; i < terms_.num_inputs(); ++i) best_[terms_.value(i).hash] = 0;
+void Fingerprinter::AddSingles(std::vector<Record>* records) {
+  const auto add = [&](SmallGraph graph) {
+    uint64_t live = 0;
+    for (int i = 0; i < graph.num_inputs; ++i) live |= Bit(graph.inputs[i]);
+    Record record{UINT64_MAX, {}};
+    ForEachNaming(terms_, live, [&](const std::array<Ref, kOutputs>& names) {
+      SmallGraph renamed = graph;
+      uint64_t hashes[2];
+      for (int i = 0; i < graph.num_inputs; ++i) {
+        renamed.inputs[i] = names[graph.inputs[i]];
+        hashes[i] = terms_.value(renamed.inputs[i]).hash;
+      }
+      const Record next{Fingerprint(hashes, static_cast<size_t>(graph.num_inputs)), code_.Pack(renamed)};
+      if (std::pair(next.fingerprint, next.graph) < std::pair(record.fingerprint, record.graph)) record = next;
+    });
+    records->push_back(record);
+    ++counts_.graphs;
+  };
   for (size_t g = 0; g < space_.inputs.size(); ++g) {
     SmallGraph graph{.num_inputs = 1};
     graph.inputs[0] = static_cast<Ref>(terms_.first_of(static_cast<int>(g)));
-    Add(graph, nullptr);
+    add(graph);
+    graph.num_inputs = 2;
     for (size_t h = g; h < space_.inputs.size(); ++h) {
       if (g == h && space_.inputs[g].count < 2) continue;
-      graph.num_inputs = 2;
       graph.inputs[1] = static_cast<Ref>(terms_.first_of(static_cast<int>(h)) + (g == h ? 1 : 0));
-      Add(graph, nullptr);
+      add(graph);
     }
   }
 }
 
-bool FingerprintTable::Rename(const SmallGraph& graph, const Ref* names, ValueId* values, SmallGraph* renamed) {
+// `graph` with inputs renamed; values of all but the last application go to `values`.
+bool Fingerprinter::Rename(const SmallGraph& graph, const Ref* names, ValueId* values, SmallGraph* renamed) {
   *renamed = graph;
-  for (int i = 0; i < graph.num_inputs && graph.size == 0; ++i) renamed->inputs[i] = names[graph.inputs[i]];
   for (int i = 0; i < graph.size; ++i) {
     SmallGraph::Application& application = renamed->applications[i];
     ValueId operands[kMaxArity];
     const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
     for (int k = 0; k < arity; ++k) {
       Ref& ref = application.operands[k];
-      if (ref < kOutputs) ref = names[ref];
-      operands[k] = ref < kOutputs ? ref : values[ref];
+      if (ref < kOutputs) {
+        ref = names[ref];
+        values[ref] = ref;
+      }
+      operands[k] = values[ref];
     }
     if (i + 1 == graph.size) break;
     const NodeId node = terms_.Add(application.op, operands);
@@ -107,146 +232,169 @@ bool FingerprintTable::Rename(const SmallGraph& graph, const Ref* names, ValueId
   return true;
 }
 
-// Orders graphs by size, then by operators: less is simpler.
-uint64_t FingerprintTable::Rank(uint64_t cone, const SmallGraph& graph) const {
-  std::array<int, 128> uses{};
-  uint64_t count = 0;
-  for (int i = 0; i < graph.size; ++i) {
-    if (((cone >> i) & 1) == 0) continue;
-    ++uses[static_cast<size_t>(graph.applications[i].op)];
-    ++count;
+// `keep`: as a node, whose first output is `first` then. What is computed from all of a graph comes up once.
+bool Fingerprinter::EvaluateLast(const SmallGraph& graph, bool keep, const ValueId* values, LastValue* last,
+                                 ValueId* first) {
+  const SmallGraph::Application& application = graph.applications[graph.size - 1];
+  ValueId operands[kMaxArity] = {-1, -1, -1};
+  const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
+  for (int k = 0; k < arity; ++k) operands[k] = values[application.operands[k]];
+  if (!keep) return terms_.Evaluate(application.op, operands, &last->count, last->hashes, last->supports);
+  const NodeId node = terms_.Add(application.op, operands);
+  if (node < 0) return false;
+  *first = terms_.node(node).first;
+  last->count = terms_.node(node).num_outputs;
+  for (int k = 0; k < last->count; ++k) {
+    last->hashes[k] = terms_.value(*first + k).hash;
+    last->supports[k] = terms_.value(*first + k).support;
   }
-  uint64_t rank = count;
-  for (size_t op = 0; op < space_.operators.size(); ++op) {
-    for (int k = 0; k < uses[op]; ++k) rank = rank << 7 | op;
-  }
-  return rank;
+  return true;
 }
 
-bool FingerprintTable::Reducible(const SmallGraph& graph, const ValueId* values, const LastValue& last,
-                                 const std::vector<Ref>& outputs) const {
-  const auto cones = Cones(space_, graph);
-  const bool shares = outputs.size() > 1 && SharesWork(space_, graph);
-  for (int i = 0; i < graph.size; ++i) {
-    const bool is_output = std::find(outputs.begin(), outputs.end(), OutputRef(i, 0)) != outputs.end();
-    if (is_output && (outputs.size() == 1 || shares)) continue;
+ValueId Fingerprinter::RenameValue(ValueId value, const Ref* names) {
+  const Node node = terms_.node(terms_.value(value).node);
+  if (node.op < 0) return names[value];
+  ValueId operands[kMaxArity] = {-1, -1, -1};
+  for (int k = 0; k < space_.operators[static_cast<size_t>(node.op)].arity; ++k) {
+    operands[k] = RenameValue(node.operands[k], names);
+    if (operands[k] < 0) return -1;
+  }
+  const NodeId renamed = terms_.Add(node.op, operands);
+  return renamed < 0 ? -1 : terms_.node(renamed).first + (value - node.first);
+}
+
+uint64_t Fingerprinter::FormOf(ValueId value) {
+  const Node& node = terms_.node(terms_.value(value).node);
+  if (node.op < 0) return InputForm(terms_.group_of(value));
+  uint64_t operands[kMaxArity];
+  for (int k = 0; k < space_.operators[static_cast<size_t>(node.op)].arity; ++k) operands[k] = FormOf(node.operands[k]);
+  return generate::FormOf(space_, node.op, operands, value - node.first);
+}
+
+const Fingerprinter::Part& Fingerprinter::PartOf(ValueId value) {
+  const auto found = parts_.find(value);
+  if (found != parts_.end()) return found->second;
+  uint64_t least = UINT64_MAX;
+  ForEachNaming(terms_, terms_.value(value).support, [&](const std::array<Ref, kOutputs>& names) {
+    const ValueId renamed = RenameValue(value, names.data());
+    if (renamed < 0) return;
+    uint64_t hash = terms_.value(renamed).hash;
+    least = std::min(least, Fingerprint(&hash, 1));
+  });
+  Part part{.form = FormOf(value)};
+  if (const PackedGraph* simplest = classes_.Find(least)) part.least = classes_.SimplicityOf(*simplest);
+  return parts_.emplace(value, part).first->second;
+}
+
+// Whether a part that is an output of the applications before `end` makes the graph reducible.
+bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, const ValueId* values, int end) {
+  for (int i = 0; i < end; ++i) {
+    const bool is_output = (layout.output_applications & Bit(i)) != 0;
+    // Two outputs of one application are no part: both would have to be replaced.
     const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
-    const uint64_t rank = Rank(cones[static_cast<size_t>(i)], graph);
-    for (int k = 0; k < count; ++k) {
-      const uint64_t hash = i + 1 == graph.size ? last.hashes[k] : terms_.value(values[OutputRef(i, k)]).hash;
-      const auto found = best_.find(hash);
-      if (found != best_.end() && found->second < rank) return true;
+    if (is_output && (layout.num_outputs == 1 || count > 1)) continue;
+    if (layout.reads[i] == 3) continue;
+    const int output = layout.reads[i] == 2 ? 1 : 0;
+    const Part& part = PartOf(values[OutputRef(i, output)]);
+    // An input is no output of any graph of the space.
+    if (part.least.rank == UINT64_MAX || (is_output && part.least.rank == 0)) continue;
+    // What goes away with the part: that of which nothing else is computed, and which is no output.
+    uint64_t own = Bit(i);
+    for (int j = i; j-- > 0;) {
+      if ((layout.cones[static_cast<size_t>(i)] & Bit(j)) != 0 && (layout.used[j] & ~own) == 0) own |= Bit(j);
     }
+    const uint64_t rank = RankOf(graph, own);
+    if (part.least.rank < rank) return true;
+    if (part.least.rank == rank && own == layout.cones[static_cast<size_t>(i)] && part.least.form < part.form) return true;
   }
   return false;
 }
 
-void FingerprintTable::Add(const SmallGraph& graph, const ValueId* values) {
-  const std::vector<Ref> outputs = OutputsOf(space_, graph);
+void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vector<Record>* records) {
+  ++counts_.graphs;
+  Layout layout;
+  Describe(graph, &layout);
+  const int end = graph.size - 1;
+  if (IsReducible(graph, layout, values, end)) {
+    ++counts_.reducible;
+    return;
+  }
+  // A last application that does not need all of the graph is the last one of a smaller graph, too.
+  const bool keep = layout.cones[static_cast<size_t>(end)] + 1 != Bit(graph.size);
   LastValue last;
-  uint64_t live = 0;
-  if (graph.size > 0) {
-    const SmallGraph::Application& application = graph.applications[graph.size - 1];
-    ValueId operands[kMaxArity];
-    const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
-    for (int k = 0; k < arity; ++k) operands[k] = values[application.operands[k]];
-    if (!terms_.Evaluate(application.op, operands, &last.count, last.hashes, last.supports)) {
-      ++counts_.undefined;
+  ValueId first = -1;
+  if (!EvaluateLast(graph, keep, values, &last, &first)) {
+    ++counts_.undefined;
+    return;
+  }
+  if (keep) {
+    ValueId all[256];
+    for (int i = 0; i < end; ++i) {
+      for (int k = 0; k < kMaxOutputs; ++k) all[OutputRef(i, k)] = values[OutputRef(i, k)];
+    }
+    for (int k = 0; k < last.count; ++k) all[OutputRef(end, k)] = first + k;
+    if (IsReducible(graph, layout, all, graph.size)) {
+      ++counts_.reducible;
       return;
     }
-    // A tensor that occurs twice: of a graph with one output that is a law, of others it is in a smaller one.
-    bool repeated = false;
-    for (int i = 0; i + 1 < graph.size; ++i) {
-      const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
-      for (int k = 0; k < count; ++k) {
-        for (int l = 0; l < last.count; ++l) {
-          repeated = repeated || terms_.value(values[OutputRef(i, k)]).hash == last.hashes[l];
-        }
+  }
+  // A tensor that occurs twice: of a graph with one output that is a law, of others it is in a smaller one.
+  for (int i = 0; i < end && layout.num_outputs > 1; ++i) {
+    const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
+    for (int k = 0; k < count; ++k) {
+      for (int l = 0; l < last.count; ++l) {
+        if (terms_.value(values[OutputRef(i, k)]).hash != last.hashes[l]) continue;
+        ++counts_.repeated;
+        return;
       }
     }
-    if (repeated) ++counts_.repeated;
-    if (repeated && outputs.size() > 1) return;
   }
-  const auto is_last = [&](Ref ref) { return ref >= kOutputs && (ref - kOutputs) / kMaxOutputs + 1 == graph.size; };
-  for (Ref ref : outputs) {
-    live |= is_last(ref) ? last.supports[(ref - kOutputs) % kMaxOutputs]
-                         : terms_.value(ref < kOutputs ? ref : values[ref]).support;
+  uint64_t live = 0;
+  for (size_t k = 0; k < layout.num_outputs; ++k) {
+    const Ref ref = layout.outputs[k];
+    live |= ApplicationOf(ref) == end ? last.supports[OutputOf(ref)] : terms_.value(values[ref]).support;
   }
-  ++counts_.graphs;
 
-  const bool record = graph.size > 0 && graph.size < max_size_;
-  const auto cones = Cones(space_, graph);
-  uint64_t least = UINT64_MAX;
-  SmallGraph best;
+  Record record{UINT64_MAX, {}};
   ForEachNaming(terms_, live, [&](const std::array<Ref, kOutputs>& names) {
     ValueId renamed_values[256];
     SmallGraph renamed;
     if (!Rename(graph, names.data(), renamed_values, &renamed)) return;
+    const bool same = std::equal(graph.applications, graph.applications + graph.size, renamed.applications);
     LastValue renamed_last;
-    if (graph.size > 0) {
-      const SmallGraph::Application& application = renamed.applications[graph.size - 1];
-      ValueId operands[kMaxArity];
-      for (int k = 0; k < kMaxArity; ++k) {
-        const Ref ref = application.operands[k];
-        operands[k] = ref < kOutputs ? ref : renamed_values[ref];
-      }
-      if (!terms_.Evaluate(application.op, operands, &renamed_last.count, renamed_last.hashes, renamed_last.supports)) {
-        return;
-      }
+    ValueId renamed_first;
+    if (!same && !EvaluateLast(renamed, keep, renamed_values, &renamed_last, &renamed_first)) return;
+    uint64_t hashes[kMaxOps * kMaxOutputs];
+    for (size_t k = 0; k < layout.num_outputs; ++k) {
+      const Ref ref = layout.outputs[k];
+      hashes[k] = ApplicationOf(ref) == end ? (same ? last : renamed_last).hashes[OutputOf(ref)]
+                                            : terms_.value(renamed_values[ref]).hash;
     }
-    std::vector<uint64_t> hashes;
-    for (Ref ref : outputs) {
-      const Ref named = ref < kOutputs ? names[ref] : ref;
-      hashes.push_back(is_last(ref) ? renamed_last.hashes[(ref - kOutputs) % kMaxOutputs]
-                                    : terms_.value(named < kOutputs ? named : renamed_values[named]).hash);
-      if (!record || ref < kOutputs) continue;
-      const uint64_t cone = cones[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
-      if (cone + 1 != uint64_t{1} << graph.size) continue;
-      const uint64_t rank = Rank(cone, graph);
-      const auto [at, fresh] = best_.emplace(hashes.back(), rank);
-      if (!fresh) at->second = std::min(at->second, rank);
-    }
-    const uint64_t fingerprint = Fingerprint(hashes);
-    if (fingerprint < least) {
-      least = fingerprint;
-      best = renamed;
-    }
+    const uint64_t fingerprint = Fingerprint(hashes, layout.num_outputs);
+    if (fingerprint > record.fingerprint) return;
+    const Record next{fingerprint, code_.Pack(renamed)};
+    if (std::pair(next.fingerprint, next.graph) < std::pair(record.fingerprint, record.graph)) record = next;
   });
-  if (least % parts_ != part_) return;
-  const auto [at, fresh] = graphs_.emplace(least, best);
-  if (fresh) {
-    ++counts_.distinct;
-    return;
-  }
-  ++counts_.matches;
-  if (live == 0) {
-    ++counts_.constant;
-  } else if (graph.size > 0 && Reducible(graph, values, last, outputs)) {
-    ++counts_.reducible;
-  } else if (outputs.size() > 1 && !SharesWork(space_, graph) &&
-             !SharesWork(space_, at->second)) {
-    ++counts_.separate;
-  } else if (Follows(at->second, best)) {
-    ++counts_.congruent;
-  } else {
-    pairs_.push_back({at->second, best});
-  }
+  records->push_back(record);
 }
 
+// ---------------------------------------------------------------- pairs
+
+namespace {
+
 // Whether some output is the same operator of equal operands on both sides.
-bool FingerprintTable::Follows(const SmallGraph& a, const SmallGraph& b) {
-  const std::vector<ValueId> left = EvaluateGraph(terms_, a), right = EvaluateGraph(terms_, b);
+bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vector<ValueId>& right) {
   for (ValueId l : left) {
     for (ValueId r : right) {
-      if (terms_.value(l).hash != terms_.value(r).hash) continue;
+      if (terms.value(l).hash != terms.value(r).hash) continue;
       if (l == r) return true;
-      const Node &p = terms_.node(terms_.value(l).node), &q = terms_.node(terms_.value(r).node);
+      const Node &p = terms.node(terms.value(l).node), &q = terms.node(terms.value(r).node);
       if (p.op < 0 || p.op != q.op || l - p.first != r - q.first) continue;
-      const OperatorChoice& choice = space_.operators[static_cast<size_t>(p.op)];
+      const OperatorChoice& choice = terms.space().operators[static_cast<size_t>(p.op)];
       std::vector<uint64_t> x, y;
       for (int k = 0; k < choice.arity; ++k) {
-        x.push_back(terms_.value(p.operands[k]).hash);
-        y.push_back(terms_.value(q.operands[k]).hash);
+        x.push_back(terms.value(p.operands[k]).hash);
+        y.push_back(terms.value(q.operands[k]).hash);
       }
       if (choice.commutative) {
         std::sort(x.begin(), x.end());
@@ -256,6 +404,19 @@ bool FingerprintTable::Follows(const SmallGraph& a, const SmallGraph& b) {
     }
   }
   return false;
+}
+
+}  // namespace
+
+Redundancy RedundancyOf(Terms& terms, const Pair& pair) {
+  const std::vector<ValueId> left = EvaluateGraph(terms, pair.first), right = EvaluateGraph(terms, pair.second);
+  uint64_t live = 0;
+  for (ValueId value : right) live |= terms.value(value).support;
+  if (live == 0) return Redundancy::kConstant;
+  if (right.size() > 1 && !SharesWork(terms.space(), pair.first) && !SharesWork(terms.space(), pair.second)) {
+    return Redundancy::kSeparate;
+  }
+  return IsCongruent(terms, left, right) ? Redundancy::kCongruent : Redundancy::kNone;
 }
 
 bool SharesWork(const Space& space, const SmallGraph& graph) {
@@ -274,11 +435,6 @@ bool SharesWork(const Space& space, const SmallGraph& graph) {
     }
   }
   return false;
-}
-
-size_t FingerprintTable::num_bytes() const {
-  return graphs_.capacity() * (sizeof(std::pair<uint64_t, SmallGraph>) + 1) +
-         best_.capacity() * (sizeof(std::pair<uint64_t, uint64_t>) + 1) + pairs_.capacity() * sizeof(Pair);
 }
 
 std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph) {

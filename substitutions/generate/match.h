@@ -1,21 +1,27 @@
-// Pairs of equal graphs, found by fingerprint.
+// Fingerprints of graphs, and classes of graphs with equal fingerprints.
 //
 // A graph's fingerprint is a hash of the set of its outputs' values. Equality up to the names of inputs is found by
 // the least fingerprint over all namings of the inputs that the outputs depend on; the graph is kept under that
 // naming, so that two graphs of one fingerprint share the names of their inputs.
 //
-// Of each class of equal graphs the first is the representative (graphs come by size), and every other one makes a
-// pair with it, except where the pair follows from smaller ones:
-//   reducible   a part of the graph equals something smaller, so the pair follows from that and a pair without it;
+// A part of a graph is a tensor in it that is no output, or one output of several, with all that it is computed from.
+// A graph is reducible, and left out, if something simpler equals one of its parts and would take the place of no more
+// than the part leaves behind: what equals the graph equals the simpler one, too, and the part gives a pair of its own.
+// `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
+//
+// Of each class of equal graphs the simplest is the representative, and every other one makes a pair with it, except
+// where the pair follows from smaller ones:
 //   congruent   an output is the same operator of equal operands on both sides;
 //   separate    no two outputs share work on either side: each is a pair by itself;
 //   constant    no input occurs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "substitutions/generate/graph_code.h"
 #include "substitutions/generate/walk.h"
 
 namespace rewright::generate {
@@ -26,53 +32,97 @@ struct Pair {
 
 struct MatchCounts {
   uint64_t graphs = 0;      // canonical and connected
-  uint64_t repeated = 0;    // left out: a tensor occurs twice
-  uint64_t undefined = 0;   // left out: some value does not exist
-  uint64_t distinct = 0;    // fingerprints
-  uint64_t matches = 0;     // graphs whose fingerprint was there already
-  uint64_t reducible = 0, congruent = 0, separate = 0, constant = 0;  // of those, no pair
+  uint64_t reducible = 0;   // of those; so are the next two
+  uint64_t repeated = 0;    // several outputs, and a tensor occurs twice
+  uint64_t undefined = 0;   // some value does not exist
+  uint64_t distinct = 0;    // fingerprints of the others
+  uint64_t matches = 0;     // graphs whose fingerprint another has, too
+  uint64_t congruent = 0, separate = 0, constant = 0;  // of those, no pair
+
+  MatchCounts& operator+=(const MatchCounts& other);
 };
 
-class FingerprintTable {
+struct Record {
+  uint64_t fingerprint = 0;
+  PackedGraph graph;
+};
+
+// Not thread-safe, but Find and simplicity are while nothing is added.
+class Classes {
  public:
-  // `max_size`: of the graphs to come. Only fingerprints that are `part` modulo `parts` are kept: the rest belongs to
-  // other passes.
-  FingerprintTable(Terms& terms, int max_size, uint32_t part = 0, uint32_t parts = 1);
+  Classes(const Space& space, const GraphCode& code);
 
-  // A graph of Walk. Sizes must not decrease.
-  void Add(const SmallGraph& graph, const ValueId* values);
+  // Graphs of one size, in any order.
+  void Add(const Record* records, size_t count);
+  // Ends that size. Before the next one begins.
+  void Finish();
 
-  const MatchCounts& counts() const { return counts_; }
-  const std::vector<Pair>& pairs() const { return pairs_; }
+  // The representative among the finished sizes, or null.
+  const PackedGraph* Find(uint64_t fingerprint) const;
+  Simplicity SimplicityOf(PackedGraph graph) const;
+  // The representative, finished or not. There has to be one.
+  PackedGraph Representative(uint64_t fingerprint) const;
+  // The others that came since the last Finish.
+  const std::vector<Record>& matches() const { return matches_; }
+  // Fingerprints of the size that is not finished which no smaller graph has.
+  size_t num_new() const { return current_.size(); }
+  // Forgets the graphs of the size that is not finished.
+  void Drop();
   size_t num_bytes() const;
 
  private:
-  struct Evaluated {
-    uint64_t fingerprint = 0;
-    bool defined = false;
-    std::vector<uint64_t> hashes;  // by output, in the order of OutputsOf
-  };
+  const Space& space_;
+  const GraphCode& code_;
+  std::vector<int> group_of_;
+  absl::flat_hash_map<uint64_t, PackedGraph> finished_, current_;
+  std::vector<Record> matches_;
+};
+
+// Fingerprints the graphs of a Walk.
+class Fingerprinter {
+ public:
+  Fingerprinter(Terms& terms, const GraphCode& code, const Classes& classes);
+
+  // The graphs without applications: one input, or two.
+  void AddSingles(std::vector<Record>* records);
+  // Appends the graph unless it is left out.
+  void Add(const SmallGraph& graph, const ValueId* values, std::vector<Record>* records);
+  // Before Terms::Release.
+  void Release(const Terms::Mark& mark);
+
+  MatchCounts TakeCounts();
+
+ private:
   struct LastValue {
     uint64_t hashes[kMaxOutputs], supports[kMaxOutputs];
     int count = 0;
   };
-  // `graph` with inputs renamed; values of all but the last application go to `values`.
+  struct Part {
+    Simplicity least;   // of the representative, rank UINT64_MAX where there is none
+    uint64_t form = 0;  // of the part itself
+  };
+  struct Layout;
+
+  void Describe(const SmallGraph& graph, Layout* layout) const;
   bool Rename(const SmallGraph& graph, const Ref* names, ValueId* values, SmallGraph* renamed);
-  uint64_t Rank(uint64_t cone, const SmallGraph& graph) const;
-  bool Reducible(const SmallGraph& graph, const ValueId* values, const LastValue& last,
-                 const std::vector<Ref>& outputs) const;
-  bool Follows(const SmallGraph& a, const SmallGraph& b);
-  void AddSingles();
+  ValueId RenameValue(ValueId value, const Ref* names);
+  bool EvaluateLast(const SmallGraph& graph, bool keep, const ValueId* values, LastValue* last, ValueId* first);
+  const Part& PartOf(ValueId value);
+  uint64_t FormOf(ValueId value);
+  bool IsReducible(const SmallGraph& graph, const Layout& layout, const ValueId* values, int end);
 
   Terms& terms_;
   const Space& space_;
-  const int max_size_;
-  const uint32_t part_, parts_;
+  const GraphCode& code_;
+  const Classes& classes_;
   MatchCounts counts_;
-  absl::flat_hash_map<uint64_t, SmallGraph> graphs_;
-  absl::flat_hash_map<uint64_t, uint64_t> best_;  // by hash of a value: the least rank of a graph that computes it
-  std::vector<Pair> pairs_;
+  absl::flat_hash_map<ValueId, Part> parts_;
 };
+
+// What a pair follows from.
+enum class Redundancy : uint8_t { kNone, kCongruent, kSeparate, kConstant };
+// Of two graphs of one class. Adds to `terms`.
+Redundancy RedundancyOf(Terms& terms, const Pair& pair);
 
 // Whether two outputs of different applications are computed from one that is no constant.
 bool SharesWork(const Space& space, const SmallGraph& graph);

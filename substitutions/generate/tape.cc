@@ -8,6 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/check.h"
 #include "core/evaluate_field.h"
 
@@ -95,9 +97,14 @@ class TapeCompiler {
   }
 
   // Whether an index or condition depends on elements.
-  static bool ReadsData(const ExprPtr& e) {
-    return e->kind == ExprKind::kHolds || e->kind == ExprKind::kFromValue ||
-           std::any_of(e->args.begin(), e->args.end(), ReadsData);
+  bool ReadsData(const ExprPtr& e) {
+    if (e->kind == ExprKind::kHolds || e->kind == ExprKind::kFromValue) return true;
+    if (e->args.empty()) return false;
+    // Asked once for every element.
+    const auto found = reads_data_.find(e.get());
+    if (found != reads_data_.end()) return found->second;
+    const bool reads = std::any_of(e->args.begin(), e->args.end(), [this](const ExprPtr& arg) { return ReadsData(arg); });
+    return reads_data_[e.get()] = reads;
   }
 
   int32_t Emit(const ExprPtr& e) {
@@ -241,6 +248,7 @@ class TapeCompiler {
   std::vector<int32_t> begins_;
   std::vector<bool> read_;
   absl::flat_hash_map<uint64_t, int32_t> constants_;
+  absl::flat_hash_map<const ExprNode*, bool> reads_data_;
   std::map<std::tuple<Code, int32_t, int32_t>, int32_t> known_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, int32_t> dots_;
   absl::Status error_;
@@ -249,6 +257,23 @@ class TapeCompiler {
 absl::StatusOr<Tape> Tape::Compile(const Meaning& meaning, const Bindings& bindings,
                                    const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs) {
   return TapeCompiler(meaning, bindings, inputs).Run(outputs);
+}
+
+std::shared_ptr<const Tape> TapeCache::Get(const OpDef& op, const std::vector<TensorType>& inputs,
+                                           const Application& application) {
+  std::string key = absl::StrCat(op.name, "(", AttrsString(application.attrs), ")");
+  for (const TensorType& input : inputs) absl::StrAppend(&key, ";", absl::StrJoin(input.shape, ","));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = tapes_.find(key);
+    if (found != tapes_.end()) return found->second;
+  }
+  const Meaning& meaning = *application.meaning;
+  absl::StatusOr<Tape> tape =
+      Tape::Compile(meaning, BindingsOf(meaning, inputs, application.attrs), inputs, application.outputs);
+  std::shared_ptr<const Tape> result = tape.ok() ? std::make_shared<const Tape>(*std::move(tape)) : nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return tapes_.try_emplace(std::move(key), std::move(result)).first->second;
 }
 
 bool Tape::Run(const uint64_t* const* inputs, uint64_t* const* outputs, std::vector<uint64_t>* scratch) const {

@@ -6,8 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/op.h"
 #include "core/tensor.h"
@@ -52,6 +56,17 @@ class Tape {
   std::vector<std::vector<int32_t>> results_;  // registers, by output
   int32_t num_inputs_ = 0;                     // elements
   bool drops_ = false;
+};
+
+// Tapes that are compiled once for all who need them. Thread-safe.
+class TapeCache {
+ public:
+  // `application` is that of `op` to elements of float32 in the shapes of `inputs`. Null where Tape::Compile fails.
+  std::shared_ptr<const Tape> Get(const OpDef& op, const std::vector<TensorType>& inputs, const Application& application);
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Tape>> tapes_;  // by operator, attributes and shapes
 };
 
 }  // namespace rewright::generate

@@ -40,8 +40,12 @@ int CarriedAxis(const ExprPtr& e, int v, int input) {
 
 }  // namespace
 
-Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed)
-    : space_(space), assignments_(std::move(assignments)), with_values_(with_values) {
+Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed,
+             TapeCache* tapes)
+    : space_(space),
+      assignments_(std::move(assignments)),
+      with_values_(with_values),
+      tapes_(tapes != nullptr ? *tapes : own_tapes_) {
   CHECK(space.num_inputs() <= 64) << "inputs are kept as bits";
   for (size_t g = 0; g < space.inputs.size(); ++g) {
     first_of_.push_back(num_inputs());
@@ -54,7 +58,7 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
       if (with_values) {
         const size_t count = static_cast<size_t>(types_[static_cast<size_t>(type)].begin.back());
         uint64_t* data = Allocate(count);
-        Draw(id, type, space.inputs[g].kernel, seed, data);
+        Draw(id, type, seed, data);
         value.data = data;
         value.hash = HashOf(type, data);
       }
@@ -63,15 +67,26 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
   }
 }
 
-// A few more elements of an image are negative than positive: a maximum over a window shows what relu did to it only
-// where the whole window is negative. A scalar is negative under one assignment and positive under the next.
-void Terms::Draw(ValueId input, TypeId type_id, bool kernel, uint64_t seed, uint64_t* data) const {
-  const int64_t high = kernel ? -kLow : -kLow * 2 / 3;
+// A maximum over a window shows what relu did to it only where the whole window is negative, and maxima of maxima only
+// where all of the plane is; products of such planes are positive, which relu does not show either. So of every two
+// planes of a tensor of four axes one is negative, and of the others about one in two is positive. A scalar is negative
+// under one assignment and positive under the next.
+void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const {
   const Type& t = type(type_id);
+  const uint64_t name = static_cast<uint64_t>(input);
   for (size_t a = 0; a + 1 < t.begin.size(); ++a) {
+    const Shape& shape = t.shapes[a];
+    const int64_t plane = shape.size() == 4 ? shape[2] * shape[3] : NumElements(shape) + 1;
     for (int32_t i = t.begin[a]; i < t.begin[a + 1]; ++i) {
-      const uint64_t random = KeyedHash(seed, static_cast<uint64_t>(input), static_cast<uint64_t>(i));
-      int64_t element = static_cast<int64_t>(random % static_cast<uint64_t>(high - kLow + 1)) + kLow;
+      const uint64_t random = KeyedHash(seed, name, static_cast<uint64_t>(i));
+      int64_t element = static_cast<int64_t>(random % static_cast<uint64_t>(-2 * kLow + 1)) + kLow;
+      const uint64_t at = static_cast<uint64_t>((i - t.begin[a]) / plane);
+      switch (shape.size() == 4 ? (KeyedHash(seed ^ a, ~name, at & ~uint64_t{1}) + at * 2) & 3 : 3) {
+        case 0:
+        case 1: element = -std::abs(element) - 1; break;
+        case 2: element = std::abs(element) + 1; break;
+        default: break;
+      }
       if (t.rank() == 0) element = (std::abs(element) + 1) * (a % 2 == 0 ? -1 : 1);
       data[i] = FieldFromInteger(element * kMultiple);
     }
@@ -96,7 +111,28 @@ TypedApplication* Terms::Unknown() {
 
 size_t Terms::num_bytes() const {
   return data_bytes_ + nodes_.capacity() * sizeof(Node) + values_.capacity() * sizeof(Value) +
-         node_ids_.capacity() * (sizeof(std::pair<Key, NodeId>) + 1);
+         node_ids_.capacity() * (sizeof(std::pair<Key, NodeId>) + 1) + keys_.capacity() * sizeof(Key);
+}
+
+void Terms::SetInput(int input, size_t assignment, const std::vector<int64_t>& elements) {
+  Value& changed = values_[static_cast<size_t>(input)];
+  const Type& t = type(changed.type);
+  CHECK(nodes_.size() == group_of_.size() && assignment + 1 < t.begin.size() &&
+        elements.size() == static_cast<size_t>(t.begin[assignment + 1] - t.begin[assignment]));
+  uint64_t* data = const_cast<uint64_t*>(changed.data) + t.begin[assignment];
+  for (int64_t element : elements) *data++ = FieldFromInteger(element * kMultiple);
+  changed.hash = HashOf(changed.type, changed.data);
+}
+
+void Terms::Release(const Mark& mark) {
+  nodes_.resize(mark.nodes);
+  values_.resize(mark.values);
+  for (size_t i = mark.keys; i < keys_.size(); ++i) node_ids_.erase(keys_[i]);
+  keys_.resize(mark.keys);
+  blocks_.resize(mark.blocks);
+  block_used_ = mark.block_used;
+  data_bytes_ = mark.data_bytes;
+  absl::erase_if(dependencies_, [&](const auto& entry) { return entry.first >= static_cast<ValueId>(mark.values); });
 }
 
 Terms::Key Terms::KeyOf(int op, const int32_t* operands) const {
@@ -326,7 +362,7 @@ bool Terms::Compile(int op, const std::vector<const Type*>& operands, TypedAppli
   const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
   const size_t count = assignments_.size() - 1;
   for (size_t a = 0; a < count; ++a) {
-    std::vector<Tape>& tapes = application->tapes.emplace_back();
+    std::vector<std::shared_ptr<const Tape>>& tapes = application->tapes.emplace_back();
     std::vector<TensorType> types;
     for (const Type* operand : operands) types.push_back({DType::kFloat32, operand->shapes[a]});
     std::string name = choice.op;
@@ -334,11 +370,10 @@ bool Terms::Compile(int op, const std::vector<const Type*>& operands, TypedAppli
     while (!name.empty()) {
       const absl::StatusOr<Application> applied = rewright::Apply(*FindOp(name), types, attrs, meanings_);
       if (!applied.ok()) return false;
-      absl::StatusOr<Tape> tape = Tape::Compile(*applied->meaning, BindingsOf(*applied->meaning, types, applied->attrs),
-                                                types, applied->outputs);
-      if (!tape.ok()) return false;
+      std::shared_ptr<const Tape> tape = tapes_.Get(*FindOp(name), types, *applied);
+      if (tape == nullptr) return false;
       application->drops = application->drops || tape->drops();
-      tapes.push_back(*std::move(tape));
+      tapes.push_back(std::move(tape));
       types = applied->outputs;
       name = tapes.size() == 1 ? choice.then : "";
       attrs.clear();
@@ -391,16 +426,16 @@ bool Terms::Run(int op, const ValueId* operands, const TypedApplication& applica
       outputs[k] = begin + output.begin[a];
       begin += output.begin.back();
     }
-    const std::vector<Tape>& tapes = application.tapes[a];
+    const std::vector<std::shared_ptr<const Tape>>& tapes = application.tapes[a];
     if (tapes.size() == 1) {
-      if (!tapes[0].Run(inputs, outputs, &scratch_)) return false;
+      if (!tapes[0]->Run(inputs, outputs, &scratch_)) return false;
       continue;
     }
     const Type& output = type(application.outputs[0]);
     middle_.resize(static_cast<size_t>(output.begin[a + 1] - output.begin[a]));
     uint64_t* middle = middle_.data();
     const uint64_t* read = middle;
-    if (!tapes[0].Run(inputs, &middle, &scratch_) || !tapes[1].Run(&read, outputs, &scratch_)) return false;
+    if (!tapes[0]->Run(inputs, &middle, &scratch_) || !tapes[1]->Run(&read, outputs, &scratch_)) return false;
   }
   return true;
 }
@@ -443,7 +478,7 @@ const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
         outputs.emplace_back(static_cast<size_t>(output.begin[a + 1] - output.begin[a]));
         pointers[k] = outputs.back().data();
       }
-      applied.tapes[a][0].RunDependencies(inputs, pointers, &scratch_);
+      applied.tapes[a][0]->RunDependencies(inputs, pointers, &scratch_);
       const std::vector<uint64_t>& mine = outputs[static_cast<size_t>(id - n.first)];
       std::copy(mine.begin(), mine.end(), result.begin() + t.begin[a]);
     }
@@ -467,7 +502,7 @@ void Terms::Supports(int op, const ValueId* operands, const TypedApplication& ap
     outputs.emplace_back(static_cast<size_t>(type(application.outputs[k]).begin[1]));
     pointers[k] = outputs.back().data();
   }
-  application.tapes[0][0].RunDependencies(inputs, pointers, &scratch_);
+  application.tapes[0][0]->RunDependencies(inputs, pointers, &scratch_);
   for (size_t k = 0; k < application.outputs.size(); ++k) {
     supports[k] = 0;
     for (uint64_t mask : outputs[k]) supports[k] |= mask;
@@ -538,6 +573,7 @@ NodeId Terms::Add(int op, const ValueId* operands) {
   int num_outputs = 0;
   uint64_t hashes[kMaxOutputs], supports[kMaxOutputs];
   if (application == nullptr || (with_values_ && !Evaluate(op, operands, &num_outputs, hashes, supports))) {
+    keys_.push_back(key);
     return node_ids_[key] = -1;
   }
   const NodeId id = static_cast<NodeId>(nodes_.size());
@@ -562,6 +598,7 @@ NodeId Terms::Add(int op, const ValueId* operands) {
     }
     values_.push_back(output);
   }
+  keys_.push_back(key);
   return node_ids_[key] = id;
 }
 

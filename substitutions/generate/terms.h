@@ -5,7 +5,8 @@
 // operators to values; a value is one output of a node, with its elements in the prime field and their hash.
 //
 // Two values with equal hashes are equal under all assignments, up to collisions of 64-bit hashes and of the random
-// elements. Not thread-safe.
+// elements. Hashes are the same in every Terms of one space, assignments and seed. Not thread-safe; each thread has one
+// of its own, and they share tapes.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct TypedApplication {
   std::vector<TypeId> outputs;
   std::vector<std::vector<Attrs>> attrs;  // by assignment: of the operator; `then` has none
   // By assignment; empty before the first evaluation. The second is that of `then`.
-  std::vector<std::vector<Tape>> tapes;
+  std::vector<std::vector<std::shared_ptr<const Tape>>> tapes;
   bool compiled = false;
   bool drops = false;  // some element of an operand is not read
 };
@@ -69,8 +70,11 @@ struct Value {
 class Terms {
  public:
   // `with_values`: false to count only; nothing is evaluated then and every value is different. `seed` draws the
-  // inputs' elements.
-  Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed);
+  // inputs' elements. `tapes`: of other Terms too, or null.
+  Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed,
+        TapeCache* tapes = nullptr);
+  Terms(const Terms&) = delete;
+  Terms& operator=(const Terms&) = delete;
 
   const Space& space() const { return space_; }
   const Type& type(TypeId id) const { return types_[static_cast<size_t>(id)]; }
@@ -97,6 +101,18 @@ class Terms {
   bool Evaluate(int op, const ValueId* operands, int* num_outputs, uint64_t* hashes, uint64_t* supports);
 
   const TypedApplication& application(NodeId id) const;
+
+  // Replaces the elements of an input, which nothing has read yet, under one assignment. Elements are as in Draw.
+  void SetInput(int input, size_t assignment, const std::vector<int64_t>& elements);
+
+  // Everything that is added after a mark can be forgotten; its numbers are given out again.
+  struct Mark {
+    size_t nodes, values, keys, blocks, block_used, data_bytes;
+  };
+  Mark mark() const {
+    return {nodes_.size(), values_.size(), keys_.size(), blocks_.size(), block_used_, data_bytes_};
+  }
+  void Release(const Mark& mark);
 
  private:
   struct Key {
@@ -127,7 +143,7 @@ class Terms {
   uint64_t HashOf(TypeId type, const uint64_t* data) const;
   void Supports(int op, const ValueId* operands, const TypedApplication& application, uint64_t* supports);
   const std::vector<uint64_t>& Dependencies(ValueId value);
-  void Draw(ValueId input, TypeId type_id, bool kernel, uint64_t seed, uint64_t* data) const;
+  void Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const;
   uint64_t* Allocate(size_t count);
 
   const Space& space_;
@@ -141,11 +157,14 @@ class Terms {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   absl::flat_hash_map<Key, NodeId> node_ids_;
+  std::vector<Key> keys_;  // of node_ids_, in the order in which they came
   absl::flat_hash_map<ValueId, std::vector<uint64_t>> dependencies_;
   std::vector<std::unique_ptr<uint64_t[]>> blocks_;
   size_t block_used_ = 0, data_bytes_ = 0;
   std::vector<uint64_t> scratch_, result_, middle_;
   MeaningCache meanings_;
+  TapeCache own_tapes_;
+  TapeCache& tapes_;
 };
 
 }  // namespace rewright::generate

@@ -66,7 +66,16 @@ Walk::Walk(Terms& terms, int size, Visit visit)
   for (int input = 0; input < terms.num_inputs(); ++input) values_[input] = input;
 }
 
-bool Walk::Run() { return Extend(0); }
+bool Walk::Run() {
+  next_subtree_ = 0;
+  return EnterOrExtend(0);
+}
+
+bool Walk::EnterOrExtend(int depth) {
+  if (depth != subtrees_.depth) return Extend(depth);
+  const uint64_t number = next_subtree_++;
+  return !subtrees_.enter(number) || (Extend(depth) && subtrees_.leave(number));
+}
 
 bool Walk::Extend(int depth) {
   for (size_t op = 0; op < space_.operators.size(); ++op) {
@@ -166,8 +175,7 @@ bool Walk::Try(int depth, int op) {
   graph_.applications[depth] = next;
   graph_.size = static_cast<int8_t>(depth + 1);
   if (depth + 1 == size_) {
-    const bool go_on = visit_(graph_, values_);
-    return go_on;
+    return visit_(graph_, values_);
   }
   const NodeId node = terms_.Add(op, operands);
   if (node < 0) return true;
@@ -185,9 +193,10 @@ bool Walk::Try(int depth, int op) {
   }
   Ref saved[kMaxArity];
   std::copy_n(operands_, kMaxArity, saved);
-  const bool go_on = Extend(depth + 1);
+  const int num_outputs = added.num_outputs;
+  const bool go_on = EnterOrExtend(depth + 1);
   std::copy_n(saved, kMaxArity, operands_);
-  available_.resize(available_.size() - static_cast<size_t>(terms_.node(node).num_outputs));
+  available_.resize(available_.size() - static_cast<size_t>(num_outputs));
   return go_on;
 }
 

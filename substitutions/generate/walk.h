@@ -26,6 +26,7 @@ struct SmallGraph {
   struct Application {
     int8_t op = 0;
     Ref operands[kMaxArity] = {0, 0, 0};
+    friend bool operator==(const Application&, const Application&) = default;
   };
   int8_t size = 0;
   // Of a graph without applications: its one or two inputs.
@@ -49,11 +50,22 @@ class Walk {
   using Visit = std::function<bool(const SmallGraph& graph, const ValueId* values)>;
 
   Walk(Terms& terms, int size, Visit visit);
+
+  // Parts of the walk that can be left to others: all graphs that begin with the same `depth` applications (less than
+  // `size`). They are numbered from 0, in the same order in every walk over the same space.
+  struct Subtrees {
+    int depth = 0;
+    std::function<bool(uint64_t number)> enter;  // false: leave it out
+    std::function<bool(uint64_t number)> leave;  // after its last graph; false ends the walk
+  };
+  void set_subtrees(Subtrees subtrees) { subtrees_ = std::move(subtrees); }
+
   // False where `visit` ended it.
   bool Run();
 
  private:
   bool Extend(int depth);
+  bool EnterOrExtend(int depth);
   bool Choose(int depth, int op, int slot);
   bool Try(int depth, int op);
   bool InOrder(int depth, const SmallGraph::Application& next) const;
@@ -62,14 +74,14 @@ class Walk {
   const Space& space_;
   const int size_;
   const Visit visit_;
+  Subtrees subtrees_{.depth = -1};
+  uint64_t next_subtree_ = 0;
   SmallGraph graph_;
   ValueId values_[256];
   int used_[64] = {};  // inputs, by group
   // The available values, and how many there are at each depth.
   std::vector<Ref> available_;
   uint64_t reaches_[kMaxOps];  // by application: inputs (bits) and applications it is made of
-  int components_ = 0;
-  std::vector<int> parts_;     // by depth: number of components
   Ref operands_[kMaxArity];
   int max_arity_ = 1;
 };

@@ -162,6 +162,79 @@ TEST(Fingerprints, SeveralPassesFindTheSame) {
   };
   EXPECT_EQ(texts(*whole), texts(*parts));
   EXPECT_EQ(whole->counts.distinct, parts->counts.distinct);
+  EXPECT_EQ(whole->counts.graphs, parts->counts.graphs);
+}
+
+std::vector<std::string> Texts(const Space& space, const std::vector<Pair>& pairs) {
+  std::vector<std::string> texts;
+  for (const Pair& pair : pairs) texts.push_back(ToString(space, pair.first) + " = " + ToString(space, pair.second));
+  return texts;
+}
+
+TEST(Fingerprints, ThreadsDoNotChangeTheOrder) {
+  const Space space = Small({"matmul", "relu", "concat0_2d", "split0"}, 4);
+  const auto one = FindPairs(space, {.threads = 1});
+  const auto three = FindPairs(space, {.threads = 3});
+  ASSERT_TRUE(one.ok() && three.ok());
+  EXPECT_GT(one->pairs.size(), 10u);
+  EXPECT_EQ(Texts(space, one->pairs), Texts(space, three->pairs));
+  EXPECT_EQ(one->counts.reducible, three->counts.reducible);
+}
+
+// What is left out as reducible equals a graph that is not, unless its outputs share nothing.
+TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
+  for (const std::vector<std::string>& ops :
+       {std::vector<std::string>{"matmul", "add", "relu"}, std::vector<std::string>{"mul", "relu", "max_pool2d", "one"},
+        std::vector<std::string>{"concat0_2d", "split0", "transpose", "relu"}}) {
+    const Space space = Small(ops, 3);
+    const auto code = GraphCode::For(space);
+    ASSERT_TRUE(code.ok());
+    Terms terms(space, Assignments(space), true, 1);
+    Classes classes(space, *code);
+    const Classes none(space, *code);
+    Fingerprinter fingerprinter(terms, *code, classes), all(terms, *code, none);
+    std::vector<Record> kept, every;
+    fingerprinter.AddSingles(&kept);
+    uint64_t reducible = 0;
+    for (int size = 0; size <= space.max_ops; ++size) {
+      if (size > 0) {
+        Walk walk(terms, size, [&](const SmallGraph& graph, const ValueId* values) {
+          fingerprinter.Add(graph, values, &kept);
+          const size_t before = every.size();
+          all.Add(graph, values, &every);
+          if (every.size() > before && OutputsOf(space, graph).size() > 1 && !SharesWork(space, graph)) every.pop_back();
+          return true;
+        });
+        ASSERT_TRUE(walk.Run());
+      }
+      classes.Add(kept.data(), kept.size());
+      classes.Finish();
+      kept.clear();
+      fingerprinter.Release({});  // parts meet more classes now
+      reducible = fingerprinter.TakeCounts().reducible;
+      for (const Record& record : every) {
+        EXPECT_NE(classes.Find(record.fingerprint), nullptr) << ToString(space, code->Unpack(record.graph));
+      }
+      every.clear();
+    }
+    EXPECT_GT(reducible, 0u);
+  }
+}
+
+// relu(x) = x where no element is negative.
+TEST(Classes, AreDividedByACounterexample) {
+  const Space space = Small({"relu", "transpose"}, 2);
+  SmallGraph x{.num_inputs = 1}, relu{.size = 1}, twice{.size = 2};
+  relu.applications[0] = {.op = 0, .operands = {0}};
+  twice.applications[0] = {.op = 0, .operands = {0}};
+  twice.applications[1] = {.op = 0, .operands = {OutputRef(0, 0)}};
+  ASSERT_EQ(ToString(space, twice), "t0 = relu(x1); t1 = relu(t0.0)");
+  const std::vector<Pair> pairs = {{x, relu}, {x, twice}};
+  Counterexample positive{.sizes = space.nominal}, mixed = positive;
+  positive.elements = {std::vector<int64_t>(8, 3)};  // x1[2, 4]
+  mixed.elements = {{1, 2, 3, 4, -5, 6, 7, 8}};
+  EXPECT_EQ(Texts(space, DivideClasses(space, pairs, {positive}, 1)), Texts(space, pairs));
+  EXPECT_EQ(Texts(space, DivideClasses(space, pairs, {positive, mixed}, 1)), Texts(space, {{relu, twice}}));
 }
 
 }  // namespace
