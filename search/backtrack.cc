@@ -14,9 +14,6 @@
 namespace rewright {
 namespace {
 
-// Places of one look may differ further away; trying a second one is enough insurance.
-constexpr int kTriesPerLook = 2;
-
 // A rewrite that waits for its turn.
 struct Entry {
   double priority = 0;
@@ -37,9 +34,8 @@ class Backtracking {
   explicit Backtracking(Explorer& explorer) : explorer_(explorer) {}
 
   void Run() {
-    SearchState state = explorer_.original();
-    Graph graph = explorer_.View(state);
-    Descend(explorer_, &state, &graph);
+    Graph graph;
+    const SearchState state = DescendFromStarts(explorer_, &graph);
     Expand(state, graph);
     while (!queue_.empty() && !explorer_.Done()) {
       std::pop_heap(queue_.begin(), queue_.end(), Later());

@@ -3,6 +3,8 @@
 // A round judges all rewrites of the graph, picks the ones that promise to pay, the best of those that overlap, and
 // carries them out all at once (Explorer::Take).
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "search/explorer.h"
@@ -31,6 +33,25 @@ std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
   std::stable_sort(disjoint.begin(), disjoint.end(),
                    [](const Proposal& a, const Proposal& b) { return a.position > b.position; });
   return disjoint;
+}
+
+SearchState DescendFromStarts(Explorer& explorer, Graph* graph) {
+  std::vector<SearchState> starts = {explorer.original()};
+  if (std::optional<SearchState> second = explorer.SecondStart()) starts.push_back(*std::move(second));
+  // The cheaper one first: a limit may leave time for no more.
+  std::stable_sort(starts.begin(), starts.end(), [](const SearchState& a, const SearchState& b) {
+    return Explorer::Cheaper(a.cost.total(), b.cost.total());
+  });
+  *graph = explorer.View(starts[0]);
+  Descend(explorer, &starts[0], graph);
+  for (size_t i = 1; i < starts.size() && !explorer.Done(); ++i) {
+    Graph view = explorer.View(starts[i]);
+    Descend(explorer, &starts[i], &view);
+    if (!Explorer::Cheaper(starts[i].cost.total(), starts[0].cost.total())) continue;
+    starts[0] = std::move(starts[i]);
+    *graph = std::move(view);
+  }
+  return starts[0];
 }
 
 void Descend(Explorer& explorer, SearchState* state, Graph* graph) {

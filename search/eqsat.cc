@@ -242,11 +242,12 @@ class EqualitySaturation {
   explicit EqualitySaturation(Explorer& explorer) : explorer_(explorer), rules_(explorer.Rules()) {}
 
   void Run() {
-    SearchState state = explorer_.original();
-    do {
-      Graph graph = explorer_.View(state);
+    Graph graph;
+    SearchState state = DescendFromStarts(explorer_, &graph);
+    while (!explorer_.Done() && Improve(&state)) {
+      graph = explorer_.View(state);
       Descend(explorer_, &state, &graph);
-    } while (!explorer_.Done() && Improve(&state));
+    }
   }
 
  private:

@@ -45,6 +45,13 @@ ValueMap Compose(absl::Span<const Proposal> proposals) {
   return replacement;
 }
 
+// Of the first value that is replaced.
+int Position(const Graph& graph, const Rewrite& rewrite) {
+  int position = static_cast<int>(graph.nodes().size());
+  for (const auto& [from, to] : rewrite.replacement) position = std::min(position, graph.index(from.node));
+  return position;
+}
+
 // Windows that are searched together at most.
 constexpr int64_t kPartsAtOnce = 32;
 
@@ -93,8 +100,7 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
     ++explored_;
     const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
     if (!estimate.ok()) continue;
-    int position = static_cast<int>(graph.nodes().size());
-    for (const auto& [from, to] : rewrite.replacement) position = std::min(position, graph.index(from.node));
+    const int position = Position(graph, rewrite);
     proposals.push_back({std::move(rewrite), *estimate, position});
   }
   return proposals;
@@ -144,10 +150,7 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
   for (const Proposal& proposal : proposals) {
     const bool last = &proposal == &proposals.back();
     const double after = last ? known.cost.seconds : cost + proposal.estimate.delta;
-    trace_.push_back({step, RuleName(proposal.rewrite), PlaceName(graph, proposal.rewrite), cost, after,
-                      proposal.rewrite.replacement});
-    moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
-    step = static_cast<int>(trace_.size()) - 1;
+    step = Record(step, graph, proposal, cost, after);
     cost = after;
   }
   SearchState built;
@@ -161,7 +164,55 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
   return Built{std::move(built), *std::move(next)};
 }
 
-bool Explorer::Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph) {
+int Explorer::Record(int parent, const Graph& graph, const Proposal& proposal, double cost_before, double cost_after) {
+  trace_.push_back({parent, RuleName(proposal.rewrite), PlaceName(graph, proposal.rewrite), cost_before, cost_after,
+                    proposal.rewrite.replacement});
+  moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
+  return static_cast<int>(trace_.size()) - 1;
+}
+
+std::optional<SearchState> Explorer::SecondStart() {
+  if (options_.second_start.empty()) return std::nullopt;
+  SearchState state = original_;
+  Graph graph = graph_;
+  const double before = original_.cost.seconds;
+  for (const std::vector<Rewrite>& round : options_.second_start) {
+    std::vector<Proposal> proposals;
+    for (const Rewrite& rewrite : round) proposals.push_back({rewrite, {}, Position(graph, rewrite)});
+    proposals = Disjoint(std::move(proposals));
+    absl::StatusOr<Graph> next = ReplaceEverywhere(graph, Compose(proposals));
+    if (!next.ok()) return std::nullopt;
+    for (const Proposal& proposal : proposals) state.step = Record(state.step, graph, proposal, before, before);
+    graph = *std::move(next);
+  }
+  state.outputs = graph.outputs();
+  Known& known = CostOf(graph);
+  if (known.returned || !known.can_run) return std::nullopt;
+  known.returned = true;
+  state.cost = known.cost;
+  trace_.back().cost_after = known.cost.seconds;
+  moves_.back().delta = known.cost.seconds - before;
+  Offer(&state);
+  second_start_ = state;
+  return state;
+}
+
+bool Explorer::Take(const std::vector<std::vector<Proposal>>& groups, SearchState* state, Graph* graph) {
+  Failures failures;
+  return TakeSome(groups, state, graph, &failures);
+}
+
+bool Explorer::TakeSome(absl::Span<const std::vector<Proposal>> given, SearchState* state, Graph* graph,
+                        Failures* failures) {
+  std::vector<std::vector<Proposal>> left;
+  absl::Span<const std::vector<Proposal>> groups = given;
+  if (!failures->empty()) {
+    for (const std::vector<Proposal>& group : given) {
+      const auto known = failures->find(group[0].estimate.signature);
+      if (known == failures->end() || known->second < kTriesPerLook) left.push_back(group);
+    }
+    groups = left;
+  }
   if (groups.empty() || Done()) return false;
   double promise = 0;
   bool apply = true;
@@ -184,10 +235,13 @@ bool Explorer::Take(absl::Span<const std::vector<Proposal>> groups, SearchState*
       return true;
     }
   }
-  if (groups.size() == 1) return false;
+  if (groups.size() == 1) {
+    ++(*failures)[groups[0][0].estimate.signature];
+    return false;
+  }
   const size_t half = groups.size() / 2;
-  const bool first = Take(groups.subspan(0, half), state, graph);
-  return Take(groups.subspan(half), state, graph) || first;
+  const bool first = TakeSome(groups.subspan(0, half), state, graph, failures);
+  return TakeSome(groups.subspan(half), state, graph, failures) || first;
 }
 
 std::vector<std::optional<SearchResult>> Explorer::SearchParts(const std::vector<Graph>& parts) {
@@ -216,6 +270,7 @@ std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budg
   SearchOptions options = options_;
   options.windows = WindowUse::kNever;
   options.candidates = 1;
+  options.second_start.clear();
   options.progress = nullptr;
   options.budget = budget;
   options.threads = 1;
@@ -330,6 +385,14 @@ SearchResult Explorer::Finish() {
     if (differs && (!full || result.candidates.empty())) {
       result.candidates.push_back({View(state), state.cost, state.step});
     }
+  }
+  if (second_start_) {
+    const auto is_it = [&](const Candidate& candidate) { return candidate.step == second_start_->step; };
+    auto it = std::find_if(result.candidates.begin(), result.candidates.end(), is_it);
+    if (it == result.candidates.end()) {
+      it = result.candidates.insert(it, {View(*second_start_), second_start_->cost, second_start_->step});
+    }
+    it->second_start = true;
   }
   result.trace = std::move(trace_);
   result.steps = steps_;

@@ -37,6 +37,9 @@ struct Proposal {
   int position = 0;  // the first replaced value's, in the graph's order
 };
 
+// Places of one look may differ further away; trying a second one is enough insurance.
+inline constexpr int kTriesPerLook = 2;
+
 // This share of what rewrites promise together must come true: a device may fuse over the edges of places.
 inline constexpr double kKept = 0.9;
 
@@ -48,6 +51,8 @@ class Explorer {
   // Costs the original. To be called first.
   absl::Status Start();
   const SearchState& original() const { return original_; }
+  // Carries out options().second_start, to be called once. Nothing when there is none or the device cannot run it.
+  std::optional<SearchState> SecondStart();
   Graph View(const SearchState& state) const;
 
   // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places; given `near`, only those whose left
@@ -74,9 +79,10 @@ class Explorer {
 
   // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
   // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
-  // half, so that a promise that fails is found without building a graph for each of the others. True when `state`, of
-  // which `graph` is the view, got cheaper.
-  bool Take(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph);
+  // half, so that a promise that fails is found without building a graph for each of the others. Where two groups that
+  // look alike (by the signatures of their first rewrites) have failed alone, others of that look are left out. True
+  // when `state`, of which `graph` is the view, got cheaper.
+  bool Take(const std::vector<std::vector<Proposal>>& groups, SearchState* state, Graph* graph);
 
   // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
   // a limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
@@ -118,8 +124,12 @@ class Explorer {
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                    absl::Span<const Proposal> proposals);
   Known& CostOf(const Graph& graph);
+  // Puts a rewrite of `graph` down; gives the number of the step.
+  int Record(int parent, const Graph& graph, const Proposal& proposal, double cost_before, double cost_after);
   const std::string& RuleName(const Rewrite& rewrite) const;
   std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
+  using Failures = absl::flat_hash_map<uint64_t, int>;  // by signature
+  bool TakeSome(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph, Failures* failures);
   std::optional<SearchResult> SearchPart(const Graph& part, int64_t budget) const;
   bool Interrupted();
   void Report() const;
@@ -131,6 +141,7 @@ class Explorer {
   PlaceEstimator estimator_;
   SearchState original_;
   std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first
+  std::optional<SearchState> second_start_;
   std::vector<TraceStep> trace_;
   // One per step of the trace.
   std::vector<Move> moves_;
@@ -144,6 +155,9 @@ class Explorer {
 
 // Those that do not overlap with one before them, sorted from the outputs towards the inputs.
 std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
+
+// Descends from the original and from the second start. The cheaper end, of which `graph` becomes the view.
+SearchState DescendFromStarts(Explorer& explorer, Graph* graph);
 
 // Takes cheaper rewrites until there is none, see search.h. `state`, of which `graph` is the view, becomes the local
 // optimum.

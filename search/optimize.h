@@ -1,5 +1,9 @@
 // Optimize: search, measure, check. What comes back computes what the original does and is not slower.
 //
+// The search starts from the original and from what the rule-based baseline makes of it (substitutions/baseline), and
+// the baseline's graph is a candidate whatever the device says that it costs: a search that has little time, or wrong
+// costs, gives no worse than the rules that production compilers apply.
+//
 // The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
 // test says that it is faster. Its outputs are then compared with the original's on seeded inputs. Where they differ
 // the candidate is dropped, the rewrite at fault is found by bisection, and the search is done again without its rule.
@@ -18,11 +22,14 @@
 #include "search/output_check.h"
 #include "search/rewriter.h"
 #include "search/search.h"
+#include "substitutions/baseline/baseline.h"
 
 namespace rewright {
 
 struct OptimizeOptions {
-  SearchOptions search;
+  SearchOptions search;  // its second start is the baseline's graph
+  // Null: without it. Outlives the optimization.
+  const Baseline* baseline = nullptr;
   // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
   bool measure = true;
   MeasureOptions measuring;
@@ -46,11 +53,13 @@ struct DroppedCandidate {
   std::string text;
   double cost = 0;
   std::vector<RewriteCount> rewrites;
+  bool baseline = false;  // it was the baseline's graph
 };
 
 struct OptimizeReport {
   Graph graph;
   bool rewritten = false;  // false: `graph` is the original
+  bool baseline = false;   // it is the baseline's graph
   std::string verdict;     // one sentence
   int nodes_before = 0;    // that run at inference
   int nodes_after = 0;

@@ -93,9 +93,8 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
   Explorer explorer(graph, rewriter, costs, scaled);
   if (absl::Status status = explorer.Start(); !status.ok()) return status;
   if (options.strategy == SearchStrategy::kGreedy) {
-    SearchState state = explorer.original();
-    Graph view = explorer.View(state);
-    Descend(explorer, &state, &view);
+    Graph view;
+    DescendFromStarts(explorer, &view);
   } else if (by_windows) {
     SearchWindows(explorer);
   } else if (options.strategy == SearchStrategy::kEqsat) {

@@ -102,8 +102,11 @@ struct SearchOptions {
   // Of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
   int egraph_nodes = 2000;
   int64_t extraction_steps = 20000;
-  // How many candidates SearchResult keeps.
+  // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
+  // Rounds of rewrites of the original that lead to another graph to start from; the places of a round do not overlap.
+  // Descent starts from both graphs, the search goes on from the cheaper end.
+  std::vector<std::vector<Rewrite>> second_start;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SearchProgress&)> progress;
@@ -114,7 +117,8 @@ struct TraceStep {
   int parent = -1;         // the step that made the graph it starts from; -1: the original
   std::string rule;        // or several, with kRuleSeparator between them
   std::string place;       // names of the replaced values, or operator and number where they have none
-  double cost_before = 0;  // seconds; within a round of descent as estimated
+  // Seconds; within a round of descent as estimated. The last step to the second start answers for the cost of all.
+  double cost_before = 0;
   double cost_after = 0;
   std::vector<std::pair<Value, Value>> replacement;  // of the graph before, in the original's arena
 };
@@ -123,12 +127,13 @@ struct Candidate {
   Graph graph;
   GraphCost cost;
   int step = -1;  // the last step of its path; -1: the original
+  bool second_start = false;
 };
 
 struct SearchResult {
   GraphCost original_cost;
   // The cheapest graph first, then the ones it came by that are clearly different in cost. Never empty: the original
-  // stands last where nothing is cheaper.
+  // stands last where nothing is cheaper. Behind these the second start, whatever it costs, where none of them is it.
   std::vector<Candidate> candidates;
   std::vector<TraceStep> trace;
   int64_t steps = 0;     // graphs built

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "search/explorer.h"
 #include "search/window.h"
 
@@ -29,9 +30,8 @@ class WindowSearch {
   explicit WindowSearch(Explorer& explorer) : explorer_(explorer) {}
 
   void Run() {
-    SearchState state = explorer_.original();
-    Graph graph = explorer_.View(state);
-    Descend(explorer_, &state, &graph);
+    Graph graph;
+    SearchState state = DescendFromStarts(explorer_, &graph);
     // Cuts move every round: what a cut separates is together in the next.
     constexpr double kShifts[] = {0, 0.5, 0.25, 0.75};
     int idle = 0;
@@ -87,7 +87,7 @@ class WindowSearch {
       Proposal proposal;
       proposal.rewrite.rule = explorer_.RuleNumber(step.rule);
       proposal.rewrite.name = step.rule;
-      proposal.estimate.delta = step.delta;
+      proposal.estimate = {step.delta, absl::HashOf(window.key)};
       proposal.position = graph.index(window.nodes[0]);
       if (proposals.empty()) proposal.rewrite.matched = window.nodes;
       for (size_t k = 0; k < at.size(); ++k) {

@@ -67,7 +67,8 @@ absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
 
 bool IsLeftOut(const Rule& rule, const LoadOptions& options) {
   if (std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end()) return true;
-  if (!rule.proof) return false;
+  if (!rule.proof) return options.exact_only;
+  if (options.exact_only && rule.proof->rule_class != RuleClass::kExact) return true;
   return (rule.proof->rule_class == RuleClass::kNumericallyRisky && !options.allow_risky) ||
          (rule.proof->rule_class == RuleClass::kFiniteOnly && !options.allow_finite_only);
 }

@@ -120,7 +120,7 @@ class Contest {
   Contest(const CompareFlags& flags, const Session& session, const Engine& engine, Progress& progress)
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
-  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline, const RuleIndex& rules) {
+  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline, const OptimizerRules& rules) {
     inputs_ = RandomInputs(graph, session_.flags.seed);
     absl::Status status = AddGraph("original", absl::StrCat(graph.num_runtime_nodes(), " nodes"), graph);
     if (!status.ok()) return status;
@@ -203,15 +203,16 @@ class Contest {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<OptimizeReport> Superoptimize(const Graph& graph, const RuleIndex& rules) {
+  absl::StatusOr<OptimizeReport> Superoptimize(const Graph& graph, const OptimizerRules& rules) {
     OptimizeOptions options;
+    if (rules.baseline) options.baseline = &*rules.baseline;
     options.search.budget = flags_.budget;
     options.search.time_limit_seconds = flags_.time_limit;
     options.search.stop = &InterruptGuard::flag();
     options.checking.rtol = flags_.rtol;
     options.checking.seed = session_.flags.seed;
     options.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
-    RuleRewriter rewriter(rules);
+    RuleRewriter rewriter(rules.rules);
     return Optimize(graph, rewriter, *engine_.device(), &engine_.runner(), options);
   }
 
@@ -327,7 +328,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   }
   absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
   if (!baseline.ok()) return baseline.status();
-  absl::StatusOr<RuleIndex> rules = LoadRules(flags.rules);
+  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
   if (!engine.ok()) return engine.status();

@@ -70,9 +70,9 @@ class Watcher {
       phase_ = phase;
       console_.Detail(phase);
       if (InterruptGuard::interrupted()) {
-        // Six wins out of six are enough for the sign test of three candidates.
+        // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
         options->measuring.warmup = 1;
-        options->measuring.pairs = 6;
+        options->measuring.pairs = 7;
       }
       progress_.Update(-1, phase);
     };
@@ -158,6 +158,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   Json& j = *json;
   j["verdict"] = report.verdict;
   j["rewritten"] = report.rewritten;
+  j["baseline"] = report.baseline;
   j["nodes_before"] = report.nodes_before;
   j["nodes_after"] = report.nodes_after;
   j["cost_before_ms"] = report.cost_before * 1e3;
@@ -180,6 +181,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
     dropped.push_back({{"why", WhyName(candidate.why)},
                        {"text", candidate.text},
                        {"cost_ms", candidate.cost * 1e3},
+                       {"baseline", candidate.baseline},
                        {"rewrites", ToJson(candidate.rewrites)}});
   }
   j["dropped"] = std::move(dropped);
@@ -191,7 +193,7 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
                ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
                : std::string();
   };
-  console.Result(absl::StrFormat("result:   %s", report.verdict));
+  console.Result(absl::StrFormat("result:   %s%s", report.verdict, report.baseline ? "; the baseline's graph" : ""));
   console.Result(absl::StrFormat("nodes:    %d -> %d", report.nodes_before, report.nodes_after));
   console.Result(absl::StrFormat("cost:     %.4g ms -> %.4g ms%s", report.cost_before * 1e3, report.cost_after * 1e3,
                                  change(report.cost_before, report.cost_after)));
@@ -218,7 +220,8 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
     console.Result(absl::StrFormat("  %4d  %s", rewrite.count, rewrite.rule));
   }
   for (const DroppedCandidate& candidate : report.dropped) {
-    const std::string text = absl::StrCat("a candidate was dropped (", WhyName(candidate.why), "): ", candidate.text);
+    const std::string text = absl::StrCat(candidate.baseline ? "the baseline" : "a candidate", " was dropped (",
+                                          WhyName(candidate.why), "): ", candidate.text);
     if (candidate.why == DroppedCandidate::Why::kNotFaster) {
       console.Detail(text);
     } else {
@@ -243,14 +246,14 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
 }
 
 absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
-                        const RuleIndex& rules, Session& session) {
+                        const OptimizerRules& rules, Session& session) {
   absl::StatusOr<std::string> text =
       TraceText(SettingOf(flags, session.flags), original, report, rules, session.console);
   return text.ok() ? WriteText(flags.trace, *text) : text.status();
 }
 
 absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
-                         const RuleIndex& rules, Device& device, const CommonFlags& common) {
+                         const OptimizerRules& rules, Device& device, const CommonFlags& common) {
   ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
@@ -261,7 +264,7 @@ absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, cons
     if (!groups.ok()) return groups.status();
     *lines = *std::move(groups);
   }
-  return WriteText(flags.report, HtmlReport(page, report, rules));
+  return WriteText(flags.report, HtmlReport(page, report, rules.all));
 }
 
 absl::Status CheckOutputs(const OptimizeFlags& flags) {
@@ -276,9 +279,9 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   if (absl::Status status = CheckOutputs(flags); !status.ok()) return status;
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
-  absl::StatusOr<RuleIndex> rules = LoadRules(flags.rules);
+  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
-  console.Note(Counted(rules->matchers().size(), "rule"));
+  console.Note(Counted(rules->all.matchers().size(), "rule"));
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
@@ -294,7 +297,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
     options.measure = false;
   }
-  RuleRewriter rewriter(*rules);
+  if (rules->baseline) options.baseline = &*rules->baseline;
+  RuleRewriter rewriter(rules->rules);
   absl::StatusOr<OptimizeReport> report = [&] {
     const Watcher watcher(console, &options);
     return Optimize(model->graph, rewriter, analytic != nullptr ? *analytic : *engine->device(), &engine->runner(),
@@ -329,6 +333,9 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
   app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
   AddRules(app, &flags->rules);
+  app.add_flag_function(
+      "--baseline,!--no-baseline", [flags](int64_t given) { flags->rules.baseline = given > 0; },
+      "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");

@@ -138,13 +138,11 @@ absl::StatusOr<std::string> FileHash(const std::string& path) {
 }
 
 absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& original, const OptimizeReport& report,
-                                      const RuleIndex& rules, Console& console) {
+                                      const OptimizerRules& rules, Console& console) {
   absl::StatusOr<std::string> model_hash = FileHash(setting.model);
   if (!model_hash.ok()) return model_hash.status();
-  absl::StatusOr<std::vector<std::string>> files = RuleFiles(setting.rules);
-  if (!files.ok()) return files.status();
   Json rule_files = Json::array();
-  for (const std::string& file : *files) {
+  for (const std::string& file : rules.files) {
     absl::StatusOr<std::string> hash = FileHash(file);
     if (!hash.ok()) return hash.status();
     rule_files.push_back({{"file", file}, {"hash", *hash}});
@@ -168,7 +166,7 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
                 {"cost_before_ms", report.cost_before * 1e3},
                 {"cost_after_ms", report.cost_after * 1e3},
                 {"steps", StepsJson(report.search.trace)}};
-  absl::StatusOr<std::vector<ReplayStep>> replay = MakeReplay(original, report.search.trace, report.path, rules);
+  absl::StatusOr<std::vector<ReplayStep>> replay = MakeReplay(original, report.search.trace, report.path, rules.all);
   if (replay.ok()) {
     Json path = Json::array();
     for (size_t i = 0; i < replay->size(); ++i) {

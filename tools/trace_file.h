@@ -37,7 +37,7 @@ struct TraceSetting {
 
 // Errors: files that cannot be read; a path that cannot be put down for replay is left out, with a warning.
 absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& original, const OptimizeReport& report,
-                                      const RuleIndex& rules, Console& console);
+                                      const OptimizerRules& rules, Console& console);
 
 struct TraceFile {
   struct Step {

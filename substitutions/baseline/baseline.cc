@@ -20,21 +20,16 @@ namespace {
 
 bool Runs(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
-// A place where a rule applies and leaves no more applications than before.
-struct Place {
-  ValueMap replacement;
-  std::vector<NodeId> matched;
-};
-
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
 class Round {
  public:
   explicit Round(const Graph& graph) : graph_(graph) {}
 
-  absl::Status Collect(const RuleIndex& rules, int64_t limit) {
+  absl::Status Collect(const RuleIndex& rules, const std::set<std::string>& without, int64_t limit) {
     for (const auto& matcher : rules.matchers()) {
+      if (without.contains(matcher->rule().name())) continue;
       for (NodeId id : graph_.nodes()) {
-        if (static_cast<int64_t>(places_.size()) >= limit) return absl::OkStatus();
+        if (static_cast<int64_t>(steps_.size()) >= limit) return absl::OkStatus();
         const Node& node = graph_.node(id);
         if (node.op != matcher->root_op() || !Runs(node) || claimed_.contains(id)) continue;
         if (absl::Status status = Visit(*matcher, id); !status.ok()) return status;
@@ -43,17 +38,18 @@ class Round {
     return absl::OkStatus();
   }
 
-  bool empty() const { return places_.empty(); }
-  const std::vector<std::string>& rules() const { return rule_names_; }
+  bool empty() const { return steps_.empty(); }
+  // Places where a rule applies and leaves no more applications than before.
+  const std::vector<BaselineStep>& steps() const { return steps_; }
 
   // All places, or the first alone where together they would make a value depend on itself.
   absl::StatusOr<Graph> Rewrite() {
     ValueMap all;
-    for (const Place& place : places_) all.insert(place.replacement.begin(), place.replacement.end());
+    for (const BaselineStep& step : steps_) all.insert(step.replacement.begin(), step.replacement.end());
     absl::StatusOr<Graph> rewritten = ReplaceEverywhere(graph_, all);
-    if (rewritten.ok() || places_.size() == 1) return rewritten;
-    rule_names_.resize(1);
-    return ReplaceValues(graph_, places_.front().replacement);
+    if (rewritten.ok() || steps_.size() == 1) return rewritten;
+    steps_.resize(1);
+    return ReplaceValues(graph_, ValueMap(steps_[0].replacement.begin(), steps_[0].replacement.end()));
   }
 
  private:
@@ -61,13 +57,15 @@ class Round {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);
     for (const Match& match : matches) {
-      absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
+      const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
       if (!replacement.ok()) return replacement.status();
-      Place place{*std::move(replacement), MatchedNodes(match)};
-      if (place.replacement.empty() || Overlaps(place) || NodesAdded(place) > NodesRemoved(place)) continue;
-      claimed_.insert(place.matched.begin(), place.matched.end());
-      places_.push_back(std::move(place));
-      rule_names_.push_back(matcher.rule().name());
+      BaselineStep step{matcher.rule().name(), {}, MatchedNodes(match)};
+      for (Value root : match.roots) {
+        if (auto it = replacement->find(root); it != replacement->end()) step.replacement.emplace_back(*it);
+      }
+      if (step.replacement.empty() || Overlaps(step) || NodesAdded(step) > NodesRemoved(step, *replacement)) continue;
+      claimed_.insert(step.matched.begin(), step.matched.end());
+      steps_.push_back(std::move(step));
       break;
     }
     return absl::OkStatus();
@@ -86,15 +84,15 @@ class Round {
     return ids;
   }
 
-  bool Overlaps(const Place& place) const {
-    return std::any_of(place.matched.begin(), place.matched.end(), [&](NodeId id) { return claimed_.contains(id); });
+  bool Overlaps(const BaselineStep& step) const {
+    return std::any_of(step.matched.begin(), step.matched.end(), [&](NodeId id) { return claimed_.contains(id); });
   }
 
   // New applications that run.
-  int NodesAdded(const Place& place) const {
+  int NodesAdded(const BaselineStep& step) const {
     absl::flat_hash_set<NodeId> seen;
     std::vector<NodeId> stack;
-    for (const auto& [from, to] : place.replacement) stack.push_back(to.node);
+    for (const auto& [from, to] : step.replacement) stack.push_back(to.node);
     int added = 0;
     while (!stack.empty()) {
       const NodeId id = stack.back();
@@ -108,14 +106,14 @@ class Round {
   }
 
   // Matched applications that nothing reads any more.
-  int NodesRemoved(const Place& place) const {
+  int NodesRemoved(const BaselineStep& step, const ValueMap& replacement) const {
     absl::flat_hash_set<NodeId> removed;
-    for (NodeId id : place.matched) {
+    for (NodeId id : step.matched) {
       const Node& node = graph_.node(id);
       bool read = false;
       for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()) && !read; ++k) {
         const Value value{id, k};
-        if (place.replacement.contains(value)) continue;
+        if (replacement.contains(value)) continue;
         read = graph_.is_output(value);
         for (int user : graph_.users(graph_.index(id))) {
           const NodeId reader = graph_.nodes()[static_cast<size_t>(user)];
@@ -130,8 +128,7 @@ class Round {
   }
 
   const Graph& graph_;
-  std::vector<Place> places_;
-  std::vector<std::string> rule_names_;  // of places_
+  std::vector<BaselineStep> steps_;
   absl::flat_hash_set<NodeId> claimed_;
 };
 
@@ -205,6 +202,7 @@ absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const st
     }
   }
   LoadOptions only = options;
+  std::erase_if(only.disabled, [&](const std::string& name) { return !known.contains(name); });
   only.disabled.insert(only.disabled.end(), unused.begin(), unused.end());
   absl::StatusOr<RuleSet> set = RuleSet::FromFiles(rule_files, only);
   if (!set.ok()) return set.status();
@@ -220,10 +218,18 @@ absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const st
     baseline.indices_.emplace_back(std::move(matchers));
   }
   baseline.passes_ = *std::move(passes);
+  baseline.rule_files_ = rule_files;
   return baseline;
 }
 
-absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps) const {
+std::vector<std::shared_ptr<const Matcher>> Baseline::matchers() const {
+  std::vector<std::shared_ptr<const Matcher>> all;
+  for (const RuleIndex& pass : indices_) all.insert(all.end(), pass.matchers().begin(), pass.matchers().end());
+  return all;
+}
+
+absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps,
+                                               const std::set<std::string>& without) const {
   // A transpose may move past every node on its way to the outputs.
   const int64_t nodes = graph.num_runtime_nodes();
   if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
@@ -236,12 +242,13 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
     for (const RuleIndex& pass : indices_) {
       while (result.steps < max_steps) {
         Round round(result.graph);
-        if (absl::Status status = round.Collect(pass, max_steps - result.steps); !status.ok()) return status;
+        if (absl::Status status = round.Collect(pass, without, max_steps - result.steps); !status.ok()) return status;
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();
-        for (const std::string& rule : round.rules()) ++counts[rule];
-        result.steps += static_cast<int64_t>(round.rules().size());
+        for (const BaselineStep& step : round.steps()) ++counts[step.rule];
+        result.steps += static_cast<int64_t>(round.steps().size());
+        result.rounds.push_back(round.steps());
         result.graph = *std::move(rewritten);
         changed = true;
       }

@@ -11,7 +11,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,8 +39,17 @@ struct BaselineCount {
   int count = 0;
 };
 
+// A rewrite that was carried out.
+struct BaselineStep {
+  std::string rule;
+  std::vector<std::pair<Value, Value>> replacement;  // in the order of the rule's outputs
+  std::vector<NodeId> matched;                       // applications that run, users before operands
+};
+
 struct BaselineResult {
   Graph graph;
+  // How it came about. The places of a round do not overlap and are rewritten all at once.
+  std::vector<std::vector<BaselineStep>> rounds;
   std::vector<BaselineCount> rewrites;  // in the order of passes.txt, those that occurred
   int64_t steps = 0;
   bool fixed_point = false;  // false: it was stopped by the bound on steps
@@ -46,19 +58,27 @@ struct BaselineResult {
 class Baseline {
  public:
   // The passes and rules that come with the program. Errors: those of RuleSet, and a pass that names an unknown rule.
-  // A rule that the options leave out (one that needs finite values) is left out of its pass.
+  // A rule that the options leave out (one that needs finite values) is left out of its pass. Disabled names that no
+  // rule has are passed over.
   static absl::StatusOr<Baseline> Load(const LoadOptions& options = {});
   static absl::StatusOr<Baseline> Load(const std::string& passes_file, const std::vector<std::string>& rule_files,
                                        const LoadOptions& options = {});
 
   const std::vector<BaselinePass>& passes() const { return passes_; }
+  // The files that the rules come from.
+  const std::vector<std::string>& rule_files() const { return rule_files_; }
 
-  // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Errors:
-  // a right side that cannot be built (a fault of the rule).
-  absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0) const;
+  // All rules that the passes use, each once: with them the rewrites that Apply() carried out are found again.
+  std::vector<std::shared_ptr<const Matcher>> matchers() const;
+
+  // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Leaves
+  // out the rules named in `without`. Errors: a right side that cannot be built (a fault of the rule).
+  absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0,
+                                       const std::set<std::string>& without = {}) const;
 
  private:
   std::vector<BaselinePass> passes_;
+  std::vector<std::string> rule_files_;
   std::vector<RuleIndex> indices_;  // one per pass
 };
 

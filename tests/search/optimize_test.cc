@@ -1,8 +1,13 @@
 #include "search/optimize.h"
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -166,6 +171,101 @@ TEST_F(OptimizeTest, TolerancesDecide) {
   EXPECT_TRUE(report.rewritten);
   EXPECT_GT(report.check.max_abs_diff, 0);
   EXPECT_GT(report.check.max_rel_diff, 0);
+}
+
+// ---------------------------------------------------------------- the baseline as a second start
+
+// A baseline of one pass with the given rules.
+Baseline BaselineFrom(const std::string& rules) {
+  const std::string folder = ::testing::TempDir() + "/optimize_test";
+  std::filesystem::create_directories(folder);
+  std::string passes = "pass all\n";
+  for (absl::string_view line : absl::StrSplit(rules, '\n')) {
+    if (absl::ConsumePrefix(&line, "rule ")) absl::StrAppend(&passes, line, " a compiler\n");
+  }
+  std::ofstream(folder + "/passes.txt") << passes;
+  std::ofstream(folder + "/own.rules") << rules;
+  absl::StatusOr<Baseline> baseline =
+      Baseline::Load(folder + "/passes.txt", {folder + "/own.rules"}, {.trust_unverified = true});
+  EXPECT_TRUE(baseline.ok()) << baseline.status();
+  return baseline.ok() ? *std::move(baseline) : Baseline();
+}
+
+constexpr char kNothing[] = "rule r tanh(tanh(x)) => tanh(x)\n";
+
+TEST_F(OptimizeTest, TheBaselineCountsWhereTheSearchHasNoTime) {
+  const Baseline baseline = BaselineFrom(kRight);
+  options_.baseline = &baseline;
+  options_.search.time_limit_seconds = 0;
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_TRUE(report.baseline);
+  EXPECT_EQ(report.graph.num_runtime_nodes(), 3);
+  ASSERT_THAT(report.path, SizeIs(1));
+  const TraceStep& step = report.search.trace[static_cast<size_t>(report.path[0])];
+  EXPECT_EQ(step.rule, "relu-twice");
+  EXPECT_NEAR(step.cost_before, 4e-3, 1e-9);
+  EXPECT_NEAR(step.cost_after, 3e-3, 1e-9);
+  EXPECT_EQ(PrintGraph(GraphAt(report.search, graph_, report.path[0])), PrintGraph(report.graph));
+}
+
+TEST_F(OptimizeTest, TheSearchGoesOnFromTheBaseline) {
+  // exp alone of tanh is what the search can do without: only the baseline puts a tanh there.
+  const Baseline baseline = BaselineFrom("rule to-tanh\n relu(relu(x)) => tanh(x)\n");
+  options_.baseline = &baseline;
+  options_.check = false;
+  options_.measure = false;
+  const OptimizeReport report = Optimized("rule exp-of-tanh\n exp(tanh(x)) => exp(x)\n", nullptr);
+  EXPECT_FALSE(report.baseline);
+  EXPECT_EQ(report.graph.num_runtime_nodes(), 2);
+  EXPECT_THAT(report.rewrites, SizeIs(2));
+}
+
+TEST_F(OptimizeTest, ABaselineThatTheDeviceCallsDearerIsTimedAllTheSame) {
+  const Baseline baseline = BaselineFrom("rule relu-as-abs\n relu(relu(x)) => abs(relu(x))\n");
+  options_.baseline = &baseline;
+  device_ = FakeDevice({{"abs", 9}});
+  FakeRunner runner([](const Graph& graph) { return Has(graph, "abs", 1) ? 50e-6 : 100e-6; });
+  const OptimizeReport report = Optimized(kNothing, &runner);
+  EXPECT_TRUE(report.baseline);
+  EXPECT_NEAR(report.cost_after, 12e-3, 1e-9);
+  EXPECT_LT(*report.latency_after, *report.latency_before);
+  // Where nothing is timed the device's word counts.
+  options_.measure = false;
+  EXPECT_FALSE(Optimized(kNothing, nullptr).rewritten);
+}
+
+TEST_F(OptimizeTest, ASlowerBaselineIsDropped) {
+  const Baseline baseline = BaselineFrom(kRight);
+  options_.baseline = &baseline;
+  FakeRunner runner([](const Graph& graph) { return 200e-6 - ByNodes(graph); });
+  const OptimizeReport report = Optimized(kNothing, &runner);
+  EXPECT_FALSE(report.rewritten);
+  ASSERT_THAT(report.dropped, SizeIs(1));
+  EXPECT_TRUE(report.dropped[0].baseline);
+}
+
+TEST_F(OptimizeTest, AWrongRuleOfTheBaselineIsDoneWithout) {
+  const Baseline baseline = BaselineFrom(std::string(kWrong) + kRight);
+  options_.baseline = &baseline;
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kNothing, &runner);
+  EXPECT_THAT(report.blamed, ElementsAre("no-exp"));
+  EXPECT_TRUE(report.baseline);
+  EXPECT_EQ(report.graph.num_runtime_nodes(), 3);
+  EXPECT_TRUE(Has(report.graph, "exp", 1));
+}
+
+TEST_F(OptimizeTest, ABaselineThatTheDeviceCannotRunIsLeftOut) {
+  const Baseline baseline = BaselineFrom("rule to-tanh\n relu(relu(x)) => tanh(x)\n");
+  options_.baseline = &baseline;
+  device_.unsupported = {"tanh"};
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  EXPECT_FALSE(report.baseline);
+  EXPECT_THAT(report.search.candidates, SizeIs(1));
 }
 
 TEST_F(OptimizeTest, AStoppedSearchStillComparesAndMeasures) {

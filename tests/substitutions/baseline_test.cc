@@ -42,7 +42,7 @@ BaselineResult Applied(const Graph& graph) {
   absl::StatusOr<BaselineResult> result = Shipped().Apply(graph);
   EXPECT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(!result.ok() || result->fixed_point) << PrintGraph(graph);
-  return result.ok() ? *std::move(result) : BaselineResult{graph, {}, 0, false};
+  return result.ok() ? *std::move(result) : BaselineResult{graph, {}, {}, 0, false};
 }
 
 std::map<std::string, int> CountOps(const Graph& graph) {

@@ -2,12 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
 #include "core/compare.h"
 #include "core/interpreter.h"
 #include "core/random_inputs.h"
 #include "core/text.h"
+#include "search/optimize.h"
+#include "search/replay.h"
 #include "substitutions/baseline/baseline.h"
+#include "tools/rules.h"
 
 namespace rewright {
 namespace {
@@ -58,6 +64,71 @@ TEST(BaselineZooTest, KeepsOutputs) {
       EXPECT_TRUE(difference.close) << model.name << ": " << difference.text;
     }
   }
+}
+
+TEST(BaselineZooTest, ASearchThatStartsFromItHasItsGraphAndItsSteps) {
+  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules({});
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  ASSERT_TRUE(rules->baseline.has_value());
+  const auto device = MakeDevice("analytic:v100");
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const Model& model : Models()) {
+    const absl::StatusOr<Graph> graph = BuildZooModel(model.name, model.options);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const absl::StatusOr<BaselineResult> alone = rules->baseline->Apply(*graph);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    if (alone->steps == 0) continue;
+    OptimizeOptions options;
+    options.baseline = &*rules->baseline;
+    options.search.time_limit_seconds = 0;
+    options.measure = false;
+    options.check = false;
+    RuleRewriter rewriter(rules->rules);
+    const absl::StatusOr<OptimizeReport> report = Optimize(*graph, rewriter, **device, nullptr, options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    const std::vector<Candidate>& candidates = report->search.candidates;
+    const auto second =
+        std::find_if(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.second_start; });
+    ASSERT_NE(second, candidates.end()) << model.name;
+    EXPECT_EQ(second->graph.CanonicalHash(), alone->graph.CanonicalHash()) << model.name;
+    const std::vector<int> path = PathTo(report->search.trace, second->step);
+    EXPECT_EQ(static_cast<int64_t>(path.size()), alone->steps) << model.name;
+    const auto steps = MakeReplay(*graph, report->search.trace, path, rules->all);
+    ASSERT_TRUE(steps.ok()) << model.name << ": " << steps.status();
+    const auto replay = Replay::Run(*graph, *steps, rules->all);
+    ASSERT_TRUE(replay.ok()) << model.name << ": " << replay.status();
+    EXPECT_EQ(replay->At(replay->num_steps()).CanonicalHash(), alone->graph.CanonicalHash());
+  }
+}
+
+TEST(BaselineZooTest, FlagsSayWhetherThereIsOneAndOfWhichRules) {
+  RuleFlags flags;
+  flags.disabled = {"pow-one"};  // a rule that the baseline alone has
+  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto names = [](const OptimizerRules& of) {
+    std::vector<std::string> all;
+    for (const auto& matcher : of.all.matchers()) all.push_back(matcher->rule().name());
+    return all;
+  };
+  EXPECT_THAT(names(*rules), ::testing::Not(::testing::Contains("pow-one")));
+  EXPECT_THAT(names(*rules), ::testing::Contains("add-of-expand"));
+  flags.disabled = {"no-such-rule"};
+  EXPECT_FALSE(LoadOptimizerRules(flags).ok());
+  flags.disabled.clear();
+  flags.exact = true;
+  rules = LoadOptimizerRules(flags);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  for (const auto& matcher : rules->all.matchers()) {
+    EXPECT_EQ(matcher->rule().rule().proof->rule_class, RuleClass::kExact) << matcher->rule().name();
+  }
+  flags.baseline = false;
+  EXPECT_FALSE(LoadOptimizerRules(flags)->baseline.has_value());
+  flags.baseline.reset();
+  flags.files = {*FindRuleFile("core.rules")};
+  EXPECT_FALSE(LoadOptimizerRules(flags)->baseline.has_value());
+  flags.baseline = true;
+  EXPECT_TRUE(LoadOptimizerRules(flags)->baseline.has_value());
 }
 
 }  // namespace
