@@ -43,7 +43,8 @@ bool Differ(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-std::optional<std::string> Distinguished(const RuleInstance& instance, int tries, std::mt19937_64& rng) {
+std::optional<std::string> Distinguished(const RuleInstance& instance, int tries, std::mt19937_64& rng,
+                                         int64_t* computed) {
   for (const std::vector<int64_t>& symbols : verifier::CounterexampleSearch(instance, rng()).Draw(tries)) {
     if (std::any_of(symbols.begin(), symbols.end(), [](int64_t value) { return value > kMaxSize; })) continue;
     std::string at;
@@ -72,6 +73,7 @@ std::optional<std::string> Distinguished(const RuleInstance& instance, int tries
     if (!small) continue;
     const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
     if (!values.ok()) continue;
+    if (computed != nullptr) ++*computed;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
       const auto of = [&](SymbolicValue value) -> const Tensor& {
         return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
