@@ -1,9 +1,12 @@
 #include "search/replay.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "search/replacement_text.h"
 
 namespace rewright {
 namespace {
@@ -15,29 +18,149 @@ const Matcher* FindRule(const RuleIndex& rules, const std::string& name) {
   return nullptr;
 }
 
-bool IsReplacement(const Graph& graph, const Match& match, const ValueMap& replacement) {
-  const absl::StatusOr<ValueMap> made = Instantiate(graph, match);
-  return made.ok() && *made == replacement;
-}
+// A match that leads from one graph to another.
+struct Move {
+  ReplayStep step;
+  Graph after;
+};
 
-// The node and number of the match that replaces what `replacement` does; false when there is none.
-bool Locate(const Graph& graph, const Matcher& matcher, const ValueMap& replacement, ReplayStep* step) {
+// Takes a step of a search apart into matches of the rules that it names.
+//
+// Nodes are shared by the graphs of an arena, so what a graph has in common with the one to be reached is the nodes that
+// are in both. Depth first, with matches first after which fewer nodes than before are foreign to that graph; inputs come
+// first, for what lies downstream of a difference is foreign. A few matches in a row may do without such progress. This
+// finds derivations whose graphs in between are not much larger; rewriting towards a cheaper graph mostly is that.
+class Derivation {
+ public:
+  Derivation(const Graph& to, std::vector<const Matcher*> rules) : to_(to), rules_(std::move(rules)) {}
+
+  std::optional<std::vector<Move>> From(const Graph& from) {
+    if (!Reach(from, Foreign(from), kDetour)) return std::nullopt;
+    return std::move(moves_);
+  }
+
+ private:
+  // Matches in a row without progress.
+  static constexpr int kDetour = 2;
+  // Nodes of graphs that are made and compared, in all: a fraction of a second.
+  static constexpr int64_t kMaxNodes = 200000;
+
+  bool IsThere(const Graph& graph) const {
+    for (size_t k = 0; k < to_.outputs().size(); ++k) {
+      if (graph.outputs()[k].value != to_.outputs()[k].value) return false;
+    }
+    return true;
+  }
+
+  int Foreign(const Graph& graph) const {
+    return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                                          [&](NodeId id) { return !to_.contains(id); }));
+  }
+
+  // Continues moves_ from `graph`, of which `foreign` nodes are foreign.
+  bool Reach(const Graph& graph, int foreign, int detour) {
+    if (IsThere(graph)) return true;
+    if (ReachBy(graph, [&](const Graph& after, int left) {
+          return left < foreign && Reach(after, left, kDetour);
+        })) {
+      return true;
+    }
+    return detour > 0 && ReachBy(graph, [&](const Graph& after, int left) {
+             return left >= foreign && Reach(after, left, detour - 1);
+           });
+  }
+
+  template <typename GoOn>
+  bool ReachBy(const Graph& graph, GoOn go_on) {
+    for (NodeId id : graph.nodes()) {
+      const Node& node = graph.node(id);
+      if (node.op == nullptr || node.weight_only || to_.contains(id)) continue;
+      for (const Matcher* rule : rules_) {
+        std::vector<Match> matches;
+        rule->MatchAt(graph, id, &matches);
+        for (size_t i = 0; i < matches.size(); ++i) {
+          if ((looked_at_ += static_cast<int64_t>(graph.nodes().size())) > kMaxNodes) return false;
+          const absl::StatusOr<Graph> after = ApplyMatch(graph, matches[i]);
+          if (!after.ok()) continue;
+          moves_.push_back({{rule->rule().name(), graph.index(id), static_cast<int>(i)}, *after});
+          if (go_on(*after, Foreign(*after))) return true;
+          moves_.pop_back();
+        }
+      }
+    }
+    return false;
+  }
+
+  const Graph& to_;
+  const std::vector<const Matcher*> rules_;
+  std::vector<Move> moves_;
+  int64_t looked_at_ = 0;
+};
+
+// The match that replaces what `replacement` does.
+std::optional<ReplayStep> Locate(const Graph& graph, const Matcher& matcher, const ValueMap& replacement) {
   std::vector<NodeId> places;  // the replaced values first: one of them is the rule's first output, as a rule
   for (const auto& [from, to] : replacement) places.push_back(from.node);
   std::sort(places.begin(), places.end());
-  places.insert(places.end(), graph.nodes().begin(), graph.nodes().end());
   for (NodeId place : places) {
     if (!graph.contains(place) || graph.node(place).op == nullptr) continue;
     std::vector<Match> matches;
     matcher.MatchAt(graph, place, &matches);
     for (size_t i = 0; i < matches.size(); ++i) {
-      if (!IsReplacement(graph, matches[i], replacement)) continue;
-      step->node = graph.index(place);
-      step->match = static_cast<int>(i);
-      return true;
+      const absl::StatusOr<ValueMap> made = Instantiate(graph, matches[i]);
+      if (made.ok() && *made == replacement) {
+        return ReplayStep{matcher.rule().name(), graph.index(place), static_cast<int>(i)};
+      }
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+// The steps that lead from one graph to the next.
+std::vector<ReplayStep> StepsOf(const Graph& graph, const Graph& next, const TraceStep& made,
+                                const ValueMap& replacement, const RuleIndex& rules) {
+  std::vector<const Matcher*> named;
+  for (absl::string_view name : absl::StrSplit(made.rule, kRuleSeparator)) {
+    if (const Matcher* rule = FindRule(rules, std::string(name))) named.push_back(rule);
+  }
+  if (named.size() == 1) {
+    if (std::optional<ReplayStep> step = Locate(graph, *named[0], replacement)) return {*std::move(step)};
+  }
+  std::vector<ReplayStep> steps;
+  if (const std::optional<std::vector<Move>> moves = Derivation(next, named).From(graph)) {
+    for (const Move& move : *moves) {
+      steps.push_back(move.step);
+      steps.back().graph_hash = move.after.CanonicalHash();
+    }
+  } else {
+    ReplayStep& step = steps.emplace_back();
+    step.rule = made.rule;
+    step.replacement = PrintReplacement(graph, replacement);
+  }
+  return steps;
+}
+
+// Error without the number of the step.
+absl::StatusOr<Graph> CarryOut(const Graph& graph, const ReplayStep& step, const RuleIndex& rules) {
+  if (!step.replacement.empty()) {
+    absl::StatusOr<ValueMap> replacement = ParseReplacement(graph, step.replacement);
+    if (!replacement.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("replacement: ", replacement.status().message()));
+    }
+    return ReplaceValues(graph, *replacement);
+  }
+  const Matcher* matcher = FindRule(rules, step.rule);
+  if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
+  std::vector<Match> matches;
+  if (step.node >= 0 && step.node < static_cast<int>(graph.nodes().size())) {
+    const NodeId id = graph.nodes()[static_cast<size_t>(step.node)];
+    if (graph.node(id).op != nullptr) matcher->MatchAt(graph, id, &matches);
+  }
+  if (step.match < 0 || step.match >= static_cast<int>(matches.size())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rule ", step.rule, " does not match at node ", step.node, " any more"));
+  }
+  return ApplyMatch(graph, matches[static_cast<size_t>(step.match)]);
 }
 
 }  // namespace
@@ -46,21 +169,17 @@ absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const 
                                                    const std::vector<int>& path, const RuleIndex& rules) {
   std::vector<ReplayStep> steps;
   Graph graph = original;
-  for (int at : path) {
-    const TraceStep& made = trace[static_cast<size_t>(at)];
+  for (size_t i = 0; i < path.size(); ++i) {
+    const TraceStep& made = trace[static_cast<size_t>(path[i])];
     const ValueMap replacement(made.replacement.begin(), made.replacement.end());
-    ReplayStep step;
-    step.rule = made.rule;
-    const Matcher* matcher = FindRule(rules, made.rule);
-    if (matcher == nullptr || !Locate(graph, *matcher, replacement, &step)) {
-      return absl::NotFoundError(absl::StrCat("step ", steps.size() + 1, " (", made.rule, " at ", made.place,
-                                              ") is no match of its rule"));
-    }
     absl::StatusOr<Graph> next = ReplaceValues(graph, replacement);
     if (!next.ok()) return next.status();
+    for (ReplayStep& step : StepsOf(graph, *next, made, replacement, rules)) {
+      step.made_by = static_cast<int>(i);
+      steps.push_back(std::move(step));
+    }
     graph = *std::move(next);
-    step.graph_hash = graph.CanonicalHash();
-    steps.push_back(std::move(step));
+    steps.back().graph_hash = graph.CanonicalHash();
   }
   return steps;
 }
@@ -74,21 +193,12 @@ absl::StatusOr<Replay> Replay::Run(const Graph& original, const std::vector<Repl
     const auto error = [&](const std::string& what) {
       return absl::FailedPreconditionError(absl::StrCat("step ", i + 1, " of ", steps.size(), ": ", what));
     };
-    const Matcher* matcher = FindRule(rules, step.rule);
-    if (matcher == nullptr) return error(absl::StrCat("the rules have no rule ", step.rule));
-    std::vector<Match> matches;
-    if (step.node >= 0 && step.node < static_cast<int>(graph.nodes().size())) {
-      const NodeId id = graph.nodes()[static_cast<size_t>(step.node)];
-      if (graph.node(id).op != nullptr) matcher->MatchAt(graph, id, &matches);
-    }
-    if (step.match < 0 || step.match >= static_cast<int>(matches.size())) {
-      return error(absl::StrCat("rule ", step.rule, " does not match at node ", step.node, " any more"));
-    }
-    absl::StatusOr<Graph> next = ApplyMatch(graph, matches[static_cast<size_t>(step.match)]);
+    absl::StatusOr<Graph> next = CarryOut(graph, step, rules);
     if (!next.ok()) return error(std::string(next.status().message()));
     graph = *std::move(next);
     if (graph.CanonicalHash() != step.graph_hash) {
-      return error(absl::StrCat("rule ", step.rule, " makes another graph than it did"));
+      return error(absl::StrCat(step.replacement.empty() ? "rule " : "the replacement by ", step.rule,
+                                " makes another graph than it did"));
     }
     replay.roots_.push_back(graph.outputs());
   }

@@ -1,5 +1,9 @@
 // The path of a search in terms that outlive it: which rule, at which node, its how many-th match there. From these, the
 // original graph and the rules, every graph of the path is made again, in another process or on another machine.
+//
+// A step of a search need not be a match: equality saturation puts an extracted graph in the place of another. Such a
+// step is taken apart into matches that lead to the same graph, of the rules that it names; where a short search finds
+// none, what replaces what is written down as text.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +18,23 @@
 namespace rewright {
 
 struct ReplayStep {
-  std::string rule;
+  std::string rule;         // or several, with kRuleSeparator between them, where `replacement` is given
   int node = 0;             // position in Graph::nodes() of the graph before, of what computes the rule's first output
   int match = 0;            // number among the rule's matches there
+  std::string replacement;  // search/replacement_text.h; empty: it is a match
   uint64_t graph_hash = 0;  // CanonicalHash() of the graph after
+  int made_by = 0;          // position in the path; several steps may stem from one of it
 };
 
-// The steps at `path` of the trace, which lead from `original` (in its arena). Error: a step that is no match of its
-// rule, as a strategy may make that does not go by matches.
+// The steps at `path` of the trace, which lead from `original` (in its arena).
 absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const std::vector<TraceStep>& trace,
                                                    const std::vector<int>& path, const RuleIndex& rules);
 
 // The graphs of a path, made again.
 class Replay {
  public:
-  // Errors name the step (from 1): the rules lack its rule, the rule does not match where it did, the graph that it
-  // makes is another one.
+  // Errors name the step (from 1): the rules lack its rule, the rule does not match where it did, the replacement is
+  // none of the graph, the graph that is made is another one.
   static absl::StatusOr<Replay> Run(const Graph& original, const std::vector<ReplayStep>& steps,
                                     const RuleIndex& rules);
 

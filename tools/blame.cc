@@ -100,7 +100,8 @@ void Report(const TraceFile& trace, const std::string& what, int step, const std
   json["step"] = step;
   json["rule"] = found.rule;
   json["place"] = found.place;
-  json["node"] = trace.replay[static_cast<size_t>(step) - 1].node;
+  const ReplayStep& replayed = trace.replay[static_cast<size_t>(step) - 1];
+  if (replayed.replacement.empty()) json["node"] = replayed.node;
   json["cost_before_ms"] = found.cost_before_ms;
   json["cost_after_ms"] = found.cost_after_ms;
   console.Result(absl::StrFormat("rule:     %s", found.rule));

@@ -110,19 +110,24 @@ absl::Status ReadPath(Reader& top, const std::string& where, TraceFile* trace) {
     Reader reader(item, absl::StrCat(where, ": path"));
     const int64_t at = reader.Integer("step", 0, static_cast<int64_t>(steps.size()) - 1);
     ReplayStep replay;
-    replay.node = static_cast<int>(reader.Integer("node", 0, INT32_MAX));
-    replay.match = static_cast<int>(reader.Integer("match", 0, INT32_MAX));
+    replay.rule = reader.Text("rule");
+    if (item.is_object() && item.contains("replacement")) {
+      replay.replacement = reader.Text("replacement");
+      if (replay.replacement.empty()) reader.Fail("replacement: found nothing, expected a graph");
+    } else {
+      replay.node = static_cast<int>(reader.Integer("node", 0, INT32_MAX));
+      replay.match = static_cast<int>(reader.Integer("match", 0, INT32_MAX));
+    }
     const std::string hash = reader.Text("graph");
     if (!ParseHex(hash, &replay.graph_hash)) reader.Fail(absl::StrCat("graph: found ", hash, ", expected a hash"));
     if (!reader.status().ok()) return reader.status();
     Reader made(steps[static_cast<size_t>(at)], absl::StrCat(where, ": steps: ", at));
     TraceFile::Step step;
-    step.rule = made.Text("rule");
+    step.rule = replay.rule;
     step.place = made.Text("place");
     step.cost_before_ms = made.Number("cost_before_ms");
     step.cost_after_ms = made.Number("cost_after_ms");
     if (!made.status().ok()) return made.status();
-    replay.rule = step.rule;
     trace->path.push_back(std::move(step));
     trace->replay.push_back(std::move(replay));
   }
@@ -169,12 +174,16 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
   absl::StatusOr<std::vector<ReplayStep>> replay = MakeReplay(original, report.search.trace, report.path, rules.all);
   if (replay.ok()) {
     Json path = Json::array();
-    for (size_t i = 0; i < replay->size(); ++i) {
-      const ReplayStep& step = (*replay)[i];
-      path.push_back({{"step", report.path[i]},
-                      {"node", step.node},
-                      {"match", step.match},
-                      {"graph", TextHash::Hex(step.graph_hash)}});
+    for (const ReplayStep& step : *replay) {
+      Json& item = path.emplace_back(Json{{"step", report.path[static_cast<size_t>(step.made_by)]},
+                                          {"rule", step.rule},
+                                          {"graph", TextHash::Hex(step.graph_hash)}});
+      if (step.replacement.empty()) {
+        item["node"] = step.node;
+        item["match"] = step.match;
+      } else {
+        item["replacement"] = step.replacement;
+      }
     }
     trace["path"] = std::move(path);
   } else {

@@ -5,7 +5,8 @@
 //   rules                           [{file, hash}], the rule files
 //   options                         what the search was told
 //   steps                           [{parent, rule, place, cost_before_ms, cost_after_ms}], all that were carried out
-//   path                            [{step, node, match, graph}]: see search/replay.h; absent where it cannot be replayed
+//   path                            [{step, rule, node, match, graph}] or [{step, rule, replacement, graph}], what leads to
+//                                   the result: see search/replay.h. Several may stem from one of `steps`
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,7 @@ struct TraceFile {
   std::string model_hash;
   std::string graph_hash;
   std::vector<RuleFile> rule_files;
-  std::vector<Step> path;  // first one first
+  std::vector<Step> path;  // one for each of `replay`
   std::vector<ReplayStep> replay;
 };
 

@@ -78,11 +78,84 @@ TEST_F(ReplayTest, NamesTheStepThatFails) {
   EXPECT_THAT(Error(), HasSubstr("makes another graph than it did"));
 }
 
-TEST_F(ReplayTest, RefusesWhatIsNoMatch) {
+TEST_F(ReplayTest, AStepOfAnotherRuleIsWrittenDownAsText) {
   std::vector<TraceStep> trace = result_.trace;
   const std::vector<int> path = PathTo(trace, result_.candidates[0].step);
-  trace[static_cast<size_t>(path[0])].rule = "merge" == trace[static_cast<size_t>(path[0])].rule ? "relu-twice" : "merge";
-  EXPECT_THAT(std::string(MakeReplay(graph_, trace, path, rules_).status().message()), HasSubstr("is no match of its rule"));
+  for (int step : path) trace[static_cast<size_t>(step)].rule = "unknown";
+  const auto steps = MakeReplay(graph_, trace, path, rules_);
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  ASSERT_EQ(steps->size(), 2u);
+  steps_ = *steps;
+  for (const ReplayStep& step : steps_) EXPECT_THAT(step.replacement, HasSubstr("output n"));
+  EXPECT_EQ(Error(), "");
+  // Damaged.
+  const auto error = [&](const std::string& from, const std::string& to) {
+    steps_ = *steps;
+    std::string& text = steps_[1].replacement;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    text.replace(at, from.size(), to);
+    return Error();
+  };
+  const std::string text = (*steps)[1].replacement;
+  const std::string input = text.substr(6, text.find(':') - 6);  // `input n1.0: ..`
+  EXPECT_THAT(error(text, "nonsense"), HasSubstr("step 2 of 2: replacement: "));
+  EXPECT_THAT(error("input " + input, "input n99.0"), HasSubstr("step 2 of 2: replacement: "));
+  EXPECT_THAT(error(text, "input n99.0: f32[4,8]\noutput n0.0 = n99.0\n"), HasSubstr("found n99.0, expected a value"));
+  EXPECT_THAT(error(text, "input n0.1: f32[4,8]\noutput n0.0 = n0.1\n"), HasSubstr("found n0.1, expected a value"));
+  EXPECT_THAT(error(text, "input n00.0: f32[4,8]\noutput n0.0 = n00.0\n"), HasSubstr("found n00.0, expected a value"));
+  EXPECT_THAT(error(text, "input n0.0: f32[4,9]\noutput n0.0 = n0.0\n"), HasSubstr("n0.0 is f32[4,9], expected f32[4,8]"));
+  EXPECT_THAT(error(text, "weight w: f32[4,8]\noutput n0.0 = w\n"), HasSubstr("found weight w, expected inputs alone"));
+  EXPECT_THAT(error(text, "input n0.0: f32[4,8]\n%0 = relu(n0.0)\noutput n0.0 = %0\noutput n0.0 = n0.0\n"),
+              HasSubstr("n0.0"));
+  EXPECT_THAT(error(text, "input n0.0: f32[4,8]\n%0 = relu(n0.0)\noutput y = %0\n"),
+              HasSubstr("found y, expected a value"));
+  EXPECT_THAT(error(text, "input n0.0: f32[4,8]\n%0 = exp(n0.0)\noutput n0.0 = %0\n"),
+              HasSubstr("the replacement by unknown makes another graph than it did"));
+}
+
+TEST(ReplayOfEqsatTest, ExtractionsAreTakenApartIntoMatches) {
+  FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
+  const RuleIndex rules = RulesFrom(R"(
+rule split-exp
+  exp(x) => mul(exp(mul(x, 0.5)), exp(mul(x, 0.5)))
+rule merge-exp
+  mul(mul(exp(mul(x, 0.5)), exp(mul(x, 0.5))), y) => tanh(x)
+)");
+  const Graph graph = GraphFrom(Detours(4));
+  SearchOptions options;
+  options.strategy = SearchStrategy::kEqsat;
+  const SearchResult result = RunSearch(graph, rules, device, options);
+  const std::vector<int> path = PathTo(result.trace, result.candidates[0].step);
+  const auto steps = MakeReplay(graph, result.trace, path, rules);
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  // The step names the rule that made what was extracted; its left side was made by the other one.
+  for (const ReplayStep& step : *steps) EXPECT_LT(step.made_by, static_cast<int>(path.size()));
+  const auto replay = Replay::Run(GraphFrom(Detours(4)), *steps, rules);
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_EQ(replay->At(replay->num_steps()).CanonicalHash(), result.candidates[0].graph.CanonicalHash());
+}
+
+TEST(ReplayOfEqsatTest, SeveralRulesMakeSeveralSteps) {
+  FakeDevice device({{"exp", 3}, {"tanh", 1}, {"relu", 2}, {"abs", 1}});
+  const RuleIndex rules = RulesFrom("rule r exp(relu(x)) => tanh(relu(x))\nrule s relu(neg(x)) => abs(neg(x))\n");
+  const std::string text = "input x: f32[2]\n%0 = neg(x)\n%1 = relu(%0)\n%2 = exp(%1)\noutput y = %2\n";
+  const Graph graph = GraphFrom(text);
+  const SearchResult by_hand = RunSearch(graph, rules, device);
+  // As an extraction would have it: both at once.
+  TraceStep both;
+  both.rule = "r + s";
+  const Graph& best = by_hand.candidates[0].graph;
+  both.replacement = {{graph.outputs()[0].value, best.outputs()[0].value}};
+  const auto steps = MakeReplay(graph, {both}, {0}, rules);
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[0].rule, "r");
+  EXPECT_EQ((*steps)[1].rule, "s");
+  EXPECT_EQ((*steps)[0].replacement + (*steps)[1].replacement, "");
+  EXPECT_EQ((*steps)[1].graph_hash, best.CanonicalHash());
+  const auto replay = Replay::Run(GraphFrom(text), *steps, rules);
+  ASSERT_TRUE(replay.ok()) << replay.status();
 }
 
 TEST(FirstBadStepTest, FindsEveryStepInFewQuestions) {

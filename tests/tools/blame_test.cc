@@ -101,6 +101,38 @@ TEST_F(Blame, SaysWhatCannotBeReplayed) {
   EXPECT_THAT(Rewright("blame /nonexistent.json").err, HasSubstr("/nonexistent.json"));
 }
 
+TEST_F(Blame, FindsTheFalseRuleInATraceOfEqualitySaturation) {
+  const Outcome outcome =
+      Rewright("optimize --cost analytic:v100 --search eqsat --trust-unverified --check=off --rules " + Path("false.rules") +
+               " --trace " + Path("trace.json") + kQuick + Path("net.onnx") + " -o " + Path("out.onnx"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Outcome blamed = Rewright("blame" + std::string(kQuick) + Path("trace.json"));
+  EXPECT_EQ(blamed.status, 1) << blamed.err;
+  EXPECT_THAT(blamed.Json()["rule"].get<std::string>(), HasSubstr("lose-sigmoid"));
+}
+
+TEST_F(Blame, StepsThatAreTextAreReadStrictly) {
+  const std::string trace = Trace("good.rules");
+  auto json = nlohmann::json::parse(FileContents(trace));
+  // The last step as text: what it replaces stays as it is, which is another graph.
+  auto& last = json["path"].back();
+  const auto error = [&](const std::string& text) {
+    last["replacement"] = text;
+    WriteContents(trace, json.dump());
+    const Outcome outcome = Rewright("blame " + trace);
+    EXPECT_EQ(outcome.status, 2) << text;
+    return outcome.err;
+  };
+  EXPECT_THAT(error(""), HasSubstr("replacement: found nothing, expected a graph"));
+  EXPECT_THAT(error("output n0.0 = x"), HasSubstr("replacement: "));
+  EXPECT_THAT(error("input n99999.0: f32[1]\noutput n0.0 = n99999.0\n"),
+              HasSubstr("found n99999.0, expected a value of the graph before"));
+  EXPECT_THAT(error("input n0.0: f32[1,7]\noutput n0.0 = n0.0\n"), HasSubstr("n0.0 is f32[1,7], expected "));
+  last["replacement"] = 7;
+  WriteContents(trace, json.dump());
+  EXPECT_THAT(Rewright("blame " + trace).err, HasSubstr("replacement: found 7, expected a text"));
+}
+
 TEST_F(Blame, RefusesDamagedTraces) {
   const std::string trace = Trace("good.rules");
   const std::string whole = FileContents(trace);
