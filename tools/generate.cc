@@ -172,8 +172,8 @@ class Generation {
         counts.graphs, space_.max_ops, counts.reducible, counts.distinct, counts.matches, enumerate_s_,
         static_cast<double>(enumerate_peak_) / 1e6));
     console.Result(absl::StrFormat(
-        "pairs:      %d (%d congruent, %d separate, %d without inputs; %d collisions; %d passes)",
-        found.pairs.size(), counts.congruent, counts.separate, counts.constant, found.collisions,
+        "pairs:      %d (%d congruent, %d separate, %d instances, %d without inputs; %d collisions; %d passes)",
+        found.pairs.size(), counts.congruent, counts.separate, counts.instances, counts.constant, found.collisions,
         found.passes));
     if (!flags_.count_only) {
       console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",

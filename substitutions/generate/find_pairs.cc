@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/evaluate_field.h"
 #include "substitutions/generate/enumerate.h"
+#include "substitutions/generate/redundancy.h"
 
 namespace rewright::generate {
 namespace {
@@ -174,20 +175,37 @@ class Finder {
 
   // Makes pairs of the graphs that are not alone in their class.
   void Resolve() {
-    const std::vector<Record>& matches = classes_.matches();
+    std::vector<Record> matches = classes_.TakeMatches();
+    std::sort(matches.begin(), matches.end(), [](const Record& a, const Record& b) {
+      return std::pair(a.fingerprint, a.graph) < std::pair(b.fingerprint, b.graph);
+    });
+    std::vector<size_t> begins;  // of the classes
+    for (size_t i = 0; i < matches.size(); ++i) {
+      if (i == 0 || matches[i].fingerprint != matches[i - 1].fingerprint) begins.push_back(i);
+    }
+    begins.push_back(matches.size());
     std::vector<Redundancy> redundancies(matches.size());
-    const auto pair_of = [&](const Record& match) {
-      return Pair{code_.Unpack(classes_.Representative(match.fingerprint)), code_.Unpack(match.graph)};
-    };
-    workers_.ForEach(matches.size(), [&](Terms& terms, size_t i) {
-      redundancies[i] = RedundancyOf(terms, pair_of(matches[i]));
+    workers_.ForEach(begins.size() - 1, [&](Terms& terms, size_t c) {
+      const auto begin = matches.begin() + static_cast<std::ptrdiff_t>(begins[c]);
+      const auto end = matches.begin() + static_cast<std::ptrdiff_t>(begins[c + 1]);
+      // The graphs of a class are few.
+      std::sort(begin, end, [&](const Record& a, const Record& b) {
+        return std::pair(classes_.SimplicityOf(a.graph), a.graph) < std::pair(classes_.SimplicityOf(b.graph), b.graph);
+      });
+      std::vector<SmallGraph> graphs = {code_.Unpack(classes_.Representative(begin->fingerprint))};
+      for (auto record = begin; record != end; ++record) graphs.push_back(code_.Unpack(record->graph));
+      const std::vector<Redundancy> found = RedundanciesOf(terms, graphs);
+      std::copy(found.begin() + 1, found.end(), redundancies.begin() + static_cast<std::ptrdiff_t>(begins[c]));
     });
     for (size_t i = 0; i < matches.size(); ++i) {
       switch (redundancies[i]) {
         case Redundancy::kConstant: ++result_.counts.constant; break;
         case Redundancy::kSeparate: ++result_.counts.separate; break;
         case Redundancy::kCongruent: ++result_.counts.congruent; break;
-        case Redundancy::kNone: result_.pairs.push_back(pair_of(matches[i]));
+        case Redundancy::kInstance: ++result_.counts.instances; break;
+        case Redundancy::kNone:
+          result_.pairs.push_back({code_.Unpack(classes_.Representative(matches[i].fingerprint)),
+                                   code_.Unpack(matches[i].graph)});
       }
     }
   }

@@ -9,20 +9,6 @@
 namespace rewright::generate {
 namespace {
 
-// The cones of all applications, as bits.
-std::array<uint64_t, kMaxOps> Cones(const Space& space, const SmallGraph& graph) {
-  std::array<uint64_t, kMaxOps> cones{};
-  for (int i = 0; i < graph.size; ++i) {
-    cones[static_cast<size_t>(i)] = uint64_t{1} << i;
-    const int arity = space.operators[static_cast<size_t>(graph.applications[i].op)].arity;
-    for (int k = 0; k < arity; ++k) {
-      const Ref ref = graph.applications[i].operands[k];
-      if (ref >= kOutputs) cones[static_cast<size_t>(i)] |= cones[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
-    }
-  }
-  return cones;
-}
-
 uint64_t Fingerprint(uint64_t* hashes, size_t count) {
   std::sort(hashes, hashes + count);
   uint64_t result = count;
@@ -70,6 +56,19 @@ void ForEachNaming(const Terms& terms, uint64_t live, const F& visit) {
 
 }  // namespace
 
+std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph) {
+  std::array<uint64_t, kMaxOps> cones{};
+  for (int i = 0; i < graph.size; ++i) {
+    cones[static_cast<size_t>(i)] = uint64_t{1} << i;
+    const int arity = space.operators[static_cast<size_t>(graph.applications[i].op)].arity;
+    for (int k = 0; k < arity; ++k) {
+      const Ref ref = graph.applications[i].operands[k];
+      if (ref >= kOutputs) cones[static_cast<size_t>(i)] |= cones[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
+    }
+  }
+  return cones;
+}
+
 MatchCounts& MatchCounts::operator+=(const MatchCounts& other) {
   graphs += other.graphs;
   reducible += other.reducible;
@@ -78,6 +77,7 @@ MatchCounts& MatchCounts::operator+=(const MatchCounts& other) {
   distinct += other.distinct;
   matches += other.matches;
   congruent += other.congruent;
+  instances += other.instances;
   separate += other.separate;
   constant += other.constant;
   return *this;
@@ -158,7 +158,7 @@ void Fingerprinter::Release(const Terms::Mark& mark) {
 }
 
 void Fingerprinter::Describe(const SmallGraph& graph, Layout* layout) const {
-  layout->cones = Cones(space_, graph);
+  layout->cones = ConesOf(space_, graph);
   for (int i = 0; i < graph.size; ++i) {
     const SmallGraph::Application& application = graph.applications[i];
     const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
@@ -378,64 +378,7 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
   records->push_back(record);
 }
 
-// ---------------------------------------------------------------- pairs
-
-namespace {
-
-// Whether some output is the same operator of equal operands on both sides.
-bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vector<ValueId>& right) {
-  for (ValueId l : left) {
-    for (ValueId r : right) {
-      if (terms.value(l).hash != terms.value(r).hash) continue;
-      if (l == r) return true;
-      const Node &p = terms.node(terms.value(l).node), &q = terms.node(terms.value(r).node);
-      if (p.op < 0 || p.op != q.op || l - p.first != r - q.first) continue;
-      const OperatorChoice& choice = terms.space().operators[static_cast<size_t>(p.op)];
-      std::vector<uint64_t> x, y;
-      for (int k = 0; k < choice.arity; ++k) {
-        x.push_back(terms.value(p.operands[k]).hash);
-        y.push_back(terms.value(q.operands[k]).hash);
-      }
-      if (choice.commutative) {
-        std::sort(x.begin(), x.end());
-        std::sort(y.begin(), y.end());
-      }
-      if (x == y) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-Redundancy RedundancyOf(Terms& terms, const Pair& pair) {
-  const std::vector<ValueId> left = EvaluateGraph(terms, pair.first), right = EvaluateGraph(terms, pair.second);
-  uint64_t live = 0;
-  for (ValueId value : right) live |= terms.value(value).support;
-  if (live == 0) return Redundancy::kConstant;
-  if (right.size() > 1 && !SharesWork(terms.space(), pair.first) && !SharesWork(terms.space(), pair.second)) {
-    return Redundancy::kSeparate;
-  }
-  return IsCongruent(terms, left, right) ? Redundancy::kCongruent : Redundancy::kNone;
-}
-
-bool SharesWork(const Space& space, const SmallGraph& graph) {
-  const std::vector<Ref> outputs = OutputsOf(space, graph);
-  const auto cones = Cones(space, graph);
-  uint64_t work = 0;
-  for (int i = 0; i < graph.size; ++i) {
-    if (space.operators[static_cast<size_t>(graph.applications[i].op)].arity > 0) work |= uint64_t{1} << i;
-  }
-  for (size_t a = 0; a < outputs.size(); ++a) {
-    for (size_t b = a + 1; b < outputs.size(); ++b) {
-      if (outputs[a] < kOutputs || outputs[b] < kOutputs) continue;
-      const size_t i = static_cast<size_t>((outputs[a] - kOutputs) / kMaxOutputs);
-      const size_t j = static_cast<size_t>((outputs[b] - kOutputs) / kMaxOutputs);
-      if ((cones[i] & cones[j] & work) != 0) return true;
-    }
-  }
-  return false;
-}
+// ---------------------------------------------------------------- outputs
 
 std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph) {
   ValueId values[256];

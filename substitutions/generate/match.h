@@ -9,15 +9,13 @@
 // than the part leaves behind: what equals the graph equals the simpler one, too, and the part gives a pair of its own.
 // `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
 //
-// Of each class of equal graphs the simplest is the representative, and every other one makes a pair with it, except
-// where the pair follows from smaller ones:
-//   congruent   an output is the same operator of equal operands on both sides;
-//   separate    no two outputs share work on either side: each is a pair by itself;
-//   constant    no input occurs.
+// Of each class of equal graphs the simplest is the representative, and the others make pairs with it, except those
+// that follow from smaller pairs (redundancy.h).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,7 +35,7 @@ struct MatchCounts {
   uint64_t undefined = 0;   // some value does not exist
   uint64_t distinct = 0;    // fingerprints of the others
   uint64_t matches = 0;     // graphs whose fingerprint another has, too
-  uint64_t congruent = 0, separate = 0, constant = 0;  // of those, no pair
+  uint64_t congruent = 0, separate = 0, instances = 0, constant = 0;  // of those, no pair (redundancy.h)
 
   MatchCounts& operator+=(const MatchCounts& other);
 };
@@ -64,6 +62,7 @@ class Classes {
   PackedGraph Representative(uint64_t fingerprint) const;
   // The others that came since the last Finish.
   const std::vector<Record>& matches() const { return matches_; }
+  std::vector<Record> TakeMatches() { return std::exchange(matches_, {}); }
   // Fingerprints of the size that is not finished which no smaller graph has.
   size_t num_new() const { return current_.size(); }
   // Forgets the graphs of the size that is not finished.
@@ -119,13 +118,8 @@ class Fingerprinter {
   absl::flat_hash_map<ValueId, Part> parts_;
 };
 
-// What a pair follows from.
-enum class Redundancy : uint8_t { kNone, kCongruent, kSeparate, kConstant };
-// Of two graphs of one class. Adds to `terms`.
-Redundancy RedundancyOf(Terms& terms, const Pair& pair);
-
-// Whether two outputs of different applications are computed from one that is no constant.
-bool SharesWork(const Space& space, const SmallGraph& graph);
+// By application: those that it is computed from, itself among them, as bits.
+std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph);
 
 // The values of all outputs, in order of OutputsOf; empty where the graph is illegal or a value does not exist.
 std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph);

@@ -9,6 +9,7 @@
 
 #include "core/interpreter.h"
 #include "gtest/gtest.h"
+#include "substitutions/generate/redundancy.h"
 
 namespace rewright::generate {
 namespace {
