@@ -26,10 +26,11 @@ struct Move {
 
 // Takes a step of a search apart into matches of the rules that it names.
 //
-// Nodes are shared by the graphs of an arena, so what a graph has in common with the one to be reached is the nodes that
-// are in both. Depth first, with matches first after which fewer nodes than before are foreign to that graph; inputs come
-// first, for what lies downstream of a difference is foreign. A few matches in a row may do without such progress. This
-// finds derivations whose graphs in between are not much larger; rewriting towards a cheaper graph mostly is that.
+// Nodes are shared by the graphs of an arena, so what a graph has in common with the one to be reached is the nodes
+// that are in both. Depth first, with matches first after which fewer nodes than before are foreign to that graph;
+// inputs come first, for what lies downstream of a difference is foreign. A few matches in a row may do without such
+// progress. This finds derivations whose graphs in between are not much larger; rewriting towards a cheaper graph
+// mostly is that.
 class Derivation {
  public:
   Derivation(const Graph& to, std::vector<const Matcher*> rules) : to_(to), rules_(std::move(rules)) {}

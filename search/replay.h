@@ -1,5 +1,5 @@
-// The path of a search in terms that outlive it: which rule, at which node, its how many-th match there. From these, the
-// original graph and the rules, every graph of the path is made again, in another process or on another machine.
+// The path of a search in terms that outlive it: which rule, at which node, its how many-th match there. From these,
+// the original graph and the rules, every graph of the path is made again, in another process or on another machine.
 //
 // A step of a search need not be a match: equality saturation puts an extracted graph in the place of another. Such a
 // step is taken apart into matches that lead to the same graph, of the rules that it names; where a short search finds
