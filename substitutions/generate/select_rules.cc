@@ -160,7 +160,8 @@ class Selector {
     const Pair swapped{pair.second, pair.first};
     if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
     // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
-    const bool forward = IsMerge(space_, pair.first, pair.second) || HasQuotient(pair.second);
+    const bool forward =
+        (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
     for (const Pair& directed : forward ? std::vector<Pair>{pair} : std::vector<Pair>{swapped, pair}) {
       if (HasQuotient(directed.first)) continue;
       Candidate candidate{.pair = directed, .outputs = OutputPairs(terms, directed)};

@@ -33,6 +33,9 @@ enum class Derived : uint8_t {
   kNone,
   kGroups,   // conv2d: groups = channels of the image / channels of the kernel
   kParts,    // split: two parts, where the last concat put the tensor together
+  kFirst,    // slice: the first of these parts, along `axis`
+  kShape,    // reshape, expand: to the shape `shape`
+  kMerge,    // reshape: axis k of the result is the product of the operand's axes `merged`[k]
   kEnlarge,  // pad: a kernel centred in one of `extent`
 };
 
@@ -51,18 +54,22 @@ struct OperatorChoice {
   bool in_order = false;      // of two inputs the one that is declared first comes first
   bool same_shape = false;    // no broadcasting, and the same layout
   bool scalar_second = false;
+  bool stretched = false;     // operand 1 is stretched to the shape of operand 0, which is another
   bool leaf_only = false;     // operand 0 is an input
+  bool no_units = false;      // no operand has an axis of size one
   bool no_kernel_input = false;            // operand 0 is no input that is a kernel
   std::vector<int> ranks;                  // of each operand; empty: any
   std::vector<int64_t> kernel;             // the last two sizes of operand 1; empty: any
   int forbidden_inner = -1;                // matmul: the variable that may not be the inner size
   std::vector<int64_t> extent;             // kEnlarge
+  int64_t axis = 0;                        // kFirst
+  std::vector<std::vector<int>> merged;    // kMerge
   bool view = false;                       // a transpose that moves nothing: only counted (SpaceCounts)
 
   // Constants.
   enum class Constant : uint8_t { kNone, kSplat, kIdentity };
   Constant constant = Constant::kNone;
-  std::vector<Size> shape;
+  std::vector<Size> shape;  // of the constant; kShape: of the result
   int64_t numerator = 1, denominator = 1;  // of the elements of a kSplat
 };
 

@@ -224,6 +224,31 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
       (*attrs)["sizes"] = std::vector<int64_t>{first, operands[0]->shapes[assignment][axis] - first};
       return true;
     }
+    case Derived::kFirst: {
+      const size_t axis = static_cast<size_t>(choice.axis);
+      if (axis >= operands[0]->cuts.size() || operands[0]->cuts[axis].empty()) return false;
+      Shape stops = operands[0]->shapes[assignment];
+      (*attrs)["starts"] = std::vector<int64_t>(stops.size(), 0);
+      stops[axis] = operands[0]->cuts[axis].back()[assignment];
+      (*attrs)["stops"] = stops;
+      return true;
+    }
+    case Derived::kShape: {
+      Shape shape;
+      for (const Size& size : choice.shape) shape.push_back(At(size, assignments_[assignment]));
+      if (shape == operands[0]->shapes[assignment]) return false;
+      (*attrs)["shape"] = shape;
+      return true;
+    }
+    case Derived::kMerge: {
+      Shape shape;
+      for (const std::vector<int>& axes : choice.merged) {
+        shape.push_back(1);
+        for (int axis : axes) shape.back() *= operands[0]->shapes[assignment][static_cast<size_t>(axis)];
+      }
+      (*attrs)["shape"] = shape;
+      return true;
+    }
     case Derived::kEnlarge: {
       std::vector<int64_t> before = {0, 0}, after = {0, 0};
       for (size_t k = 0; k < 2; ++k) {
@@ -256,6 +281,10 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
     return nullptr;
   }
   if (choice.scalar_second && operands[1]->rank() != 0) return nullptr;
+  for (const Type* operand : operands) {
+    const Shape& shape = operand->shapes.back();
+    if (choice.no_units && std::find(shape.begin(), shape.end(), 1) != shape.end()) return nullptr;
+  }
   const OpDef* def = FindOp(choice.op);
   CHECK(def != nullptr) << choice.op;
   std::vector<Type> outputs;
@@ -280,6 +309,10 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
       if (std::any_of(type.shape.begin(), type.shape.end(), [](int64_t size) { return size < 1; })) return nullptr;
       if (a + 1 == assignments_.size() && type.num_elements() > space_.max_elements) return nullptr;
       outputs[k].shapes.push_back(type.shape);
+    }
+    if (choice.stretched && (operands[0]->shapes[a] == operands[1]->shapes[a] ||
+                             outputs[0].shapes[a] != operands[0]->shapes[a])) {
+      return nullptr;
     }
     result->attrs.push_back({application->attrs});
   }

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/ops/ops.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/rule_terms.h"
 #include "substitutions/status_macros.h"
 #include "substitutions/taso/decode.h"
 #include "substitutions/taso/shapes.h"
@@ -24,16 +25,6 @@ ArgExpr Div(const ArgExpr& a, int64_t b) {
 
 bool IsInt(const ArgExpr& expr, int64_t value) {
   return expr.kind == ArgExpr::Kind::kInt && expr.integer == value;
-}
-
-TensorTerm Apply(const std::string& op, std::vector<TensorTerm> operands) {
-  TensorTerm term;
-  term.kind = TensorTerm::Kind::kApply;
-  term.name = op;
-  term.op = FindOp(op);
-  CHECK(term.op != nullptr) << op;
-  term.operands = std::move(operands);
-  return term;
 }
 
 void AddAttr(const std::string& name, ArgExpr value, TensorTerm* term) {
@@ -136,14 +127,8 @@ class Converter {
   ShapeSpec Shape(const TensorShape& shape) {
     ShapeSpec spec;
     if (shape.pack >= 0) {
-      ArgExpr name;
-      name.kind = ArgExpr::Kind::kName;
       const std::string fresh = packs_.empty() ? "b" : absl::StrCat("b", packs_.size() + 1);
-      name.name = packs_.emplace(shape.pack, fresh).first->second;
-      ArgExpr splice;
-      splice.kind = ArgExpr::Kind::kSplice;
-      splice.args = {name};
-      spec.dims.push_back(splice);
+      spec.dims.push_back(SpliceArg(NameArg(packs_.emplace(shape.pack, fresh).first->second)));
     }
     for (const Size& dim : shape.dims) spec.dims.push_back(Print(dim));
     return spec;
@@ -164,21 +149,21 @@ class Converter {
       case OpType::kConv2d: return Activated(op, Conv2d(op, number, std::move(operands), shapes));
       case OpType::kMaxPool2d: return Pool2d("max_pool2d", op, std::move(operands), shapes[0]);
       case OpType::kAvgPool2d: return Pool2d("avg_pool2d", op, std::move(operands), shapes[0]);
-      case OpType::kMatmul: return Activated(op, Apply("matmul", std::move(operands)));
-      case OpType::kAdd: return Apply("add", std::move(operands));
+      case OpType::kMatmul: return Activated(op, Application("matmul", std::move(operands)));
+      case OpType::kAdd: return Application("add", std::move(operands));
       case OpType::kMul:
-      case OpType::kScale: return Apply("mul", std::move(operands));
-      case OpType::kRelu: return Apply("relu", std::move(operands));
-      case OpType::kSigmoid: return Apply("sigmoid", std::move(operands));
-      case OpType::kTanh: return Apply("tanh", std::move(operands));
+      case OpType::kScale: return Application("mul", std::move(operands));
+      case OpType::kRelu: return Application("relu", std::move(operands));
+      case OpType::kSigmoid: return Application("sigmoid", std::move(operands));
+      case OpType::kTanh: return Application("tanh", std::move(operands));
       case OpType::kConcat: {
-        TensorTerm term = Apply("concat", std::move(operands));
+        TensorTerm term = Application("concat", std::move(operands));
         AddAttr("axis", ArgExpr::Int(op.Get(Key::kAxis)), &term);
         return term;
       }
       case OpType::kSplit: return Split(op, number, std::move(operands));
       case OpType::kTranspose: {
-        TensorTerm term = Apply("transpose", std::move(operands));
+        TensorTerm term = Application("transpose", std::move(operands));
         std::vector<ArgExpr> perm;
         for (int axis : op.Permutation()) perm.push_back(ArgExpr::Int(axis));
         AddAttr("perm", ArgExpr::List(std::move(perm)), &term);
@@ -207,7 +192,7 @@ class Converter {
   static TensorTerm Activated(const Operator& op, TensorTerm term) {
     constexpr const char* kActivations[] = {"", "sigmoid", "relu", "tanh"};
     const int activation = op.Get(Key::kActivation);
-    return activation == 0 ? term : Apply(kActivations[activation], {std::move(term)});
+    return activation == 0 ? term : Application(kActivations[activation], {std::move(term)});
   }
 
   // Before and after a window of extent `kernel` along an axis of extent `size`.
@@ -218,10 +203,8 @@ class Converter {
     }
     if (stride == 1) return {Div(Print(kernel - Size(1)), 2), Div(Print(kernel), 2)};
     const Size last = sizes().Quotient(size + Size(stride - 1), stride) - Size(1);
-    ArgExpr total;
-    total.kind = ArgExpr::Kind::kCall;
-    total.fn = ArgFn::kMax;
-    total.args = {ArgExpr::Int(0), Print(last * Size(stride) + kernel - size)};
+    const ArgExpr total =
+        CallArg(ArgFn::kMax, {ArgExpr::Int(0), Print(last * Size(stride) + kernel - size)});
     return {Div(total, 2), Div(ArgExpr::Binary(ArgOp::kAdd, total, ArgExpr::Int(1)), 2)};
   }
 
@@ -236,7 +219,7 @@ class Converter {
 
   TensorTerm Conv2d(const Operator& op, int number, std::vector<TensorTerm> operands,
                     const std::vector<TensorShape>& shapes) {
-    TensorTerm term = Apply("conv2d", std::move(operands));
+    TensorTerm term = Application("conv2d", std::move(operands));
     AddWindows(op, shapes[0], shapes[1].dims[2], shapes[1].dims[3], &term);
     const ArgExpr groups =
         source_ ? Print(shapes_.groups().at(number)) : TargetGroups(shapes[0].dims[1], shapes[1].dims[0], shapes[1].dims[1]);
@@ -260,7 +243,7 @@ class Converter {
 
   TensorTerm Pool2d(const std::string& name, const Operator& op, std::vector<TensorTerm> operands,
                     const TensorShape& image) {
-    TensorTerm term = Apply(name, std::move(operands));
+    TensorTerm term = Application(name, std::move(operands));
     const int height = op.Get(Key::kKernelHeight), width = op.Get(Key::kKernelWidth);
     AddAttr("kernel", ArgExpr::List({ArgExpr::Int(height), ArgExpr::Int(width)}), &term);
     AddWindows(op, image, Size(height), Size(width), &term);
@@ -268,7 +251,7 @@ class Converter {
   }
 
   TensorTerm Split(const Operator& op, int number, std::vector<TensorTerm> operands) {
-    TensorTerm term = Apply("split", std::move(operands));
+    TensorTerm term = Application("split", std::move(operands));
     const size_t axis = static_cast<size_t>(op.Get(Key::kAxis));
     std::vector<ArgExpr> parts;
     for (int k = 0; k < op.num_outputs(); ++k) parts.push_back(Print(shapes_.Of({number, k, 0}, source_).dims[axis]));
@@ -279,7 +262,7 @@ class Converter {
 
   TensorTerm Enlarge(std::vector<TensorTerm> operands, const TensorShape& kernel, const TensorShape& result) {
     operands.resize(1);
-    TensorTerm term = Apply("pad", std::move(operands));
+    TensorTerm term = Application("pad", std::move(operands));
     std::vector<ArgExpr> before = {ArgExpr::Int(0), ArgExpr::Int(0)}, after = before;
     for (size_t axis : {2u, 3u}) {
       const Size more = result.dims[axis] - kernel.dims[axis];

@@ -33,8 +33,8 @@ const std::vector<std::string> kLinear = {"matmul", "add", "concat1_2d", "split1
 
 TEST(SelectRules, MergesProductsThatShareAFactor) {
   const std::string rules = Rules(Small(kLinear, 3), {});
-  EXPECT_NE(rules.find("{ matmul(x[m, m2], y[m2, n]), matmul(x, z[m2, n2]) }\n"
-                       "  => split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n, n2])"),
+  EXPECT_NE(rules.find("{ matmul(x[b.., m, m2], y[b.., m2, n]), matmul(x, z[b.., m2, n2]) }\n"
+                       "  => split(matmul(x, concat(y, z, axis=len(b) + 1)), axis=len(b) + 1, sizes=[n, n2])"),
             std::string::npos)
       << rules;
 }

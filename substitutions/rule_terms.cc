@@ -1,0 +1,59 @@
+#include "substitutions/rule_terms.h"
+
+#include <utility>
+
+#include "core/check.h"
+
+namespace rewright {
+
+TensorTerm Application(const std::string& op, std::vector<TensorTerm> operands) {
+  TensorTerm term;
+  term.kind = TensorTerm::Kind::kApply;
+  term.name = op;
+  term.op = FindOp(op);
+  CHECK(term.op != nullptr) << op;
+  term.operands = std::move(operands);
+  return term;
+}
+
+ArgExpr NameArg(const std::string& name) {
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kName;
+  expr.name = name;
+  return expr;
+}
+
+ArgExpr DTypeArg(DType dtype) {
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kDType;
+  expr.dtype = dtype;
+  return expr;
+}
+
+ArgExpr CallArg(ArgFn fn, std::vector<ArgExpr> args) {
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kCall;
+  expr.fn = fn;
+  expr.args = std::move(args);
+  return expr;
+}
+
+ArgExpr SpliceArg(ArgExpr list) {
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kSplice;
+  expr.args = {std::move(list)};
+  return expr;
+}
+
+ArgExpr SumArg(ArgExpr a, int64_t b) {
+  if (a.kind == ArgExpr::Kind::kInt) return ArgExpr::Int(a.integer + b);
+  return b == 0 ? a : ArgExpr::Binary(ArgOp::kAdd, std::move(a), ArgExpr::Int(b));
+}
+
+ArgExpr NumbersArg(const std::vector<int64_t>& values) {
+  std::vector<ArgExpr> items;
+  for (int64_t value : values) items.push_back(ArgExpr::Int(value));
+  return ArgExpr::List(std::move(items));
+}
+
+}  // namespace rewright

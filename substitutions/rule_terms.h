@@ -1,0 +1,24 @@
+// Building rules as data: terms and expressions that whoever writes rules needs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "substitutions/rule.h"
+
+namespace rewright {
+
+// op(operands), without attributes. The operator exists.
+TensorTerm Application(const std::string& op, std::vector<TensorTerm> operands);
+
+ArgExpr NameArg(const std::string& name);
+ArgExpr DTypeArg(DType dtype);
+// fn(args)
+ArgExpr CallArg(ArgFn fn, std::vector<ArgExpr> args);
+// list.., within a list or shape
+ArgExpr SpliceArg(ArgExpr list);
+// a + b, computed where both are numbers
+ArgExpr SumArg(ArgExpr a, int64_t b);
+ArgExpr NumbersArg(const std::vector<int64_t>& values);
+
+}  // namespace rewright
