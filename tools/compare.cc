@@ -231,6 +231,8 @@ class Contest {
     setting.folder = folder_.path();
     const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     setting.threads = session_.flags.threads > 0 ? session_.flags.threads : all;
+    setting.device = flags_.device == "cuda" ? "cuda:0" : flags_.device;
+    setting.precision = flags_.precision;
     for (const std::string& kind : PeerKinds()) {
       if (InterruptGuard::interrupted()) break;
       progress_.Update(-1, kind);
@@ -336,6 +338,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   std::string csv =
       "model,contestant,median_ms,min_ms,spread,over_original,wins,losses,p_value,over_baseline,baseline_wins,"
       "baseline_losses,baseline_p_value,equal,max_rel_diff\n";
+  console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();
   bool equal = true;
   for (const std::string& path : flags.models) {
@@ -375,7 +378,7 @@ Action DeclareCompare(CLI::App& app) {
   AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_flag("--peers,!--no-peers", flags->peers,
-               "Also other programs: onnxruntime and torch, by $REWRIGHT_PYTHON or a Python found (default on)");
+               "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
   app.add_option("--csv", flags->csv, "Write the table as CSV")->type_name("F.csv");
   return [flags](Session& session) { return CompareModels(*flags, session); };
 }

@@ -33,7 +33,8 @@ constexpr int kMaxOutputs = 10000;
 const std::vector<std::string>& PeerKinds() {
   static const auto* kinds =
       new std::vector<std::string>{"onnxruntime-disabled", "onnxruntime-basic", "onnxruntime-extended",
-                                   "onnxruntime-all",      "torch",             "torch-compile"};
+                                   "onnxruntime-all",      "torch",             "torch-compile",
+                                   "jax"};
   return *kinds;
 }
 
@@ -71,7 +72,8 @@ absl::Status Peer::Spawn(const std::string& python, const std::string& script) {
     return absl::InternalError(absl::StrCat("no socket for a peer: ", std::strerror(errno)));
   }
   std::vector<std::string> words = {python,         script,          setting_.kind,
-                                    setting_.model, setting_.folder, absl::StrCat(setting_.threads)};
+                                    setting_.model, setting_.folder, absl::StrCat(setting_.threads),
+                                    setting_.device, setting_.precision};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Runs a model with another program, on request: a peer of `rewright compare`.
 
-    peers.py KIND MODEL.onnx FOLDER THREADS
+    peers.py KIND MODEL.onnx FOLDER THREADS [DEVICE PRECISION]
 
-KIND: onnxruntime-disabled|basic|extended|all (levels of graph optimization), torch, torch-compile.
+KIND: onnxruntime-disabled|basic|extended|all (levels of graph optimization), torch, torch-compile (max-autotune), jax
+(jit).
+DEVICE: cpu (the default) or cuda:N; PRECISION there: fp32 (the default), tf32, fp16, bf16. A run on a GPU begins with
+the inputs there and ends when the outputs are, as ours do.
 FOLDER/inputs.json: the names of the inputs; FOLDER/0.npy, 1.npy, ..: their values.
 
 Answers on standard output, one line each:
@@ -18,8 +21,14 @@ import sys
 import time
 
 
-def load_onnxruntime(level, model, feeds, threads):
+def load_onnxruntime(level, model, feeds, threads, device, precision):
     import onnxruntime as ort
+    provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
+    if provider not in ort.get_available_providers():
+        raise RuntimeError(f"this onnxruntime has no {provider}")
+    if precision not in ("fp32", "tf32"):
+        raise RuntimeError("onnxruntime computes as the model says, in 32 bits")
+    choice = {"device_id": int(device.split(":")[1]), "use_tf32": int(precision == "tf32")} if device != "cpu" else {}
     levels = {"disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
               "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
               "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
@@ -31,37 +40,101 @@ def load_onnxruntime(level, model, feeds, threads):
     options.log_severity_level = 3
     # Its threads may wait actively within a run, but not in the runs of others.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return f"onnxruntime {ort.__version__}", lambda: session.run(None, feeds)
+    session = ort.InferenceSession(model, options, providers=[(provider, choice)])
+    if device == "cpu":
+        return f"onnxruntime {ort.__version__}", lambda: session.run(None, feeds)
+    binding = session.io_binding()
+    for name, value in feeds.items():
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value, "cuda", choice["device_id"]))
+    for output in session.get_outputs():
+        binding.bind_output(output.name, "cuda", choice["device_id"])
+
+    def run():
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        return binding.get_outputs()
+    return f"onnxruntime {ort.__version__}", run
 
 
-def load_torch(compiled, model, feeds, threads):
+def load_torch(compiled, model, feeds, threads, device, precision):
     import torch
     from torch_model import TorchModel
     torch.set_num_threads(threads)
+    on_gpu = device != "cpu"
+    if on_gpu and not torch.cuda.is_available():
+        raise RuntimeError("torch sees no CUDA GPU")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = True
+    half = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
+    # On matrix units images are faster with channels innermost; so ours are.
+    innermost = on_gpu and precision != "fp32"
+
+    def place(tensor):
+        tensor = tensor.to(device, half if tensor.is_floating_point() and half else tensor.dtype)
+        return tensor.to(memory_format=torch.channels_last) if innermost and tensor.dim() == 4 else tensor
     module = TorchModel(model).eval()
-    tensors = [torch.from_numpy(feeds[name].copy()) for name in module.input_names]
+    for name, weight in list(module.named_buffers()):
+        setattr(module, name, place(weight))
+    tensors = [place(torch.from_numpy(feeds[name].copy())) for name in module.input_names]
     call = torch.compile(module, mode="max-autotune") if compiled else module
 
     def run():
         with torch.inference_mode():
-            return [value.numpy() for value in call(*tensors)]
+            values = call(*tensors)
+            if on_gpu:
+                torch.cuda.synchronize()
+            return values
     run()
     return f"torch {torch.__version__}", run
 
 
-def load(kind, model, folder, threads):
+def load_jax(model, feeds, threads, device, precision):
+    # The threads of its CPU client are as many as the processors that this process may use.
+    if device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    import jax
+    import jax.numpy as jnp
+    from jax_model import JaxModel
+    kind, number = (device.split(":") + ["0"])[:2]
+    target = jax.devices(kind)[int(number)]
+    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == "tf32" else "highest")
+    half = {"fp16": jnp.float16, "bf16": jnp.bfloat16}.get(precision)
+
+    def place(array):
+        return jax.device_put(array.astype(half) if half and array.dtype.kind == "f" else array, target)
+    network = JaxModel(model)
+    weights = {name: place(value) for name, value in network.weights.items()}
+    inputs = {name: place(feeds[name]) for name in network.input_names}
+    call = jax.jit(network.call)
+    return f"jax {jax.__version__}", lambda: jax.block_until_ready(call(weights, inputs))
+
+
+def on_host(value):
+    """An output of any library as an array of numpy, in 32 bits."""
+    import numpy as np
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    array = np.asarray(value.numpy() if hasattr(value, "numpy") and not hasattr(value, "__array__") else value)
+    return np.ascontiguousarray(array.astype(np.float32) if array.dtype.itemsize == 2 else array)
+
+
+def load(kind, model, folder, threads, device, precision):
     import numpy as np
     with open(os.path.join(folder, "inputs.json")) as file:
         names = json.load(file)
     feeds = {name: np.load(os.path.join(folder, f"{i}.npy")) for i, name in enumerate(names)}
     if kind.startswith("onnxruntime-"):
-        return load_onnxruntime(kind[len("onnxruntime-"):], model, feeds, threads)
-    return load_torch(kind == "torch-compile", model, feeds, threads)
+        return load_onnxruntime(kind[len("onnxruntime-"):], model, feeds, threads, device, precision)
+    if kind == "jax":
+        return load_jax(model, feeds, threads, device, precision)
+    return load_torch(kind == "torch-compile", model, feeds, threads, device, precision)
 
 
 def main():
     kind, model, folder, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    device, precision = sys.argv[5:7] if len(sys.argv) > 6 else ("cpu", "fp32")
     # Libraries may print: answers go to a copy of standard output, their words nowhere.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -70,7 +143,7 @@ def main():
         print(" ".join(str(text).split()), file=answers, flush=True)
 
     try:
-        version, run = load(kind, model, folder, threads)
+        version, run = load(kind, model, folder, threads, device, precision)
         run()
     except ModuleNotFoundError as error:
         return answer(f"absent {error.name} is not installed in {sys.executable}")
@@ -86,7 +159,7 @@ def main():
             import numpy as np
             outputs = run()
             for i, value in enumerate(outputs):
-                np.save(os.path.join(folder, f"{kind}-{i}.npy"), np.asarray(value, order="C"))
+                np.save(os.path.join(folder, f"{kind}-{i}.npy"), on_host(value))
             answer(f"saved {len(outputs)}")
         else:
             answer(f"unknown {line.strip()}")

@@ -145,6 +145,11 @@ void ExpectAgrees(Device& device, const Graph& graph, double low, double high, u
 
 void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed,
                   double tolerance) {
+  const auto run = [&](const std::vector<Tensor>& inputs) { return RunSchedule(graph, schedule, inputs); };
+  ExpectAgrees(run, graph, low, high, seed, tolerance);
+}
+
+void ExpectAgrees(const RunInputs& run, const Graph& graph, double low, double high, uint64_t seed, double tolerance) {
   Rng rng(seed);
   std::vector<Tensor> inputs;
   absl::flat_hash_map<std::string, Tensor> by_name;
@@ -154,7 +159,7 @@ void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, doub
   }
   const auto expected = InterpretGraph(graph, by_name);
   ASSERT_TRUE(expected.ok()) << expected.status().ToString();
-  const auto found = RunSchedule(graph, schedule, inputs);
+  const auto found = run(inputs);
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   ASSERT_EQ(expected->size(), found->size());
   for (size_t i = 0; i < found->size(); ++i) {

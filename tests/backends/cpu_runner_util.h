@@ -1,6 +1,7 @@
 // Runs schedules on hostile memory, and compares them with the reference interpreter.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ void ExpectAgrees(Device& device, const Graph& graph, double low, double high, u
 // `tolerance` is relative to the largest element, and ten times that to each.
 void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed,
                   double tolerance = 1e-5);
+
+// Whatever runs the graph: outputs in its order.
+using RunInputs = std::function<absl::StatusOr<std::vector<Tensor>>(const std::vector<Tensor>&)>;
+void ExpectAgrees(const RunInputs& run, const Graph& graph, double low, double high, uint64_t seed, double tolerance);
 
 // The graph of a text (core/text.h) with random weights in [low, high].
 Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);

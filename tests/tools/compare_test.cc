@@ -64,7 +64,7 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   Python("echo 'absent there is no such thing'\n");
   const auto rows = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_EQ(rows["rows"].size(), 3u);
-  ASSERT_EQ(rows["absent"].size(), 6u);
+  ASSERT_EQ(rows["absent"].size(), 7u);
   EXPECT_EQ(rows["absent"][0]["name"], "onnxruntime-disabled");
   EXPECT_EQ(rows["absent"][0]["reason"], "there is no such thing");
 
@@ -75,7 +75,7 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   setenv("REWRIGHT_PYTHON", "/nonexistent/python", 1);
   const Outcome none = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(none.status, 0) << none.err;
-  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 6u);
+  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 7u);
 }
 
 TEST_F(CompareTest, HoldsPeersToTheOutputs) {

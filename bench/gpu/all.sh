@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Everything that a GPU has to show, step by step, in the order of importance: the tests of the device; every model
+# (correct, then measured beside its peers) at batch 1, then 16, in tf32, then bf16; graphs chosen for GPU and CPU run on
+# both; the residual block; the sanitizers.
+#
+#   bench/gpu/all.sh [--minutes M] [--state DIR] [--list] [PATTERN...]
+#
+# Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
+# build/gpu) holds the steps done, tables, the profile database and the log. PATTERNs choose steps by name. Needs
+# either a build in build/release or a bundle unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all
+# chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+minutes=9 state=build/gpu list=0 patterns=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --minutes) minutes=$2; shift 2 ;;
+    --state) state=$2; shift 2 ;;
+    --list) list=1; shift ;;
+    -*) echo "all.sh: unknown flag $1" >&2; exit 2 ;;
+    *) patterns+=("$1"); shift ;;
+  esac
+done
+mkdir -p "$state"
+if [ -x build/rewright-gpu/bin/rewright ]; then
+  program=build/rewright-gpu/bin/rewright tests=build/rewright-gpu/bin/gpu_test
+else
+  program=build/release/rewright tests=build/release/tests/runtime_test
+fi
+python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
+export REWRIGHT_PYTHON=$python REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
+# CUDA's libraries as Python packages bring them, where the system has none.
+packages=$("$python" -c 'import glob, site; print(":".join(p for s in site.getsitepackages() for p in glob.glob(s + "/nvidia/*/lib")))' 2>/dev/null)
+export LD_LIBRARY_PATH=build/rewright-gpu/lib${packages:+:$packages}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+set -f  # the patterns of test filters are no names of files
+models=(resnet50 bert_base gpt2_small nasnet_a inception_v3 squeezenet nasrnn resnext50)
+common=(--rewright "$program" --work "$state/models" --profile "$state/profile.db")
+steps=()
+declare -A command
+step() { steps+=("$1"); command[$1]="${*:2}"; }
+for precision in fp32 bf16 tf32 fp16; do step "test-$precision" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$precision"; done
+for batch in 1 16; do
+  for precision in tf32 bf16; do
+    for model in "${models[@]}"; do
+      step "model-$model-b$batch-$precision" "$python" bench/gpu/model.py "$model" --batch $batch --precision $precision \
+        --out "$state/gpu.csv" "${common[@]}"
+    done
+  done
+done
+for model in resnet50 squeezenet bert_base; do
+  step "cross-$model" "$python" bench/gpu/cross_device.py "$model" --out "$state/gpu_cross_device.csv" "${common[@]}"
+done
+step block "$python" bench/gpu/residual_block.py --out "$state/gpu_residual_block.csv" --rewright "$program" --work "$state/models"
+for tool in memcheck racecheck synccheck; do
+  step "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
+    "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*"
+done
+step profile "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
+step summary "$python" bench/gpu/summary.py "$state/gpu.csv"
+
+chosen() {
+  [ ${#patterns[@]} -eq 0 ] && return 0
+  local pattern
+  for pattern in "${patterns[@]}"; do [[ $1 == $pattern ]] && return 0; done
+  return 1
+}
+if [ $list = 1 ]; then
+  for name in "${steps[@]}"; do chosen "$name" && echo "$name: ${command[$name]}"; done
+  exit 0
+fi
+
+# A test that is skipped is no test: without a GPU there is nothing to do.
+"$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet || exit 2
+"$program" run "$state/probe.onnx" --device cuda:0 --iterations 1 --quiet >/dev/null || exit 2
+{ date -u; nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv 2>/dev/null; } | tee -a "$state/log.txt"
+
+begin=$SECONDS answer=0
+for name in "${steps[@]}"; do
+  chosen "$name" || continue
+  grep -qx "$name" "$state/done.txt" 2>/dev/null && continue
+  left=$((minutes * 60 - (SECONDS - begin)))
+  if [ $left -lt 20 ]; then
+    echo "all.sh: the time is up before $name; call again to go on" | tee -a "$state/log.txt"
+    exit 75
+  fi
+  echo "== $name ($left s left)" | tee -a "$state/log.txt"
+  start=$SECONDS
+  # shellcheck disable=SC2086
+  timeout --kill-after=5 $left ${command[$name]} 2>&1 | tee -a "$state/log.txt"
+  status=${PIPESTATUS[0]}
+  echo "== $name: status $status, $((SECONDS - start)) s" | tee -a "$state/log.txt"
+  case $status in
+    0) echo "$name" >> "$state/done.txt" ;;
+    124 | 137) echo "all.sh: the time was up within $name; call again to begin it anew"; exit 75 ;;
+    *) answer=1; echo "$name" >> "$state/done.txt"; echo "$name" >> "$state/negative.txt" ;;
+  esac
+done
+exit $answer

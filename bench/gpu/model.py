@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""One model on one device beside its peers.
+
+    bench/gpu/model.py resnet50 --batch 1 --precision tf32
+
+In this order: outputs of the original and of the superoptimized graph against the interpreter, within the precision's
+tolerance; then original, rule-based baseline, superoptimized graph, torch, torch.compile (max-autotune) and JAX (jit),
+as far as they are installed, measured interleaved in one run. The rows go into a table that grows from run to run.
+Exit status: 0 done; 1 outputs differ; 2 the device is not there. `--device cpu` tries everything without a GPU.
+"""
+import argparse
+import os
+import statistics
+import tempfile
+
+from common import (TOLERANCE, describe, expected_outputs, largest_error, main_of, merge_rows, model_file, outputs_of,
+                    require_device, rewright, roofline_ms)
+
+PEERS = ("torch", "torch-compile", "jax", "onnxruntime-all")
+KEYS = ("device", "model", "batch", "precision", "contestant")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a name that `rewright zoo` lists")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--precision", choices=sorted(TOLERANCE), default="fp32")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--work", default="build/gpu", help="models, expected outputs, optimized models")
+    parser.add_argument("--profile", help="database of measured costs (default: in the work folder)")
+    parser.add_argument("--out", default="bench/results/gpu.csv")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--time-limit", type=float, default=60, help="seconds to search")
+    parser.add_argument("--zoo-flags", default="", help="further flags of `rewright zoo`, such as '--layers 2'")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--expect-only", action="store_true", help="compute the expected outputs, which needs no GPU")
+    return parser.parse_args()
+
+
+def check(args, path, optimized):
+    """Largest errors of both graphs, and what computed the expected outputs."""
+    oracle, expected = expected_outputs(args.rewright, args.work, path, args.batch)
+    errors = []
+    for file in (path, optimized):
+        with tempfile.TemporaryDirectory() as folder:
+            found = outputs_of(args.rewright, file, folder, "--device", args.device, "--precision", args.precision)
+        errors.append(largest_error(found, expected))
+    return oracle, errors
+
+
+def main():
+    args = arguments()
+    os.makedirs(args.work, exist_ok=True)
+    if not args.expect_only:
+        require_device(args.rewright, args.work, args.device, args.precision)
+    path = model_file(args.rewright, args.work, args.model, args.batch, *args.zoo_flags.split())
+    if args.expect_only:
+        expected_outputs(args.rewright, args.work, path, args.batch)
+        return 0
+    profile = args.profile or os.path.join(args.work, "profile.db")
+    common = ["--device", args.device, "--precision", args.precision, "--profile", profile, "--time-limit",
+              args.time_limit]
+    optimized = path.replace(".onnx", f".{args.device.split(':')[0]}.{args.precision}.opt.onnx")
+    chosen = rewright(args.rewright, "optimize", path, "-o", optimized, "--no-check", *common)
+    oracle, errors = check(args, path, optimized)
+    tolerance = TOLERANCE[args.precision]
+    for name, error in zip(("original", "superoptimized"), errors):
+        print(f"{args.model}: {name}: largest error {error:.2e} against the {oracle}, tolerance {tolerance:.2e}: "
+              f"{'equal' if error <= tolerance else 'DIFFERS'}")
+
+    # What is compared here is equal or not by the tolerances above, so a negative answer is read, not obeyed.
+    contest = rewright(args.rewright, "compare", path, "--rounds", args.rounds, "--seed", 1, *common,
+                       *(["--no-peers"] if args.no_peers else []), negative_is_fine=True)
+    device, table = contest["device"], contest["models"][0]
+    bound = roofline_ms(args.rewright, path, device, args.precision)
+    medians = {row["name"]: row["median_ms"] for row in table["rows"]}
+    best_peer = min((medians[name] for name in PEERS if name in medians), default=None)
+    rows, equal = [], max(errors) <= tolerance
+    for row in table["rows"]:
+        known = {"original": errors[0], "superoptimized": errors[1]}.get(row["name"])
+        error = errors[0] + row["max_rel_diff"] if known is None else known
+        agrees = error <= 2 * tolerance if known is None else error <= tolerance
+        rows.append({
+            "device": device, "model": args.model, "batch": args.batch, "precision": args.precision,
+            "contestant": row["name"], "median_ms": f"{row['median_ms']:.4f}", "min_ms": f"{row['min_ms']:.4f}",
+            "spread": f"{row['spread']:.4f}",
+            "over_best_peer": f"{row['median_ms'] / best_peer:.4f}" if best_peer else "",
+            "over_baseline": f"{row['median_ms'] / medians['baseline']:.4f}",
+            "of_roofline": f"{bound / row['median_ms']:.4f}" if bound else "",
+            "largest_error": f"{error:.3g}", "checked_against": oracle, "equal": int(agrees), "text": row["text"],
+            "search_cpu_seconds": f"{chosen.get('search_cpu_seconds', 0):.2f}", "zoo_flags": args.zoo_flags,
+            **describe()})
+        print(f"  {row['name']:<22} {row['median_ms']:10.4f} ms  "
+              f"{'' if not bound else format(bound / row['median_ms'], '6.1%') + ' of the roofline  '}{row['text']}")
+    for absent in table["absent"]:
+        print(f"  {absent['name']:<22} absent: {absent['reason']}")
+    merge_rows(args.out, rows, KEYS)
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    main_of(main)
