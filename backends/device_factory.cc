@@ -53,7 +53,12 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
   absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
   if (!profile.ok()) return profile.status();
   absl::StatusOr<std::unique_ptr<cuda::Gpu>> gpu = cuda::OpenGpu(ordinal);
-  if (gpu.ok()) return cuda::MakeCudaDevice(*std::move(gpu), *std::move(profile), cuda_options);
+  if (gpu.ok()) {
+    if (absl::Status status = cuda::CheckPrecision((*gpu)->description(), cuda_options.precision); !status.ok()) {
+      return status;
+    }
+    return cuda::MakeCudaDevice(*std::move(gpu), *std::move(profile), cuda_options);
+  }
   if (options.profile_path.empty()) return gpu.status();
   absl::StatusOr<std::unique_ptr<Device>> known = cuda::MakeProfiledCudaDevice(*std::move(profile), cuda_options);
   if (known.ok()) return known;

@@ -68,11 +68,15 @@ class CudaDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph, FusionOptionsOf(options_.precision))) groups.push_back(std::move(group.group));
+    for (FusedGroup& group : FuseGraph(graph, FusionOptionsOf(options_.precision, options_.channels_last))) groups.push_back(std::move(group.group));
     return groups;
   }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    const uint64_t slots = SlotsOf(graph, group);
+    if (slots != 0 && slots == (uint64_t{1} << std::min<size_t>(graph.node(group.nodes[0]).operands.size(), 63)) - 1) {
+      return 0.0;  // every part is written in place
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::string signature = layouts_.SignatureOf(graph, group);
     return costs_.Of(signature, [&]() -> absl::StatusOr<ProfileEntry> {
@@ -84,7 +88,7 @@ class CudaDevice : public Device {
 
   uint64_t CostContext(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return layouts_.HashOf(graph, group);
+    return layouts_.HashOf(graph, group) + SlotsOf(graph, group) * 0x9e3779b97f4a7c15;
   }
 
   bool runs() const override { return gpu_ != nullptr; }
@@ -98,6 +102,16 @@ class CudaDevice : public Device {
   }
 
  private:
+  // Of a concatenation: a bit for each operand that is written in place.
+  uint64_t SlotsOf(const Graph& graph, const Group& group) const {
+    if (group.nodes.size() != 1) return 0;
+    const FusionOptions fusion = FusionOptionsOf(options_.precision, options_.channels_last);
+    const auto slots = ConcatSlots(graph, group.nodes[0], fusion.channels_last, fusion.element_bytes);
+    uint64_t bits = 0;
+    for (size_t i = 0; i < std::min<size_t>(slots.size(), 63); ++i) bits |= uint64_t{slots[i].has_value()} << i;
+    return bits;
+  }
+
   LoweringOptions LoweringOptionsOf() const {
     LoweringOptions options;
     options.precision = options_.precision;
@@ -121,6 +135,15 @@ std::string Suffix(const CudaOptions& options) {
 }
 
 }  // namespace
+
+absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision) {
+  constexpr int kAmpere = 80;
+  if ((precision != Precision::kTf32 && precision != Precision::kBf16) || gpu.architecture >= kAmpere) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("precision ", PrecisionName(precision), " needs compute capability 8.0; ",
+                                                 gpu.name, " has ", gpu.architecture / 10, ".", gpu.architecture % 10));
+}
 
 std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile,
                                        const CudaOptions& options) {

@@ -28,6 +28,9 @@ std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr
 absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::unique_ptr<ProfileDb> profile,
                                                                const CudaOptions& options);
 
+// Whether the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error: InvalidArgument.
+absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision);
+
 // Opens the plugin librewright_cuda.so beside the program (or where the loader finds it) and GPU number `ordinal`.
 // Errors: no plugin, no driver, no such GPU; each says what was looked for.
 absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal);

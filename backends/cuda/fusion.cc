@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/attrs.h"
+#include "backends/cuda/concat.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
@@ -23,23 +24,31 @@ constexpr int64_t kMaxDepth = 128, kDepthUnit = 8;
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), owner_(graph.nodes().size(), kFree) {}
+  Fuser(const Graph& graph, const FusionOptions& options)
+      : graph_(graph), options_(options), owner_(graph.nodes().size(), kFree) {}
 
   void Restrict(const std::vector<NodeId>& nodes) {
     std::fill(owner_.begin(), owner_.end(), kOutside);
     for (NodeId id : nodes) owner_[static_cast<size_t>(graph_.index(id))] = kFree;
   }
 
-  std::vector<FusedGroup> Run(const FusionOptions& options) {
+  std::vector<FusedGroup> Run() {
     const int count = static_cast<int>(graph_.nodes().size());
-    for (int i = 0; i < count && options.attention; ++i) {
+    for (int i = 0; i < count && options_.attention; ++i) {
       if (IsFree(i)) FuseAttention(i);
     }
     for (int i = 0; i < count; ++i) {
       if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
     }
     for (int i = count - 1; i >= 0; --i) {
-      if (IsFree(i)) Gather(i);
+      if (!IsFree(i)) continue;
+      if (HasSlots(i)) {
+        FusedGroup group;
+        group.kind = FusedGroup::Kind::kConcat;
+        AddGroup(std::move(group), {i});
+      } else {
+        Gather(i);
+      }
     }
     std::sort(order_.begin(), order_.end());
     std::vector<FusedGroup> sorted;
@@ -182,6 +191,11 @@ class Fuser {
 
   // ---- generated kernels
 
+  bool HasSlots(int i) const {
+    const auto slots = ConcatSlots(graph_, IdAt(i), options_.channels_last, options_.element_bytes);
+    return std::any_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.has_value(); });
+  }
+
   bool CanJoin(int i) const {
     const Node& node = NodeAt(i);
     return IsFree(i) && node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 &&
@@ -221,6 +235,7 @@ class Fuser {
   }
 
   const Graph& graph_;
+  const FusionOptions options_;
   std::vector<int> owner_;  // group of each position
   std::vector<FusedGroup> groups_;
   std::vector<std::pair<int, int>> order_;  // last position, group
@@ -229,13 +244,13 @@ class Fuser {
 }  // namespace
 
 std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options) {
-  return Fuser(graph).Run(options);
+  return Fuser(graph, options).Run();
 }
 
 std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes) {
-  Fuser fuser(graph);
+  Fuser fuser(graph, {});
   fuser.Restrict(nodes);
-  return fuser.Run({});
+  return fuser.Run();
 }
 
 }  // namespace rewright::cuda

@@ -6,10 +6,11 @@
 //   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as long
 //      as each value in between has no other reader: a weight-only shift per output channel, one addition of a value of
 //      the same shape, one relu, in this order.
-//   2. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
+//   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
+//   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little. Since a kernel is one expression
 //      (kernel_source.h), it does not matter whether a producer is pointwise or moves elements.
-//   3. What only moves elements and stands alone is a view where the layout allows.
+//   4. What only moves elements and stands alone is a view where the layout allows.
 // Every group has one node whose outputs escape, the last.
 #pragma once
 
@@ -21,7 +22,7 @@
 namespace rewright::cuda {
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kAttention, kKernel, kView };
+  enum class Kind : uint8_t { kConv, kMatmul, kAttention, kConcat, kKernel, kView };
   Kind kind = Kind::kKernel;
   Group group;
   // kConv, kMatmul; a node of -1: none.
@@ -34,6 +35,8 @@ struct FusedGroup {
 
 struct FusionOptions {
   bool attention = false;
+  bool channels_last = false;  // of convolutions
+  int element_bytes = 4;       // as values are stored between kernels
 };
 
 // All groups, operands before users. Nodes that depend on weights alone belong to none.

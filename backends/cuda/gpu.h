@@ -17,6 +17,8 @@ namespace rewright::cuda {
 
 // What went wrong; empty: nothing. (No type of a library crosses the border.)
 using Fault = std::string;
+// In every fault for want of memory; CUDA's own words.
+inline constexpr char kOutOfMemory[] = "out of memory";
 
 // How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
 enum class Precision : uint8_t {

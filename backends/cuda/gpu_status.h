@@ -11,16 +11,18 @@
 
 namespace rewright::cuda {
 
+// What is too large for the GPU is ResourceExhausted, which ends the program like other requests that cannot be met.
 inline absl::Status StatusOf(const Fault& fault) {
-  return fault.empty() ? absl::OkStatus() : absl::InternalError(absl::StrCat("cuda: ", fault));
+  if (fault.empty()) return absl::OkStatus();
+  const bool memory = fault.find(kOutOfMemory) != Fault::npos;
+  return absl::Status(memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+                      absl::StrCat("cuda: ", fault));
 }
 
 // Memory of the GPU that frees itself; the GPU outlives it. Errors: ResourceExhausted.
 inline absl::StatusOr<std::shared_ptr<void>> Allocate(Gpu& gpu, size_t bytes) {
   void* memory = nullptr;
-  if (Fault fault = gpu.Allocate(std::max<size_t>(bytes, 1), &memory); !fault.empty()) {
-    return absl::ResourceExhaustedError(absl::StrCat("cuda: ", fault));
-  }
+  if (Fault fault = gpu.Allocate(std::max<size_t>(bytes, 1), &memory); !fault.empty()) return StatusOf(fault);
   return std::shared_ptr<void>(memory, [&gpu](void* p) { gpu.Free(p); });
 }
 

@@ -139,7 +139,7 @@ class KernelWriter : private ExpressionWriter {
     const DType dtype = graph_.type(request_.result).dtype;
     const size_t width = static_cast<size_t>(std::min(lanes_, kVectorBytes / OutBytes()));
     for (size_t i = 0; i < values.size(); i += width) {
-      bool together = width > 1 && request_.aligned(request_.result) &&
+      bool together = width > 1 && request_.out_aligned &&
                       addresses[i].divisor() % static_cast<int64_t>(width) == 0;
       for (size_t k = 1; k < width && together; ++k) {
         const IndexForm distance = addresses[i + k] - addresses[i];
@@ -221,11 +221,15 @@ class KernelWriter : private ExpressionWriter {
     body_ = Pop();
   }
 
-  // The code for the element that `flat` numbers in the order of memory.
-  std::string FlatElement(const IndexForm& flat, const std::vector<size_t>& order) {
+  // The code for the element that `flat` numbers in the order of memory, and where it is stored.
+  std::string FlatElement(const IndexForm& flat, const std::vector<size_t>& order, IndexForm* address) {
     const std::vector<IndexForm> sorted = Unflatten(flat, SizesOf(order));
     std::vector<IndexForm> at(order.size());
-    for (size_t k = 0; k < order.size(); ++k) at[order[k]] = sorted[k];
+    *address = IndexForm();
+    for (size_t k = 0; k < order.size(); ++k) {
+      at[order[k]] = sorted[k];
+      *address = *address + sorted[k] * request_.out.strides[order[k]];
+    }
     return Element(request_.result, at);
   }
 
@@ -243,10 +247,10 @@ class KernelWriter : private ExpressionWriter {
       together = NeighbourScope(/*conditional=*/true, [&] {
         const IndexForm thread = IndexForm::Variable("t", 0, whole - 1, 0);
         std::vector<std::string> values;
-        std::vector<IndexForm> addresses;
+        std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
         for (int lane = 0; lane < lanes_; ++lane) {
-          addresses.push_back(thread * lanes_ + IndexForm(lane));
-          values.push_back(FlatElement(addresses.back(), order));
+          const IndexForm flat = thread * lanes_ + IndexForm(lane);
+          values.push_back(FlatElement(flat, order, &addresses[static_cast<size_t>(lane)]));
         }
         StoreNeighbours(addresses, values);
       });
@@ -254,8 +258,9 @@ class KernelWriter : private ExpressionWriter {
     if (single > 0) {
       Push(/*conditional=*/true);
       const IndexForm flat = IndexForm::Variable("t", whole, threads - 1, 0) + IndexForm(whole * (lanes_ - 1));
-      const std::string value = FlatElement(flat, order);
-      Line(absl::StrCat("store(out + ", Text(flat), ", ", value, ");"));
+      IndexForm address;
+      const std::string value = FlatElement(flat, order, &address);
+      Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
       one = Pop();
     }
     large_ = large_ || threads + kFlatThreads > kLargeIndex;

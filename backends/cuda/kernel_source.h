@@ -33,12 +33,13 @@ enum class Storage : uint8_t { kNative, kFp16, kBf16 };
 struct KernelRequest {
   std::vector<NodeId> nodes;  // operands before users
   Value result;               // an output of the last one
-  Layout out;                 // dense, not blocked
+  Layout out;                 // a place of its own for every element; not blocked
   Storage out_storage = Storage::kNative;
   // Of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
   std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
-  // Whether the memory of a value starts at a multiple of 16 bytes.
+  // Whether the memory of the result, and of a value that is read, starts at a multiple of 16 bytes.
+  bool out_aligned = true;
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.
   std::function<const Tensor*(Value)> single_constant = [](Value) { return nullptr; };

@@ -102,7 +102,8 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   if (!x.ok()) return x.status();
   absl::StatusOr<Place> w = FindAs(node.operands[1], image(graph_.type(node.operands[1]).shape), storage);
   if (!w.ok()) return w.status();
-  const Layout out = image(graph_.type(result).shape);
+  const ConcatSlot* slot = group.residual.node < 0 ? SlotOf(result) : nullptr;
+  Layout out = slot != nullptr ? slot->layout : image(graph_.type(result).shape);
   ConvProblem problem;
   for (size_t k = 0; k < 4; ++k) {
     problem.x[k] = x->layout.dims[k];
@@ -123,11 +124,17 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   problem.relu = group.relu;
   problem.precision = options_.precision;
   std::vector<int> buffers = {x->buffer, w->buffer, -1};
-  if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
-  buffers[2] = Define(result, out, /*by_library=*/true).buffer;
   std::unique_ptr<LibraryCall> call;
-  if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
-  const int written = buffers[2];
+  Fault fault = gpu_.Plan(problem, &call);
+  if (!fault.empty() && slot != nullptr) {
+    // Not every engine writes rows with gaps between them.
+    out = image(graph_.type(result).shape);
+    std::copy(out.strides.begin(), out.strides.end(), problem.out_strides);
+    fault = gpu_.Plan(problem, &call);
+  }
+  if (absl::Status status = StatusOf(fault); !status.ok()) return status;
+  if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
+  const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
 
@@ -200,10 +207,18 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   }
   problem.left = *left_matrix;
   problem.right = *right_matrix;
+  Layout out = Layout::RowMajor(shape);
   problem.out = {problem.n, 1, problem.m * problem.n};
+  if (const ConcatSlot* slot = SlotOf(result); slot != nullptr && group.residual.node < 0) {
+    MatrixLayout part{slot->layout.strides[shape.size() - 2], 1, 0};
+    if (slot->layout.strides.back() == 1 && BatchStride(slot->layout, batch, &part.batch)) {
+      out = slot->layout;
+      problem.out = part;
+    }
+  }
   // One factor for all batches: their rows are the rows of one product.
   if (problem.batch > 1 && problem.right.batch == 0 && problem.left.column == 1 &&
-      problem.left.batch == problem.m * problem.left.row) {
+      problem.left.batch == problem.m * problem.left.row && problem.out.batch == problem.m * problem.out.row) {
     problem.m *= problem.batch;
     problem.batch = 1;
     problem.left.batch = problem.out.batch = 0;
@@ -212,10 +227,9 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   problem.residual = group.residual.node >= 0;
   problem.relu = group.relu;
   problem.precision = options_.precision;
-  const Layout out = Layout::RowMajor(shape);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
   if (absl::Status status = AddEpilogue(group, problem.n, out, &buffers); !status.ok()) return status;
-  const int written = buffers[2] = Define(result, out, /*by_library=*/true).buffer;
+  const int written = buffers[2] = DefineCall(result, out).buffer;
   std::unique_ptr<LibraryCall> call;
   if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));

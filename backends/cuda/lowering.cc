@@ -1,6 +1,7 @@
 #include "backends/cuda/lowering.h"
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/group.h"
@@ -50,7 +51,7 @@ Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
     : gpu_(gpu), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
-  const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_.precision));
+  const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_.precision, options_.channels_last));
   if (absl::Status status = FoldConstants(); !status.ok()) return status;
   for (Value input : graph_.inputs()) {
     if (!graph_.contains(input.node)) {
@@ -64,6 +65,9 @@ absl::StatusOr<Schedule> Lowering::Run() {
     const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout, storage));
     schedule_.inputs.push_back(buffer);
     places_[input].push_back({buffer, layout, true, storage});
+  }
+  for (const FusedGroup& group : groups) {
+    if (group.kind == FusedGroup::Kind::kConcat) PlaceConcat(group);
   }
   for (const FusedGroup& group : groups) {
     group_ = static_cast<int>(schedule_.groups.size());
@@ -185,8 +189,8 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
     const Place* place = place_of(value);
     return place == nullptr ? Storage::kNative : place->storage;
   };
+  request.out_aligned = out.aligned;
   request.aligned = [&](Value value) {
-    if (value == result && !nodes.empty()) return out.aligned;
     const Place* place = place_of(value);
     return place != nullptr && place->aligned;
   };
@@ -237,6 +241,7 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
     case FusedGroup::Kind::kConv: return LowerConv(group);
     case FusedGroup::Kind::kMatmul: return LowerMatmul(group);
     case FusedGroup::Kind::kAttention: return LowerAttention(group);
+    case FusedGroup::Kind::kConcat: return LowerConcat(group);
     case FusedGroup::Kind::kView: return LowerView(group);
     case FusedGroup::Kind::kKernel: break;
   }
@@ -286,6 +291,62 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     const Place out = Define(result, layout);
     if (absl::Status status = EmitGenerated(group.group.nodes, result, out, label); !status.ok()) return status;
   }
+  return absl::OkStatus();
+}
+
+// ---------------------------------------------------------------- concatenations in place
+
+void Lowering::PlaceConcat(const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Value result{id, 0};
+  const Storage storage = StorageOf(graph_.type(result).dtype);
+  const Place whole = MakePlace(result, ConcatLayout(graph_.type(result).shape, options_.channels_last), storage);
+  const auto slots =
+      ConcatSlots(graph_, id, options_.channels_last, static_cast<int>(ElementBytes(result, storage)));
+  const std::vector<Value>& operands = graph_.node(id).operands;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (slots[i].has_value()) slots_[operands[i]] = {whole.buffer, *slots[i]};
+  }
+  wholes_[result] = whole;
+}
+
+const ConcatSlot* Lowering::SlotOf(Value value) const {
+  const auto found = slots_.find(value);
+  return found == slots_.end() ? nullptr : &found->second.second;
+}
+
+Lowering::Place Lowering::DefineCall(Value value, const Layout& layout) {
+  const auto found = slots_.find(value);
+  if (found == slots_.end() || found->second.second.layout != layout) return Define(value, layout, /*by_library=*/true);
+  const Storage storage = StorageOf(graph_.type(value).dtype);
+  const size_t offset = static_cast<size_t>(found->second.second.offset * ElementBytes(value, storage));
+  const Place place{AddView(found->second.first, offset, Bytes(value, layout, storage)), layout, true, storage};
+  places_[value].push_back(place);
+  return place;
+}
+
+// Parts that are not where they belong are copied there.
+absl::Status Lowering::LowerConcat(const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph_.node(id);
+  const Place whole = wholes_.at(Value{id, 0});
+  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  int64_t begin = 0;
+  for (Value operand : node.operands) {
+    const Shape& dims = graph_.type(operand).shape;
+    const int64_t bytes = begin * whole.layout.strides[axis] * ElementBytes(operand, whole.storage);
+    begin += dims[axis];
+    const auto slot = slots_.find(operand);
+    const auto placed = places_.find(operand);
+    const bool in_place = slot != slots_.end() && placed != places_.end() &&
+                          Root(placed->second.front().buffer) == Root(whole.buffer);
+    if (in_place || NumElements(dims) == 0) continue;
+    const Layout layout{dims, whole.layout.strides, 0};
+    const Place part{AddView(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
+                     bytes % static_cast<int64_t>(kVectorBytes) == 0, whole.storage};
+    if (absl::Status status = EmitGenerated({}, operand, part, node.op->name); !status.ok()) return status;
+  }
+  places_[Value{id, 0}].push_back(whole);
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "backends/cuda/concat.h"
 #include "backends/cuda/fusion.h"
 #include "backends/cuda/gpu.h"
 #include "backends/cuda/kernel_source.h"
@@ -38,8 +39,10 @@ struct LoweringOptions {
 
 // The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
 Layout DenseLike(const Layout& like, const Shape& dims);
-// What the library calls at hand compute at a precision.
-inline FusionOptions FusionOptionsOf(Precision precision) { return {.attention = IsHalf(precision)}; }
+// What decides over groups.
+inline FusionOptions FusionOptionsOf(Precision precision, bool channels_last) {
+  return {IsHalf(precision), channels_last, IsHalf(precision) ? 2 : 4};
+}
 // Images [n, c, h, w] with channels innermost.
 Layout ChannelsLast(const Shape& dims);
 
@@ -87,6 +90,13 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerConv(const FusedGroup& group);
   absl::Status LowerMatmul(const FusedGroup& group);
   absl::Status LowerAttention(const FusedGroup& group);
+  absl::Status LowerConcat(const FusedGroup& group);
+  // Makes room for concatenations whose parts are written in place, before any part is.
+  void PlaceConcat(const FusedGroup& group);
+  // The place of a part, null for other values.
+  const ConcatSlot* SlotOf(Value value) const;
+  // The value of a call that wrote into its slot, where it has one.
+  Place DefineCall(Value value, const Layout& layout);
   // How a factor of an attention is to lie, whose elements along `inner` are next to one another: as it does if it can.
   absl::StatusOr<Layout> AttentionLayout(Value value, size_t inner);
   // A matrix operand: its place and layout, converted where a product cannot read it.
@@ -101,6 +111,8 @@ class Lowering : private ScheduleBuilder {
   std::vector<PendingKernel> pending_;
   absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
+  absl::flat_hash_map<Value, std::pair<int, ConcatSlot>> slots_;  // of parts: the whole's buffer and the place in it
+  absl::flat_hash_map<Value, Place> wholes_;                      // of concatenations with parts in place
   std::set<Value> output_taken_;                           // graph outputs that have their buffer
 };
 

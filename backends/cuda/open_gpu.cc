@@ -1,5 +1,8 @@
 #include <dlfcn.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "core/data_file.h"
@@ -10,14 +13,20 @@ absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal) {
   const std::string name = "librewright_cuda.so";
   // Beside the program, where it is built and installed; else wherever the loader looks.
   const std::string beside = absl::StrCat(ProgramFolder(), "/", name);
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
-  std::string errors = library == nullptr ? dlerror() : "";
+  std::error_code error;
+  const bool there = std::filesystem::exists(beside, error);
+  void* library = dlopen(there ? beside.c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) absl::StrAppend(&errors, "; ", dlerror());
-  }
-  if (library == nullptr) {
-    return absl::NotFoundError(absl::StrCat("device cuda: the plugin cannot be opened: ", errors));
+    const std::string reason = dlerror();
+    if (!there && reason.find(name) != std::string::npos) {
+      return absl::NotFoundError(absl::StrCat("device cuda: there is no plugin: neither ", beside,
+                                              " nor where the loader looks; it is built where CMake finds the CUDA "
+                                              "toolkit and cuDNN 9"));
+    }
+    // It names the first library that is missing.
+    return absl::NotFoundError(absl::StrCat("device cuda: the plugin cannot be opened: ", reason,
+                                            " (cuDNN 9, cuBLASLt and NVRTC must be where the loader looks: "
+                                            "LD_LIBRARY_PATH)"));
   }
   const auto open = reinterpret_cast<OpenGpuFunction>(dlsym(library, kOpenGpu));
   if (open == nullptr) {

@@ -7,7 +7,8 @@
 #
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, the profile database and the log. PATTERNs choose steps by name. Needs
-# either a build in build/release or a bundle unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all
+# either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu
+# (bench/gpu/bundle.sh). Exit status: 0 all
 # chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,7 +23,9 @@ while [ $# -gt 0 ]; do
   esac
 done
 mkdir -p "$state"
-if [ -x build/rewright-gpu/bin/rewright ]; then
+if [ -n "${REWRIGHT:-}" ]; then
+  program=$REWRIGHT tests=$(dirname "$REWRIGHT")/tests/runtime_test
+elif [ -x build/rewright-gpu/bin/rewright ]; then
   program=build/rewright-gpu/bin/rewright tests=build/rewright-gpu/bin/gpu_test
 else
   program=build/release/rewright tests=build/release/tests/runtime_test

@@ -33,6 +33,7 @@ cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda:
   request.out_storage = storage;
   request.layout_of = [&](Value value) { return Layout::RowMajor(graph.type(value).shape); };
   request.storage_of = [storage](Value) { return storage; };
+  request.out_aligned = aligned;
   request.aligned = [aligned](Value) { return aligned; };
   auto kernel = cuda::GenerateKernel(graph, request);
   EXPECT_TRUE(kernel.ok()) << kernel.status().ToString();

@@ -266,5 +266,78 @@ TEST(Cuda, CostsAreMeasuredOnce) {
   EXPECT_THAT(none.status().ToString(), testing::HasSubstr("holds times of 0 GPUs"));
 }
 
+TEST(Cuda, ConcatenationsAreWrittenInPlace) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[2,16,6,6]
+weight u: f32[8,16,1,1]
+weight b: f32[8,1,1]
+weight v: f32[16,16,3,3]
+weight w: f32[16,40,1,1]
+%1 = conv2d(x, u)
+%2 = add(%1, b)
+%3 = relu(%2)
+%4 = conv2d(x, v, pads=[1,1,1,1])
+%5 = concat(%3, %4, x, axis=1)
+%6 = conv2d(%5, w)
+%7 = max_pool2d(x, kernel=[3,3], pads=[1,1,1,1])
+%8 = concat(%6, %7, axis=1)
+output y = %8
+)", -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32, cuda::Precision::kFp16}) {
+    cuda::CudaOptions options;
+    options.precision = precision;
+    options.channels_last = precision != cuda::Precision::kFp32;
+    const auto device = HostDevice(options);
+    const auto schedule = device->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+    // Of five parts, two are copied: an input, and what a generated kernel gives.
+    EXPECT_THAT(Labels(*schedule), testing::Contains("concat").Times(2));
+    ExpectAgrees(*schedule, graph, -1, 1, 1, precision == cuda::Precision::kFp16 ? 6e-3 : 1e-5);
+  }
+  // Two products side by side, along rows and along columns.
+  for (const char* axis : {"1", "2"}) {
+    const Graph products = GraphWithWeights(absl::StrCat(R"(
+input x: f32[3,8,8]
+weight u: f32[8,8]
+input z: f32[3,8,8]
+%1 = matmul(x, u)
+%2 = matmul(x, z)
+%3 = relu(%2)
+%4 = concat(%1, %3, axis=)", axis, ")\noutput y = %4\n"), -1, 1, 2);
+    const auto device = HostDevice();
+    const auto schedule = device->Compile(products);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+    EXPECT_THAT(Labels(*schedule), testing::UnorderedElementsAre("matmul", "matmul+relu"));
+    ExpectAgrees(*schedule, products, -1, 1, 3);
+    for (const Group& group : device->Partition(products)) {
+      const bool concat = products.node(group.nodes[0]).op->name == "concat";
+      EXPECT_EQ(*device->Cost(products, group) == 0, concat);
+    }
+  }
+}
+
+TEST(Cuda, SaysWhatIsTooLarge) {
+  const Graph graph = RandomImageGraph(3, 10);
+  for (int64_t memory : {int64_t{256}, int64_t{2048}}) {
+    const auto device = HostDevice({}, nullptr, {.memory = memory});
+    absl::Status status = device->Compile(graph).status();
+    if (status.ok()) {
+      for (const Group& group : device->Partition(graph)) status.Update(device->Cost(graph, group).status());
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status.ToString();
+    EXPECT_THAT(status.ToString(), testing::HasSubstr(absl::StrCat(" of ", memory, " free: out of memory")));
+  }
+}
+
+TEST(Cuda, OldGpusRefusePrecisions) {
+  const cuda::GpuDescription old{"Tesla T4", "", 75}, recent{"NVIDIA H200", "", 90};
+  EXPECT_THAT(cuda::CheckPrecision(old, cuda::Precision::kTf32).ToString(),
+              testing::HasSubstr("precision tf32 needs compute capability 8.0; Tesla T4 has 7.5"));
+  EXPECT_FALSE(cuda::CheckPrecision(old, cuda::Precision::kBf16).ok());
+  EXPECT_TRUE(cuda::CheckPrecision(old, cuda::Precision::kFp16).ok());
+  EXPECT_TRUE(cuda::CheckPrecision(recent, cuda::Precision::kTf32).ok());
+}
+
 }  // namespace
 }  // namespace rewright

@@ -105,6 +105,19 @@ std::string CacheFolder() {
   return {};
 }
 
+// NVRTC makes machine code for the architectures that were known when it was built.
+Fault CheckArchitecture(const std::string& name, int architecture) {
+  int count = 0;
+  if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count == 0) return "NVRTC names no architecture";
+  std::vector<int> known(static_cast<size_t>(count));
+  nvrtcGetSupportedArchs(known.data());
+  if (std::find(known.begin(), known.end(), architecture) != known.end()) return {};
+  return name + " has compute capability " + std::to_string(architecture / 10) + "." +
+         std::to_string(architecture % 10) + "; this NVRTC compiles for " + std::to_string(known.front() / 10) + "." +
+         std::to_string(known.front() % 10) + " to " + std::to_string(known.back() / 10) + "." +
+         std::to_string(known.back() % 10);
+}
+
 class CudaGpu : public Gpu {
  public:
   ~CudaGpu() override {
@@ -115,8 +128,11 @@ class CudaGpu : public Gpu {
   }
 
   Fault Init(int ordinal) {
-    int count = 0;
+    int count = 0, installed = 0;
+    cudaDriverGetVersion(&installed);
+    if (installed == 0) return "no NVIDIA driver is installed (libcuda.so.1 is not found)";
     REWRIGHT_RETURN_FAULT(FaultOf(cudaGetDeviceCount(&count), "no GPU can be used"));
+    if (count == 0) return "there is no CUDA GPU";
     if (ordinal >= count) return "there are " + std::to_string(count) + " GPUs, counted from 0";
     REWRIGHT_RETURN_FAULT(FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"));
     cudaDeviceProp properties;
@@ -132,6 +148,7 @@ class CudaGpu : public Gpu {
                            std::to_string(major) + "." + std::to_string(minor) + ", cuDNN " +
                            std::to_string(cudnnGetVersion()) + ", cuBLASLt " + std::to_string(cublasLtGetVersion());
     description.architecture = properties.major * 10 + properties.minor;
+    REWRIGHT_RETURN_FAULT(CheckArchitecture(description.name, description.architecture));
     description.multiprocessors = properties.multiProcessorCount;
     description.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
     description.l2_bytes = properties.l2CacheSize;

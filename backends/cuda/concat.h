@@ -1,0 +1,28 @@
+// Concatenations that need no kernel: the library calls which compute the parts write them where they belong.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backends/layout.h"
+#include "core/graph.h"
+
+namespace rewright::cuda {
+
+// A part of a concatenation: its elements lie in the whole's memory, `offset` elements from the start.
+struct ConcatSlot {
+  Layout layout;
+  int64_t offset = 0;
+};
+
+// How the result of a concatenation lies that has parts in place: images with channels innermost where convolutions
+// have them so.
+Layout ConcatLayout(const Shape& dims, bool channels_last);
+
+// By operand of the concatenation `id`: its place in the whole, if it can be written there: it is the result of a
+// product or convolution with at most a bias and relu behind it, nobody else reads it, and its place is aligned to 16
+// bytes (`element_bytes` each). Told from the operand's producers and readers alone. Empty for other operators.
+std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,
+                                                   int element_bytes);
+
+}  // namespace rewright::cuda

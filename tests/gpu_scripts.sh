@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# bench/gpu with the CPU as the device, and what it says where there is no GPU.
+# Usage: gpu_scripts.sh ROOT PROGRAM. Ends with 77 (skipped) where there is no Python with numpy.
+set -u
+cd "$1" || exit 2
+program=$2
+python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
+"$python" -c 'import numpy' 2>/dev/null || { echo "no numpy in $python"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failures=0
+expect() {  # what, found, wanted
+  [ "$2" = "$3" ] && return
+  echo "$1: found $2, expected $3"
+  failures=$((failures + 1))
+}
+model() {
+  "$python" bench/gpu/model.py mlp --rewright "$program" --work "$folder" --out "$folder/t.csv" --rounds 2 \
+    --zoo-flags "--layers 1" --no-peers --time-limit 1 "$@" >"$folder/out" 2>&1
+}
+
+model --device cpu
+expect "status on the CPU" $? 0
+expect "checked graphs" "$(grep -c 'against the reference.*: equal' "$folder/out")" 2
+expect "rows" "$(wc -l <"$folder/t.csv")" 4
+model --device cpu
+expect "rows of the same measurement" "$(wc -l <"$folder/t.csv")" 4
+model --device cpu --batch 3
+expect "rows of two" "$(wc -l <"$folder/t.csv")" 7
+expect "the batch is checked against the CPU device" "$(grep -c 'against the cpu.*: equal' "$folder/out")" 2
+"$python" bench/gpu/summary.py "$folder/t.csv" >"$folder/out"
+expect "groups of the summary" "$(grep -c '1 models, over_best_peer unmeasured, over_baseline' "$folder/out")" 2
+
+# Outputs that are not the expected ones.
+"$python" - "$folder" <<'EOF'
+import glob, sys, numpy as np
+file = glob.glob(sys.argv[1] + "/expected/mlp-b1.onnx/*.npy")[0]
+array = np.load(file)
+array.flat[0] += 0.01 * np.abs(array).max()
+np.save(file, array)
+EOF
+model --device cpu
+expect "status where outputs differ" $? 1
+expect "graphs that differ" "$(grep -c DIFFERS "$folder/out")" 2
+
+"$python" bench/gpu/cross_device.py mlp --devices cpu cpu --rewright "$program" --work "$folder" --rounds 1 \
+  --time-limit 1 --out "$folder/cross.csv" >"$folder/out" 2>&1
+expect "status of one device against itself" $? 0
+"$python" bench/gpu/residual_block.py --device cpu --rounds 1 --rewright "$program" --work "$folder" \
+  --out "$folder/block.csv" >"$folder/out" 2>&1
+expect "status of the residual block" $? 0
+expect "the original among the alternatives" "$(grep -c 'measured .* ms, predicted .* ms: original' "$folder/out")" 1
+expect "a merged block among them" "$(grep -c conv-merge-kernels "$folder/out")" 1
+expect "steps of all.sh" "$(bench/gpu/all.sh --list 'model-*' | wc -l)" 32
+
+# Nothing is left for a machine without a GPU but words and the status for it.
+if ! "$program" run "$folder/mlp-b1.onnx" --device cuda:0 --iterations 1 --quiet >/dev/null 2>"$folder/err"; then
+  expect "words of the program" "$(grep -c 'device cuda' "$folder/err")" 1
+  model --device cuda:0 --precision tf32
+  expect "status without a GPU" $? 2
+  expect "its words" "$(grep -c 'model.py: .*device cuda' "$folder/out")" 1
+  REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/state" >/dev/null 2>&1
+  expect "status of all.sh without a GPU" $? 2
+fi
+[ $failures -eq 0 ] && echo "bench/gpu works"
+[ $failures -eq 0 ]
