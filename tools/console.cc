@@ -88,7 +88,8 @@ void Console::Transient(const std::string& line) {
 absl::Status Console::Finish() {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Infinities and NaN are no JSON: they print as null.
-  if (json_wanted_) std::cout << json_.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  // A process that works for another one has nothing to print.
+  if (json_wanted_ && !json_.empty()) std::cout << json_.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   std::cout.flush();
   if (!std::cout) return absl::InternalError("standard output cannot be written");
   return absl::OkStatus();

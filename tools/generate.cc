@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "search/resources.h"
 #include "substitutions/generate/find_pairs.h"
+#include "substitutions/generate/ranks.h"
 #include "substitutions/generate/select_rules.h"
 #include "substitutions/rule_set.h"
 #include "tools/files.h"
@@ -34,6 +35,7 @@ struct GenerateFlags {
   double time_limit = 0;
   int64_t memory_limit = 0;
   double rule_limit = 1;
+  int64_t sample = 1;
   bool explain = false;
   bool count_raw = false;
   bool count_only = false;
@@ -73,6 +75,7 @@ class Generation {
     }
     absl::StatusOr<generate::FoundPairs> found = Find();
     if (!found.ok()) return found.status();
+    if (ranks_.rank() != 0) return found->complete ? Answer::kYes : Answer::kNo;
     generate::Selection selection;
     const double before = ProcessCpuSeconds();
     if (!flags_.count_only && found->complete) {
@@ -110,12 +113,19 @@ class Generation {
     options.seed = session_.flags.seed;
     options.memory_limit = flags_.memory_limit;
     options.stop = &stop_;
-    options.threads = Threads();
+    options.threads = ranks_.size() > 1 ? 1 : Threads();
+    options.ranks = &ranks_;
+    options.sample = static_cast<uint64_t>(std::max<int64_t>(flags_.sample, 1));
+    if (!flags_.resume.empty()) {
+      if (absl::Status made = MakeFolder(flags_.resume); !made.ok()) return made;
+      options.journal = flags_.resume;
+    }
     const double began = Elapsed();
     double size_began = began;
     int size = 0;
     options.progress = [&](const generate::FindProgress& now) {
       CheckTime();
+      if (ranks_.rank() != 0) return;
       if (size != now.size) size_began = Elapsed();
       size = now.size;
       // There is no telling how many larger graphs there are, so the time left is that of the largest ones.
@@ -143,10 +153,7 @@ class Generation {
     options.seed = session_.flags.seed;
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
-    if (!flags_.resume.empty()) {
-      if (absl::Status made = MakeFolder(flags_.resume); !made.ok()) return made;
-      options.journal = absl::StrCat(flags_.resume, "/selection.journal");
-    }
+    if (!flags_.resume.empty()) options.journal = absl::StrCat(flags_.resume, "/selection.journal");
     const double began = Elapsed();
     options.progress = [&](const generate::SelectCounts& counts) {
       CheckTime();
@@ -214,6 +221,7 @@ class Generation {
   const GenerateFlags& flags_;
   const generate::Space space_;
   Session& session_;
+  generate::Ranks& ranks_ = generate::Ranks::World();
   const std::chrono::steady_clock::time_point start_;
   std::atomic<bool> stop_{false};
   uint64_t raw_ = 0;
@@ -230,8 +238,18 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (!flags.output.empty()) {
     if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
   }
+  if (flags.sample > 1 && !flags.count_only) {
+    return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
+  }
   const InterruptGuard guard;
-  return Generation(flags, *std::move(space), session).Run();
+  absl::StatusOr<Answer> answer = Generation(flags, *std::move(space), session).Run();
+  generate::Ranks& ranks = generate::Ranks::World();
+  if (!answer.ok() && ranks.size() > 1) {
+    // The others wait for this one.
+    session.console.Error(absl::StrCat("rank ", ranks.rank(), ": ", std::string(answer.status().message())));
+    ranks.Abort(2);
+  }
+  return answer;
 }
 
 }  // namespace
@@ -257,6 +275,9 @@ Action DeclareGenerate(CLI::App& app) {
       ->type_name("S");
   app.add_flag("--explain", flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
   app.add_flag("--count-raw", flags->count_raw, "Also count the graphs in every order and naming, connected or not");
+  app.add_option("--sample", flags->sample,
+                 "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
+      ->type_name("N");
   app.add_flag("--count-only", flags->count_only, "Enumerate and match, prove nothing");
   return [flags](Session& session) { return Generate(*flags, session); };
 }

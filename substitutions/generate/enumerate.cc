@@ -49,7 +49,10 @@ Workers::~Workers() = default;
 
 Terms& Workers::terms() { return workers_[0]->terms; }
 
-void Workers::AddSingles(std::vector<Record>* records) { workers_[0]->fingerprinter.AddSingles(records); }
+void Workers::AddSingles(std::vector<Record>* records) {
+  workers_[0]->fingerprinter.AddSingles(records);
+  workers_[0]->fingerprinter.TakeCounts();  // else they would count as part of some subtree
+}
 
 uint64_t Workers::CountSubtrees(int size) {
   uint64_t count = 0;

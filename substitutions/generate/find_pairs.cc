@@ -8,8 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/evaluate_field.h"
 #include "substitutions/generate/enumerate.h"
+#include "substitutions/generate/enumeration_journal.h"
 #include "substitutions/generate/redundancy.h"
 
 namespace rewright::generate {
@@ -88,33 +90,63 @@ std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignm
   return assignments;
 }
 
+// What a journal of the enumeration depends on.
+std::string HeaderOf(const Space& space, uint64_t seed) {
+  std::string text = absl::StrCat(space.name, " max_ops=", space.max_ops, " seed=", seed, " inputs=");
+  for (const InputGroup& group : space.inputs) absl::StrAppend(&text, group.name, group.count, ",");
+  text += " operators=";
+  for (const OperatorChoice& choice : space.operators) absl::StrAppend(&text, choice.name, ",");
+  text += " sizes=";
+  for (const std::vector<int64_t>& sizes : With(space.assignments, space.nominal)) {
+    absl::StrAppend(&text, absl::StrJoin(sizes, ","), ";");
+  }
+  return text;
+}
+
 class Finder {
  public:
   Finder(const Space& space, const GraphCode& code, const FindOptions& options)
       : space_(space),
         code_(code),
         options_(options),
+        rank_(options.ranks == nullptr ? 0 : options.ranks->rank()),
+        num_ranks_(options.ranks == nullptr ? 1 : options.ranks->size()),
         classes_(space, code_),
         workers_(space, code_, classes_, options.seed, space.max_ops < 4 ? 1 : options.threads) {}
 
-  FoundPairs Run() {
+  absl::StatusOr<FoundPairs> Run() {
+    if (!options_.journal.empty()) {
+      absl::Status opened = journal_.Open(options_.journal, rank_, HeaderOf(space_, options_.seed));
+      if (!opened.ok()) return opened;
+    }
     std::vector<Record> singles;
     workers_.AddSingles(&singles);
     classes_.Add(singles.data(), singles.size());
     result_.counts.graphs = singles.size();
     result_.counts.distinct = classes_.num_new();
     classes_.Finish();
+    // The smaller graphs are few: every rank goes through all of them, since all need them.
     for (int size = 1; size < space_.max_ops && result_.complete; ++size) {
       GoThrough({.size = size});
-      Resolve();
+      if (rank_ == 0 && result_.complete) Resolve();
       classes_.Finish();
+      result_.complete = !Any(!result_.complete);
     }
+    if (rank_ != 0) result_ = FoundPairs{.complete = result_.complete};
     GoThroughLargest();
-    Confirm();
+    Gather();
+    if (!error_.ok()) return error_;
+    if (rank_ == 0 && result_.complete) Confirm();
     return std::move(result_);
   }
 
  private:
+  // Between two exchanges each rank does so many subtrees.
+  static constexpr uint64_t kSubtreesInRound = 64;
+
+  // Whether it is so at any rank.
+  bool Any(bool mine) const { return options_.ranks == nullptr ? mine : options_.ranks->Max(mine ? 1 : 0) != 0; }
+
   // A table that would outgrow the limit is begun again as one of several passes.
   void GoThroughLargest() {
     const FoundPairs before = result_;
@@ -125,7 +157,7 @@ class Finder {
       bool fits = true;
       for (uint32_t part = 0; part < parts && fits && result_.complete; ++part) {
         fits = GoThrough({.size = space_.max_ops, .part = part, .parts = parts});
-        if (fits) Resolve();
+        if (fits && result_.complete) Resolve();
         classes_.Drop();
       }
       if (fits) break;
@@ -136,34 +168,83 @@ class Finder {
 
   // False where the memory limit is reached.
   bool GoThrough(const Level& level) {
-    const uint64_t total = workers_.CountSubtrees(level.size);
+    const bool largest = level.size == space_.max_ops;
+    const bool shared = largest && num_ranks_ > 1;
+    const uint64_t stride = largest ? options_.sample : 1;
+    const uint64_t total = (workers_.CountSubtrees(level.size) + stride - 1) / stride;
+    const uint64_t ranks = shared ? static_cast<uint64_t>(num_ranks_) : 1;
     MatchCounts counts;
-    uint64_t next = 0, done = 0, next_report = 0;
+    uint64_t done = 0, next_report = 0;
     bool fits = true;
+    std::vector<std::vector<uint64_t>> out(ranks);
+    const auto exchange = [&] {
+      const std::vector<uint64_t> words = options_.ranks->Exchange(out);
+      for (std::vector<uint64_t>& mine : out) mine.clear();
+      std::vector<Record> records;
+      for (size_t i = 0; i < words.size(); i += 3) records.push_back({words[i], {words[i + 1], words[i + 2]}});
+      classes_.Add(records.data(), records.size());
+      fits = !Any(!fits);
+      result_.complete = !Any(!result_.complete);
+    };
     const auto finish = [&](const FinishedSubtree& subtree) {
-      classes_.Add(subtree.records.data(), subtree.records.size());
       counts += subtree.counts;
       ++done;
-      if (counts.graphs < next_report) return true;
-      next_report = counts.graphs + kBetweenReports;
-      const size_t bytes = Bytes();
-      result_.bytes = std::max(result_.bytes, bytes);
-      if (options_.progress) {
-        FindProgress progress{.size = level.size,
-                              .fraction = static_cast<double>(done) / static_cast<double>(total),
-                              .counts = result_.counts,
-                              .bytes = bytes};
-        progress.counts += counts;
-        progress.counts.distinct += classes_.num_new();
-        progress.counts.matches += classes_.matches().size();
-        progress.fraction = (level.part + progress.fraction) / level.parts;
-        options_.progress(progress);
+      if (!shared) {
+        classes_.Add(subtree.records.data(), subtree.records.size());
+      } else {
+        for (const Record& record : subtree.records) {
+          std::vector<uint64_t>& owner = out[record.fingerprint / level.parts % ranks];
+          owner.insert(owner.end(), {record.fingerprint, record.graph.high, record.graph.low});
+        }
       }
-      if (options_.stop != nullptr && *options_.stop) result_.complete = false;
-      fits = regardless_ || options_.memory_limit == 0 || bytes <= static_cast<size_t>(options_.memory_limit);
+      if (counts.graphs >= next_report) {
+        next_report = counts.graphs + kBetweenReports;
+        const size_t bytes = Bytes();
+        result_.bytes = std::max(result_.bytes, bytes);
+        Report(level, counts, static_cast<double>(done) * static_cast<double>(ranks) / static_cast<double>(total), bytes);
+        if (options_.stop != nullptr && *options_.stop) result_.complete = false;
+        if (options_.memory_limit > 0 && !regardless_) fits = fits && bytes <= static_cast<size_t>(options_.memory_limit);
+      }
+      if (!shared) return fits && result_.complete;
+      // Whether to go on is for all ranks to say.
+      if (done % kSubtreesInRound != 0) return true;
+      exchange();
       return fits && result_.complete;
     };
-    workers_.Run(level, [&] { return next < total ? next++ : UINT64_MAX; }, finish);
+
+    // Subtrees by their place in the sample; of those, every `ranks`th from `rank` on is done here.
+    std::vector<bool> known(total, false);
+    bool go_on = true;
+    absl::Status replayed = journal_.Replay(level, [&](const FinishedSubtree& subtree) {
+      const uint64_t at = subtree.number / stride;
+      if (!go_on || subtree.number % stride != 0 || at >= total || known[at]) return;
+      if (shared && at % ranks != static_cast<uint64_t>(rank_)) return;
+      known[at] = true;
+      go_on = finish(subtree);
+    });
+    if (!replayed.ok()) Fail(replayed);
+    uint64_t next = shared ? static_cast<uint64_t>(rank_) : 0;
+    const auto take = [&] {
+      while (next < total && known[next]) next += ranks;
+      const uint64_t taken = next;
+      next += ranks;
+      return taken < total ? taken * stride : UINT64_MAX;
+    };
+    if (go_on) {
+      workers_.Run(level, take, [&](const FinishedSubtree& subtree) {
+        // All ranks do the smaller graphs; one of them writes them down.
+        if (largest || rank_ == 0) {
+          if (absl::Status added = journal_.Add(level, subtree); !added.ok()) Fail(added);
+        }
+        return finish(subtree);
+      });
+    }
+    if (absl::Status flushed = journal_.Flush(); !flushed.ok()) Fail(flushed);
+    if (shared) {
+      // As many exchanges as the rank with the most subtrees has, and one for the rest.
+      const uint64_t rounds = (total + ranks - 1) / ranks / kSubtreesInRound + 1;
+      for (uint64_t round = done / kSubtreesInRound; round < rounds && fits && result_.complete; ++round) exchange();
+    }
     if (!fits) return false;
     result_.bytes = std::max(result_.bytes, Bytes());
     // The graphs are the same in every pass; the rest is shared out.
@@ -171,6 +252,48 @@ class Finder {
     result_.counts.distinct += classes_.num_new();
     result_.counts.matches += classes_.matches().size();
     return true;
+  }
+
+  void Report(const Level& level, const MatchCounts& counts, double fraction, size_t bytes) const {
+    if (!options_.progress) return;
+    FindProgress progress{.size = level.size, .fraction = (level.part + fraction) / level.parts, .bytes = bytes};
+    progress.counts = result_.counts;
+    progress.counts += counts;
+    progress.counts.distinct += classes_.num_new();
+    progress.counts.matches += classes_.matches().size();
+    options_.progress(progress);
+  }
+
+  void Fail(const absl::Status& error) {
+    error_.Update(error);
+    result_.complete = false;
+  }
+
+  // At rank 0: what all have found.
+  void Gather() {
+    if (num_ranks_ == 1) return;
+    const MatchCounts& c = result_.counts;
+    std::vector<uint64_t> words = {c.graphs,    c.reducible, c.repeated, c.undefined,        c.distinct, c.matches,
+                                   c.congruent, c.separate,  c.instances, c.constant, result_.bytes, result_.pairs.size()};
+    for (const Pair& pair : result_.pairs) {
+      for (const SmallGraph* graph : {&pair.first, &pair.second}) {
+        const PackedGraph packed = code_.Pack(*graph);
+        words.insert(words.end(), {packed.high, packed.low});
+      }
+    }
+    words = options_.ranks->Gather(words);
+    result_.pairs.clear();
+    if (rank_ != 0) return;
+    result_.counts = MatchCounts();
+    for (size_t at = 0; at < words.size();) {
+      const uint64_t* w = &words[at];
+      result_.counts += {w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]};
+      result_.bytes = std::max<size_t>(result_.bytes, w[10]);
+      at += 12;
+      for (uint64_t k = 0; k < w[11]; ++k, at += 4) {
+        result_.pairs.push_back({code_.Unpack({words[at], words[at + 1]}), code_.Unpack({words[at + 2], words[at + 3]})});
+      }
+    }
   }
 
   // Makes pairs of the graphs that are not alone in their class.
@@ -227,9 +350,12 @@ class Finder {
   const Space& space_;
   const GraphCode& code_;
   const FindOptions& options_;
+  const int rank_, num_ranks_;
   FoundPairs result_;
+  absl::Status error_;
   Classes classes_;
   Workers workers_;
+  EnumerationJournal journal_;
   bool regardless_ = false;  // of the memory limit
 };
 

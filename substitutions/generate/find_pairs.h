@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "substitutions/generate/match.h"
+#include "substitutions/generate/ranks.h"
 
 namespace rewright::generate {
 
@@ -22,10 +24,17 @@ struct FindOptions {
   uint64_t seed = 1;
   int threads = 1;           // the result does not depend on it
   int64_t memory_limit = 0;  // bytes, of the tables; 0: none. Kept by going through the largest graphs several times
+  // A folder in which what is done is kept, and from which it is taken up again; empty: none.
+  std::string journal;
+  // Of the parts that the largest graphs are divided into only every `sample`th: for an estimate, no result.
+  uint64_t sample = 1;
+  // Processes that share the largest graphs. Each has options.threads, which should be 1.
+  Ranks* ranks = nullptr;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const FindProgress&)> progress;  // now and then
 };
 
+// With several ranks, what rank 0 has; the others have only `complete`.
 struct FoundPairs {
   MatchCounts counts;
   uint64_t collisions = 0;  // pairs that differ under other sizes and elements, and are no pairs
@@ -35,7 +44,7 @@ struct FoundPairs {
   std::vector<Pair> pairs;  // confirmed, from simple to complicated
 };
 
-// Errors: the space is none that can be searched (an operator that does not exist, too many operators).
+// Errors: the space is none that can be searched (an operator that does not exist, too many operators); of the journal.
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
 
 // Sizes and elements under which two graphs that were taken for equal differ.

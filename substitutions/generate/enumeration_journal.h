@@ -1,0 +1,46 @@
+// What the enumeration has done, so that it can go on after it was ended at any moment: the graphs of every finished
+// subtree, with their fingerprints. A process appends to a file of its own and reads those of all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "substitutions/generate/enumerate.h"
+
+namespace rewright::generate {
+
+class EnumerationJournal {
+ public:
+  ~EnumerationJournal();
+
+  // Opens DIR/enumeration.RANK.journal, and cuts off what was not written to the end. `header`, one line, tells what
+  // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
+  absl::Status Open(const std::string& folder, int rank, const std::string& header);
+
+  // What was done of a level when the journal was opened, in no fixed order; perhaps some of it twice.
+  absl::Status Replay(const Level& level, const std::function<void(const FinishedSubtree&)>& visit) const;
+
+  // Written within a second, and on the disk within 20, as long as more is added.
+  // Errors: it cannot be written.
+  absl::Status Add(const Level& level, const FinishedSubtree& subtree);
+  absl::Status Flush();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct File {
+    std::string path;
+    uint64_t begin = 0, end = 0;  // of the blocks
+  };
+
+  int file_ = -1;
+  std::string path_;
+  std::vector<File> files_;
+  std::vector<uint64_t> buffer_;
+  Clock::time_point written_, synced_;
+};
+
+}  // namespace rewright::generate
