@@ -51,11 +51,12 @@ struct MatmulProblem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   MatrixLayout left, right, out;  // the residual lies like `out`
   bool bias = false, residual = false, relu = false;
+  int alignment = 16;  // of the factors' addresses, in bytes; that of the others is 16
   Precision precision = Precision::kFp32;
 };
 
 // out = activation(conv2d(x, w) + bias[o] + residual), all stored as the precision says. Buffers: x, w, out, then bias
-// and residual where there are any, then the workspace.
+// and residual where there are any, then the workspace; all aligned to 16 bytes.
 struct ConvProblem {
   int64_t x[4] = {}, w[4] = {}, out[4] = {};                     // sizes: n c h w, o c/g r s, n o y z
   int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`
@@ -82,7 +83,7 @@ struct AttentionProblem {
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  virtual size_t workspace_bytes() const = 0;
+  virtual size_t workspace_bytes() const = 0;  // aligned to 256 bytes
   virtual void Run(void* const* buffers) const = 0;
 };
 

@@ -9,19 +9,34 @@
 #include "backends/cuda/lowering.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
+#include "core/check.h"
 
 namespace rewright::cuda {
 namespace {
 
 constexpr int64_t kAttentionUnit = 8;  // elements of 16 bits in 16 bytes
 
+constexpr size_t kWorkspaceAlignment = 256;  // memory plans place to less
+constexpr size_t kMaxBuffers = 8;
+
+// The last of its buffers is the workspace, with room to align it.
 class CallStep : public Kernel {
  public:
-  explicit CallStep(std::unique_ptr<LibraryCall> call) : call_(std::move(call)) {}
-  void Run(void* const* buffers) const override { call_->Run(buffers); }
+  CallStep(std::unique_ptr<LibraryCall> call, size_t buffers) : call_(std::move(call)), count_(buffers) {
+    CHECK(buffers <= kMaxBuffers) << buffers;
+  }
+  void Run(void* const* buffers) const override {
+    void* aligned[kMaxBuffers];
+    std::copy(buffers, buffers + count_, aligned);
+    const uintptr_t workspace = reinterpret_cast<uintptr_t>(aligned[count_ - 1]);
+    aligned[count_ - 1] =
+        reinterpret_cast<void*>((workspace + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+    call_->Run(aligned);
+  }
 
  private:
   const std::unique_ptr<LibraryCall> call_;
+  const size_t count_;
 };
 
 // Elements as they are stored: to the nearest, ties to even.
@@ -57,9 +72,11 @@ void CopyStrides(const Layout& layout, int64_t (&strides)[4]) {
 
 absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                                 const std::string& label) {
-  const int scratch = AddScratch(call->workspace_bytes());
+  const size_t bytes = call->workspace_bytes();
+  const int scratch = AddScratch(bytes > 0 ? bytes + kWorkspaceAlignment : 0);
   buffers.push_back(scratch);
-  Emit(std::make_unique<CallStep>(std::move(call)), std::move(buffers), {result, scratch}, label);
+  auto step = std::make_unique<CallStep>(std::move(call), buffers.size());
+  Emit(std::move(step), std::move(buffers), {result, scratch}, label);
   return absl::OkStatus();
 }
 
@@ -86,7 +103,7 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, co
     buffers->push_back(bias->buffer);
   }
   if (group.residual.node >= 0) {
-    absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32));
+    absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32), /*aligned=*/true);
     if (!place.ok()) return place.status();
     buffers->push_back(place->buffer);
   }
@@ -98,9 +115,10 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Value result = group.group.outputs[0];
   auto image = [&](const Shape& dims) { return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims); };
   const Storage storage = StorageOf(DType::kFloat32);
-  absl::StatusOr<Place> x = FindAs(node.operands[0], image(graph_.type(node.operands[0]).shape), storage);
+  auto find = [&](Value value) { return FindAs(value, image(graph_.type(value).shape), storage, /*aligned=*/true); };
+  absl::StatusOr<Place> x = find(node.operands[0]);
   if (!x.ok()) return x.status();
-  absl::StatusOr<Place> w = FindAs(node.operands[1], image(graph_.type(node.operands[1]).shape), storage);
+  absl::StatusOr<Place> w = find(node.operands[1]);
   if (!w.ok()) return w.status();
   const ConcatSlot* slot = group.residual.node < 0 ? SlotOf(result) : nullptr;
   Layout out = slot != nullptr ? slot->layout : image(graph_.type(result).shape);
@@ -205,6 +223,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     const Place out = Define(result, Layout::RowMajor(shape));
     return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group));
   }
+  if (!a.aligned || !b.aligned) problem.alignment = IsHalf(options_.precision) ? 2 : 4;
   problem.left = *left_matrix;
   problem.right = *right_matrix;
   Layout out = Layout::RowMajor(shape);

@@ -295,6 +295,12 @@ output y = %8
     EXPECT_THAT(Labels(*schedule), testing::Contains("concat").Times(2));
     ExpectAgrees(*schedule, graph, -1, 1, 1, precision == cuda::Precision::kFp16 ? 6e-3 : 1e-5);
   }
+  // No engine for results with gaps between rows: every part is copied.
+  const auto dense = HostDevice({}, nullptr, {.no_gaps = true});
+  const auto copied = dense->Compile(graph);
+  ASSERT_TRUE(copied.ok()) << copied.status().ToString();
+  EXPECT_THAT(Labels(*copied), testing::Contains("concat").Times(5));
+  ExpectAgrees(*copied, graph, -1, 1, 1);
   // Two products side by side, along rows and along columns.
   for (const char* axis : {"1", "2"}) {
     const Graph products = GraphWithWeights(absl::StrCat(R"(

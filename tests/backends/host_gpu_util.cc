@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/half.h"
+#include "backends/layout.h"
 #include "core/check.h"
 
 namespace rewright {
@@ -177,16 +178,26 @@ class Epilogue {
   const bool has_bias_, has_residual_, relu_;
 };
 
+void ExpectAligned(void* const* buffers, int first, int count, uintptr_t alignment) {
+  for (int i = first; i < first + count; ++i) {
+    CHECK(reinterpret_cast<uintptr_t>(buffers[i]) % alignment == 0) << "buffer " << i << " of a call";
+  }
+}
+
 class HostMatmul : public cuda::LibraryCall {
  public:
   HostMatmul(const cuda::MatmulProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 24; }  // so that scratch memory is exercised
   void Run(void* const* buffers) const override {
     ++counts_.calls;
+    const int extra = (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0);
+    ExpectAligned(buffers, 0, 2, static_cast<uintptr_t>(p_.alignment));
+    ExpectAligned(buffers, 2, 1 + extra, 16);
+    ExpectAligned(buffers, 3 + extra, 1, 256);
     const Elements left(buffers[0], p_.precision);
     const Elements right(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);
-    std::memset(buffers[3 + (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0)], 0xff, workspace_bytes());
+    std::memset(buffers[3 + extra], 0xff, workspace_bytes());
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t m = 0; m < p_.m; ++m) {
         for (int64_t n = 0; n < p_.n; ++n) {
@@ -212,6 +223,7 @@ class HostConv : public cuda::LibraryCall {
   size_t workspace_bytes() const override { return 0; }
   void Run(void* const* buffers) const override {
     ++counts_.calls;
+    ExpectAligned(buffers, 0, 3 + (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0), 16);
     const Elements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);
     auto at = [](const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -252,6 +264,7 @@ class HostAttention : public cuda::LibraryCall {
   size_t workspace_bytes() const override { return 0; }
   void Run(void* const* buffers) const override {
     ++counts_.attentions;
+    ExpectAligned(buffers, 0, p_.mask ? 5 : 4, 16);
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t h = 0; h < p_.heads; ++h) {
         for (int64_t q = 0; q < p_.queries; ++q) Row(buffers, b, h, q);
@@ -355,6 +368,9 @@ class HostGpu : public cuda::Gpu {
     return {};
   }
   cuda::Fault Plan(const cuda::ConvProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    const Layout out{Shape(problem.out, problem.out + 4),
+                     std::vector<int64_t>(problem.out_strides, problem.out_strides + 4), 0};
+    if (options_.no_gaps && !out.IsDense()) return "no engine leaves gaps between rows";
     *call = std::make_unique<HostConv>(problem, counts_);
     return {};
   }

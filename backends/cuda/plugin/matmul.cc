@@ -74,6 +74,14 @@ class Matmul : public LibraryCall {
     REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceLimit,
                                          sizeof kWorkspaceLimit);
+    // The library takes addresses for aligned to 256 bytes unless it is told.
+    const uint32_t factors = static_cast<uint32_t>(p_.alignment), rest = 16;
+    for (auto [attribute, alignment] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, factors),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factors),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, rest),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, rest)}) {
+      cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment);
+    }
     cublasLtMatmulHeuristicResult_t results[kCandidates];
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_, right_, left_, out_, out_,
@@ -152,7 +160,7 @@ class Matmul : public LibraryCall {
     std::string key = "matmul " + context_.description.name + " " + context_.description.versions;
     for (int64_t number : {p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
                            p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, int64_t{p_.bias},
-                           int64_t{p_.residual}, int64_t{p_.relu}, static_cast<int64_t>(p_.precision)}) {
+                           int64_t{p_.residual}, int64_t{p_.relu}, int64_t{p_.alignment}, static_cast<int64_t>(p_.precision)}) {
       key += " " + std::to_string(number);
     }
     return key;
