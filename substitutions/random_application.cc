@@ -140,11 +140,12 @@ bool WantsPositive(const CompiledRule& rule) {
 class Builder {
  public:
   Builder(const CompiledRule& rule, const RuleInstance& instance, const std::vector<int64_t>& symbols,
-          RuleBindings bindings, std::mt19937_64& rng)
+          RuleBindings bindings, bool tensors, std::mt19937_64& rng)
       : rule_(rule),
         instance_(instance),
         symbols_(symbols),
         bindings_(std::move(bindings)),
+        tensors_(tensors),
         rng_(rng),
         arena_(std::make_shared<Arena>()),
         scope_(*arena_, nodes_, bindings_, options_),
@@ -198,11 +199,11 @@ class Builder {
       for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, std::get<double>(real));
       return arena_->AddConstant(tensor);
     }
-    const Tensor tensor = RandomTensor(type, all_positive_ || positive_.count(id) > 0);
-    if (weights_.count(id) || positive_.count(id)) return *arena_->AddWeight(leaf.name, tensor);
+    const auto draw = [&] { return RandomTensor(type, all_positive_ || positive_.count(id) > 0); };
+    if (weights_.count(id) || positive_.count(id)) return *arena_->AddWeight(leaf.name, draw());
     const Value input = *arena_->AddInput(leaf.name, type);
     inputs_.push_back(input);
-    result->inputs[leaf.name] = tensor;
+    if (tensors_) result->inputs[leaf.name] = draw();
     return input;
   }
 
@@ -236,6 +237,7 @@ class Builder {
   const RuleInstance& instance_;
   const std::vector<int64_t>& symbols_;
   RuleBindings bindings_;
+  const bool tensors_;
   std::mt19937_64& rng_;
   std::shared_ptr<Arena> arena_;
   std::vector<Value> nodes_;
@@ -254,7 +256,7 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
   std::vector<int64_t> symbols;
   if (!DrawSymbols(instance, options, rng, &symbols)) return std::nullopt;
   std::optional<RandomApplication> application =
-      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), rng).Run();
+      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), options.tensors, rng).Run();
   if (!application.has_value()) return std::nullopt;
   application->description = instance.description;
   for (size_t i = 0; i < symbols.size(); ++i) {

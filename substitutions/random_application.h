@@ -29,6 +29,8 @@ struct DrawOptions {
   // Sizes and attributes differ where the rule lets them, so that what is equal for special ones alone does not look
   // equal.
   bool distinct = false;
+  // Whether inputs get elements; else `inputs` is empty.
+  bool tensors = true;
 };
 
 // Draws sizes and attributes until the left side is legal and the conditions hold; nothing when the tries do not

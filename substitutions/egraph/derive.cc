@@ -9,25 +9,18 @@
 namespace rewright {
 namespace {
 
-// Instances that lie evenly among all within small limits.
+// Instances that lie evenly among all within small limits: the first and the last are among them.
 absl::StatusOr<std::vector<std::pair<Structure, RuleInstance>>> Spread(const CompiledRule& goal, int wanted) {
-  int count = 0;
-  const DomainLimits limits = SmallLimits(goal);
-  absl::Status status = ForEachInstance(goal, limits, [&](RuleInstance) {
-    ++count;
-    return absl::OkStatus();
-  });
+  std::vector<std::pair<Structure, RuleInstance>> all;
+  const absl::Status status =
+      ForEachStructure(goal, SmallLimits(goal), [&](const Structure& structure, RuleInstance instance) {
+        all.emplace_back(structure, std::move(instance));
+        return absl::OkStatus();
+      });
   if (!status.ok()) return status;
+  const size_t count = all.size(), some = std::min(count, static_cast<size_t>(std::max(wanted, 1)));
   std::vector<std::pair<Structure, RuleInstance>> spread;
-  int at = 0;
-  status = ForEachStructure(goal, limits, [&](const Structure& structure, RuleInstance instance) {
-    // The first and the last are among them.
-    const int64_t next = static_cast<int64_t>(spread.size());
-    const int64_t place = wanted <= 1 ? 0 : next * (count - 1) / std::max(1, std::min(wanted, count) - 1);
-    if (at++ == place && next < wanted) spread.emplace_back(structure, std::move(instance));
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  for (size_t k = 0; k < some; ++k) spread.push_back(std::move(all[some == 1 ? 0 : k * (count - 1) / (some - 1)]));
   return spread;
 }
 
@@ -42,7 +35,7 @@ absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<Di
   derivation.uses.resize(rules.size(), 0);
   for (int i = 0; i < std::max(options.instances, static_cast<int>(instances->size())); ++i) {
     const auto& [structure, instance] = (*instances)[static_cast<size_t>(i) % instances->size()];
-    const auto application = DrawApplication(goal, structure, instance, {.tries = 4000, .distinct = true}, rng);
+    const auto application = DrawApplication(goal, structure, instance, {.tries = 4000, .distinct = true, .tensors = false}, rng);
     if (!application) continue;  // no sizes were found at which it is legal
     EGraph egraph(application->graph.arena());
     const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), application->match);

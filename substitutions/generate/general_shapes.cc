@@ -186,7 +186,10 @@ absl::StatusOr<GeneralShapes::Poly> GeneralShapes::DeriveGroups(const std::vecto
     return Error("channels that do not fit");
   }
   groups = sizes_.Resolve(groups);
-  if (!groups.Is(1) && !sizes_.Resolve(out).DividedBy(groups) && !sizes_.Equate(out, groups * sizes_.New("o"))) {
+  // Of a sum no part need be a multiple of the groups.
+  const bool single = sizes_.Resolve(out).terms().size() == 1;
+  if (single && !groups.Is(1) && !sizes_.Resolve(out).DividedBy(groups) &&
+      !sizes_.Equate(out, groups * sizes_.New("o"))) {
     return Error("output channels that do not fit");
   }
   return groups;
@@ -227,7 +230,7 @@ absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const Operato
       if (given != symbolic.end()) {
         variables[v] = given->second[at];
       } else if (AnyAttrs(choice)) {
-        variables[v] = AnyAttr(variable.attr, at);
+        variables[v] = AnyAttr(BundleOf(choice), variable.attr, at);
       } else if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
         variables[v] = Poly((*list)[at]);
       } else if (const auto* number = std::get_if<int64_t>(&attr)) {
@@ -257,9 +260,19 @@ absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const Operato
 bool GeneralShapes::AnyAttrs(const OperatorChoice& choice) const {
   return (generality_ == Generality::kAnyAttrs || generality_ == Generality::kAnyGroups) && HasWindows(choice);
 }
-// Attributes of windows are the same wherever they occur.
-GeneralShapes::Poly GeneralShapes::AnyAttr(const std::string& attr, size_t element) {
-  const auto [at, fresh] = any_attrs_.try_emplace({attr, element});
+std::string GeneralShapes::BundleOf(const OperatorChoice& choice) {
+  const bool pool = choice.op != "conv2d";
+  std::vector<const OperatorChoice*>& bundles = bundles_[pool ? 1 : 0];
+  const auto found = std::find_if(bundles.begin(), bundles.end(), [&](const OperatorChoice* other) {
+    return pool ? other->op == choice.op && other->attrs == choice.attrs : other->attrs == choice.attrs;
+  });
+  const auto number = found - bundles.begin();
+  if (found == bundles.end()) bundles.push_back(&choice);
+  return std::string(1, static_cast<char>((pool ? 'p' : 'c') + number));
+}
+
+GeneralShapes::Poly GeneralShapes::AnyAttr(const std::string& bundle, const std::string& attr, size_t element) {
+  const auto [at, fresh] = any_attrs_.try_emplace({bundle, attr, element});
   if (fresh) at->second = sizes_.New("a");
   return at->second;
 }

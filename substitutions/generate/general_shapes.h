@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ enum class Generality : uint8_t {
   kAnyAxis,    // and of concat and split along one axis: any axis of any shapes that agree in the others
   kAnyBatch,   // any number of axes before the last two of matrices
   kAnyGroups,  // as kAnyAttrs, and convolutions with any number of groups, all the same
-  kAnyAttrs,   // every size its own, kernels of any extent; convolutions and pools with any attributes, all the same
+  kAnyAttrs,   // every size its own, kernels of any extent; windows with any attributes, the same where the space has
+               // the same
   kAnySizes,   // every size its own, kernels of any extent
   kSpace,      // sizes that are one variable in the space are equal
 };
@@ -56,6 +58,8 @@ class GeneralShapes {
   taso::Sizes& sizes() { return sizes_; }
   // Whether the operator has any attributes.
   bool AnyAttrs(const OperatorChoice& choice) const;
+  // What stands for them: c, d, ... of convolutions, p, q, ... of pools.
+  std::string BundleOf(const OperatorChoice& choice);
   // Of a convolution of these operands, once they are inferred; nothing where it is no polynomial.
   std::optional<taso::Size> GroupsOf(const GeneralTensor& image, const GeneralTensor& kernel) const;
 
@@ -70,7 +74,7 @@ class GeneralShapes {
   absl::StatusOr<Poly> DeriveGroups(const std::vector<GeneralTensor>& operands, int64_t ratio);
   absl::StatusOr<std::vector<GeneralTensor>> InferOne(const OperatorChoice& choice,
                                                       const std::vector<GeneralTensor>& operands);
-  Poly AnyAttr(const std::string& attr, size_t element);
+  Poly AnyAttr(const std::string& bundle, const std::string& attr, size_t element);
   Poly WindowCount(const ExprPtr& size, const std::vector<std::optional<Poly>>& variables);
   std::optional<Poly> Evaluate(const ExprPtr& e, const std::vector<std::optional<Poly>>& variables);
   bool Demand(const ExprPtr& cond, const std::vector<std::optional<Poly>>& variables);
@@ -85,7 +89,8 @@ class GeneralShapes {
   taso::Sizes sizes_;
   std::map<int, Poly> shared_;
   std::map<Ref, GeneralTensor> inputs_;
-  std::map<std::pair<std::string, size_t>, Poly> any_attrs_;
+  std::vector<const OperatorChoice*> bundles_[2];  // the first with its attributes: of convolutions, of pools
+  std::map<std::tuple<std::string, std::string, size_t>, Poly> any_attrs_;
   std::map<std::vector<Poly>, Poly> counts_;
   std::vector<Poly> groups_;  // of the convolutions so far
   MeaningCache meanings_;

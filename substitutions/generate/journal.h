@@ -22,7 +22,9 @@ struct Outcome {
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits limits;
   int instances = 0;
-  std::string detail;  // kDerivable: names of rules; else the witness or what is open. One line
+  // kDerivable: names of rules; kProved: the condition that was inferred, if any; else the witness or what is open. One
+  // line.
+  std::string detail;
 };
 
 class SelectionJournal {

@@ -117,7 +117,6 @@ class Builder {
   // Whether the generality asked for says more than the next.
   absl::Status CheckOperators() {
     bool elementwise = true, windows = false, convs = false;
-    std::map<std::string, const Attrs*> attrs;  // of the operators with windows
     int64_t axis = -1;
     for (const SmallGraph* graph : {&pair_.first, &pair_.second}) {
       for (int i = 0; i < graph->size; ++i) {
@@ -125,10 +124,6 @@ class Builder {
         if (HasWindows(choice)) {
           windows = true;
           convs = convs || choice.derived == Derived::kGroups;
-          const auto [at, fresh] = attrs.try_emplace(choice.op, &choice.attrs);
-          if (!fresh && *at->second != choice.attrs && generality_ <= Generality::kAnyAttrs) {
-            return Error("windows of different attributes");
-          }
         }
         identity_ = identity_ || choice.constant == OperatorChoice::Constant::kIdentity;
         if (choice.op == "concat" || choice.op == "split") {
@@ -303,7 +298,7 @@ class Builder {
     TensorTerm term = Application(choice.op, std::move(operands));
     const size_t rank = types.empty() ? 0 : types[0]->sizes.size();
     if (shapes_->AnyAttrs(choice)) {
-      term.bundle = std::string(1, choice.op == "conv2d" ? 'c' : 'p');
+      term.bundle = shapes_->BundleOf(choice);
     } else {
       for (const auto& [name, value] : choice.attrs) {
         if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {

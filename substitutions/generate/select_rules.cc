@@ -18,10 +18,12 @@
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/journal.h"
 #include "substitutions/matcher.h"
+#include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "verifier/classify_rule.h"
 #include "verifier/context.h"
+#include "verifier/infer.h"
 
 namespace rewright::generate {
 namespace {
@@ -288,11 +290,10 @@ class Selector {
       Outcome& outcome = judgements[k].outcome;
       if (outcome.fate != Fate::kProved) continue;
       const Candidate& candidate = candidates_[begin + k];
-      absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, outcome.generality);
-      if (!rule.ok()) return rule.status();
+      const std::optional<Rule> rule = StateAs(candidate, outcome.generality, outcome.detail);
+      if (!rule) return absl::InternalError(absl::StrCat("a proved rule that cannot be stated:\n", candidate.law));
       if (!known[k] && kept_.size() > before) {
         const double start_s = verifier::ThreadCpuSeconds();
-        rule->name = "rule";
         if (const auto by = DerivedBy(*rule, candidate.merge)) {
           outcome.fate = Fate::kDerivable;
           outcome.detail = *by;
@@ -300,7 +301,7 @@ class Selector {
         judgements[k].derive_s += verifier::ThreadCpuSeconds() - start_s;
       }
       if (outcome.fate != Fate::kProved) continue;
-      if (absl::Status status = Keep(candidate, outcome, *std::move(rule)); !status.ok()) return status;
+      if (absl::Status status = Keep(candidate, outcome, *rule); !status.ok()) return status;
       kept.push_back(k);
     }
     std::vector<double> classify_s(kept.size());
@@ -340,55 +341,96 @@ class Selector {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // As general as can be derived or proved; what is refuted for sizes of its own may hold for those of the space.
+  // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for those
+  // of the space.
   Judgement Judge(const Candidate& candidate) const {
     Judgement judgement;
     Outcome& outcome = judgement.outcome;
+    std::vector<std::pair<Generality, Rule>> statements;
     for (Generality generality : kGeneralities) {
       if (generality < candidate.generality) continue;
+      if (auto rule = StateAs(candidate, generality, "")) statements.emplace_back(generality, *std::move(rule));
+    }
+    // What does not follow for the most special sizes does not for others.
+    const auto derived = [&](const Rule& rule) {
+      const double start_s = verifier::ThreadCpuSeconds();
+      auto by = DerivedBy(rule, candidate.merge);
+      judgement.derive_s += verifier::ThreadCpuSeconds() - start_s;
+      return by;
+    };
+    const bool derivable = !statements.empty() && derived(statements.back().second).has_value();
+    const std::pair<Generality, Rule>* refuted = nullptr;  // of the general statements, the most special one
+    for (const auto& statement : statements) {
+      const auto& [generality, rule] = statement;
       if (candidate.special && generality == Generality::kSpace) {
         outcome.fate = Fate::kSpecial;
         outcome.detail = PrintLaw(candidate.rule);
         break;
       }
-      const std::optional<Rule> rule = StateAs(candidate, generality);
-      if (!rule) continue;
       outcome.generality = generality;
-      double start_s = verifier::ThreadCpuSeconds();
-      const auto by = DerivedBy(*rule, candidate.merge);
-      judgement.derive_s += verifier::ThreadCpuSeconds() - start_s;
-      if (by) {
+      if (const auto by = derivable ? derived(rule) : std::nullopt) {
         outcome.fate = Fate::kDerivable;
         outcome.detail = *by;
         break;
       }
-      RuleProofOptions options;
-      options.time_limit_s = options_.rule_limit_s;
-      options.instance_limit_s = options_.rule_limit_s;
-      options.seed = options_.seed;
-      options.stop = options_.stop;
-      options.classify = false;
-      start_s = verifier::ThreadCpuSeconds();
-      const RuleVerdict verdict = ProveRule(*rule, options);
+      if (generality == Generality::kSpace && refuted != nullptr && Infer(*refuted, &judgement)) break;
+      const double start_s = verifier::ThreadCpuSeconds();
+      const RuleVerdict verdict = ProveRule(rule, ProofLimits());
       judgement.prove_s += verifier::ThreadCpuSeconds() - start_s;
       if (verdict.verdict == Verdict::kProved) {
-        outcome.fate = Fate::kProved;
-        outcome.limits = verdict.limits;
-        outcome.instances = verdict.instances;
-        outcome.detail.clear();
-        judgement.used_finite_only_step = verdict.used_finite_only_step;
+        TakeProof(verdict, "", &judgement);
         break;
       }
       outcome.fate = verdict.verdict == Verdict::kRefuted ? Fate::kRefuted : Fate::kUnknown;
-      outcome.detail = absl::StrCat(PrintLaw(*rule), ": ", verdict.reason.substr(0, 400));
+      outcome.detail = absl::StrCat(PrintLaw(rule), ": ", verdict.reason.substr(0, 400));
+      if (verdict.verdict == Verdict::kRefuted && generality >= Generality::kAnyAttrs) refuted = &statement;
     }
     return judgement;
   }
 
-  std::optional<Rule> StateAs(const Candidate& candidate, Generality generality) const {
+  RuleProofOptions ProofLimits() const {
+    RuleProofOptions options;
+    options.time_limit_s = options_.rule_limit_s;
+    options.instance_limit_s = options_.rule_limit_s;
+    options.seed = options_.seed;
+    options.stop = options_.stop;
+    options.classify = false;
+    return options;
+  }
+
+  static void TakeProof(const RuleVerdict& verdict, const std::string& condition, Judgement* judgement) {
+    judgement->outcome.fate = Fate::kProved;
+    judgement->outcome.limits = verdict.limits;
+    judgement->outcome.instances = verdict.instances;
+    judgement->outcome.detail = condition;
+    judgement->used_finite_only_step = verdict.used_finite_only_step;
+  }
+
+  // The weakest condition under which a refuted statement is true. False where none is found.
+  bool Infer(const std::pair<Generality, Rule>& refuted, Judgement* judgement) const {
+    const double start_s = verifier::ThreadCpuSeconds();
+    const Inference inference = InferConditions(refuted.second, ProofLimits());
+    judgement->prove_s += verifier::ThreadCpuSeconds() - start_s;
+    for (const InferredCondition& answer : inference.answers) {
+      // Conditions on elements hold of no input of a model.
+      if (answer.when.find("positive") != std::string::npos) continue;
+      judgement->outcome.generality = refuted.first;
+      TakeProof(answer.verdict, answer.when, judgement);
+      return true;
+    }
+    return false;
+  }
+
+  std::optional<Rule> StateAs(const Candidate& candidate, Generality generality, const std::string& condition) const {
     absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, generality);
     if (!rule.ok()) return std::nullopt;
     rule->name = "rule";
+    if (!condition.empty()) {
+      const auto conditional = ParseRules(
+          absl::StrCat(PrintLaw(*rule), rule->conditions.empty() ? "\n  when " : " and ", condition), "inferred");
+      if (!conditional.ok()) return std::nullopt;
+      *rule = conditional->front();
+    }
     if (!CompileRule(*rule).ok()) return std::nullopt;
     return *std::move(rule);
   }
