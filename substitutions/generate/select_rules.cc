@@ -359,7 +359,7 @@ class Selector {
       return by;
     };
     const bool derivable = !statements.empty() && derived(statements.back().second).has_value();
-    const std::pair<Generality, Rule>* refuted = nullptr;  // of the general statements, the most special one
+    const std::pair<Generality, Rule>* refuted = nullptr;  // the first that had attributes of its own, or sizes
     for (const auto& statement : statements) {
       const auto& [generality, rule] = statement;
       if (candidate.special && generality == Generality::kSpace) {
@@ -383,7 +383,9 @@ class Selector {
       }
       outcome.fate = verdict.verdict == Verdict::kRefuted ? Fate::kRefuted : Fate::kUnknown;
       outcome.detail = absl::StrCat(PrintLaw(rule), ": ", verdict.reason.substr(0, 400));
-      if (verdict.verdict == Verdict::kRefuted && generality >= Generality::kAnyAttrs) refuted = &statement;
+      if (refuted == nullptr && verdict.verdict == Verdict::kRefuted && generality >= Generality::kAnyAttrs) {
+        refuted = &statement;
+      }
     }
     return judgement;
   }
