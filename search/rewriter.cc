@@ -7,21 +7,11 @@
 
 namespace rewright {
 
-RuleRewriter::RuleRewriter(const RuleIndex& rules) : rules_(rules) {
-  auto rooted_at = std::make_shared<absl::flat_hash_map<const OpDef*, std::vector<NumberedRule>>>();
-  int number = 0;
-  for (const auto& matcher : rules.matchers()) {
-    (*rooted_at)[matcher->root_op()].push_back({number++, matcher.get(), matcher->rule().lhs().size() == 1});
-  }
-  rooted_at_ = std::move(rooted_at);
-}
+RuleRewriter::RuleRewriter(const RuleRewriter& of) : rules_(of.rules_), failures_(of.failures_) {}
 
-RuleRewriter::RuleRewriter(const RuleRewriter& of)
-    : rules_(of.rules_), rooted_at_(of.rooted_at_), failures_(of.failures_) {}
-
-void RuleRewriter::FindAt(const Graph& graph, NodeId node, const NumberedRule& rule, std::vector<Rewrite>* found) {
+void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector<Rewrite>* found) {
   std::vector<Match> matches;
-  rule.matcher->MatchAt(graph, node, &matches);
+  rules_.matchers()[static_cast<size_t>(rule)]->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
     const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match);
     if (!replacement.ok()) {
@@ -30,7 +20,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, const NumberedRule& r
       continue;
     }
     Rewrite rewrite;
-    rewrite.rule = rule.number;
+    rewrite.rule = rule;
     for (Value root : match.roots) {
       if (auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
     }
@@ -43,12 +33,17 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, const NumberedRule& r
   }
 }
 
-const std::vector<Rewrite>& RuleRewriter::OfOneOutput(const Graph& graph, NodeId node,
-                                                      absl::Span<const NumberedRule> rules) {
+const RuleRewriter::AtNode& RuleRewriter::KnownAt(const Graph& graph, NodeId node) {
   const auto [it, fresh] = known_.try_emplace(node);
   if (!fresh) return it->second;
-  for (const NumberedRule& rule : rules) {
-    if (rule.one_output) FindAt(graph, node, rule, &it->second);
+  std::vector<int> rules;
+  rules_.Candidates(graph, node, &rules);
+  for (int rule : rules) {
+    if (rules_.matchers()[static_cast<size_t>(rule)]->rule().lhs().size() == 1) {
+      FindAt(graph, node, rule, &it->second.rewrites);
+    } else {
+      it->second.of_several_outputs.push_back(rule);
+    }
   }
   return it->second;
 }
@@ -63,19 +58,18 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
     const NodeId id = graph.nodes()[static_cast<size_t>(position)];
     const Node& node = graph.node(id);
     if (node.op == nullptr || node.weight_only) continue;
-    const auto rules = rooted_at_->find(node.op);
-    if (rules == rooted_at_->end()) continue;
-    const std::vector<Rewrite>& known = OfOneOutput(graph, id, rules->second);
-    auto next = known.begin();
-    for (const NumberedRule& at : rules->second) {
-      if (!at.one_output) {
-        if (rule < 0 || rule == at.number) FindAt(graph, id, at, &found);
-        continue;
+    const AtNode& known = KnownAt(graph, id);
+    auto next = known.rewrites.begin();
+    const auto take_before = [&](int end) {
+      for (; next != known.rewrites.end() && next->rule < end; ++next) {
+        if (rule < 0 || rule == next->rule) found.push_back(*next);
       }
-      for (; next != known.end() && next->rule == at.number; ++next) {
-        if (rule < 0 || rule == at.number) found.push_back(*next);
-      }
+    };
+    for (int several : known.of_several_outputs) {
+      take_before(several);
+      if (rule < 0 || rule == several) FindAt(graph, id, several, &found);
     }
+    take_before(num_rules());
   }
   return found;
 }

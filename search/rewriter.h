@@ -50,12 +50,13 @@ class Rewriter {
 // The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
 // load.
 //
-// A rule with one output matches at a node whatever graph of the arena the node is in: such matches are looked for
-// once per node, so that a graph that differs from others by one rewrite is matched where it differs.
+// Matching is incremental: which rules may match at a node (RuleNet), and the matches of a rule with one output, are the
+// same whatever graph of the arena the node is in. Both are looked for once per node, so that a graph that differs from
+// others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {
  public:
   // The index outlives the rewriter.
-  explicit RuleRewriter(const RuleIndex& rules);
+  explicit RuleRewriter(const RuleIndex& rules) : rules_(rules) {}
 
   int num_rules() const override { return static_cast<int>(rules_.matchers().size()); }
   const std::string& rule_name(int rule) const override {
@@ -73,21 +74,19 @@ class RuleRewriter : public Rewriter {
   std::string first_failure() const;
 
  private:
-  struct NumberedRule {
-    int number = 0;
-    const Matcher* matcher = nullptr;
-    bool one_output = false;
+  // What is the same in all graphs.
+  struct AtNode {
+    std::vector<Rewrite> rewrites;       // by rules with one output, ascending
+    std::vector<int> of_several_outputs;  // rules that may match, ascending
   };
 
   RuleRewriter(const RuleRewriter& of);  // a fork
-  void FindAt(const Graph& graph, NodeId node, const NumberedRule& rule, std::vector<Rewrite>* found);
-  const std::vector<Rewrite>& OfOneOutput(const Graph& graph, NodeId node, absl::Span<const NumberedRule> rules);
+  void FindAt(const Graph& graph, NodeId node, int rule, std::vector<Rewrite>* found);
+  const AtNode& KnownAt(const Graph& graph, NodeId node);
 
   const RuleIndex& rules_;
-  // By operator, ascending; shared with forks.
-  std::shared_ptr<const absl::flat_hash_map<const OpDef*, std::vector<NumberedRule>>> rooted_at_;
-  std::weak_ptr<Arena> arena_;                               // of the nodes in known_
-  absl::flat_hash_map<NodeId, std::vector<Rewrite>> known_;  // by rules with one output, ascending
+  std::weak_ptr<Arena> arena_;  // of the nodes in known_
+  absl::flat_hash_map<NodeId, AtNode> known_;
 
   struct Failures {
     absl::Mutex mutex;

@@ -88,10 +88,6 @@ Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& l
     : rule_(std::move(rule)), limits_(limits), options_(options) {
   const RuleNode& root = rule_->nodes()[static_cast<size_t>(rule_->root(0))];
   root_op_ = root.op;
-  const bool fixed = std::none_of(root.operands.begin(), root.operands.end(), [](const RuleValue& v) { return v.all; });
-  for (size_t k = 0; fixed && k < root.operands.size(); ++k) {
-    operand_ops_.push_back(rule_->nodes()[static_cast<size_t>(root.operands[k].node)].op);
-  }
   const NoScope scope;
   for (int i = 0; i < rule_->num_lhs_nodes(); ++i) {
     const RuleNode& node = rule_->nodes()[static_cast<size_t>(i)];
@@ -109,20 +105,8 @@ Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& l
   }
 }
 
-bool Matcher::OperandsFit(const Graph& graph, const Node& node) const {
-  if (operand_ops_.empty()) return true;
-  if (operand_ops_.size() != node.operands.size()) return false;
-  const auto fits = [&](size_t wanted, size_t found) {
-    return operand_ops_[wanted] == nullptr || graph.node(node.operands[found].node).op == operand_ops_[wanted];
-  };
-  bool in_order = true;
-  for (size_t k = 0; k < operand_ops_.size() && in_order; ++k) in_order = fits(k, k);
-  return in_order || (root_op_->commutative && operand_ops_.size() == 2 && fits(0, 1) && fits(1, 0));
-}
-
 void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
-  const Node& found = graph.node(node);
-  if (found.op != root_op_ || !OperandsFit(graph, found)) return;
+  if (graph.node(node).op != root_op_) return;
   MatchSearch<GraphView>(*this, GraphView(graph), matches).Run(node);
 }
 
@@ -198,17 +182,19 @@ std::string Match::Describe() const {
 }
 
 RuleIndex::RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers) : matchers_(std::move(matchers)) {
-  for (const auto& matcher : matchers_) by_root_[matcher->root_op()].push_back(matcher.get());
+  std::vector<const CompiledRule*> rules;
+  for (const auto& matcher : matchers_) rules.push_back(&matcher->rule());
+  net_ = RuleNet(rules);
 }
 
-const std::vector<const Matcher*>& RuleIndex::RootedAt(const OpDef* op) const {
-  static const auto* const kNone = new std::vector<const Matcher*>;
-  const auto found = by_root_.find(op);
-  return found == by_root_.end() ? *kNone : found->second;
+void RuleIndex::Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const {
+  net_.Find(GraphView(graph), node, rules);
 }
 
 void RuleIndex::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
-  for (const Matcher* matcher : RootedAt(graph.node(node).op)) matcher->MatchAt(graph, node, matches);
+  std::vector<int> rules;
+  Candidates(graph, node, &rules);
+  for (int rule : rules) matchers_[static_cast<size_t>(rule)]->MatchAt(graph, node, matches);
 }
 
 std::vector<Match> RuleIndex::FindMatches(const Graph& graph) const {

@@ -18,6 +18,7 @@
 #include "core/graph.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/rule_net.h"
 
 namespace rewright {
 
@@ -74,8 +75,6 @@ class Matcher {
     std::vector<ExprPtr> requirements;                         // Cond over the instance's symbols
     std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
   };
-  // Whether the operands of `node` are what the root's operands must be: most nodes fail here.
-  bool OperandsFit(const Graph& graph, const Node& node) const;
   // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
   std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
   std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
@@ -86,9 +85,7 @@ class Matcher {
   MatchOptions options_;
   // By node of the left side: attributes that are literals.
   std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
-  // The operators that the root's operands must be applications of (null: any value); empty when that is not fixed.
   const OpDef* root_op_;
-  std::vector<const OpDef*> operand_ops_;
 
   mutable std::mutex mutex_;
   mutable MeaningCache meanings_;
@@ -103,21 +100,22 @@ absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match);
 // Both in one.
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match);
 
-// Many rules, looked up by the operator at their root.
+// Many rules, looked up by their left sides.
 class RuleIndex {
  public:
   RuleIndex() = default;
   explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
-  // The rules whose first output `op` computes, in order.
-  const std::vector<const Matcher*>& RootedAt(const OpDef* op) const;
+  // Appends the numbers in matchers() of those that may match at `node`, an application, ascending: see RuleNet. For a
+  // rule with one output that depends on the node alone, whatever graph of the arena it is in.
+  void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   std::vector<Match> FindMatches(const Graph& graph) const;
 
  private:
   std::vector<std::shared_ptr<const Matcher>> matchers_;
-  absl::flat_hash_map<const OpDef*, std::vector<const Matcher*>> by_root_;
+  RuleNet net_;
 };
 
 }  // namespace rewright

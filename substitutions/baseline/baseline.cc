@@ -20,19 +20,47 @@ namespace {
 
 bool Runs(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
+// Which rules of a pass may match at a node, by number: found once for all graphs of an arena.
+class Candidates {
+ public:
+  explicit Candidates(const RuleIndex& rules) : rules_(rules) {}
+  const RuleIndex& rules() const { return rules_; }
+
+  std::vector<int>& At(const Graph& graph, NodeId id) {
+    const auto [it, fresh] = known_.try_emplace(id);
+    if (fresh) rules_.Candidates(graph, id, &it->second);
+    return it->second;
+  }
+
+ private:
+  const RuleIndex& rules_;
+  absl::flat_hash_map<NodeId, std::vector<int>> known_;
+};
+
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
 class Round {
  public:
   explicit Round(const Graph& graph) : graph_(graph) {}
 
-  absl::Status Collect(const RuleIndex& rules, const std::set<std::string>& without, int64_t limit) {
-    for (const auto& matcher : rules.matchers()) {
-      if (without.contains(matcher->rule().name())) continue;
-      for (NodeId id : graph_.nodes()) {
+  absl::Status Collect(Candidates& candidates, const std::set<std::string>& without, int64_t limit) {
+    const auto& matchers = candidates.rules().matchers();
+    std::vector<std::vector<NodeId>> places(matchers.size());  // by rule
+    for (NodeId id : graph_.nodes()) {
+      if (!Runs(graph_.node(id))) continue;
+      for (int rule : candidates.At(graph_, id)) places[static_cast<size_t>(rule)].push_back(id);
+    }
+    for (size_t rule = 0; rule < matchers.size(); ++rule) {
+      const Matcher& matcher = *matchers[rule];
+      if (without.contains(matcher.rule().name())) continue;
+      for (NodeId id : places[rule]) {
         if (static_cast<int64_t>(steps_.size()) >= limit) return absl::OkStatus();
-        const Node& node = graph_.node(id);
-        if (node.op != matcher->root_op() || !Runs(node) || claimed_.contains(id)) continue;
-        if (absl::Status status = Visit(*matcher, id); !status.ok()) return status;
+        if (claimed_.contains(id)) continue;
+        const absl::StatusOr<bool> matches = Visit(matcher, id);
+        if (!matches.ok()) return matches.status();
+        // What a rule with one output says of a node it says in every graph.
+        if (!*matches && matcher.rule().lhs().size() == 1) {
+          std::erase(candidates.At(graph_, id), static_cast<int>(rule));
+        }
       }
     }
     return absl::OkStatus();
@@ -53,7 +81,8 @@ class Round {
   }
 
  private:
-  absl::Status Visit(const Matcher& matcher, NodeId id) {
+  // Whether it matches there, wanted or not.
+  absl::StatusOr<bool> Visit(const Matcher& matcher, NodeId id) {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);
     for (const Match& match : matches) {
@@ -68,7 +97,7 @@ class Round {
       steps_.push_back(std::move(step));
       break;
     }
-    return absl::OkStatus();
+    return !matches.empty();
   }
 
   // Applications that the left side covers and that run, users before operands.
@@ -236,10 +265,11 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
   BaselineResult result;
   result.graph = graph;
   std::map<std::string, int> counts;
+  std::vector<Candidates> passes(indices_.begin(), indices_.end());
   bool changed = true;
   while (changed && result.steps < max_steps) {
     changed = false;
-    for (const RuleIndex& pass : indices_) {
+    for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
         Round round(result.graph);
         if (absl::Status status = round.Collect(pass, without, max_steps - result.steps); !status.ok()) return status;

@@ -80,12 +80,6 @@ size_t EGraph::Root(Value value) const {
 
 Value EGraph::Find(Value value) const { return values_[Root(value)]; }
 
-const std::vector<NodeId>& EGraph::Applications(const OpDef* op) const {
-  static const auto* const kNone = new std::vector<NodeId>;
-  const auto it = applications_.find(op);
-  return it == applications_.end() ? *kNone : it->second;
-}
-
 std::vector<Value> EGraph::Classes() const {
   std::vector<Value> classes;
   for (size_t i = 0; i < parent_.size(); ++i) {
@@ -125,7 +119,7 @@ void EGraph::Register(NodeId id) {
   }
   num_classes_ += static_cast<int>(node.outputs.size());
   ++num_nodes_;
-  if (node.op != nullptr) applications_[node.op].push_back(id);
+  if (node.op != nullptr) applications_.push_back(id);
   for (Value operand : node.operands) {
     const size_t root = Root(operand);
     classes_[root].users.push_back(id);
@@ -252,10 +246,8 @@ void EGraph::Tidy() {
     }
   }
   touched_.clear();
-  for (auto& [op, nodes] : applications_) {
-    std::erase_if(nodes, dead);
-    SortUnique(&nodes);
-  }
+  std::erase_if(applications_, dead);
+  SortUnique(&applications_);
 }
 
 bool EGraph::IsCongruent() const {
@@ -276,6 +268,10 @@ bool EGraph::IsCongruent() const {
     }
   }
   return static_cast<int>(seen.size()) == num_nodes_;
+}
+
+void EGraph::Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const {
+  net.Find(EGraphView(*this), node, rules);
 }
 
 void EGraph::MatchAt(const Matcher& matcher, NodeId node, std::vector<Match>* matches) const {

@@ -65,15 +65,18 @@ class EGraph {
   int64_t num_unions() const { return num_unions_; }
 
   // After Rebuild(), ascending: the e-nodes of which some output is in the class of `value`; those that read it; all
-  // applications of an operator; the representatives of all classes.
+  // applications; the representatives of all classes.
   const std::vector<NodeId>& Nodes(Value value) const { return classes_[Root(value)].nodes; }
   const std::vector<NodeId>& Users(Value value) const { return classes_[Root(value)].users; }
-  const std::vector<NodeId>& Applications(const OpDef* op) const;
+  const std::vector<NodeId>& Applications() const { return applications_; }
   std::vector<Value> Classes() const;
 
   // Appends the matches of a rule whose first output `node`, an e-node, computes. Leaves of the rule stand for classes,
   // given by their representatives; applications for e-nodes. To be called after Rebuild().
   void MatchAt(const Matcher& matcher, NodeId node, std::vector<Match>* matches) const;
+
+  // Appends the rules of the net that may match there, ascending. To be called after Rebuild().
+  void Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const;
 
   // Whether every class is as it should be, for tests: no two e-nodes are congruent, operands are representatives, and
   // members have one type.
@@ -102,7 +105,7 @@ class EGraph {
   mutable std::vector<uint32_t> parent_;  // union-find; a representative is its own parent
   std::vector<Class> classes_;            // of representatives
   std::vector<bool> live_;                // by node: it is an e-node
-  absl::flat_hash_map<const OpDef*, std::vector<NodeId>> applications_;
+  std::vector<NodeId> applications_;
   std::vector<NodeId> stale_;    // e-nodes with operands that may be representatives no more
   std::vector<size_t> touched_;  // classes to be tidied
   int num_nodes_ = 0;

@@ -15,6 +15,9 @@ class Saturation {
   Saturation(EGraph& egraph, const std::vector<DirectedRule>& rules, const SaturationLimits& limits)
       : egraph_(egraph), rules_(rules), limits_(limits) {
     result_.uses.resize(rules.size(), 0);
+    std::vector<const CompiledRule*> compiled;
+    for (const DirectedRule& rule : rules) compiled.push_back(&rule.matcher->rule());
+    net_ = RuleNet(compiled);
   }
 
   SaturationResult Run() {
@@ -49,7 +52,8 @@ class Saturation {
     const int nodes = egraph_.num_nodes();
     bool waiting = false;
     std::vector<Found> found;
-    for (size_t rule = 0; rule < rules_.size() && !Ended(); ++rule) waiting |= !FindMatches(rule, &found);
+    const std::vector<std::vector<NodeId>> places = FindPlaces();
+    for (size_t rule = 0; rule < rules_.size() && !Ended(); ++rule) waiting |= !FindMatches(rule, places[rule], &found);
     for (const Found& entry : found) {
       if (Ended()) break;
       CarryOut(entry);
@@ -59,16 +63,28 @@ class Saturation {
     return waiting || egraph_.num_unions() != unions || egraph_.num_nodes() != nodes;
   }
 
+  // By rule: the e-nodes at which it may match, ascending.
+  std::vector<std::vector<NodeId>> FindPlaces() {
+    std::vector<std::vector<NodeId>> places(rules_.size());
+    std::vector<int> rules;
+    for (NodeId node : egraph_.Applications()) {
+      if (!limits_.rewrite_weights && egraph_.arena()->node(node).weight_only) continue;
+      rules.clear();
+      egraph_.Candidates(net_, node, &rules);
+      for (int rule : rules) places[static_cast<size_t>(rule)].push_back(node);
+    }
+    return places;
+  }
+
   // New matches, which were not carried out before. False when more wait for the next round.
-  bool FindMatches(size_t rule, std::vector<Found>* found) {
+  bool FindMatches(size_t rule, const std::vector<NodeId>& places, std::vector<Found>* found) {
     const Matcher& matcher = *rules_[rule].matcher;
     if (matcher.rule().lhs().size() > 1 && result_.rounds > limits_.max_merge_rounds) return true;
     std::vector<Match> matches;
     int64_t share = limits_.max_matches_of_rule;
-    for (NodeId node : egraph_.Applications(matcher.root_op())) {
+    for (NodeId node : places) {
       if (limits_.stop && limits_.stop()) End(SaturationEnd::kStopped);
       if (Ended()) return true;
-      if (!limits_.rewrite_weights && egraph_.arena()->node(node).weight_only) continue;
       matches.clear();
       egraph_.MatchAt(matcher, node, &matches);
       for (Match& match : matches) {
@@ -114,6 +130,7 @@ class Saturation {
   EGraph& egraph_;
   const std::vector<DirectedRule>& rules_;
   const SaturationLimits& limits_;
+  RuleNet net_;
   absl::flat_hash_set<size_t> done_;  // hashes of rule and nodes
   SaturationResult result_;
   bool ended_ = false;
