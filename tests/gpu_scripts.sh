@@ -51,7 +51,29 @@ expect "status of one device against itself" $? 0
 expect "status of the residual block" $? 0
 expect "the original among the alternatives" "$(grep -c 'measured .* ms, predicted .* ms: original' "$folder/out")" 1
 expect "a merged block among them" "$(grep -c conv-merge-kernels "$folder/out")" 1
+# Step by step: what is done is not done again, and a time that is up is no answer.
+all() { REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/state" "$@" >"$folder/out" 2>&1; }
+all --device cpu block summary
+expect "status of a summary without a table" $? 1
+expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "block summary "
+all --device cpu block summary
+expect "status when all is done" $? 0
+expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
+all --device cpu --minutes 0 'cross-*'
+expect "status when the time is up" $? 75
 expect "steps of all.sh" "$(bench/gpu/all.sh --list 'model-*' | wc -l)" 32
+
+# A program without its plugin, and with one that the loader does not take.
+mkdir "$folder/alone"
+cp "$program" "$folder/alone/rewright"
+lonely() { "$folder/alone/rewright" run "$folder/mlp-b1.onnx" --device cuda:0 --quiet >/dev/null 2>"$folder/err"; }
+lonely
+expect "status without a plugin" $? 2
+expect "words without a plugin" "$(grep -c 'device cuda: there is no plugin: neither .*/alone/librewright_cuda.so' "$folder/err")" 1
+echo "no library" >"$folder/alone/librewright_cuda.so"
+lonely
+expect "status with a broken plugin" $? 2
+expect "words with a broken plugin" "$(grep -c 'device cuda: the plugin cannot be opened: .*alone/librewright_cuda.so' "$folder/err")" 1
 
 # Nothing is left for a machine without a GPU but words and the status for it.
 if ! "$program" run "$folder/mlp-b1.onnx" --device cuda:0 --iterations 1 --quiet >/dev/null 2>"$folder/err"; then
@@ -59,7 +81,7 @@ if ! "$program" run "$folder/mlp-b1.onnx" --device cuda:0 --iterations 1 --quiet
   model --device cuda:0 --precision tf32
   expect "status without a GPU" $? 2
   expect "its words" "$(grep -c 'model.py: .*device cuda' "$folder/out")" 1
-  REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/state" >/dev/null 2>&1
+  all
   expect "status of all.sh without a GPU" $? 2
 fi
 [ $failures -eq 0 ] && echo "bench/gpu works"

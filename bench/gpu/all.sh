@@ -3,7 +3,7 @@
 # (correct, then measured beside its peers) at batch 1, then 16, in tf32, then bf16; graphs chosen for GPU and CPU run on
 # both; the residual block; the sanitizers.
 #
-#   bench/gpu/all.sh [--minutes M] [--state DIR] [--list] [PATTERN...]
+#   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [PATTERN...]
 #
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, the profile database and the log. PATTERNs choose steps by name. Needs
@@ -12,11 +12,12 @@
 # chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-minutes=9 state=build/gpu list=0 patterns=()
+minutes=9 state=build/gpu device=cuda:0 list=0 patterns=()
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=$2; shift 2 ;;
     --state) state=$2; shift 2 ;;
+    --device) device=$2; shift 2 ;;
     --list) list=1; shift ;;
     -*) echo "all.sh: unknown flag $1" >&2; exit 2 ;;
     *) patterns+=("$1"); shift ;;
@@ -31,14 +32,20 @@ else
   program=build/release/rewright tests=build/release/tests/runtime_test
 fi
 python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
-export REWRIGHT_PYTHON=$python REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
-# CUDA's libraries as Python packages bring them, where the system has none.
+state=$(cd "$state" && pwd)
+export REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
+# Peers run with the libraries of their own machine.
+printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" "$(command -v "$python")" > "$state/python"
+chmod +x "$state/python"
+export REWRIGHT_PYTHON=$state/python
+# Ours: what was packed, and CUDA's as Python packages bring them where the system has none.
 packages=$("$python" -c 'import glob, site; print(":".join(p for s in site.getsitepackages() for p in glob.glob(s + "/nvidia/*/lib")))' 2>/dev/null)
-export LD_LIBRARY_PATH=build/rewright-gpu/lib${packages:+:$packages}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH=$PWD/build/rewright-gpu/lib${packages:+:$packages}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 set -f  # the patterns of test filters are no names of files
 models=(resnet50 bert_base gpt2_small nasnet_a inception_v3 squeezenet nasrnn resnext50)
-common=(--rewright "$program" --work "$state/models" --profile "$state/profile.db")
+common=(--rewright "$program" --work "$state/models")
+costs=(--profile "$state/profile.db")
 steps=()
 declare -A command
 step() { steps+=("$1"); command[$1]="${*:2}"; }
@@ -47,14 +54,16 @@ for batch in 1 16; do
   for precision in tf32 bf16; do
     for model in "${models[@]}"; do
       step "model-$model-b$batch-$precision" "$python" bench/gpu/model.py "$model" --batch $batch --precision $precision \
-        --out "$state/gpu.csv" "${common[@]}"
+        --device "$device" \
+        --out "$state/gpu.csv" "${common[@]}" "${costs[@]}"
     done
   done
 done
 for model in resnet50 squeezenet bert_base; do
-  step "cross-$model" "$python" bench/gpu/cross_device.py "$model" --out "$state/gpu_cross_device.csv" "${common[@]}"
+  step "cross-$model" "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
+    --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
-step block "$python" bench/gpu/residual_block.py --out "$state/gpu_residual_block.csv" --rewright "$program" --work "$state/models"
+step block "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" "${common[@]}"
 for tool in memcheck racecheck synccheck; do
   step "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
     "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*"
@@ -74,8 +83,8 @@ if [ $list = 1 ]; then
 fi
 
 # A test that is skipped is no test: without a GPU there is nothing to do.
-"$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet || exit 2
-"$program" run "$state/probe.onnx" --device cuda:0 --iterations 1 --quiet >/dev/null || exit 2
+"$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet >/dev/null || exit 2
+"$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null || exit 2
 { date -u; nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv 2>/dev/null; } | tee -a "$state/log.txt"
 
 begin=$SECONDS answer=0
