@@ -4,19 +4,23 @@
 #
 #   tools/python_env.sh            # onnx, onnxruntime, numpy
 #   tools/python_env.sh --torch    # and PyTorch (CPU)
+#   tools/python_env.sh --jax      # and JAX (CPU)
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv="$root/.venv"
 packages="onnx==1.23.2 onnxruntime==1.31.1 numpy==2.4.6"
 torch="torch==2.15.0"
+jax="jax==0.10.2"
 
 want="$packages"
-case "${1:-}" in
-  "") ;;
-  --torch) want="$packages $torch" ;;
-  *) echo "usage: tools/python_env.sh [--torch]" >&2; exit 2 ;;
-esac
+for flag in "$@"; do
+  case "$flag" in
+    --torch) want="$want $torch" ;;
+    --jax) want="$want $jax" ;;
+    *) echo "usage: tools/python_env.sh [--torch] [--jax]" >&2; exit 2 ;;
+  esac
+done
 
 if [ ! -x "$venv/bin/python" ]; then
   "${PYTHON:-python3}" -m venv "$venv"

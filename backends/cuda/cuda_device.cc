@@ -68,7 +68,8 @@ class CudaDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph, FusionOptionsOf(options_.precision, options_.channels_last))) groups.push_back(std::move(group.group));
+    const FusionOptions fusion = FusionOptionsOf(options_.precision, options_.channels_last);
+    for (FusedGroup& group : FuseGraph(graph, fusion)) groups.push_back(std::move(group.group));
     return groups;
   }
 
@@ -141,8 +142,9 @@ absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision) {
   if ((precision != Precision::kTf32 && precision != Precision::kBf16) || gpu.architecture >= kAmpere) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("precision ", PrecisionName(precision), " needs compute capability 8.0; ",
-                                                 gpu.name, " has ", gpu.architecture / 10, ".", gpu.architecture % 10));
+  return absl::InvalidArgumentError(absl::StrCat("precision ", PrecisionName(precision),
+                                                 " needs compute capability 8.0; ", gpu.name, " has ",
+                                                 gpu.architecture / 10, ".", gpu.architecture % 10));
 }
 
 std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile,

@@ -67,8 +67,8 @@ struct ConvProblem {
 };
 
 // out[b, h, q, e] = sum k: p[b, h, q, k] * value[b, h, k, e], where p is the softmax over k of
-// scale * (sum d: query[b, h, q, d] * key[b, h, d, k]) + mask[b, h, q, k], all stored as the precision says, which is one
-// of 16 bits. Along d and e the elements are neighbours. Buffers: query, key, value, out, then the mask where there is
+// scale * (sum d: query[b, h, q, d] * key[b, h, d, k]) + mask[b, h, q, k], all stored as the precision says, which is
+// one of 16 bits. Along d and e the elements are neighbours. Buffers: query, key, value, out, then the mask where there is
 // one, then the workspace.
 struct AttentionProblem {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, depth = 1, value_depth = 1;

@@ -285,8 +285,8 @@ class KernelWriter : private ExpressionWriter {
         "(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int", " index_t;\n",
         "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");
     kernel_.name = "kernel_" + TextHash::HexOf(rest);
-    kernel_.source = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ", kernel_.name,
-                                  rest);
+    kernel_.source = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ",
+                                  kernel_.name, rest);
   }
 
   GeneratedKernel kernel_;
@@ -312,7 +312,8 @@ double ElementWork(const Graph& graph, NodeId id, int output) {
   const Node& node = graph.node(id);
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-  return WorkOf(*node.meaning->outputs[static_cast<size_t>(output)].element, BindingsOf(*node.meaning, inputs, node.attrs));
+  const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+  return WorkOf(*node.meaning->outputs[static_cast<size_t>(output)].element, bindings);
 }
 
 }  // namespace rewright::cuda

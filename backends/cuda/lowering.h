@@ -78,7 +78,8 @@ class Lowering : private ScheduleBuilder {
   // Makes room for a result; `by_library`: it is stored as between kernels, also where it is a graph output.
   Place Define(Value value, const Layout& layout, bool by_library = false);
   Place MakePlace(Value value, const Layout& layout, Storage storage);
-  absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out, const std::string& label);
+  absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
+                             const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
   absl::Status CompilePending();

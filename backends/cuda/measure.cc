@@ -49,7 +49,8 @@ class OperandSet {
       } else if (buffer.kind == Buffer::Kind::kConstant) {
         addresses_[i] = buffer.data.get();
       } else {
-        if (Fault fault = gpu_.Allocate(std::max<size_t>(buffer.bytes, 1), &addresses_[i]); !fault.empty()) return fault;
+        Fault fault = gpu_.Allocate(std::max<size_t>(buffer.bytes, 1), &addresses_[i]);
+        if (!fault.empty()) return fault;
         owned_.push_back(addresses_[i]);
       }
     }

@@ -333,7 +333,8 @@ class HostGpu : public cuda::Gpu {
   cuda::Fault Allocate(size_t bytes, void** memory) override {
     const size_t rounded = (bytes + 255) / 256 * 256;
     if (static_cast<int64_t>(rounded) > options_.memory - used_) {
-      return absl::StrCat(bytes, " bytes asked for, ", options_.memory - used_, " of ", options_.memory, " free: out of memory");
+      return absl::StrCat(bytes, " bytes asked for, ", options_.memory - used_, " of ", options_.memory,
+                          " free: out of memory");
     }
     *memory = std::aligned_alloc(256, rounded);
     used_ += static_cast<int64_t>(sizes_[*memory] = rounded);

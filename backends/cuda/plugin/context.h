@@ -35,6 +35,7 @@ inline Fault FaultOf(cudnnStatus_t status, const std::string& what) {
   } while (false)
 
 struct Context {
+  int ordinal = 0;
   GpuDescription description;
   cudaStream_t stream = nullptr;
   cublasLtHandle_t cublas = nullptr;
@@ -42,6 +43,8 @@ struct Context {
   std::string cache_folder;  // of compiled kernels and choices of algorithms; empty: none is kept
   Fault deferred;            // the first error of enqueued work
 
+  // The calling thread's calls of the runtime mean this GPU.
+  Fault Use() const { return FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"); }
   void Defer(const Fault& fault) {
     if (deferred.empty()) deferred = fault;
   }

@@ -64,8 +64,11 @@ class Matmul : public LibraryCall {
     const cublasLtEpilogue_t epilogue = p_.bias ? (p_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
                                                 : (p_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
     Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    REWRIGHT_RETURN_FAULT(MakeLayout(type, first.rows, first.columns, first.leading, p_.batch, p_.right.batch, &right_));
-    REWRIGHT_RETURN_FAULT(MakeLayout(type, second.rows, second.columns, second.leading, p_.batch, p_.left.batch, &left_));
+    const auto factor = [&](const Operand& operand, int64_t stride, cublasLtMatrixLayout_t* layout) {
+      return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_.batch, stride, layout);
+    };
+    REWRIGHT_RETURN_FAULT(factor(first, p_.right.batch, &right_));
+    REWRIGHT_RETURN_FAULT(factor(second, p_.left.batch, &left_));
     return MakeLayout(type, p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
   }
 
@@ -160,7 +163,8 @@ class Matmul : public LibraryCall {
     std::string key = "matmul " + context_.description.name + " " + context_.description.versions;
     for (int64_t number : {p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
                            p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, int64_t{p_.bias},
-                           int64_t{p_.residual}, int64_t{p_.relu}, int64_t{p_.alignment}, static_cast<int64_t>(p_.precision)}) {
+                           int64_t{p_.residual}, int64_t{p_.relu}, int64_t{p_.alignment},
+                           static_cast<int64_t>(p_.precision)}) {
       key += " " + std::to_string(number);
     }
     return key;

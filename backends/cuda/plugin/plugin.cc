@@ -69,6 +69,7 @@ class KernelFunction : public Function {
   ~KernelFunction() override { cudaLibraryUnload(library_); }
 
   void Launch(int64_t blocks, int threads, void* const* pointers, int count) const override {
+    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
     void* arguments[64];
     for (int i = 0; i < count; ++i) arguments[i] = const_cast<void**>(&pointers[i]);
     const cudaError_t error =
@@ -89,6 +90,7 @@ class GraphRecording : public Recording {
   GraphRecording(Context& context, cudaGraphExec_t graph) : context_(context), graph_(graph) {}
   ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
   void Run() const override {
+    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
     const cudaError_t error = cudaGraphLaunch(graph_, context_.stream);
     if (error != cudaSuccess) context_.Defer(FaultOf(error, "cudaGraphLaunch"));
   }
@@ -134,7 +136,8 @@ class CudaGpu : public Gpu {
     REWRIGHT_RETURN_FAULT(FaultOf(cudaGetDeviceCount(&count), "no GPU can be used"));
     if (count == 0) return "there is no CUDA GPU";
     if (ordinal >= count) return "there are " + std::to_string(count) + " GPUs, counted from 0";
-    REWRIGHT_RETURN_FAULT(FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"));
+    context_.ordinal = ordinal;
+    REWRIGHT_RETURN_FAULT(context_.Use());
     cudaDeviceProp properties;
     REWRIGHT_RETURN_FAULT(FaultOf(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
     int driver = 0, runtime = 0, major = 0, minor = 0;
@@ -163,6 +166,7 @@ class CudaGpu : public Gpu {
   const GpuDescription& description() const override { return context_.description; }
 
   Fault Allocate(size_t bytes, void** memory) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     const cudaError_t error = cudaMalloc(memory, bytes);
     if (error == cudaSuccess) return {};
     cudaGetLastError();
@@ -171,14 +175,16 @@ class CudaGpu : public Gpu {
     return FaultOf(error, std::to_string(bytes) + " bytes asked for, " + std::to_string(available) + " of " +
                               std::to_string(total) + " free");
   }
-  void Free(void* memory) override { cudaFree(memory); }
+  void Free(void* memory) override { cudaFree(memory); }  // knows its GPU
   Fault CopyIn(void* to, const void* from, size_t bytes) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     if (bytes == 0) return {};
     REWRIGHT_RETURN_FAULT(
         FaultOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context_.stream), "copy to the GPU"));
     return FaultOf(cudaStreamSynchronize(context_.stream), "copy to the GPU");
   }
   Fault CopyOut(void* to, const void* from, size_t bytes) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     if (bytes == 0) return Synchronize();
     REWRIGHT_RETURN_FAULT(
         FaultOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context_.stream), "copy from the GPU"));
@@ -187,6 +193,7 @@ class CudaGpu : public Gpu {
 
   Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
                 std::vector<std::shared_ptr<const Function>>* functions) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     std::vector<const Source*> missing;
     for (const Source& source : sources) {
       if (functions_.emplace(source.text, nullptr).second) missing.push_back(&source);
@@ -208,26 +215,33 @@ class CudaGpu : public Gpu {
   }
 
   Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     return PlanMatmul(context_, problem, call);
   }
   Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     return PlanConv(context_, problem, call);
   }
   Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     return PlanAttention(context_, problem, call);
   }
 
   Fault Synchronize() override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     Fault fault = FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");
     if (!context_.deferred.empty()) fault = std::exchange(context_.deferred, {});
     return fault;
   }
   Fault Time(const std::function<void()>& work, double* seconds) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     REWRIGHT_RETURN_FAULT(TimeWork(context_, work, seconds));
     return std::exchange(context_.deferred, {});
   }
   Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) override {
-    REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal), "capture"));
+    REWRIGHT_RETURN_FAULT(context_.Use());
+    REWRIGHT_RETURN_FAULT(
+        FaultOf(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal), "capture"));
     work();
     cudaGraph_t graph = nullptr;
     REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamEndCapture(context_.stream, &graph), "capture"));
