@@ -59,6 +59,9 @@ expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "block summary "
 all --device cpu block summary
 expect "status when all is done" $? 0
 expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
+all --prepare expect-squeezenet-b1
+expect "status of the preparation" $? 0
+expect "expected outputs" "$(find "$folder/state/models/expected" -name '*.npy' | wc -l)" 1
 all --device cpu --minutes 0 'cross-*'
 expect "status when the time is up" $? 75
 expect "steps of all.sh" "$(bench/gpu/all.sh --list 'model-*' | wc -l)" 32

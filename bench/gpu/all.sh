@@ -3,8 +3,10 @@
 # (correct, then measured beside its peers) at batch 1, then 16, in tf32, then bf16; graphs chosen for GPU and CPU run on
 # both; the residual block; the sanitizers.
 #
-#   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [PATTERN...]
+#   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
+# --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
+# without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, the profile database and the log. PATTERNs choose steps by name. Needs
 # either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu
@@ -12,13 +14,14 @@
 # chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-minutes=9 state=build/gpu device=cuda:0 list=0 patterns=()
+minutes=9 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=$2; shift 2 ;;
     --state) state=$2; shift 2 ;;
     --device) device=$2; shift 2 ;;
     --list) list=1; shift ;;
+    --prepare) prepare=1; shift ;;
     -*) echo "all.sh: unknown flag $1" >&2; exit 2 ;;
     *) patterns+=("$1"); shift ;;
   esac
@@ -49,6 +52,13 @@ costs=(--profile "$state/profile.db")
 steps=()
 declare -A command
 step() { steps+=("$1"); command[$1]="${*:2}"; }
+if [ $prepare = 1 ]; then
+  for batch in 1 16; do
+    for model in "${models[@]}"; do
+      step "expect-$model-b$batch" "$python" bench/gpu/model.py "$model" --batch $batch --expect-only "${common[@]}"
+    done
+  done
+fi
 for precision in fp32 bf16 tf32 fp16; do step "test-$precision" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$precision"; done
 for batch in 1 16; do
   for precision in tf32 bf16; do
@@ -79,6 +89,15 @@ chosen() {
 }
 if [ $list = 1 ]; then
   for name in "${steps[@]}"; do chosen "$name" && echo "$name: ${command[$name]}"; done
+  exit 0
+fi
+
+if [ $prepare = 1 ]; then
+  for name in "${steps[@]}"; do
+    [[ $name == expect-* ]] && chosen "$name" || continue
+    echo "== $name"
+    ${command[$name]} || exit
+  done
   exit 0
 fi
 
