@@ -62,6 +62,7 @@ EnumerationJournal::~EnumerationJournal() {
 absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const std::string& header) {
   path_ = absl::StrCat(folder, "/", kPrefix, rank, kSuffix);
   const std::string first_line = absl::StrCat("rewright enumeration 1: ", header, "\n");
+  files_ = {{.path = path_, .begin = first_line.size(), .end = first_line.size()}};
   uint64_t own_end = 0;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -81,8 +82,11 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     file.begin = file.end = first_line.size();
     std::vector<uint64_t> block;
     while (ReadBlock(in, &block)) file.end += block.size() * sizeof(uint64_t);
-    if (file.path == path_) own_end = file.end;
-    files_.push_back(file);
+    if (entry.path().filename() == std::filesystem::path(path_).filename()) {
+      own_end = files_[0].end = file.end;
+    } else {
+      files_.push_back(file);
+    }
   }
   if (error) return absl::UnknownError(absl::StrCat("cannot read ", folder, ": ", error.message()));
   file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -148,6 +152,7 @@ absl::Status EnumerationJournal::Flush() {
     bytes += count;
     left -= static_cast<size_t>(count);
   }
+  files_[0].end += buffer_.size() * sizeof(uint64_t);
   buffer_.clear();
   written_ = Clock::now();
   if (written_ - synced_ > kBetweenSyncs) {

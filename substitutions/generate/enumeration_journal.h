@@ -21,7 +21,8 @@ class EnumerationJournal {
   // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
   absl::Status Open(const std::string& folder, int rank, const std::string& header);
 
-  // What was done of a level when the journal was opened, in no fixed order; perhaps some of it twice.
+  bool is_open() const { return file_ >= 0; }
+  // What is written of a level so far, in no fixed order; perhaps some of it twice.
   absl::Status Replay(const Level& level, const std::function<void(const FinishedSubtree&)>& visit) const;
 
   // Written within a second, and on the disk within 20, as long as more is added.
@@ -38,7 +39,7 @@ class EnumerationJournal {
 
   int file_ = -1;
   std::string path_;
-  std::vector<File> files_;
+  std::vector<File> files_;  // this process's is the first
   std::vector<uint64_t> buffer_;
   Clock::time_point written_, synced_;
 };

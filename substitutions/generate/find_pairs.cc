@@ -19,6 +19,7 @@ namespace {
 
 constexpr uint64_t kBetweenReports = 4096;  // graphs
 constexpr uint32_t kMaxPasses = 256;
+constexpr uint64_t kBytesOfRecord = 72;  // at most, with the free places of the tables while they grow
 constexpr size_t kKeptBytes = size_t{64} << 20;  // of Terms, between pairs
 
 absl::Status Check(const Space& space) {
@@ -157,11 +158,45 @@ class Finder {
       bool fits = true;
       for (uint32_t part = 0; part < parts && fits && result_.complete; ++part) {
         fits = GoThrough({.size = space_.max_ops, .part = part, .parts = parts});
+        if (num_records_ > 0) return ReadBack();
         if (fits && result_.complete) Resolve();
         classes_.Drop();
       }
       if (fits) break;
     }
+  }
+
+  // The largest graphs are in the journal and were too many to be held: part by part.
+  void ReadBack() {
+    const uint64_t limit = static_cast<uint64_t>(options_.memory_limit), base = Bytes();
+    const uint64_t room = limit > 2 * base ? limit - base : limit / 2;
+    const uint64_t parts = num_records_ * kBytesOfRecord / room + 1;
+    result_.passes = static_cast<int>(parts);
+    std::vector<Record> records;
+    for (uint64_t part = 0; part < parts && result_.complete; ++part) {
+      std::vector<bool> known(num_subtrees_, false);
+      absl::Status read = journal_.Replay({.size = space_.max_ops}, [&](const FinishedSubtree& subtree) {
+        const uint64_t at = subtree.number / options_.sample;
+        if (subtree.number % options_.sample != 0 || known[at]) return;
+        known[at] = true;
+        records.clear();
+        for (const Record& record : subtree.records) {
+          if (record.fingerprint % parts == part) records.push_back(record);
+        }
+        classes_.Add(records.data(), records.size());
+      });
+      if (!read.ok()) Fail(read);
+      CountClasses();
+      if (result_.complete) Resolve();
+      classes_.Drop();
+      if (options_.stop != nullptr && *options_.stop) result_.complete = false;
+    }
+  }
+
+  void CountClasses() {
+    result_.bytes = std::max(result_.bytes, Bytes());
+    result_.counts.distinct += classes_.num_new();
+    result_.counts.matches += classes_.matches().size();
   }
 
   size_t Bytes() const { return workers_.num_bytes() + classes_.num_bytes() + result_.pairs.capacity() * sizeof(Pair); }
@@ -173,9 +208,11 @@ class Finder {
     const uint64_t stride = largest ? options_.sample : 1;
     const uint64_t total = (workers_.CountSubtrees(level.size) + stride - 1) / stride;
     const uint64_t ranks = shared ? static_cast<uint64_t>(num_ranks_) : 1;
+    num_subtrees_ = total;
     MatchCounts counts;
-    uint64_t done = 0, next_report = 0;
+    uint64_t done = 0, next_report = 0, records = 0;
     bool fits = true;
+    bool spilled = false;  // the journal alone has what comes
     std::vector<std::vector<uint64_t>> out(ranks);
     const auto exchange = [&] {
       const std::vector<uint64_t> words = options_.ranks->Exchange(out);
@@ -189,7 +226,10 @@ class Finder {
     const auto finish = [&](const FinishedSubtree& subtree) {
       counts += subtree.counts;
       ++done;
-      if (!shared) {
+      records += subtree.records.size();
+      if (spilled) {
+        // Read back later.
+      } else if (!shared) {
         classes_.Add(subtree.records.data(), subtree.records.size());
       } else {
         for (const Record& record : subtree.records) {
@@ -203,7 +243,15 @@ class Finder {
         result_.bytes = std::max(result_.bytes, bytes);
         Report(level, counts, static_cast<double>(done) * static_cast<double>(ranks) / static_cast<double>(total), bytes);
         if (options_.stop != nullptr && *options_.stop) result_.complete = false;
-        if (options_.memory_limit > 0 && !regardless_) fits = fits && bytes <= static_cast<size_t>(options_.memory_limit);
+        // All of the smaller graphs are needed.
+        if (largest && options_.memory_limit > 0 && !regardless_ && bytes > static_cast<size_t>(options_.memory_limit)) {
+          if (!shared && journal_.is_open()) {
+            spilled = true;
+            classes_.Drop();
+          } else {
+            fits = false;
+          }
+        }
       }
       if (!shared) return fits && result_.complete;
       // Whether to go on is for all ranks to say.
@@ -246,11 +294,13 @@ class Finder {
       for (uint64_t round = done / kSubtreesInRound; round < rounds && fits && result_.complete; ++round) exchange();
     }
     if (!fits) return false;
-    result_.bytes = std::max(result_.bytes, Bytes());
     // The graphs are the same in every pass; the rest is shared out.
     if (level.part == 0) result_.counts += counts;
-    result_.counts.distinct += classes_.num_new();
-    result_.counts.matches += classes_.matches().size();
+    if (spilled) {
+      num_records_ = records;
+    } else {
+      CountClasses();
+    }
     return true;
   }
 
@@ -357,6 +407,8 @@ class Finder {
   Workers workers_;
   EnumerationJournal journal_;
   bool regardless_ = false;  // of the memory limit
+  uint64_t num_subtrees_ = 0;
+  uint64_t num_records_ = 0;  // in the journal, of the largest graphs; 0 where they are in memory
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ struct FindProgress {
 struct FindOptions {
   uint64_t seed = 1;
   int threads = 1;           // the result does not depend on it
-  int64_t memory_limit = 0;  // bytes, of the tables; 0: none. Kept by going through the largest graphs several times
+  // Bytes, of the tables; 0: none. Kept by going through the largest graphs several times, or through the journal.
+  int64_t memory_limit = 0;
   // A folder in which what is done is kept, and from which it is taken up again; empty: none.
   std::string journal;
   // Of the parts that the largest graphs are divided into only every `sample`th: for an estimate, no result.

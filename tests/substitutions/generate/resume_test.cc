@@ -61,6 +61,16 @@ TEST(Resume, GoesOnFromAnyByteOfTheJournal) {
   }
 }
 
+TEST(Resume, ReadsBackFromTheJournalWhatMemoryDoesNotHold) {
+  const Space space = Small();
+  const auto undisturbed = FindPairs(space, {});
+  const Folder folder;
+  const auto limited = FindPairs(space, {.memory_limit = 1500000, .journal = folder.path()});
+  ASSERT_TRUE(undisturbed.ok() && limited.ok());
+  EXPECT_GT(limited->passes, 1);
+  EXPECT_TRUE(Text(space, *limited) == Text(space, *undisturbed));
+}
+
 TEST(Resume, RefusesTheJournalOfAnotherSpace) {
   Space space = Small();
   space.max_ops = 2;
