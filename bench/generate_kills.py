@@ -23,6 +23,8 @@ def main():
     parser.add_argument("--program", default=ROOT / "build/release/rewright", type=pathlib.Path)
     parser.add_argument("--kills", default=20, type=int)
     parser.add_argument("--seed", default=1, type=int)
+    parser.add_argument("--shortest", default=0.02, type=float, help="before a kill, of the undisturbed run's time")
+    parser.add_argument("--longest", default=0.3, type=float)
     parser.add_argument("flags", nargs="+", help="of rewright generate: the space")
     args = parser.parse_args()
     rng = random.Random(args.seed)
@@ -46,7 +48,7 @@ def main():
             began = time.monotonic()
             process = subprocess.Popen([*command, "--resume", journals, "-o", found], stdout=subprocess.DEVNULL)
             # Most runs are killed before they can get far, so that 20 kills fall into one run's work.
-            after = rng.uniform(0.02, 0.3) * whole if kills < args.kills else None
+            after = rng.uniform(args.shortest, args.longest) * whole if kills < args.kills else None
             try:
                 if process.wait(timeout=after) != 0:
                     sys.exit(f"exit status {process.returncode}")
