@@ -110,6 +110,13 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, co
   return absl::OkStatus();
 }
 
+absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault) {
+  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  const Value result = group.group.outputs[0];
+  const Place out = Define(result, Layout::RowMajor(graph_.type(result).shape));
+  return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group) + " (generated)");
+}
+
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
@@ -150,7 +157,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     std::copy(out.strides.begin(), out.strides.end(), problem.out_strides);
     fault = gpu_.Plan(problem, &call);
   }
-  if (absl::Status status = StatusOf(fault); !status.ok()) return status;
+  if (!fault.empty()) return LowerWithout(group, fault);
   if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
@@ -219,9 +226,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   absl::StatusOr<MatrixLayout> left_matrix = Matrix(node.operands[0], batch, &a);
   absl::StatusOr<MatrixLayout> right_matrix = Matrix(node.operands[1], batch, &b);
   if (!left_matrix.ok() || !right_matrix.ok()) {
-    // No single stride walks over the batches: the general way.
-    const Place out = Define(result, Layout::RowMajor(shape));
-    return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group));
+    return LowerWithout(group, "no single stride walks over the batches");
   }
   if (!a.aligned || !b.aligned) problem.alignment = IsHalf(options_.precision) ? 2 : 4;
   problem.left = *left_matrix;
@@ -246,11 +251,11 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   problem.residual = group.residual.node >= 0;
   problem.relu = group.relu;
   problem.precision = options_.precision;
+  std::unique_ptr<LibraryCall> call;
+  if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) return LowerWithout(group, fault);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
   if (absl::Status status = AddEpilogue(group, problem.n, out, &buffers); !status.ok()) return status;
   const int written = buffers[2] = DefineCall(result, out).buffer;
-  std::unique_ptr<LibraryCall> call;
-  if (absl::Status status = StatusOf(gpu_.Plan(problem, &call)); !status.ok()) return status;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
 
@@ -315,6 +320,7 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
   }
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
+    if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
     for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
       if (absl::Status status = LowerGroup(part); !status.ok()) return status;
     }

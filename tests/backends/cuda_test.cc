@@ -323,6 +323,21 @@ input z: f32[3,8,8]
   }
 }
 
+// Whatever the libraries do not take, generated kernels compute.
+TEST(Cuda, RunsWithoutLibraries) {
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+    cuda::CudaOptions options;
+    options.precision = precision;
+    options.channels_last = precision != cuda::Precision::kFp32;
+    HostGpuCounts counts;
+    const auto device = HostDevice(options, &counts, {.no_products = true, .no_attention = true});
+    std::vector<Case> cases = RandomGraphs(12);
+    cases.push_back({"attention", *ParseGraph(kAttention), {}, -1, 1});
+    ExpectAllAgree(*device, std::move(cases), precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
+    EXPECT_EQ(counts.calls + counts.attentions, 0);
+  }
+}
+
 TEST(Cuda, SaysWhatIsTooLarge) {
   const Graph graph = RandomImageGraph(3, 10);
   for (int64_t memory : {int64_t{256}, int64_t{2048}}) {

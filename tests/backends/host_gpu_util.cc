@@ -365,10 +365,12 @@ class HostGpu : public cuda::Gpu {
     return {};
   }
   cuda::Fault Plan(const cuda::MatmulProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    if (options_.no_products) return "nothing is multiplied here";
     *call = std::make_unique<HostMatmul>(problem, counts_);
     return {};
   }
   cuda::Fault Plan(const cuda::ConvProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    if (options_.no_products) return "nothing is multiplied here";
     const Layout out{Shape(problem.out, problem.out + 4),
                      std::vector<int64_t>(problem.out_strides, problem.out_strides + 4), 0};
     if (options_.no_gaps && !out.IsDense()) return "no engine leaves gaps between rows";

@@ -64,6 +64,8 @@ class Matmul : public LibraryCall {
     const cublasLtEpilogue_t epilogue = p_.bias ? (p_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
                                                 : (p_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
     Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    // Algorithms are proposed for descriptions that are whole: some address, until Execute sets the true one.
+    if (p_.bias) Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(uintptr_t{256}));
     const auto factor = [&](const Operand& operand, int64_t stride, cublasLtMatrixLayout_t* layout) {
       return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_.batch, stride, layout);
     };
