@@ -23,6 +23,13 @@ ArgExpr NameArg(const std::string& name) {
   return expr;
 }
 
+ArgExpr AttrArg(const std::string& name) {
+  ArgExpr expr;
+  expr.kind = ArgExpr::Kind::kAttr;
+  expr.name = name;
+  return expr;
+}
+
 ArgExpr DTypeArg(DType dtype) {
   ArgExpr expr;
   expr.kind = ArgExpr::Kind::kDType;

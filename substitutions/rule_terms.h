@@ -12,6 +12,8 @@ namespace rewright {
 TensorTerm Application(const std::string& op, std::vector<TensorTerm> operands);
 
 ArgExpr NameArg(const std::string& name);
+// ?name
+ArgExpr AttrArg(const std::string& name);
 ArgExpr DTypeArg(DType dtype);
 // fn(args)
 ArgExpr CallArg(ArgFn fn, std::vector<ArgExpr> args);

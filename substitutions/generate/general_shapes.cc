@@ -18,8 +18,8 @@ absl::Status Error(const std::string& message) { return absl::InvalidArgumentErr
 }  // namespace
 
 const char* GeneralityName(Generality generality) {
-  constexpr const char* kNames[] = {"any shape",      "any axis",  "any batch",         "any groups",
-                                    "any attributes", "any sizes", "sizes of the space"};
+  constexpr const char* kNames[] = {"any shape",  "any axis",       "any axes",  "any batch",
+                                    "any groups", "any attributes", "any sizes", "sizes of the space"};
   return kNames[static_cast<size_t>(generality)];
 }
 

@@ -22,6 +22,7 @@ namespace rewright::generate {
 enum class Generality : uint8_t {
   kAnyShape,   // variables of any shape and rank, all the same: of element-wise operators alone
   kAnyAxis,    // and of concat and split along one axis: any axis of any shapes that agree in the others
+  kAnyAxes,    // the same with two axes, in variables of any shape
   kAnyBatch,   // any number of axes before the last two of matrices
   kAnyGroups,  // as kAnyAttrs, and convolutions with any number of groups, all the same
   kAnyAttrs,   // every size its own, kernels of any extent; windows with any attributes, the same where the space has
@@ -29,9 +30,9 @@ enum class Generality : uint8_t {
   kAnySizes,   // every size its own, kernels of any extent
   kSpace,      // sizes that are one variable in the space are equal
 };
-inline constexpr Generality kGeneralities[] = {Generality::kAnyShape,  Generality::kAnyAxis,  Generality::kAnyBatch,
-                                               Generality::kAnyGroups, Generality::kAnyAttrs, Generality::kAnySizes,
-                                               Generality::kSpace};
+inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality::kAnyAxis,   Generality::kAnyAxes,
+                                               Generality::kAnyBatch, Generality::kAnyGroups, Generality::kAnyAttrs,
+                                               Generality::kAnySizes, Generality::kSpace};
 const char* GeneralityName(Generality generality);
 
 // Whether windows slide over its first operand.

@@ -63,7 +63,7 @@ SelectionJournal::~SelectionJournal() {
 
 absl::Status SelectionJournal::Open(const std::string& path, const std::string& header) {
   path_ = path;
-  const std::string first = absl::StrCat("rewright generate 2: ", header);
+  const std::string first = absl::StrCat("rewright generate 3: ", header);
   std::string text;
   {
     std::ifstream in(path, std::ios::binary);

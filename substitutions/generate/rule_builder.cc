@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -32,7 +33,7 @@ class Builder {
   absl::StatusOr<Rule> Run() {
     REWRIGHT_RETURN_IF_ERROR(CheckSides());
     REWRIGHT_RETURN_IF_ERROR(CheckOperators());
-    shapes_.emplace(space_, generality_, axis_);
+    shapes_.emplace(space_, generality_, FirstAxis());
     GeneralShapes::Values left, right;
     REWRIGHT_RETURN_IF_ERROR(shapes_->Infer(pair_.first, &left));
     REWRIGHT_RETURN_IF_ERROR(shapes_->Infer(pair_.second, &right));
@@ -51,6 +52,10 @@ class Builder {
     for (int k : outputs_) ordered.push_back(r[static_cast<size_t>(k)]);
     Write(pair_.second, right, ordered, false, &rule_.rhs);
     if (!error_.ok()) return error_;
+    if (generality_ == Generality::kAnyAxes) {
+      REWRIGHT_RETURN_IF_ERROR(AddConditionsOnAxes());
+      return std::move(rule_);
+    }
     for (const auto& [a, b] : sizes().Rest()) {
       rule_.conditions.push_back(ArgExpr::Binary(ArgOp::kEqual, sizes().Print(a), sizes().Print(b)));
     }
@@ -87,6 +92,34 @@ class Builder {
   }
 
   taso::Sizes& sizes() { return shapes_->sizes(); }
+  size_t FirstAxis() const { return axes_.empty() ? 0 : static_cast<size_t>(*axes_.begin()); }
+
+  // Of kAnyAxes: that the axes differ, and which sizes along them have to be equal although the left side does not
+  // demand it. The left side alone has the sizes of `left`.
+  absl::Status AddConditionsOnAxes() {
+    GeneralShapes left(space_, generality_, 0);
+    GeneralShapes::Values values;
+    REWRIGHT_RETURN_IF_ERROR(left.Infer(pair_.first, &values));
+    if (!left.sizes().Solve()) return Error("sizes that cannot be equal");
+    rule_.conditions.push_back(ArgExpr::Binary(ArgOp::kNotEqual, AttrArg("p"), AttrArg("q")));
+    for (int64_t axis : axes_) {
+      const auto dim = [&](const std::string& name) {
+        return CallArg(ArgFn::kDim, {NameArg(name), Axis(axis, 0)});
+      };
+      const size_t at = static_cast<size_t>(axis);
+      for (const auto& [x, x_name] : names_) {
+        for (const auto& [y, y_name] : names_) {
+          if (y <= x || shapes_->Input(x).sizes.empty() || shapes_->Input(y).sizes.empty()) continue;
+          const Poly &a = left.Input(x).sizes[at], &b = left.Input(y).sizes[at];
+          if (left.sizes().Resolve(a) == left.sizes().Resolve(b)) continue;
+          if (!(sizes().Resolve(shapes_->Input(x).sizes[at]) == sizes().Resolve(shapes_->Input(y).sizes[at]))) continue;
+          rule_.conditions.push_back(ArgExpr::Binary(ArgOp::kEqual, dim(x_name), dim(y_name)));
+          if (!left.sizes().Equate(a, b) || !left.sizes().Solve()) return Error("sizes that cannot be equal");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
 
   // Whether everything is done to the last two axes of matrices, or of batches of them.
   absl::Status CheckMatrices() {
@@ -117,7 +150,7 @@ class Builder {
   // Whether the generality asked for says more than the next.
   absl::Status CheckOperators() {
     bool elementwise = true, windows = false, convs = false;
-    int64_t axis = -1;
+    bool splits = false;
     for (const SmallGraph* graph : {&pair_.first, &pair_.second}) {
       for (int i = 0; i < graph->size; ++i) {
         const OperatorChoice& choice = ChoiceOf(graph->applications[i]);
@@ -127,19 +160,20 @@ class Builder {
         }
         identity_ = identity_ || choice.constant == OperatorChoice::Constant::kIdentity;
         if (choice.op == "concat" || choice.op == "split") {
-          const int64_t own = std::get<int64_t>(choice.attrs.at("axis"));
-          if (axis >= 0 && axis != own) elementwise = false;
-          axis = own;
+          axes_.insert(std::get<int64_t>(choice.attrs.at("axis")));
+          splits = splits || choice.op == "split";
         } else {
           elementwise = elementwise && IsElementwise(choice) && !choice.stretched;
         }
       }
     }
-    axis_ = static_cast<size_t>(std::max<int64_t>(axis, 0));
     switch (generality_) {
       case Generality::kAnyShape:
-        return elementwise && axis == -1 ? absl::OkStatus() : Error("operators that are not element-wise");
-      case Generality::kAnyAxis: return elementwise && axis >= 0 ? absl::OkStatus() : Error("no axis that may be any");
+        return elementwise && axes_.empty() ? absl::OkStatus() : Error("operators that are not element-wise");
+      case Generality::kAnyAxis:
+        return elementwise && axes_.size() == 1 ? absl::OkStatus() : Error("no axis that may be any");
+      case Generality::kAnyAxes:
+        return elementwise && axes_.size() == 2 && !splits ? absl::OkStatus() : Error("no two axes that may be any");
       case Generality::kAnyBatch: return CheckMatrices();
       case Generality::kAnyGroups: return convs ? absl::OkStatus() : Error("no convolution");
       case Generality::kAnyAttrs: return windows ? absl::OkStatus() : Error("no operator with windows");
@@ -167,7 +201,7 @@ class Builder {
   ShapeSpec ShapeOf(const Tensor& tensor) {
     ShapeSpec shape;
     if (generality_ == Generality::kAnyAxis && !tensor.sizes.empty()) {
-      shape.dims = {Pack("a"), sizes().Print(tensor.sizes[axis_]), Pack("b")};
+      shape.dims = {Pack("a"), sizes().Print(tensor.sizes[FirstAxis()]), Pack("b")};
       return shape;
     }
     shape.dims = Dims(tensor.sizes);
@@ -177,6 +211,7 @@ class Builder {
   // Of a tensor of that rank in the space: its axis in the rule.
   ArgExpr Axis(int64_t axis, size_t rank) {
     if (generality_ == Generality::kAnyAxis) return LengthOf("a");
+    if (generality_ == Generality::kAnyAxes) return AttrArg(axis == *axes_.begin() ? "p" : "q");
     if (!Batched(rank)) return ArgExpr::Int(axis);
     const int64_t of_matrix = axis - static_cast<int64_t>(rank) + 2;
     if (of_matrix < 0) error_ = Error("an axis of the batch");
@@ -260,7 +295,8 @@ class Builder {
       if (fresh) {
         const size_t number = names_.size() - 1;
         at->second = number < std::size(kNames) ? kNames[number] : absl::StrCat("x", number + 1);
-        const bool shaped = generality_ != Generality::kAnyShape || shapes_->Input(ref).sizes.empty();
+        const bool any = generality_ == Generality::kAnyShape || generality_ == Generality::kAnyAxes;
+        const bool shaped = !any || shapes_->Input(ref).sizes.empty();
         if (shaped) term.shape = ShapeOf(shapes_->Input(ref));
         // A rule whose operators name element types has to name all.
         if (identity_) term.dtype = DTypeArg(DType::kFloat32);
@@ -398,7 +434,7 @@ class Builder {
   std::optional<GeneralShapes> shapes_;
   std::map<Ref, std::string> names_;
   bool identity_ = false;
-  size_t axis_ = 0;  // kAnyAxis: of the space
+  std::set<int64_t> axes_;  // of concat and split, in the space
   size_t rank_ = 0;  // kAnyBatch: of a batch of matrices, in the space
   Rule rule_;
   absl::Status error_;
