@@ -51,46 +51,63 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
 }
 
-absl::StatusOr<generate::Space> SpaceOf(const GenerateFlags& flags) {
-  absl::StatusOr<generate::Space> space = generate::Preset(flags.preset);
-  if (!space.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(space.status().message())));
+// With --ops or --max-ops: of the preset's spaces the first.
+absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
+  absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
+  if (!spaces.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(spaces.status().message())));
   }
-  if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &*space); !limited.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
+  if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
+  for (generate::Space& space : *spaces) {
+    if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space); !limited.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
+    }
+    if (flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
   }
-  if (flags.max_ops > 0) space->max_ops = static_cast<int>(flags.max_ops);
-  return space;
+  return spaces;
 }
 
 class Generation {
  public:
-  Generation(const GenerateFlags& flags, generate::Space space, Session& session)
-      : flags_(flags), space_(std::move(space)), session_(session), start_(std::chrono::steady_clock::now()) {}
+  Generation(const GenerateFlags& flags, std::vector<generate::Space> spaces, Session& session)
+      : flags_(flags), spaces_(std::move(spaces)), session_(session), start_(std::chrono::steady_clock::now()) {}
 
   absl::StatusOr<Answer> Run() {
-    if (flags_.count_raw) {
-      raw_ = generate::CountRawGraphs(space_, space_.max_ops);
-      session_.console.Result(absl::StrFormat("raw:        %d graphs in every order and naming", raw_));
+    bool complete = true;
+    for (const generate::Space& space : spaces_) {
+      if (flags_.count_raw) {
+        const uint64_t raw = generate::CountRawGraphs(space, space.max_ops);
+        session_.console.Result(absl::StrFormat("raw:        %d graphs in every order and naming", raw));
+        raw_ += raw;
+      }
+      absl::StatusOr<generate::FoundPairs> found = Find(space);
+      if (!found.ok()) return found.status();
+      if (ranks_.rank() != 0) {
+        complete = found->complete;
+        if (!complete) break;
+        continue;
+      }
+      generate::Selection selection;
+      const double before = ProcessCpuSeconds();
+      if (!flags_.count_only && found->complete) {
+        absl::StatusOr<generate::Selection> selected = Select(space, found->pairs);
+        if (!selected.ok()) return selected.status();
+        selection = *std::move(selected);
+        for (Rule& rule : selection.rules) rules_.push_back(std::move(rule));
+      }
+      prove_s_ = ProcessCpuSeconds() - before;
+      complete = found->complete && selection.complete;
+      Report(space, *found, selection);
+      if (!complete) break;
     }
-    absl::StatusOr<generate::FoundPairs> found = Find();
-    if (!found.ok()) return found.status();
-    if (ranks_.rank() != 0) return found->complete ? Answer::kYes : Answer::kNo;
-    generate::Selection selection;
-    const double before = ProcessCpuSeconds();
-    if (!flags_.count_only && found->complete) {
-      absl::StatusOr<generate::Selection> selected = Select(found->pairs);
-      if (!selected.ok()) return selected.status();
-      selection = *std::move(selected);
-    }
-    prove_s_ = ProcessCpuSeconds() - before;
-    const bool complete = found->complete && selection.complete;
+    if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
     if (!flags_.output.empty()) {
       std::vector<std::string> header = {CommandOf(flags_, session_)};
       if (!complete) header.push_back("Stopped before the end.");
-      if (absl::Status written = WriteRules(flags_.output, header, selection.rules); !written.ok()) return written;
+      if (absl::Status written = WriteRules(flags_.output, header, rules_); !written.ok()) return written;
     }
-    Report(*found, selection, complete);
+    if (!complete) session_.console.Warning("stopped before the end");
+    ReportTotal(complete);
     return complete ? Answer::kYes : Answer::kNo;
   }
 
@@ -102,12 +119,16 @@ class Generation {
     return session_.flags.threads > 0 ? session_.flags.threads
                                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
+  // What is kept of a space of several.
+  std::string FolderOf(const generate::Space& space) const {
+    return spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);
+  }
   // An interrupt, or the time limit.
   void CheckTime() {
     if (InterruptGuard::flag() || (flags_.time_limit > 0 && Elapsed() > flags_.time_limit)) stop_ = true;
   }
 
-  absl::StatusOr<generate::FoundPairs> Find() {
+  absl::StatusOr<generate::FoundPairs> Find(const generate::Space& space) {
     Progress progress(session_.console, "enumerate");
     generate::FindOptions options;
     options.seed = session_.flags.seed;
@@ -118,7 +139,8 @@ class Generation {
     options.sample = static_cast<uint64_t>(std::max<int64_t>(flags_.sample, 1));
     if (!flags_.resume.empty()) {
       if (absl::Status made = MakeFolder(flags_.resume); !made.ok()) return made;
-      options.journal = flags_.resume;
+      if (absl::Status made = MakeFolder(FolderOf(space)); !made.ok()) return made;
+      options.journal = FolderOf(space);
     }
     const double began = Elapsed();
     double size_began = began;
@@ -129,31 +151,33 @@ class Generation {
       if (size != now.size) size_began = Elapsed();
       size = now.size;
       // There is no telling how many larger graphs there are, so the time left is that of the largest ones.
-      const bool largest = now.size == space_.max_ops;
+      const bool largest = now.size == space.max_ops;
       const double left = (Elapsed() - size_began) * (1 / std::max(now.fraction, 1e-6) - 1);
       const generate::MatchCounts& counts = now.counts;
       progress.Update(largest ? now.fraction : -1,
                       absl::StrFormat("size %d of %d  %d graphs (%.0f/s)  %d distinct  %d matches  %.0f MB%s", now.size,
-                                      space_.max_ops, counts.graphs,
+                                      space.max_ops, counts.graphs,
                                       static_cast<double>(counts.graphs) / std::max(Elapsed() - began, 1e-3),
                                       counts.distinct, counts.matches, static_cast<double>(now.bytes) / 1e6,
                                       largest ? absl::StrFormat("  %.0f s left", left) : ""));
     };
     const double before = ProcessCpuSeconds();
-    absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space_, options);
+    absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space, options);
     enumerate_s_ = ProcessCpuSeconds() - before;
     enumerate_peak_ = PeakResidentBytes();
     return found;
   }
 
-  absl::StatusOr<generate::Selection> Select(const std::vector<generate::Pair>& pairs) {
+  absl::StatusOr<generate::Selection> Select(const generate::Space& space,
+                                             const std::vector<generate::Pair>& pairs) {
     Progress progress(session_.console, "prove");
     generate::SelectOptions options;
     options.threads = Threads();
     options.seed = session_.flags.seed;
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
-    if (!flags_.resume.empty()) options.journal = absl::StrCat(flags_.resume, "/selection.journal");
+    if (!flags_.resume.empty()) options.journal = absl::StrCat(FolderOf(space), "/selection.journal");
+    options.known = rules_;
     const double began = Elapsed();
     options.progress = [&](const generate::SelectCounts& counts) {
       CheckTime();
@@ -166,17 +190,18 @@ class Generation {
                                                 counts.refuted, counts.unknown,
                                                 static_cast<double>(ResidentBytes()) / 1e6, left));
     };
-    return generate::SelectRules(space_, pairs, options);
+    return generate::SelectRules(space, pairs, options);
   }
 
-  void Report(const generate::FoundPairs& found, const generate::Selection& selection, bool complete) {
+  void Report(const generate::Space& space, const generate::FoundPairs& found, const generate::Selection& selection) {
     Console& console = session_.console;
+    if (spaces_.size() > 1) console.Result(absl::StrCat("space:      ", space.name));
     const generate::MatchCounts& counts = found.counts;
     const generate::SelectCounts& selected = selection.counts;
     console.Result(absl::StrFormat(
         "enumerated: %d graphs of up to %d operators, %d reducible; of the others %d distinct, %d equal to another; "
         "%.2f s of CPU time, %.0f MB",
-        counts.graphs, space_.max_ops, counts.reducible, counts.distinct, counts.matches, enumerate_s_,
+        counts.graphs, space.max_ops, counts.reducible, counts.distinct, counts.matches, enumerate_s_,
         static_cast<double>(enumerate_peak_) / 1e6));
     console.Result(absl::StrFormat(
         "pairs:      %d (%d congruent, %d separate, %d instances, %d without inputs; %d collisions; %d passes)",
@@ -189,49 +214,67 @@ class Generation {
                                      selected.kept, selected.derivable, selected.special, selected.refuted,
                                      selected.unknown, prove_s_));
     }
-    if (!complete) console.Warning("stopped before the end");
     if (flags_.explain) {
       for (const std::string& line : selection.explanations) console.Result(line);
     }
+    counts_ += counts;
+    selected_ += selected;
+    collisions_ += found.collisions;
+    pairs_ += found.pairs.size();
+    enumerate_total_s_ += enumerate_s_;
+    prove_total_s_ += prove_s_;
+  }
+
+  void ReportTotal(bool complete) {
+    Console& console = session_.console;
+    if (spaces_.size() > 1) {
+      console.Result(absl::StrFormat("all:        %d graphs, %d candidates, %d rules; %.2f s of CPU time", counts_.graphs,
+                                     selected_.candidates, rules_.size(), enumerate_total_s_ + prove_total_s_));
+    }
     Json& json = console.json();
-    json["graphs"] = counts.graphs;
+    json["graphs"] = counts_.graphs;
     if (flags_.count_raw) json["raw_graphs"] = raw_;
-    json["reducible"] = counts.reducible;
-    json["distinct"] = counts.distinct;
-    json["matches"] = counts.matches;
-    json["collisions"] = found.collisions;
-    json["pairs"] = found.pairs.size();
-    json["candidates"] = selected.candidates;
-    json["refuted"] = selected.refuted;
-    json["unknown"] = selected.unknown;
-    json["special"] = selected.special;
-    json["derivable"] = selected.derivable;
-    json["kept"] = selected.kept;
+    json["reducible"] = counts_.reducible;
+    json["distinct"] = counts_.distinct;
+    json["matches"] = counts_.matches;
+    json["collisions"] = collisions_;
+    json["pairs"] = pairs_;
+    json["candidates"] = selected_.candidates;
+    json["refuted"] = selected_.refuted;
+    json["unknown"] = selected_.unknown;
+    json["special"] = selected_.special;
+    json["derivable"] = selected_.derivable;
+    json["kept"] = selected_.kept;
     json["complete"] = complete;
-    json["enumerate_cpu_seconds"] = enumerate_s_;
-    json["prove_cpu_seconds"] = prove_s_;
-    json["statements_cpu_seconds"] = selected.state_s;
-    json["derivability_cpu_seconds"] = selected.derive_s;
-    json["proofs_cpu_seconds"] = selected.prove_s;
-    json["classes_cpu_seconds"] = selected.classify_s;
+    json["enumerate_cpu_seconds"] = enumerate_total_s_;
+    json["prove_cpu_seconds"] = prove_total_s_;
+    json["statements_cpu_seconds"] = selected_.state_s;
+    json["derivability_cpu_seconds"] = selected_.derive_s;
+    json["proofs_cpu_seconds"] = selected_.prove_s;
+    json["classes_cpu_seconds"] = selected_.classify_s;
     json["enumerate_peak_rss_bytes"] = enumerate_peak_;
     json["peak_rss_bytes"] = PeakResidentBytes();
   }
 
   const GenerateFlags& flags_;
-  const generate::Space space_;
+  const std::vector<generate::Space> spaces_;
   Session& session_;
   generate::Ranks& ranks_ = generate::Ranks::World();
   const std::chrono::steady_clock::time_point start_;
   std::atomic<bool> stop_{false};
   uint64_t raw_ = 0;
-  double enumerate_s_ = 0, prove_s_ = 0;
+  std::vector<Rule> rules_;
+  double enumerate_s_ = 0, prove_s_ = 0;  // of the space at hand; all others are totals
+  generate::MatchCounts counts_;
+  generate::SelectCounts selected_;
+  uint64_t collisions_ = 0, pairs_ = 0;
+  double enumerate_total_s_ = 0, prove_total_s_ = 0;
   int64_t enumerate_peak_ = 0;
 };
 
 absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
-  absl::StatusOr<generate::Space> space = SpaceOf(flags);
-  if (!space.ok()) return space.status();
+  absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags);
+  if (!spaces.ok()) return spaces.status();
   if (flags.output.empty() && !flags.count_only) {
     return absl::InvalidArgumentError("-o: the file for the rules is missing (or --count-only)");
   }
@@ -242,7 +285,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
   const InterruptGuard guard;
-  absl::StatusOr<Answer> answer = Generation(flags, *std::move(space), session).Run();
+  absl::StatusOr<Answer> answer = Generation(flags, *std::move(spaces), session).Run();
   generate::Ranks& ranks = generate::Ranks::World();
   if (!answer.ok() && ranks.size() > 1) {
     // The others wait for this one.

@@ -1,7 +1,5 @@
 #include "tools/rules.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,17 +10,10 @@ namespace {
 
 // The files that the flags name, or those that come with the program.
 absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
-  namespace fs = std::filesystem;
   if (!flags.files.empty()) return flags.files;
-  std::error_code error;
   absl::StatusOr<std::string> core = FindRuleFile("core.rules");
   if (!core.ok()) return core.status();
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(*core).parent_path(), error)) {
-    if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
+  return std::vector<std::string>{*core};
 }
 
 // Drops names that `files` have and the files of the search do not.

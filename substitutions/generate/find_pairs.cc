@@ -376,9 +376,11 @@ class Finder {
         case Redundancy::kSeparate: ++result_.counts.separate; break;
         case Redundancy::kCongruent: ++result_.counts.congruent; break;
         case Redundancy::kInstance: ++result_.counts.instances; break;
-        case Redundancy::kNone:
-          result_.pairs.push_back({code_.Unpack(classes_.Representative(matches[i].fingerprint)),
-                                   code_.Unpack(matches[i].graph)});
+        case Redundancy::kNone: {
+          const Pair pair{code_.Unpack(classes_.Representative(matches[i].fingerprint)), code_.Unpack(matches[i].graph)};
+          if (space_.merges_only && SharesWork(space_, pair.first) == SharesWork(space_, pair.second)) break;
+          result_.pairs.push_back(pair);
+        }
       }
     }
   }

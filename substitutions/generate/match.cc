@@ -54,6 +54,31 @@ void ForEachNaming(const Terms& terms, uint64_t live, const F& visit) {
   choose(choose, 0);
 }
 
+// Calls `visit` with every naming of the inputs in `live` by any names of their groups.
+template <typename F>
+void ForEachInjection(const Terms& terms, uint64_t live, const F& visit) {
+  std::array<Ref, kOutputs> names;
+  std::iota(names.begin(), names.end(), Ref{0});
+  std::vector<int> inputs;
+  for (int input = 0; input < terms.num_inputs(); ++input) {
+    if ((live >> input) & 1) inputs.push_back(input);
+  }
+  const auto choose = [&](const auto& self, size_t k, uint64_t taken) -> void {
+    if (k == inputs.size()) {
+      visit(names);
+      return;
+    }
+    const int group = terms.group_of(inputs[k]);
+    for (int i = 0; i < terms.space().inputs[static_cast<size_t>(group)].count; ++i) {
+      const int name = terms.first_of(group) + i;
+      if ((taken >> name) & 1) continue;
+      names[static_cast<size_t>(inputs[k])] = static_cast<Ref>(name);
+      self(self, k + 1, taken | Bit(name));
+    }
+  };
+  choose(choose, 0, 0);
+}
+
 }  // namespace
 
 std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph) {
@@ -195,6 +220,14 @@ void Fingerprinter::AddSingles(std::vector<Record>* records) {
     });
     records->push_back(record);
     ++counts_.graphs;
+    const int names = space_.inputs[static_cast<size_t>(terms_.group_of(graph.inputs[0]))].count;
+    for (int i = 0; graph.num_inputs == 1 && i < names; ++i) {
+      SmallGraph renamed = graph;
+      renamed.inputs[0] = static_cast<Ref>(graph.inputs[0] + i);
+      uint64_t hash = terms_.value(renamed.inputs[0]).hash;
+      const Record next{Fingerprint(&hash, 1), code_.Pack(renamed)};
+      if (next.fingerprint != record.fingerprint) records->push_back(next);
+    }
   };
   for (size_t g = 0; g < space_.inputs.size(); ++g) {
     SmallGraph graph{.num_inputs = 1};
@@ -311,9 +344,10 @@ bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, c
 }
 
 void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vector<Record>* records) {
-  ++counts_.graphs;
   Layout layout;
   Describe(graph, &layout);
+  if (layout.num_outputs > static_cast<size_t>(space_.max_outputs)) return;
+  ++counts_.graphs;
   const int end = graph.size - 1;
   if (IsReducible(graph, layout, values, end)) {
     ++counts_.reducible;
@@ -356,6 +390,11 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
   }
 
   Record record{UINT64_MAX, {}};
+  // What the values are computed from tells graphs apart that differ in more than the order of operands. The others are
+  // graphs that a naming makes of this one, with the same values: (x + y) + z and (x + z) + y.
+  using Origin = std::array<ValueId, kMaxArity + kMaxOps * kMaxOutputs>;
+  Origin origin{};
+  std::vector<std::pair<Origin, PackedGraph>> others;
   ForEachNaming(terms_, live, [&](const std::array<Ref, kOutputs>& names) {
     ValueId renamed_values[256];
     SmallGraph renamed;
@@ -373,9 +412,51 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
     const uint64_t fingerprint = Fingerprint(hashes, layout.num_outputs);
     if (fingerprint > record.fingerprint) return;
     const Record next{fingerprint, code_.Pack(renamed)};
-    if (std::pair(next.fingerprint, next.graph) < std::pair(record.fingerprint, record.graph)) record = next;
+    const Origin next_origin = [&] {
+      Origin result{};
+      const SmallGraph::Application& application = renamed.applications[end];
+      const OperatorChoice& choice = space_.operators[static_cast<size_t>(application.op)];
+      for (int k = 0; k < choice.arity; ++k) {
+        const Ref ref = application.operands[k];
+        result[static_cast<size_t>(k)] = ref < kOutputs ? ref : renamed_values[ref];
+      }
+      if (choice.commutative) std::sort(result.begin(), result.begin() + choice.arity);
+      for (size_t k = 0; k < layout.num_outputs; ++k) {
+        const Ref ref = layout.outputs[k];
+        if (ApplicationOf(ref) != end) result[kMaxArity + k] = renamed_values[ref];
+      }
+      return result;
+    }();
+    if (fingerprint < record.fingerprint) others.clear();
+    if (graph.size > 1) others.emplace_back(next_origin, next.graph);
+    if (std::pair(next.fingerprint, next.graph) < std::pair(record.fingerprint, record.graph)) {
+      record = next;
+      origin = next_origin;
+    }
   });
   records->push_back(record);
+  if (live == 0 || record.fingerprint == UINT64_MAX) return;
+  if (graph.size == 1 && layout.num_outputs == 1) AddNamings(graph, live, record.fingerprint, records);
+  if (classes_.Find(record.fingerprint) != nullptr) return;
+  std::sort(others.begin(), others.end());
+  for (size_t k = 0; k < others.size(); ++k) {
+    if (others[k].first == origin || (k > 0 && others[k].first == others[k - 1].first)) continue;
+    records->push_back({record.fingerprint, others[k].second});
+  }
+}
+
+// A larger graph may equal this one and mention inputs that its value does not depend on, as in (x + y) - y. It is
+// looked up under one naming of all its inputs, so that the small ones have to be there under every name.
+void Fingerprinter::AddNamings(const SmallGraph& graph, uint64_t live, uint64_t known, std::vector<Record>* records) {
+  ForEachInjection(terms_, live, [&](const std::array<Ref, kOutputs>& names) {
+    ValueId values[256];
+    SmallGraph renamed;
+    LastValue last;
+    ValueId first = -1;
+    if (!Rename(graph, names.data(), values, &renamed) || !EvaluateLast(renamed, false, values, &last, &first)) return;
+    const uint64_t fingerprint = Fingerprint(last.hashes, 1);
+    if (fingerprint != known) records->push_back({fingerprint, code_.Pack(renamed)});
+  });
 }
 
 // ---------------------------------------------------------------- outputs

@@ -10,7 +10,8 @@
 // `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
 //
 // Of each class of equal graphs the simplest is the representative, and the others make pairs with it, except those
-// that follow from smaller pairs (redundancy.h).
+// that follow from smaller pairs (redundancy.h). So does the same graph under other names where that is another
+// computation of the same values: (x + y) + z and (x + z) + y.
 #pragma once
 
 #include <array>
@@ -103,6 +104,7 @@ class Fingerprinter {
   struct Layout;
 
   void Describe(const SmallGraph& graph, Layout* layout) const;
+  void AddNamings(const SmallGraph& graph, uint64_t live, uint64_t known, std::vector<Record>* records);
   bool Rename(const SmallGraph& graph, const Ref* names, ValueId* values, SmallGraph* renamed);
   ValueId RenameValue(ValueId value, const Ref* names);
   bool EvaluateLast(const SmallGraph& graph, bool keep, const ValueId* values, LastValue* last, ValueId* first);

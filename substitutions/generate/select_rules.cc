@@ -105,13 +105,14 @@ class Selector {
   Selector(const Space& space, const SelectOptions& options) : space_(space), options_(options) {}
 
   absl::StatusOr<Selection> Run(const std::vector<Pair>& pairs) {
+    if (absl::Status learned = LearnKnown(); !learned.ok()) return learned;
     const double start_s = verifier::ThreadCpuSeconds();
     State(pairs);
     result_.counts.state_s = verifier::ThreadCpuSeconds() - start_s;
     if (!options_.journal.empty()) {
       const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
                                               " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
-                                              " candidates=", candidates_.size());
+                                              " known=", options_.known.size(), " candidates=", candidates_.size());
       if (absl::Status opened = journal_.Open(options_.journal, header); !opened.ok()) return opened;
     }
     for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {
@@ -127,6 +128,44 @@ class Selector {
 
  private:
   bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+
+  absl::Status LearnKnown() {
+    for (const Rule& rule : options_.known) {
+      if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is known but not proved"));
+      auto compiled = CompileRule(rule);
+      if (!compiled.ok()) return compiled.status();
+      Learn(std::make_shared<const Matcher>(*compiled, rule.proof->domain), MergesWork(**compiled),
+            (*compiled)->lhs().size() == 1);
+      taken_.insert(rule.name);
+    }
+    return absl::OkStatus();
+  }
+
+  void Learn(std::shared_ptr<const Matcher> matcher, bool merge, bool single) {
+    const std::vector<DirectedRule> directed = DirectedRules({std::move(matcher)}, /*both_ways=*/true);
+    kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, merge, single});
+  }
+
+  // As IsMerge: whether outputs share work on the right alone.
+  static bool MergesWork(const CompiledRule& rule) {
+    const auto share = [&](const std::vector<RuleValue>& outputs) {
+      std::set<int> seen;
+      for (const RuleValue& output : outputs) {
+        std::set<int> cone;
+        const auto visit = [&](const auto& self, int node) -> void {
+          const RuleNode& n = rule.nodes()[static_cast<size_t>(node)];
+          if (n.op == nullptr || n.operands.empty() || !cone.insert(node).second) return;
+          for (const RuleValue& operand : n.operands) self(self, operand.node);
+        };
+        visit(visit, output.node);
+        for (int node : cone) {
+          if (!seen.insert(node).second) return true;
+        }
+      }
+      return false;
+    };
+    return !share(rule.lhs()) && share(rule.rhs());
+  }
 
   // ---------------------------------------------------------------- statements
 
@@ -316,7 +355,7 @@ class Selector {
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });
     for (size_t j = 0; j < kept.size(); ++j) {
-      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j]); !status.ok()) {
+      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]); !status.ok()) {
         return status;
       }
       result_.counts.classify_s += classify_s[j];
@@ -440,11 +479,18 @@ class Selector {
   // Names of the kept rules that were used; nothing where the rule does not follow. A merge has to follow from the left
   // side alone: from rules of single outputs and from other merges.
   std::optional<std::string> DerivedBy(const Rule& rule, bool merge) const {
+    if (merge) {  // few rules, which do not drown in what the others make
+      if (auto by = DerivedBy(rule, merge, true)) return by;
+    }
+    return DerivedBy(rule, merge, false);
+  }
+
+  std::optional<std::string> DerivedBy(const Rule& rule, bool merge, bool merges_only) const {
     const auto goal = CompileRule(rule);
     if (!goal.ok() || kept_.empty()) return std::nullopt;
     std::vector<DirectedRule> rules;
     for (const Kept& kept : kept_) {
-      if (merge && !kept.single && !kept.merge) continue;
+      if (merges_only ? !kept.merge : merge && !kept.single && !kept.merge) continue;
       rules.push_back(kept.forward);
       if (kept.backward.matcher != nullptr && (!merge || kept.single)) rules.push_back(kept.backward);
     }
@@ -465,14 +511,13 @@ class Selector {
   // Takes a proved rule into the set, which others may then follow from.
   absl::Status Keep(const Candidate& candidate, const Outcome& outcome, Rule rule) {
     const std::string name = NameOf(rule);
-    const int number = ++names_[name];
-    rule.name = number == 1 ? name : absl::StrCat(name, "-", number);
+    do {
+      const int number = ++names_[name];
+      rule.name = number == 1 ? name : absl::StrCat(name, "-", number);
+    } while (!taken_.insert(rule.name).second);
     auto compiled = CompileRule(rule);
     if (!compiled.ok()) return compiled.status();
-    const std::vector<DirectedRule> directed =
-        DirectedRules({std::make_shared<const Matcher>(*compiled, outcome.limits)}, /*both_ways=*/true);
-    kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, candidate.merge,
-                     candidate.outputs.size() == 1});
+    Learn(std::make_shared<const Matcher>(*compiled, outcome.limits), candidate.merge, candidate.outputs.size() == 1);
     result_.rules.push_back(std::move(rule));
     return absl::OkStatus();
   }
@@ -523,9 +568,28 @@ class Selector {
   std::vector<Candidate> candidates_;
   std::vector<Kept> kept_;
   std::map<std::string, int> names_;
+  std::set<std::string> taken_;  // names
 };
 
 }  // namespace
+
+SelectCounts& SelectCounts::operator+=(const SelectCounts& other) {
+  pairs += other.pairs;
+  unstated += other.unstated;
+  repeated += other.repeated;
+  candidates += other.candidates;
+  done += other.done;
+  derivable += other.derivable;
+  kept += other.kept;
+  refuted += other.refuted;
+  unknown += other.unknown;
+  special += other.special;
+  state_s += other.state_s;
+  derive_s += other.derive_s;
+  prove_s += other.prove_s;
+  classify_s += other.classify_s;
+  return *this;
+}
 
 absl::StatusOr<Selection> SelectRules(const Space& space, const std::vector<Pair>& pairs,
                                       const SelectOptions& options) {

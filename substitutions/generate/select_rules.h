@@ -30,12 +30,15 @@ struct SelectCounts {
   uint64_t derivable = 0, kept = 0, refuted = 0, unknown = 0, special = 0;  // Fate
   // CPU seconds of what this run did itself: statements, derivability, proofs and counterexamples, numerical classes.
   double state_s = 0, derive_s = 0, prove_s = 0, classify_s = 0;
+
+  SelectCounts& operator+=(const SelectCounts& other);
 };
 
 struct SelectOptions {
   int threads = 1;
   uint64_t seed = 1;
   double rule_limit_s = 1;  // of CPU time, for a proof
+  std::vector<Rule> known;  // proved rules; what follows from them is dropped. They are not part of the selection
   std::string journal;      // a file to be resumed from and appended to; empty: none
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SelectCounts&)> progress;

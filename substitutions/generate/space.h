@@ -79,6 +79,8 @@ struct Space {
   std::vector<InputGroup> inputs;
   std::vector<OperatorChoice> operators;
   int max_ops = 3;
+  int max_outputs = 8;        // graphs with more are left out
+  bool merges_only = false;   // only pairs of which one side does together what the other one does apart
   // By assignment, then variable. Tensors are evaluated under these.
   std::vector<std::vector<int64_t>> assignments;
   // Under which matches are looked at again, with other elements.
@@ -93,8 +95,9 @@ struct Space {
 // TASO's (Jia et al., SOSP 2019; src/generator of its sources): its 20 inputs and 26 operators, three of them at most.
 Space TasoSpace();
 
-// By name: taso, and the others of PresetNames(). Errors name the presets there are.
-absl::StatusOr<Space> Preset(const std::string& name);
+// The spaces of a preset, from general to special: rules found in one are known in those after it. Errors name the
+// presets there are.
+absl::StatusOr<std::vector<Space>> Preset(const std::string& name);
 std::vector<std::string> PresetNames();
 
 // Leaves only operators named in `ops` (their own names, or those of core operators; constants stay where `ops` is

@@ -1,0 +1,129 @@
+#include "substitutions/generate/presets/choices.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace rewright::generate {
+
+Size Var(int variable) { return {variable, 0}; }
+Size Num(int64_t number) { return {-1, number}; }
+
+OperatorChoice Binary(const std::string& op) {
+  return {.name = op, .op = op, .arity = 2, .commutative = true, .distinct = true, .same_shape = true};
+}
+
+OperatorChoice Ordered(const std::string& op) {
+  return {.name = op, .op = op, .arity = 2, .distinct = true, .same_shape = true};
+}
+
+OperatorChoice Stretched(const std::string& op, std::vector<int> ranks) {
+  return {.name = absl::StrCat(op, "_stretched"),
+          .op = op,
+          .arity = 2,
+          .stretched = true,
+          .ranks = std::move(ranks)};
+}
+
+OperatorChoice Unary(const std::string& op) { return {.name = op, .op = op}; }
+
+OperatorChoice Scale() {
+  return {.name = "scale", .op = "mul", .arity = 2, .distinct = true, .scalar_second = true};
+}
+
+OperatorChoice Matmul(std::vector<int> ranks) {
+  const bool plain = ranks == std::vector<int>{2, 2};
+  return {.name = plain ? "matmul" : absl::StrCat("matmul_", absl::StrJoin(ranks, "_"), "d"),
+          .op = "matmul",
+          .arity = 2,
+          .distinct = true,
+          .ranks = std::move(ranks)};
+}
+
+OperatorChoice Conv(int64_t r, int64_t s, bool relu, int64_t stride) {
+  const std::vector<int64_t> pads = {(r - 1) / 2, (s - 1) / 2, r / 2, s / 2};
+  OperatorChoice conv{.name = absl::StrCat("conv", r, "x", s, stride > 1 ? absl::StrCat("_by", stride) : "",
+                                           relu ? "_relu" : ""),
+                      .op = "conv2d",
+                      .arity = 2,
+                      .attrs = {{"pads", pads}},
+                      .derived = Derived::kGroups,
+                      .then = relu ? "relu" : "",
+                      .no_kernel_input = true,
+                      .ranks = {4, 4},
+                      .kernel = {r, s}};
+  if (stride > 1) conv.attrs["strides"] = std::vector<int64_t>{stride, stride};
+  return conv;
+}
+
+OperatorChoice Pool(const std::string& op, int64_t stride) {
+  OperatorChoice pool{.name = stride > 1 ? absl::StrCat(op, "_by", stride) : op,
+                      .op = op,
+                      .attrs = {{"kernel", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}},
+                      .ranks = {4}};
+  if (op == "avg_pool2d") pool.attrs["count_include_pad"] = int64_t{1};
+  if (stride > 1) pool.attrs["strides"] = std::vector<int64_t>{stride, stride};
+  return pool;
+}
+
+OperatorChoice Enlarge(int64_t r, int64_t s) {
+  return {.name = "enlarge", .op = "pad", .derived = Derived::kEnlarge, .leaf_only = true, .ranks = {4}, .extent = {r, s}};
+}
+
+OperatorChoice Reduce(const std::string& op, int64_t axis) {
+  return {.name = absl::StrCat(op, axis), .op = op, .attrs = {{"axes", std::vector<int64_t>{axis}}}};
+}
+
+OperatorChoice Concat(int rank, int64_t axis) {
+  return {.name = absl::StrCat("concat", axis, "_", rank, "d"),
+          .op = "concat",
+          .arity = 2,
+          .attrs = {{"axis", axis}},
+          .distinct = true,
+          .ranks = {rank, rank}};
+}
+
+OperatorChoice Split(int64_t axis) {
+  return {.name = absl::StrCat("split", axis), .op = "split", .attrs = {{"axis", axis}}, .derived = Derived::kParts};
+}
+
+OperatorChoice FirstPart(int rank, int64_t axis) {
+  return {.name = absl::StrCat("slice", axis), .op = "slice", .derived = Derived::kFirst, .ranks = {rank}, .axis = axis};
+}
+
+OperatorChoice Transpose(const std::vector<int64_t>& perm) {
+  return {.name = absl::StrCat("transpose", absl::StrJoin(perm, "")),
+          .op = "transpose",
+          .attrs = {{"perm", perm}},
+          .ranks = {static_cast<int>(perm.size())}};
+}
+
+OperatorChoice Reshape(const std::string& name, int rank, std::vector<Size> shape) {
+  return {.name = name, .op = "reshape", .derived = Derived::kShape, .ranks = {rank}, .shape = std::move(shape)};
+}
+
+OperatorChoice Merge(const std::string& name, std::vector<std::vector<int>> axes, int rank) {
+  return {.name = name, .op = "reshape", .derived = Derived::kMerge, .ranks = {rank}, .merged = std::move(axes)};
+}
+
+OperatorChoice Expand(const std::string& name, int rank, std::vector<Size> shape) {
+  return {.name = name, .op = "expand", .derived = Derived::kShape, .ranks = {rank}, .shape = std::move(shape)};
+}
+
+OperatorChoice Pad(const std::string& name, const std::vector<int64_t>& before, const std::vector<int64_t>& after) {
+  return {.name = name,
+          .op = "pad",
+          .attrs = {{"before", before}, {"after", after}},
+          .ranks = {static_cast<int>(before.size())}};
+}
+
+OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, std::vector<Size> shape,
+                        int64_t numerator, int64_t denominator) {
+  return {.name = name,
+          .arity = 0,
+          .constant = kind,
+          .shape = std::move(shape),
+          .numerator = numerator,
+          .denominator = denominator};
+}
+
+}  // namespace rewright::generate

@@ -1,0 +1,48 @@
+// Operators as the presets use them, each with the attributes that the names say.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "substitutions/generate/space.h"
+
+namespace rewright::generate {
+
+Size Var(int variable);
+Size Num(int64_t number);
+
+// Element by element. Of commutative operators the operands are different tensors of one shape.
+OperatorChoice Binary(const std::string& op);
+OperatorChoice Ordered(const std::string& op);
+// The second operand is stretched to the shape of the first one: "add_stretched".
+OperatorChoice Stretched(const std::string& op, std::vector<int> ranks = {});
+OperatorChoice Unary(const std::string& op);
+// x times a scalar.
+OperatorChoice Scale();
+
+OperatorChoice Matmul(std::vector<int> ranks = {2, 2});
+// With zeros around, so that the image keeps its size where the stride is one.
+OperatorChoice Conv(int64_t r, int64_t s, bool relu = false, int64_t stride = 1);
+OperatorChoice Pool(const std::string& op, int64_t stride = 1);
+// Pads a kernel to this extent.
+OperatorChoice Enlarge(int64_t r, int64_t s);
+// "reduce_sum1": over one axis, which stays with size one.
+OperatorChoice Reduce(const std::string& op, int64_t axis);
+
+OperatorChoice Concat(int rank, int64_t axis);
+OperatorChoice Split(int64_t axis);
+// The first part of what concat put together.
+OperatorChoice FirstPart(int rank, int64_t axis);
+OperatorChoice Transpose(const std::vector<int64_t>& perm);
+// `name` tells the shapes apart.
+OperatorChoice Reshape(const std::string& name, int rank, std::vector<Size> shape);
+OperatorChoice Merge(const std::string& name, std::vector<std::vector<int>> axes, int rank);
+OperatorChoice Expand(const std::string& name, int rank, std::vector<Size> shape);
+OperatorChoice Pad(const std::string& name, const std::vector<int64_t>& before, const std::vector<int64_t>& after);
+
+OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, std::vector<Size> shape,
+                        int64_t numerator = 1, int64_t denominator = 1);
+
+}  // namespace rewright::generate

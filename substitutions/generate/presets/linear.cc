@@ -1,0 +1,70 @@
+#include "substitutions/generate/presets/choices.h"
+#include "substitutions/generate/presets/presets.h"
+
+namespace rewright::generate {
+namespace {
+
+enum : int { kB, kM, kK };
+const std::vector<Size> kData = {Var(kM), Var(kK)};
+const std::vector<Size> kWeight = {Var(kK), Var(kK)};  // square, so that products may follow one another
+const std::vector<Size> kBias = {Var(kK)};
+const std::vector<Size> kDataBatch = {Var(kB), Var(kM), Var(kK)};
+const std::vector<Size> kWeightBatch = {Var(kB), Var(kK), Var(kK)};
+
+// Deep, but only for what merges work.
+Space Merges(Space space) {
+  space.merges_only = true;
+  return space;
+}
+
+Space Matrices(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
+               std::vector<OperatorChoice> operators) {
+  return {.name = name,
+          .variables = {"b", "m", "k"},
+          .inputs = std::move(inputs),
+          .operators = std::move(operators),
+          .max_ops = max_ops,
+          .max_outputs = 2,
+          .assignments = {{3, 2, 4}, {2, 5, 3}},
+          .confirmation = {{2, 7, 3}, {5, 3, 2}},
+          .nominal = {2, 3, 4}};
+}
+
+OperatorChoice MatrixMatmul() {
+  OperatorChoice matmul = Matmul();
+  matmul.forbidden_inner = kM;
+  return matmul;
+}
+
+}  // namespace
+
+std::vector<Space> LinearSpaces() {
+  const OperatorChoice bias = Stretched("add", {2, 1}), columns = Stretched("mul", {2, 1});
+  const OperatorChoice rows = Stretched("mul", {2, 2});
+  OperatorChoice beside = Concat(2, 1), biases = Concat(1, 0);
+  beside.leaf_only = biases.leaf_only = true;
+  using Kind = OperatorChoice::Constant;
+  return {
+      Matrices("products", {{"x", kData, 3}, {"y", kWeight, 3, true}, {"s", {}, 1}}, 3,
+               {MatrixMatmul(), Binary("add"), Scale(), Concat(2, 1), Concat(2, 0), Split(1), Split(0),
+                Transpose({1, 0}), Constant("identity", Kind::kIdentity, kWeight)}),
+      // A factor of each column or row, and biases.
+      Matrices("biases", {{"x", kData, 2}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 3,
+               {MatrixMatmul(), Binary("add"), bias, columns, rows, Reshape("column", 1, {Var(kK), Num(1)}), Concat(2, 1),
+                Concat(1, 0), Transpose({1, 0})}),
+      Merges(Matrices("shared-input", {{"x", kData, 1}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 5,
+                      {MatrixMatmul(), bias, beside, biases, Split(1)})),
+      // Batches of products; the last two axes are a matrix.
+      Matrices("batches", {{"x", kDataBatch, 2}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 3,
+               {Matmul({3, 3}), Matmul({3, 2}), Binary("add"), Concat(3, 0), Concat(3, 1), Concat(3, 2), Concat(2, 1),
+                Concat(2, 0), Transpose({0, 2, 1}), Transpose({1, 0}), Split(0), Split(1), Split(2)}),
+      Merges(Matrices("shared-batch", {{"x", kDataBatch, 1}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 4,
+                      {Matmul({3, 3}), Matmul({3, 2}), Concat(3, 2), Concat(2, 1), Split(2)})),
+      // The rows of all batches are the rows of one matrix.
+      Matrices("flattened", {{"x", kDataBatch, 2}, {"w", kWeight, 2, true}}, 3,
+               {Matmul({3, 2}), Matmul(), Binary("add"), Merge("flatten", {{0, 1}, {2}}, 3),
+                Reshape("unflatten", 2, kDataBatch)}),
+  };
+}
+
+}  // namespace rewright::generate

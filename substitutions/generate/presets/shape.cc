@@ -1,0 +1,59 @@
+#include "substitutions/generate/presets/choices.h"
+#include "substitutions/generate/presets/presets.h"
+
+namespace rewright::generate {
+namespace {
+
+enum : int { kB, kM, kN };
+const std::vector<Size> kVector = {Var(kN)};
+const std::vector<Size> kMatrix = {Var(kM), Var(kN)};
+const std::vector<Size> kCube = {Var(kB), Var(kM), Var(kN)};
+
+Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
+  return {.name = name,
+          .variables = {"b", "m", "n"},
+          .inputs = std::move(inputs),
+          .operators = std::move(operators),
+          .max_ops = max_ops,
+          .max_outputs = 1,
+          .assignments = {{3, 2, 4}, {2, 5, 3}},
+          .confirmation = {{2, 7, 3}, {5, 3, 2}},
+          .nominal = {2, 3, 4}};
+}
+
+Space TwoOutputs(Space space) {
+  space.max_outputs = 2;
+  return space;
+}
+
+}  // namespace
+
+std::vector<Space> ShapeSpaces() {
+  const InputGroup matrices{"x", kMatrix, 3}, cubes{"x", kCube, 2};
+  const std::vector<OperatorChoice> transposes = {Transpose({0, 2, 1}), Transpose({1, 0, 2}), Transpose({2, 1, 0}),
+                                                  Transpose({1, 2, 0}), Transpose({2, 0, 1})};
+  std::vector<OperatorChoice> moves = transposes;
+  OperatorChoice sum = Reduce("reduce_sum", 1), max = Reduce("reduce_max", 2);
+  sum.no_units = max.no_units = true;
+  moves.insert(moves.end(), {Unary("relu"), Unary("exp"), sum, max, Binary("add")});
+  return {
+      TwoOutputs(Shapes("joins", {{"x", kMatrix, 3}}, 3,
+                        {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1),
+                         Transpose({1, 0})})),
+      TwoOutputs(Shapes("elements", {matrices}, 3,
+                        {Concat(2, 0), Concat(2, 1), Split(1), FirstPart(2, 1), Transpose({1, 0}), Unary("relu"),
+                         Binary("add"), Merge("flatten", {{0, 1}}, 2), Reshape("matrix", 1, kMatrix)})),
+      Shapes("transposes", {cubes}, 3, moves),
+      Shapes("reshapes", {{"x", kCube, 3}}, 3,
+             {Merge("rows", {{0, 1}, {2}}, 3), Merge("columns", {{0}, {1, 2}}, 3), Merge("line", {{0, 1, 2}}, 3),
+              Reshape("cube1", 1, kCube), Reshape("cube2", 2, kCube), Unary("relu"), Binary("add"), Unary("exp")}),
+      Shapes("stretches", {matrices, {"y", kVector, 1}}, 3,
+             {Expand("expand", 1, kMatrix), Stretched("add", {2, 1}), Stretched("mul", {2, 1}), Binary("add"),
+              Binary("mul"), Unary("relu")}),
+      Shapes("pads", {matrices}, 3,
+             {Pad("pad_rows", {1, 0}, {2, 0}), Pad("pad_columns", {0, 2}, {0, 1}), Unary("relu"), Binary("add"),
+              Binary("mul"), Transpose({1, 0}), Concat(2, 0)}),
+  };
+}
+
+}  // namespace rewright::generate
