@@ -82,9 +82,10 @@ bool Workers::Run(const Level& level, const std::function<uint64_t()>& next,
     Walk walk(worker.terms, level.size, [&](const SmallGraph& graph, const ValueId* values) {
       const size_t before = subtree.records.size();
       worker.fingerprinter.Add(graph, values, &subtree.records);
-      if (subtree.records.size() > before && subtree.records.back().fingerprint % level.parts != level.part) {
-        subtree.records.pop_back();
-      }
+      subtree.records.erase(std::remove_if(subtree.records.begin() + static_cast<std::ptrdiff_t>(before),
+                                           subtree.records.end(),
+                                           [&](const Record& r) { return r.fingerprint % level.parts != level.part; }),
+                            subtree.records.end());
       return true;
     });
     walk.set_subtrees({.depth = SubtreeDepth(level.size),

@@ -378,6 +378,7 @@ class Finder {
         case Redundancy::kInstance: ++result_.counts.instances; break;
         case Redundancy::kNone: {
           const Pair pair{code_.Unpack(classes_.Representative(matches[i].fingerprint)), code_.Unpack(matches[i].graph)};
+          if (pair.first.size > space_.max_simpler_ops) break;
           if (space_.merges_only && SharesWork(space_, pair.first) == SharesWork(space_, pair.second)) break;
           result_.pairs.push_back(pair);
         }

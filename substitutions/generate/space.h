@@ -81,6 +81,7 @@ struct Space {
   int max_ops = 3;
   int max_outputs = 8;        // graphs with more are left out
   bool merges_only = false;   // only pairs of which one side does together what the other one does apart
+  int max_simpler_ops = 8;    // only pairs whose simpler side has no more
   // By assignment, then variable. Tensors are evaluated under these.
   std::vector<std::vector<int64_t>> assignments;
   // Under which matches are looked at again, with other elements.

@@ -45,6 +45,9 @@ std::vector<Space> ConvSpaces() {
   by_output.leaf_only = mul_channels.leaf_only = true;
   OperatorChoice twice = Concat(4, 1);
   twice.distinct = false;  // an image beside itself
+  Space batch_norm = OneOutput(Images("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
+                                      {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels}));
+  batch_norm.max_simpler_ops = 3;
   return {
       Images("kernels", {images, {"u", Kernel(3, 3), 2, true}}, 3,
              {conv3, Binary("add"), Unary("relu"), Concat(4, 1), Concat(4, 0), Split(1), Split(0)}),
@@ -55,18 +58,12 @@ std::vector<Space> ConvSpaces() {
       // Kernels of several extents: the smaller ones are surrounded by zeros.
       Merges(Images("enlarged", {image, {"u", Kernel(3, 3), 1, true}, {"v", Kernel(1, 1), 1, true}}, 4,
                     {conv3, conv1, Enlarge(3, 3), Concat(4, 0), Split(1)})),
-      Merges(Images("enlarged-by-2", {image, {"u", Kernel(3, 3), 1, true}, {"v", Kernel(1, 1), 1, true}}, 4,
-                    {Conv(3, 3, false, 2), Conv(1, 1, false, 2), Enlarge(3, 3), Concat(4, 0), Split(1)})),
-      Merges(Images("enlarged-3", {image, {"u", Kernel(5, 5), 1, true}, {"v", Kernel(3, 3), 1, true}}, 4,
-                    {Conv(5, 5), conv3, Enlarge(5, 5), Concat(4, 0), Split(1)})),
       Merges(Images("groups", {image, {"d", kDepthwise, 2, true}}, 4, {conv3, Concat(4, 0), twice, Split(1)})),
       // A number for each channel before and after a convolution.
       OneOutput(Images("channels", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 3,
-             {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), Stretched("sub", {4, 4}),
-              Transpose({1, 0, 2, 3}), Binary("add"), Binary("mul"), Ordered("sub")})),
+                       {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), by_output, mul_channels})),
       // Batch normalization: (conv(x, k) - mean) factor; the shift that follows stays.
-      OneOutput(Images("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
-                       {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels})),
+      batch_norm,
   };
 }
 

@@ -203,7 +203,7 @@ TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
           fingerprinter.Add(graph, values, &kept);
           const size_t before = every.size();
           all.Add(graph, values, &every);
-          if (every.size() > before && OutputsOf(space, graph).size() > 1 && !SharesWork(space, graph)) every.pop_back();
+          if (every.size() > before && OutputsOf(space, graph).size() > 1 && !SharesWork(space, graph)) every.resize(before);
           return true;
         });
         ASSERT_TRUE(walk.Run());
