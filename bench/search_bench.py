@@ -7,6 +7,7 @@
     bench/search_bench.py gap       by windows beside as a whole, every model that has under 200 nodes or has with two layers
     bench/search_bench.py determinism   20 runs on one and on two threads, half of them on a machine under load
     bench/search_bench.py strategies   backtrack, greedy and eqsat side by side on the zoo
+    bench/search_bench.py rules     hand-written and generated rule sets on the zoo
     bench/search_bench.py block     a residual block on described devices: which graph is the cheapest where
 
 Every row is a process of its own; search time is CPU time, memory is the process's peak without the weights. A second
@@ -164,9 +165,30 @@ def strategies(program, args):
             os.remove(os.path.join(program.folder, file))
 
 
+GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape"]
+
+
+def rules(program, args):
+    """Costs with core.rules, with the generated files in its place, and with both."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "substitutions", "rules")
+    generated = [flag for name in GENERATED for flag in ("--rules", os.path.join(folder, f"{name}.rules"))]
+    core = ["--rules", os.path.join(folder, "core.rules")]
+    for name in args.models or ZOO:
+        model = program.model(name)
+        row = {"model": name, "device": "v100"}
+        for label, flags in (("core", core), ("generated", generated), ("all", core + generated)):
+            found = program.optimize(model, "v100", "--alpha", "1.05", "--time-limit", 60, "--no-check", *flags)
+            row |= {"before_ms": round(found["cost_before_ms"], 4), f"{label}_ms": round(found["cost_after_ms"], 4),
+                    f"{label}_cpu_s": round(found["search_cpu_seconds"], 3)}
+        yield row
+        for file in os.listdir(program.folder):
+            os.remove(os.path.join(program.folder, file))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "strategies", "block"])
+    parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "strategies", "block", "rules"])
+    parser.add_argument("--models", nargs="+", help="rules: only these")
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--out", help="write the table as CSV")

@@ -177,6 +177,7 @@ class Generation {
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
     if (!flags_.resume.empty()) options.journal = absl::StrCat(FolderOf(space), "/selection.journal");
+    options.prefix = flags_.preset + "-";  // files may be loaded together
     options.known = rules_;
     const double began = Elapsed();
     options.progress = [&](const generate::SelectCounts& counts) {

@@ -510,7 +510,7 @@ class Selector {
 
   // Takes a proved rule into the set, which others may then follow from.
   absl::Status Keep(const Candidate& candidate, const Outcome& outcome, Rule rule) {
-    const std::string name = NameOf(rule);
+    const std::string name = options_.prefix + NameOf(rule);
     do {
       const int number = ++names_[name];
       rule.name = number == 1 ? name : absl::StrCat(name, "-", number);

@@ -1,0 +1,106 @@
+// Rules that the generator found by itself, in the files that come with the program: each goal is stated here, in its
+// own words, and has to follow from the named rules alone, and from no fewer of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "substitutions/egraph/derive.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_set.h"
+
+namespace rewright {
+namespace {
+
+struct Goal {
+  const char* name;
+  const char* file;
+  std::vector<const char*> rules;
+  const char* text;
+};
+
+const Goal kGoals[] = {
+    {"QkvMerge",
+     "linear",
+     {"linear-matmul-and-matmul-2"},
+     "{ matmul(x[m, k], y[k, n1]), matmul(x, z[k, n2]) }\n"
+     "=> split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n1, n2])"},
+    {"MergeOfKernelsByEnlarging",
+     "conv",
+     {"conv-conv2d-and-conv2d-3"},
+     "{ conv2d(x[n, c, h, w], y[o1, c, 3, 3], pads=[1, 1, 1, 1]), conv2d(x, z[o2, c, 1, 1]) }\n"
+     "=> split(conv2d(x, concat(y, pad(z, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), axis=0), pads=[1, 1, 1, 1]),\n"
+     "         axis=1, sizes=[o1, o2])"},
+    // Batch normalization by its definition: less the mean, times a factor, plus a shift.
+    {"ConvBatchNormFolding",
+     "conv",
+     {"conv-conv2d-of-mul-of-transpose-2", "conv-sub-of-mul-of-mul"},
+     "add(mul(sub(conv2d(x[n, c, h, w], k[o, c, r, s], pads=[1, 1, 1, 1]), m[1, o, 1, 1]), f[1, o, 1, 1]),\n"
+     "    b[1, o, 1, 1])\n"
+     "=> add(sub(conv2d(x, mul(k, transpose(f, perm=[1, 0, 2, 3])), pads=[1, 1, 1, 1]), mul(m, f)), b)"},
+    {"ReluAndMaxPool",
+     "conv",
+     {"conv-max-pool2d-of-relu"},
+     "relu(max_pool2d(x[n, c, h, w], kernel=[3, 3], strides=[2, 2])) => max_pool2d(relu(x), kernel=[3, 3], strides=[2, 2])"},
+    {"DelayedSoftmaxDivision",
+     "reduce-softmax",
+     {"reduce-softmax-matmul-of-div"},
+     "let e = exp(x[m, k]) in matmul(div(e, reduce_sum(e, axes=[1])), v[k, n])\n"
+     "=> let f = exp(x) in div(matmul(f, v), reduce_sum(f, axes=[1]))"},
+    {"LayerNormScaleIntoMatmul",
+     "linear",
+     {"linear-matmul-of-mul-of-reshape"},
+     "let d = sub(x[m, k], reduce_mean(x, axes=[1])) in\n"
+     "matmul(mul(div(d, sqrt(add(reduce_mean(mul(d, d), axes=[1]), ?e))), g[k]), w[k, n])\n"
+     "=> let c = sub(x, reduce_mean(x, axes=[1])) in\n"
+     "matmul(div(c, sqrt(add(reduce_mean(mul(c, c), axes=[1]), ?e))), mul(w, reshape(g, shape=[k, 1])))"},
+    {"AveragePoolAsConvolution",
+     "conv",
+     {"conv-avg-pool2d"},
+     "avg_pool2d(x[n, c, h, w], kernel=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)\n"
+     "=> conv2d(x, scalar(1 / 9)[c, 1, 3, 3], pads=[1, 1, 1, 1], groups=c)"},
+    {"BlockDiagonalMatmuls",
+     "linear",
+     {"linear-matmul-of-concat-of-concat-3"},
+     "concat(matmul(x[b1, m, k], y[b1, k, n]), matmul(z[b2, m, k], w[b2, k, n]), axis=0)\n"
+     "=> matmul(concat(x, z, axis=0), concat(y, w, axis=0))"},
+};
+
+class GeneratedRulesTest : public ::testing::TestWithParam<Goal> {};
+
+TEST_P(GeneratedRulesTest, FollowsFromTheNamedRulesAlone) {
+  const Goal& goal = GetParam();
+  const auto file = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/" + goal.file + ".rules");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::shared_ptr<const Matcher>> matchers;
+  for (const char* name : goal.rules) {
+    const auto rule = std::find_if(file->begin(), file->end(), [&](const Rule& r) { return r.name == name; });
+    ASSERT_NE(rule, file->end()) << name;
+    ASSERT_TRUE(rule->proof.has_value()) << name;
+    const auto compiled = CompileRule(*rule);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    matchers.push_back(std::make_shared<const Matcher>(*compiled, rule->proof->domain));
+  }
+  const auto stated = ParseRules(std::string("rule goal ") + goal.text, goal.name);
+  ASSERT_TRUE(stated.ok()) << stated.status();
+  const auto compiled = CompileRule((*stated)[0], RuleUse::kProof);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto derivation = Derive(**compiled, DirectedRules(matchers, /*both_ways=*/true));
+  ASSERT_TRUE(derivation.ok()) << derivation.status();
+  EXPECT_TRUE(derivation->derived) << derivation->missing;
+  for (size_t left_out = 0; left_out < matchers.size(); ++left_out) {
+    std::vector<std::shared_ptr<const Matcher>> fewer = matchers;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(left_out));
+    const auto without = Derive(**compiled, DirectedRules(fewer, /*both_ways=*/true));
+    ASSERT_TRUE(without.ok()) << without.status();
+    EXPECT_FALSE(without->derived) << "without " << goal.rules[left_out];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goals, GeneratedRulesTest, ::testing::ValuesIn(kGoals),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace rewright
