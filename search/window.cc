@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
-#include "search/place.h"
 
 namespace rewright {
 namespace {
@@ -13,53 +12,21 @@ namespace {
 // As far as conditions look at elements one by one (substitutions/match_scope.cc).
 constexpr int64_t kMaxLookedAt = 1 << 16;
 
-// Whether the value, computed at position `i`, is read at `end` or after it.
-bool ReadFrom(const Graph& graph, int i, Value value, int end) {
-  if (graph.is_output(value)) return true;
-  for (int user : graph.users(i)) {
-    if (user < end) continue;
-    const std::vector<Value>& operands = graph.node(graph.nodes()[static_cast<size_t>(user)]).operands;
-    if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
-  }
-  return false;
-}
-
-// How many nodes that run before position p are read at p or after it.
-std::vector<int> LiveBefore(const Graph& graph) {
-  const int count = static_cast<int>(graph.nodes().size());
-  std::vector<int> live(static_cast<size_t>(count) + 1, 0);
-  for (int i = 0; i < count; ++i) {
-    const NodeId id = graph.nodes()[static_cast<size_t>(i)];
-    if (!RunsAtRuntime(graph.node(id))) continue;
-    int last = i;
-    for (int user : graph.users(i)) last = std::max(last, user);
-    for (int32_t k = 0; k < static_cast<int32_t>(graph.node(id).outputs.size()); ++k) {
-      if (graph.is_output({id, k})) last = count;
-    }
-    ++live[static_cast<size_t>(i) + 1];
-    if (last < count) --live[static_cast<size_t>(last) + 1];
-  }
-  for (size_t p = 1; p < live.size(); ++p) live[p] += live[p - 1];
-  return live;
-}
-
 class Cutter {
  public:
-  Cutter(const Graph& graph, int begin, int end, LeafContents& contents)
-      : graph_(graph), begin_(begin), end_(end), contents_(contents) {}
+  Cutter(const Graph& graph, LeafContents& contents) : graph_(graph), contents_(contents) {}
 
-  GraphWindow Cut() {
+  GraphWindow Cut(const std::vector<int>& positions) {
     std::vector<Output> outputs;
-    for (int i = begin_; i < end_; ++i) {
+    for (int i : positions) {
       const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
-      if (!RunsAtRuntime(graph_.node(id))) continue;
       window_.nodes.push_back(id);
       Copy(id);
     }
     for (NodeId id : window_.nodes) {
       for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
         const Value value{id, k};
-        if (!ReadFrom(graph_, graph_.index(id), value, end_)) continue;
+        if (!IsReadOutside(value)) continue;
         window_.escaping.push_back(value);
         outputs.push_back({{copies_.at(id), k}, ""});
       }
@@ -76,6 +43,17 @@ class Cutter {
   }
 
  private:
+  bool IsReadOutside(Value value) const {
+    if (graph_.is_output(value)) return true;
+    for (int user : graph_.users(graph_.index(value.node))) {
+      const NodeId id = graph_.nodes()[static_cast<size_t>(user)];
+      if (copies_.contains(id)) continue;
+      const std::vector<Value>& operands = graph_.node(id).operands;
+      if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
+    }
+    return false;
+  }
+
   Value Operand(Value value) {
     const Node& node = graph_.node(value.node);
     if (node.weight_only) {
@@ -83,7 +61,7 @@ class Cutter {
       return {copies_.at(value.node), value.output};
     }
     // Operands inside come before their users.
-    if (RunsAtRuntime(node) && graph_.index(value.node) >= begin_) return {copies_.at(value.node), value.output};
+    if (copies_.contains(value.node)) return {copies_.at(value.node), value.output};
     if (auto it = inputs_of_.find(value); it != inputs_of_.end()) return it->second;
     const auto input = arena_->AddInput(absl::StrCat("x", inputs_.size()), graph_.type(value));
     CHECK(input.ok()) << input.status().ToString();
@@ -145,7 +123,6 @@ class Cutter {
   }
 
   const Graph& graph_;
-  const int begin_, end_;
   LeafContents& contents_;
   GraphWindow window_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
@@ -177,32 +154,8 @@ const std::string& LeafContents::Of(const Node& leaf) {
   return text;
 }
 
-std::vector<int> CutPoints(const Graph& graph, int size, double shift) {
-  const int count = static_cast<int>(graph.nodes().size());
-  std::vector<int> runtime;
-  for (int i = 0; i < count; ++i) {
-    if (RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(i)]))) runtime.push_back(i);
-  }
-  const std::vector<int> live = LiveBefore(graph);
-  const int n = static_cast<int>(runtime.size());
-  std::vector<int> cuts = {0};
-  // In numbers of nodes that run; a cut may move by a quarter of a window.
-  for (int target = std::max(size / 4 + 1, static_cast<int>(size * (shift == 0 ? 1 : shift)));
-       target + size / 4 < n;) {
-    int best = target;
-    for (int at = target - size / 4; at <= target + size / 4; ++at) {
-      const auto live_at = [&](int i) { return live[static_cast<size_t>(runtime[static_cast<size_t>(i)])]; };
-      if (live_at(at) < live_at(best)) best = at;
-    }
-    cuts.push_back(runtime[static_cast<size_t>(best)]);
-    target = best + size;
-  }
-  cuts.push_back(count);
-  return cuts;
-}
-
-GraphWindow CutWindow(const Graph& graph, int begin, int end, LeafContents& contents) {
-  return Cutter(graph, begin, end, contents).Cut();
+GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions, LeafContents& contents) {
+  return Cutter(graph, contents).Cut(positions);
 }
 
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer) {

@@ -1,8 +1,7 @@
 // Windows: parts of a graph that are searched by themselves.
 //
-// A window is an interval of the graph's order of nodes, which makes it convex: what lies on a path between two nodes
-// of it is in it, so that no rewrite inside can close a cycle through the outside. Intervals end where the fewest values
-// are alive (in a chain of layers, at an articulation point between two layers).
+// A window is convex: what lies on a path between two nodes of it is in it, so that no rewrite inside can close a cycle
+// through the outside. Where graphs are cut is said in search/window_cuts.h.
 #pragma once
 
 #include <string>
@@ -27,10 +26,6 @@ struct GraphWindow {
   std::string key;
 };
 
-// Positions in graph.nodes() at which windows of about `size` nodes that run at inference begin and end, from 0 to the
-// number of nodes. `shift` moves the first cut by that part of a window: 0 <= shift < 1.
-std::vector<int> CutPoints(const Graph& graph, int size, double shift);
-
 // What conditions of rules read of leaves: all of a constant; of a weight whether its elements are equal, to what, and
 // whether they are positive and finite. Remembered, since the windows of a round and of the next have the same weights.
 class LeafContents {
@@ -41,12 +36,8 @@ class LeafContents {
   absl::flat_hash_map<std::pair<const void*, LeafKind>, std::string> known_;  // by where the elements are
 };
 
-// The nodes at positions [begin, end) that run at inference.
-GraphWindow CutWindow(const Graph& graph, int begin, int end, LeafContents& contents);
-inline GraphWindow CutWindow(const Graph& graph, int begin, int end) {
-  LeafContents contents;
-  return CutWindow(graph, begin, end, contents);
-}
+// The nodes at these positions, ascending, which run at inference and are convex together.
+GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions, LeafContents& contents);
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
 // arena of a window with the same key whose leaves were `leaves`.

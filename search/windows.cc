@@ -10,6 +10,7 @@
 #include "absl/hash/hash.h"
 #include "search/explorer.h"
 #include "search/window.h"
+#include "search/window_cuts.h"
 
 namespace rewright {
 namespace {
@@ -48,11 +49,10 @@ class WindowSearch {
  private:
   // Searches every window of the graph that is unlike those searched before; true when the graph got cheaper.
   bool Round(double shift, SearchState* state, Graph* graph) {
-    const std::vector<int> cuts = CutPoints(*graph, explorer_.options().window_nodes, shift);
+    const std::vector<std::vector<int>> parts = CutIntoWindows(*graph, explorer_.options().window_nodes, shift);
     std::vector<GraphWindow> windows;  // from the outputs towards the inputs
-    for (size_t i = cuts.size() - 1; i-- > 0;) {
-      GraphWindow window = CutWindow(*graph, cuts[i], cuts[i + 1], contents_);
-      if (!window.nodes.empty()) windows.push_back(std::move(window));
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      windows.push_back(CutWindow(*graph, *part, contents_));
     }
     SearchNew(windows);
     std::vector<std::vector<Proposal>> found;

@@ -1,6 +1,7 @@
 // Parts of graphs: cut out, recognized, put back, searched.
 #include "search/window.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/search.h"
+#include "search/window_cuts.h"
 #include "tests/search/fake_device_util.h"
 
 namespace rewright {
@@ -27,17 +29,99 @@ std::string Layers(int count) {
   return absl::StrCat(text, "output y = ", last, "\n");
 }
 
+GraphWindow WindowOf(const Graph& graph, const std::vector<int>& positions) {
+  LeafContents contents;
+  return CutWindow(graph, positions, contents);
+}
+
+// The positions in [begin, end) of what runs: an interval of a topological order is convex.
+std::vector<int> Interval(const Graph& graph, int begin, int end) {
+  std::vector<int> positions;
+  for (int i = begin; i < end; ++i) {
+    const Node& node = graph.node(graph.nodes()[static_cast<size_t>(i)]);
+    if (node.op != nullptr && !node.weight_only) positions.push_back(i);
+  }
+  return positions;
+}
+
+// Chains beside each other that meet at the end, their nodes in turn: a border across them cuts every chain, and where
+// a chain is wide (two tensors between exp and add) it should not be cut there.
+std::string Chains(int chains, int blocks) {
+  std::string text = "input x: f32[2,4]\n";
+  std::vector<std::string> last(static_cast<size_t>(chains), "x");
+  int n = 0;
+  for (int b = 0; b < blocks; ++b) {
+    for (int c = 0; c < chains; ++c) {
+      std::string& at = last[static_cast<size_t>(c)];
+      absl::StrAppend(&text, "%", n, " = ", c % 2 == 0 ? "exp" : "tanh", "(", at, ")\n%", n + 1, " = relu(%", n, ")\n%",
+                      n + 2, " = neg(%", n, ")\n%", n + 3, " = add(%", n + 1, ", %", n + 2, ")\n");
+      at = absl::StrCat("%", n + 3);
+      n += 4;
+    }
+  }
+  for (int c = 0; c < chains; ++c) absl::StrAppend(&text, "output y", c, " = ", last[static_cast<size_t>(c)], "\n");
+  return text;
+}
+
+// No path leaves the window and comes back.
+bool IsConvex(const Graph& graph, const std::vector<int>& part) {
+  const std::set<int> inside(part.begin(), part.end());
+  std::set<int> left;  // outside, behind a node of the window
+  for (int i = part.front(); i <= part.back(); ++i) {
+    for (int producer : graph.producers(i)) {
+      if (left.contains(producer) && inside.contains(i)) return false;
+      if (!inside.contains(i) && (left.contains(producer) || inside.contains(producer))) left.insert(i);
+    }
+  }
+  return true;
+}
+
+TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
+  for (const std::string& text : {Layers(30), Chains(2, 20), Chains(3, 20), Detours(50)}) {
+    const Graph graph = GraphFrom(text);
+    for (int size : {4, 8, 16, 48}) {
+      for (double shift : {0.0, 0.25, 0.5, 0.75}) {
+        std::set<int> seen;
+        for (const std::vector<int>& part : CutIntoWindows(graph, size, shift)) {
+          ASSERT_FALSE(part.empty());
+          EXPECT_TRUE(std::is_sorted(part.begin(), part.end()));
+          EXPECT_TRUE(IsConvex(graph, part));
+          EXPECT_LE(static_cast<int>(part.size()), 2 * size);
+          for (int i : part) {
+            EXPECT_TRUE(seen.insert(i).second);
+            for (int producer : graph.producers(i)) {
+              const Node& node = graph.node(graph.nodes()[static_cast<size_t>(producer)]);
+              EXPECT_TRUE(node.op == nullptr || node.weight_only || seen.contains(producer));
+            }
+          }
+        }
+        EXPECT_EQ(static_cast<int>(seen.size()), graph.num_runtime_nodes());
+        EXPECT_EQ(CutIntoWindows(graph, size, shift), CutIntoWindows(graph, size, shift));
+      }
+    }
+  }
+}
+
+TEST(WindowCutsTest, AMinimumCutPassesBetweenBlocksOfEveryChain) {
+  // Where no node lies on all paths: what escapes from a window is one tensor of each chain that it cuts.
+  for (int chains : {2, 3}) {
+    const Graph graph = GraphFrom(Chains(chains, 24));
+    for (double shift : {0.0, 0.5}) {
+      for (const std::vector<int>& part : CutIntoWindows(graph, 24, shift)) {
+        EXPECT_LE(WindowOf(graph, part).escaping.size(), static_cast<size_t>(chains));
+      }
+    }
+  }
+}
+
 TEST(WindowTest, CutsCoverTheGraphAtNarrowPlaces) {
   const Graph graph = GraphFrom(Layers(20));
   for (double shift : {0.0, 0.25, 0.5, 0.75}) {
-    const std::vector<int> cuts = CutPoints(graph, 12, shift);
-    EXPECT_EQ(cuts.front(), 0);
-    EXPECT_EQ(cuts.back(), static_cast<int>(graph.nodes().size()));
-    EXPECT_GT(cuts.size(), 5u);
+    const auto parts = CutIntoWindows(graph, 12, shift);
+    EXPECT_GT(parts.size(), 5u);
     size_t nodes = 0;
-    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      ASSERT_LT(cuts[i], cuts[i + 1]);
-      const GraphWindow window = CutWindow(graph, cuts[i], cuts[i + 1]);
+    for (const std::vector<int>& part : parts) {
+      const GraphWindow window = WindowOf(graph, part);
       nodes += window.nodes.size();
       EXPECT_LE(window.nodes.size(), 20u);
       // Between two layers one value is alive.
@@ -52,8 +136,9 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
   const int count = static_cast<int>(graph.nodes().size());
   for (int begin = 0; begin < count; begin += 3) {
     for (int end = begin + 1; end <= count; end += 5) {
-      const GraphWindow window = CutWindow(graph, begin, end);
-      if (window.nodes.empty()) continue;
+      const std::vector<int> positions = Interval(graph, begin, end);
+      if (positions.empty()) continue;
+      const GraphWindow window = WindowOf(graph, positions);
       EXPECT_EQ(Splice(window.graph, window.leaves, window, *graph.arena()), window.escaping);
     }
   }
@@ -61,7 +146,7 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
 
 std::string KeyOf(const std::string& text) {
   const Graph graph = GraphFrom(text);
-  return CutWindow(graph, 0, static_cast<int>(graph.nodes().size())).key;
+  return WindowOf(graph, Interval(graph, 0, static_cast<int>(graph.nodes().size()))).key;
 }
 
 TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
@@ -84,10 +169,10 @@ TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
 
 TEST(WindowTest, LayersHaveOneKey) {
   const Graph graph = GraphFrom(Layers(40));
-  const std::vector<int> cuts = CutPoints(graph, 8, 0);
+  const auto parts = CutIntoWindows(graph, 8, 0);
   std::set<std::string> keys;
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) keys.insert(CutWindow(graph, cuts[i], cuts[i + 1]).key);
-  EXPECT_GT(cuts.size(), 15u);
+  for (const std::vector<int>& part : parts) keys.insert(WindowOf(graph, part).key);
+  EXPECT_GT(parts.size(), 14u);
   EXPECT_LE(keys.size(), 4u);
 }
 
