@@ -38,10 +38,12 @@ std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
 SearchState DescendFromStarts(Explorer& explorer, Graph* graph) {
   std::vector<SearchState> starts = {explorer.original()};
   if (std::optional<SearchState> second = explorer.SecondStart()) starts.push_back(*std::move(second));
-  // The cheaper one first: a limit may leave time for no more.
+  // The cheaper one first: a limit may leave time for no more. In a large graph it is the only one, for there the time
+  // that grows with the graph counts.
   std::stable_sort(starts.begin(), starts.end(), [](const SearchState& a, const SearchState& b) {
     return Explorer::Cheaper(a.cost.total(), b.cost.total());
   });
+  if (explorer.original_graph().num_runtime_nodes() > explorer.options().whole_nodes) starts.resize(1);
   *graph = explorer.View(starts[0]);
   Descend(explorer, &starts[0], graph);
   for (size_t i = 1; i < starts.size() && !explorer.Done(); ++i) {

@@ -176,14 +176,12 @@ std::optional<SearchState> Explorer::SecondStart() {
   SearchState state = original_;
   Graph graph = graph_;
   const double before = original_.cost.seconds;
-  for (const std::vector<Rewrite>& round : options_.second_start) {
+  for (const RewriteRound& round : options_.second_start) {
     std::vector<Proposal> proposals;
-    for (const Rewrite& rewrite : round) proposals.push_back({rewrite, {}, Position(graph, rewrite)});
+    for (const Rewrite& rewrite : round.rewrites) proposals.push_back({rewrite, {}, Position(graph, rewrite)});
     proposals = Disjoint(std::move(proposals));
-    absl::StatusOr<Graph> next = ReplaceEverywhere(graph, Compose(proposals));
-    if (!next.ok()) return std::nullopt;
     for (const Proposal& proposal : proposals) state.step = Record(state.step, graph, proposal, before, before);
-    graph = *std::move(next);
+    graph = round.after;
   }
   state.outputs = graph.outputs();
   Known& known = CostOf(graph);

@@ -50,6 +50,7 @@ class Explorer {
   const SearchOptions& options() const { return options_; }
   // Costs the original. To be called first.
   absl::Status Start();
+  const Graph& original_graph() const { return graph_; }
   const SearchState& original() const { return original_; }
   // Carries out options().second_start, to be called once. Nothing when there is none or the device cannot run it.
   std::optional<SearchState> SecondStart();

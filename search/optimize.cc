@@ -92,21 +92,22 @@ class Optimizer {
   }
 
   // What the baseline does to the original, without rules that were found to be wrong.
-  std::vector<std::vector<Rewrite>> BaselineRounds() {
-    std::vector<std::vector<Rewrite>> rounds;
+  std::vector<RewriteRound> BaselineRounds() {
+    std::vector<RewriteRound> rounds;
     if (options_.baseline == nullptr) return rounds;
     std::set<std::string> without;
     for (const std::string& blamed : report_.blamed) {
       for (absl::string_view rule : absl::StrSplit(blamed, kRuleSeparator)) without.emplace(rule);
     }
-    const absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without);
+    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without);
     if (!baseline.ok()) {
       report_.dropped.push_back({Why::kFailed, std::string(baseline.status().message()), 0, {}, true});
       return rounds;
     }
-    for (const std::vector<BaselineStep>& round : baseline->rounds) {
-      std::vector<Rewrite>& rewrites = rounds.emplace_back();
-      for (const BaselineStep& step : round) rewrites.push_back({-1, step.rule, step.replacement, step.matched});
+    for (BaselineRound& round : baseline->rounds) {
+      std::vector<Rewrite> rewrites;
+      for (const BaselineStep& step : round.steps) rewrites.push_back({-1, step.rule, step.replacement, step.matched});
+      rounds.push_back({std::move(rewrites), std::move(round.after)});
     }
     return rounds;
   }

@@ -76,6 +76,12 @@ struct SearchProgress {
   double best_cost = 0;
 };
 
+// Rewrites that do not overlap, and the graph that they make, carried out all at once.
+struct RewriteRound {
+  std::vector<Rewrite> rewrites;
+  Graph after;
+};
+
 struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::kBacktrack;
   // A detour may cost (alpha - 1) times the best cost on its way.
@@ -104,9 +110,9 @@ struct SearchOptions {
   int64_t extraction_steps = 20000;
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
-  // Rounds of rewrites of the original that lead to another graph to start from; the places of a round do not overlap.
-  // Descent starts from both graphs, the search goes on from the cheaper end.
-  std::vector<std::vector<Rewrite>> second_start;
+  // Rounds of rewrites of the original that lead to another graph to start from. Descent starts from both graphs (of
+  // more than `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
+  std::vector<RewriteRound> second_start;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SearchProgress&)> progress;

@@ -278,7 +278,7 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
         if (!rewritten.ok()) return rewritten.status();
         for (const BaselineStep& step : round.steps()) ++counts[step.rule];
         result.steps += static_cast<int64_t>(round.steps().size());
-        result.rounds.push_back(round.steps());
+        result.rounds.push_back({round.steps(), *rewritten});
         result.graph = *std::move(rewritten);
         changed = true;
       }

@@ -46,10 +46,15 @@ struct BaselineStep {
   std::vector<NodeId> matched;                       // applications that run, users before operands
 };
 
+// Rewrites that do not overlap, carried out all at once.
+struct BaselineRound {
+  std::vector<BaselineStep> steps;
+  Graph after;
+};
+
 struct BaselineResult {
   Graph graph;
-  // How it came about. The places of a round do not overlap and are rewritten all at once.
-  std::vector<std::vector<BaselineStep>> rounds;
+  std::vector<BaselineRound> rounds;  // how it came about
   std::vector<BaselineCount> rewrites;  // in the order of passes.txt, those that occurred
   int64_t steps = 0;
   bool fixed_point = false;  // false: it was stopped by the bound on steps
