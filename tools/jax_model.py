@@ -6,9 +6,8 @@ as constants are taken when the function is made; weights are arguments, so that
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx
 from jax import lax
-from onnx import helper, numpy_helper
+from onnx_steps import OnnxSteps
 
 IMAGES = ("NCHW", "OIHW", "NCHW")
 
@@ -163,40 +162,13 @@ OPERATORS = {
     "Transpose": lambda attrs, _: lambda x: jnp.transpose(x, attrs["perm"]),
     "Gather": lambda attrs, _: lambda x, i: jnp.take(x, i, axis=attrs.get("axis", 0)),
 }
-# Operands that are taken when the function is made.
-CONSTANT_OPERANDS = {"Reshape": [1], "Slice": [1, 2, 3, 4], "Pad": [1, 2], "Clip": [1, 2], "Split": [1],
-                     "ReduceMean": [1], "ReduceSum": [1], "ReduceMax": [1]}
 
 
-class JaxModel:
+class JaxModel(OnnxSteps):
     """`call(weights, inputs)`, both dictionaries, gives the outputs in the model's order."""
 
     def __init__(self, path):
-        graph = onnx.load(path).graph
-        constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-        for node in graph.node:
-            if node.op_type == "Constant":
-                constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-        self.input_names = [value.name for value in graph.input if value.name not in constants]
-        self.output_names = [value.name for value in graph.output]
-        self.weights = {}
-        self.steps = []
-        for node in graph.node:
-            if node.op_type == "Constant":
-                continue
-            if node.op_type not in OPERATORS:
-                raise NotImplementedError(f"operator {node.op_type}")
-            attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            taken = CONSTANT_OPERANDS.get(node.op_type, [])
-            fixed = {i: constants[node.input[i]] for i in taken if i < len(node.input) and node.input[i]}
-            operands = [name for i, name in enumerate(node.input) if i not in taken and name]
-            self.weights.update({name: constants[name] for name in operands if name in constants})
-            self.steps.append((OPERATORS[node.op_type](attrs, fixed), operands, list(node.output)))
+        super().__init__(path, OPERATORS)
 
     def call(self, weights, inputs):
-        values = {**weights, **inputs}
-        for function, operands, outputs in self.steps:
-            result = function(*[values[name] for name in operands])
-            for name, value in zip(outputs, result if isinstance(result, (tuple, list)) else (result,)):
-                values[name] = value
-        return [values[name] for name in self.output_names]
+        return self.run({**weights, **inputs})

@@ -4,10 +4,9 @@ Covers the operators of the model zoo; another one is an error that names it. Sh
 constants are taken when the module is made, so that torch.compile sees one graph without branches.
 """
 import numpy as np
-import onnx
 import torch
 import torch.nn.functional as F
-from onnx import helper, numpy_helper
+from onnx_steps import OnnxSteps
 
 
 def padded(x, pads, value=0.0):
@@ -124,44 +123,22 @@ OPERATORS = {
     "Gemm": lambda attrs, _: lambda a, b, c=0: attrs.get("alpha", 1.0) * (
         (a.t() if attrs.get("transA") else a) @ (b.t() if attrs.get("transB") else b)) + attrs.get("beta", 1.0) * c,
 }
-# Operands that the module takes when it is made.
-CONSTANT_OPERANDS = {"Reshape": [1], "Slice": [1, 2, 3, 4], "Pad": [1, 2], "Clip": [1, 2], "Split": [1],
-                     "ReduceMean": [1], "ReduceSum": [1], "ReduceMax": [1]}
 
 
 class TorchModel(torch.nn.Module):
+    """Called with the inputs in the order of `input_names`, gives the outputs in the model's order."""
+
     def __init__(self, path):
         super().__init__()
-        graph = onnx.load(path).graph
-        weights = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-        for node in graph.node:
-            if node.op_type == "Constant":
-                weights[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-        self.input_names = [value.name for value in graph.input if value.name not in weights]
-        self.output_names = [value.name for value in graph.output]
-        self.slots = {}  # buffers by the name of the tensor
-        self.steps = []
-        for node in graph.node:
-            if node.op_type == "Constant":
-                continue
-            if node.op_type not in OPERATORS:
-                raise NotImplementedError(f"operator {node.op_type}")
-            attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            taken = CONSTANT_OPERANDS.get(node.op_type, [])
-            constants = {i: weights[node.input[i]] for i in taken if i < len(node.input) and node.input[i]}
-            operands = [name for i, name in enumerate(node.input) if i not in taken and name]
-            for name in operands:
-                if name in weights and name not in self.slots:
-                    self.slots[name] = f"weight_{len(self.slots)}"
-                    self.register_buffer(self.slots[name], torch.from_numpy(np.array(weights[name])))
-            self.steps.append((OPERATORS[node.op_type](attrs, constants), operands, list(node.output)))
+        self.model = OnnxSteps(path, OPERATORS)
+        self.input_names = self.model.input_names
+        # Buffers by the name of the tensor: names of tensors may hold dots, which those of buffers may not.
+        self.slots = {name: f"weight_{i}" for i, name in enumerate(self.model.weights)}
+        for name, slot in self.slots.items():
+            self.register_buffer(slot, torch.from_numpy(np.array(self.model.weights[name])))
 
     def forward(self, *inputs):
         values = dict(zip(self.input_names, inputs))
         for name, slot in self.slots.items():
             values[name] = getattr(self, slot)
-        for function, operands, outputs in self.steps:
-            result = function(*[values[name] for name in operands])
-            for name, value in zip(outputs, result if isinstance(result, (tuple, list)) else (result,)):
-                values[name] = value
-        return [values[name] for name in self.output_names]
+        return self.model.run(values)
