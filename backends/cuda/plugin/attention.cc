@@ -82,9 +82,7 @@ class Attention : public GraphCall {
   // The scale is passed with every call and belongs to no choice.
   std::string Key() const {
     std::string key = "attention";
-    auto add = [&](const int64_t* numbers, int count) {
-      for (int i = 0; i < count; ++i) key += " " + std::to_string(numbers[i]);
-    };
+    const auto add = [&](const int64_t* numbers, int count) { AddNumbers(numbers, count, &key); };
     const int64_t sizes[] = {p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
                              static_cast<int64_t>(p_.precision)};
     add(sizes, 8);
@@ -93,6 +91,7 @@ class Attention : public GraphCall {
     add(p_.value_strides, 4);
     add(p_.out_strides, 4);
     add(p_.mask_sizes, 4);
+    add(p_.mask_strides, 4);
     return key;
   }
 
@@ -102,10 +101,7 @@ class Attention : public GraphCall {
 }  // namespace
 
 Fault PlanAttention(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) {
-  auto attention = std::make_unique<Attention>(context, problem);
-  REWRIGHT_RETURN_FAULT(attention->Init());
-  *call = std::move(attention);
-  return {};
+  return PlanGraph<Attention>(context, problem, call);
 }
 
 }  // namespace rewright::cuda

@@ -57,9 +57,7 @@ class Conv : public GraphCall {
 
   std::string Key() const {
     std::string key = "conv";
-    auto add = [&](const int64_t* numbers, int count) {
-      for (int i = 0; i < count; ++i) key += " " + std::to_string(numbers[i]);
-    };
+    const auto add = [&](const int64_t* numbers, int count) { AddNumbers(numbers, count, &key); };
     add(p_.x, 4);
     add(p_.x_strides, 4);
     add(p_.w, 4);
@@ -79,10 +77,7 @@ class Conv : public GraphCall {
 }  // namespace
 
 Fault PlanConv(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) {
-  auto conv = std::make_unique<Conv>(context, problem);
-  REWRIGHT_RETURN_FAULT(conv->Init());
-  *call = std::move(conv);
-  return {};
+  return PlanGraph<Conv>(context, problem, call);
 }
 
 }  // namespace rewright::cuda

@@ -88,6 +88,9 @@ class GraphCall : public LibraryCall {
 
   // Closes the graph and chooses an engine. `key` tells the problem apart from all others.
   Fault Finish(const std::string& key);
+  static void AddNumbers(const int64_t* numbers, int count, std::string* key) {
+    for (int i = 0; i < count; ++i) *key += " " + std::to_string(numbers[i]);
+  }
 
   Context& context_;
   const Precision precision_;
@@ -116,5 +119,14 @@ class GraphCall : public LibraryCall {
   Descriptor graph_;
   std::vector<Plan> plans_;
 };
+
+// `Call` is a GraphCall that Init makes ready.
+template <typename Call, typename Problem>
+Fault PlanGraph(Context& context, const Problem& problem, std::unique_ptr<LibraryCall>* call) {
+  auto planned = std::make_unique<Call>(context, problem);
+  REWRIGHT_RETURN_FAULT(planned->Init());
+  *call = std::move(planned);
+  return {};
+}
 
 }  // namespace rewright::cuda
