@@ -1,4 +1,4 @@
-// rewright generate -o OUT.rules: a verified rule set found by machine.
+// rewright generate -o OUT.rules: a verified rule set found by machine, or combined from several.
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "search/resources.h"
+#include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/find_pairs.h"
 #include "substitutions/generate/ranks.h"
 #include "substitutions/generate/select_rules.h"
@@ -27,6 +28,7 @@ namespace {
 
 struct GenerateFlags {
   std::string output;
+  std::vector<std::string> combine;
   std::string preset = "taso";
   std::vector<std::string> ops;
   int64_t max_ops = 0;  // 0: that of the preset
@@ -43,6 +45,12 @@ struct GenerateFlags {
 
 // The command that makes the same file.
 std::string CommandOf(const GenerateFlags& flags, const Session& session) {
+  if (!flags.combine.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& file : flags.combine) names.push_back(std::filesystem::path(file).filename().string());
+    return absl::StrCat("rewright generate --combine ", absl::StrJoin(names, " "), " -o ",
+                        std::filesystem::path(flags.output).filename().string());
+  }
   std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
   if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
   if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
@@ -273,7 +281,66 @@ class Generation {
   int64_t enumerate_peak_ = 0;
 };
 
+// --combine: no search, a selection from files.
+absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
+  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
+  if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+  LoadOptions all;
+  all.allow_risky = all.allow_finite_only = true;
+  // Proofs that are stale are an error.
+  if (const auto proved = RuleSet::FromFiles(flags.combine, all); !proved.ok()) return proved.status();
+  std::vector<std::vector<Rule>> files;
+  for (const std::string& path : flags.combine) {
+    absl::StatusOr<std::vector<Rule>> rules = ReadRules(path);
+    if (!rules.ok()) return rules.status();
+    files.push_back(*std::move(rules));
+  }
+  Progress progress(session.console, "combine");
+  std::atomic<bool> stop{false};
+  generate::CombineOptions options;
+  options.threads = session.flags.threads > 0 ? session.flags.threads
+                                              : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.seed = session.flags.seed;
+  options.stop = &stop;
+  options.progress = [&](size_t done, size_t rules) {
+    if (InterruptGuard::flag()) stop = true;
+    progress.Update(static_cast<double>(done) / static_cast<double>(std::max<size_t>(rules, 1)),
+                    absl::StrFormat("%d of %s", done, Counted(rules, "rule")));
+  };
+  const double before = ProcessCpuSeconds();
+  const absl::StatusOr<generate::Combination> found = generate::CombineRules(files, options);
+  if (!found.ok()) return found.status();
+  const double cpu_seconds = ProcessCpuSeconds() - before;
+  if (flags.explain) {
+    for (const std::string& line : found->explanations) session.console.Result(line);
+  }
+  session.console.Result(absl::StrFormat(
+      "rules:      %d, of them %d added that gain and %d that enable; %d of the base replaced; left out: %d derivable, "
+      "%d without gain; %.2f s of CPU time",
+      found->rules.size(), found->gaining, found->enabling, found->replaced, found->derivable, found->without_gain,
+      cpu_seconds));
+  Json& json = session.console.json();
+  json["kept"] = found->rules.size();
+  json["gaining"] = found->gaining;
+  json["enabling"] = found->enabling;
+  json["replaced"] = found->replaced;
+  json["derivable"] = found->derivable;
+  json["without_gain"] = found->without_gain;
+  json["cpu_seconds"] = cpu_seconds;
+  json["peak_rss_bytes"] = PeakResidentBytes();
+  if (!found->complete) {  // a part would say nothing of the rest
+    session.console.Warning("stopped before the end; nothing is written");
+    return Answer::kNo;
+  }
+  if (absl::Status written = WriteRules(flags.output, {CommandOf(flags, session)}, found->rules); !written.ok()) {
+    return written;
+  }
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
+  const InterruptGuard guard;
+  if (!flags.combine.empty()) return Combine(flags, session);
   absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags);
   if (!spaces.ok()) return spaces.status();
   if (flags.output.empty() && !flags.count_only) {
@@ -285,7 +352,6 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
-  const InterruptGuard guard;
   absl::StatusOr<Answer> answer = Generation(flags, *std::move(spaces), session).Run();
   generate::Ranks& ranks = generate::Ranks::World();
   if (!answer.ok() && ranks.size() > 1) {
@@ -301,6 +367,10 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
 Action DeclareGenerate(CLI::App& app) {
   auto flags = std::make_shared<GenerateFlags>();
   app.add_option("-o,--output", flags->output, "Write the proved rules to this file")->type_name("OUT.rules");
+  app.add_option("--combine", flags->combine,
+                 "No search: of these files of proved rules, in their order, those that a search has use for; the first "
+                 "file's are given")
+      ->type_name("FILE...");
   app.add_option("--preset", flags->preset,
                  absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
                               " (default taso)"))

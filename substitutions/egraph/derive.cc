@@ -26,44 +26,66 @@ absl::StatusOr<std::vector<std::pair<Structure, RuleInstance>>> Spread(const Com
 
 }  // namespace
 
-absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
-                                  const DeriveOptions& options) {
-  auto instances = Spread(goal, options.instances);
+absl::Status ForEachDrawnInstance(const CompiledRule& goal, const DeriveOptions& options,
+                                  const std::function<bool(const RandomApplication&)>& visit) {
+  const auto instances = Spread(goal, options.instances);
   if (!instances.ok()) return instances.status();
   std::mt19937_64 rng(options.seed);
-  Derivation derivation;
-  derivation.uses.resize(rules.size(), 0);
   for (int i = 0; i < std::max(options.instances, static_cast<int>(instances->size())); ++i) {
     const auto& [structure, instance] = (*instances)[static_cast<size_t>(i) % instances->size()];
     const auto application = DrawApplication(goal, structure, instance, {.tries = 4000, .distinct = true, .tensors = false}, rng);
-    if (!application) continue;  // no sizes were found at which it is legal
-    EGraph egraph(application->graph.arena());
-    const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), application->match);
-    if (!right.ok()) return right.status();
+    if (application && !visit(*application)) break;  // nothing: no sizes were found at which it is legal
+  }
+  return absl::OkStatus();
+}
+
+SaturationResult MakeEqual(EGraph& egraph, const std::vector<std::pair<Value, Value>>& pairs,
+                           const std::vector<DirectedRule>& rules, SaturationLimits limits) {
+  std::vector<std::pair<Value, Value>> sides;
+  for (const auto& [a, b] : pairs) {
+    const Value first = egraph.Add(a);
+    sides.emplace_back(first, egraph.Add(b));
+  }
+  limits.done = [&] {
+    return std::all_of(sides.begin(), sides.end(), [&](const auto& s) { return egraph.Equal(s.first, s.second); });
+  };
+  SaturationResult result = Saturate(egraph, rules, limits);
+  if (limits.done()) result.end = SaturationEnd::kDone;
+  return result;
+}
+
+absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
+                                  const DeriveOptions& options) {
+  Derivation derivation;
+  derivation.uses.resize(rules.size(), 0);
+  derivation.derived = true;
+  absl::Status built;
+  const absl::Status visited = ForEachDrawnInstance(goal, options, [&](const RandomApplication& application) {
+    EGraph egraph(application.graph.arena());
+    const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), application.match);
+    built = right.status();
+    if (!built.ok()) return false;
     std::vector<std::pair<Value, Value>> sides;
-    for (Value root : application->match.roots) {
+    for (Value root : application.match.roots) {
       const auto it = right->find(root);
-      if (it != right->end()) sides.emplace_back(egraph.Add(root), egraph.Add(it->second));
+      if (it != right->end()) sides.emplace_back(root, it->second);
     }
-    const auto met = [&] {
-      return std::all_of(sides.begin(), sides.end(), [&](const auto& s) { return egraph.Equal(s.first, s.second); });
-    };
-    SaturationLimits limits = options.limits;
-    limits.done = met;
-    const SaturationResult result = Saturate(egraph, rules, limits);
+    const SaturationResult result = MakeEqual(egraph, sides, rules, options.limits);
     for (size_t rule = 0; rule < rules.size(); ++rule) derivation.uses[rule] += result.uses[rule];
     derivation.end = result.end;
-    if (!met()) {
-      derivation.missing = application->description;
-      return derivation;
+    if (result.end != SaturationEnd::kDone) {
+      derivation.missing = application.description;
+      derivation.derived = false;
+      return false;
     }
     ++derivation.instances;
-  }
-  if (derivation.instances == 0) {
+    return true;
+  });
+  if (!visited.ok()) return visited;
+  if (!built.ok()) return built;
+  if (derivation.derived && derivation.instances == 0) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", goal.name(), ": found no sizes at which it applies"));
   }
-  derivation.derived = true;
-  derivation.end = SaturationEnd::kDone;
   return derivation;
 }
 

@@ -7,12 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/saturate.h"
+#include "substitutions/random_application.h"
 
 namespace rewright {
 
@@ -34,5 +37,13 @@ struct Derivation {
 // Errors: a goal of which no instance can be drawn, or whose right side cannot be built at one.
 absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
                                   const DeriveOptions& options = {});
+
+// The instances at which Derive() looks, one after the other, until `visit` gives false.
+absl::Status ForEachDrawnInstance(const CompiledRule& goal, const DeriveOptions& options,
+                                  const std::function<bool(const RandomApplication&)>& visit);
+
+// Saturates the e-graph until the two values of each pair, which are added, are equal. kDone: they are.
+SaturationResult MakeEqual(EGraph& egraph, const std::vector<std::pair<Value, Value>>& pairs,
+                           const std::vector<DirectedRule>& rules, SaturationLimits limits);
 
 }  // namespace rewright

@@ -187,9 +187,10 @@ class Selector {
     }
     std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       const auto key = [](const Candidate& c) {
-        // Of two laws of one form the one with more inputs is the more general one.
-        return std::tuple(c.size, c.outputs.size(), -c.inputs,
-                          static_cast<int>(c.generality), c.law.size());
+        // Of two laws of one form the one with more inputs is the more general one. Of equally simple ones those that
+        // save more operators come first.
+        return std::tuple(c.size, c.outputs.size(), -c.inputs, static_cast<int>(c.generality),
+                          c.pair.second.size - c.pair.first.size, c.law.size());
       };
       return key(a) < key(b);
     });

@@ -1,4 +1,4 @@
-// Every rule that comes with the program, applied to random graphs that its left side makes, keeps their values.
+// Every rule of core.rules and all.rules, applied to random graphs that its left side makes, keeps their values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "core/interpreter.h"
 #include "core/text.h"
@@ -21,12 +22,21 @@ constexpr uint64_t kSeed = 20240607;
 const int kApplications = Cases(240);  // of each rule
 constexpr int kTries = 4000;       // random sizes for one application
 
-const std::string kCoreRules = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/core.rules";
-
-std::vector<Rule> CoreRules() {
-  auto rules = ReadRules(kCoreRules);
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return rules.ok() ? *rules : std::vector<Rule>();
+// The default set, and what it leaves of the hand-written one.
+const std::vector<Rule>& CoreRules() {
+  static const std::vector<Rule>* all = [] {
+    auto* rules = new std::vector<Rule>();
+    std::set<std::string> names;
+    for (const char* file : {"core.rules", "all.rules"}) {
+      auto read = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/" + file);
+      EXPECT_TRUE(read.ok()) << read.status();
+      for (Rule& rule : *read) {
+        if (names.insert(rule.name).second) rules->push_back(std::move(rule));
+      }
+    }
+    return rules;
+  }();
+  return *all;
 }
 
 // A random sample of a rule's instances.
@@ -110,8 +120,8 @@ std::vector<std::string> Names() {
 }
 
 Rule RuleNamed(const std::string& name) {
-  for (Rule& rule : CoreRules()) {
-    if (rule.name == name) return std::move(rule);
+  for (const Rule& rule : CoreRules()) {
+    if (rule.name == name) return rule;
   }
   return Rule();
 }

@@ -1,0 +1,387 @@
+#include "substitutions/generate/combine_rules.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/egraph/derive.h"
+#include "substitutions/egraph/reverse_rule.h"
+#include "substitutions/matcher.h"
+
+namespace rewright::generate {
+namespace {
+
+constexpr int kSteps = 3;         // of the rules so far that may take the place of one
+constexpr size_t kAllSubsets = 4;  // of more inputs only those that leave out one, or take one
+
+// What runs at inference. Views move nothing and start nothing.
+struct Work {
+  int operators = 0;
+  double flops = 0, bytes = 0;
+  int views = 0;
+};
+
+bool IsView(const OpDef& op) {
+  static const std::set<std::string> kViews = {"reshape", "transpose", "slice", "split", "expand", "identity"};
+  return kViews.count(op.name) > 0;
+}
+
+Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
+  std::vector<Output> named;
+  for (Value value : outputs) named.push_back(Output{value, ""});
+  const Graph graph(arena, {}, std::move(named));
+  Work work;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.weight_only) continue;
+    if (IsView(*node.op)) {
+      ++work.views;
+      continue;
+    }
+    std::vector<TensorType> inputs;
+    for (Value operand : node.operands) inputs.push_back(arena->type(operand));
+    const CostFeatures features = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
+    ++work.operators;
+    work.flops += features.flops;
+    work.bytes += features.bytes;
+  }
+  return work;
+}
+
+// An instance of a rule, in an arena of its own.
+struct Place {
+  std::shared_ptr<Arena> arena;
+  Match match;
+  std::vector<std::pair<Value, Value>> sides;  // of what is replaced
+
+  std::vector<Value> Left() const { return Side(true); }
+  std::vector<Value> Right() const { return Side(false); }
+
+ private:
+  std::vector<Value> Side(bool left) const {
+    std::vector<Value> values;
+    for (const auto& [from, to] : sides) values.push_back(left ? from : to);
+    return values;
+  }
+};
+
+// Some device may be one for which only operators, arithmetic or traffic count.
+bool Gains(const Place& place) {
+  const Work before = WorkOf(place.arena, place.Left()), after = WorkOf(place.arena, place.Right());
+  if (after.operators < before.operators || after.flops < before.flops || after.bytes < before.bytes) return true;
+  return after.operators == before.operators && after.flops == before.flops && after.bytes == before.bytes &&
+         after.views < before.views;
+}
+
+// The instance with some of its inputs weights: bit i of `weights` is the i-th input.
+std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
+  const Arena& from = *drawn.graph.arena();
+  Place place{std::make_shared<Arena>(), drawn.match, {}};
+  std::vector<NodeId> to;  // operands come before their users
+  uint32_t bit = 1;
+  for (NodeId id = 0; id < from.size(); ++id) {
+    const Node& node = from.node(id);
+    if (node.op != nullptr) {
+      std::vector<Value> operands;
+      for (Value value : node.operands) operands.push_back({to[static_cast<size_t>(value.node)], value.output});
+      to.push_back(place.arena->AddLike(node, std::move(operands)));
+    } else if (node.leaf == LeafKind::kConstant) {
+      to.push_back(place.arena->AddConstant(node.data).node);
+    } else {
+      const bool weight = node.leaf == LeafKind::kWeight || (weights & bit) != 0;
+      if (node.leaf == LeafKind::kInput) bit <<= 1;
+      // No rule may see special elements in it.
+      Tensor data = node.leaf == LeafKind::kWeight ? node.data : Tensor(node.outputs[0]);
+      if (node.leaf != LeafKind::kWeight) {
+        for (int64_t i = 0; i < data.num_elements(); ++i) {
+          const int64_t element = (i * 7 + id * 5 + 3) % 11 - 4;
+          IsFloating(data.type().dtype) ? data.Set(i, static_cast<double>(element) + 0.5) : data.SetInt(i, element & 1);
+        }
+      }
+      const auto leaf = weight ? place.arena->AddWeight(node.name, data) : place.arena->AddInput(node.name, node.outputs[0]);
+      if (!leaf.ok()) return std::nullopt;
+      to.push_back(leaf->node);
+    }
+  }
+  for (Value& value : place.match.nodes) value.node = to[static_cast<size_t>(value.node)];
+  for (Value& value : place.match.roots) value.node = to[static_cast<size_t>(value.node)];
+  const auto right = Instantiate(*place.arena, place.match);
+  if (!right.ok()) return std::nullopt;
+  for (Value root : place.match.roots) {
+    const auto it = right->find(root);
+    if (it != right->end()) place.sides.emplace_back(root, it->second);
+  }
+  return place;
+}
+
+std::vector<uint32_t> Subsets(size_t inputs) {
+  std::set<uint32_t> subsets;
+  const uint32_t all = (uint32_t{1} << inputs) - 1;
+  if (inputs <= kAllSubsets) {
+    for (uint32_t subset = 0; subset < all; ++subset) subsets.insert(subset);
+  } else {
+    subsets.insert(0);
+    for (size_t i = 0; i < inputs; ++i) subsets.insert({uint32_t{1} << i, all ^ (uint32_t{1} << i)});
+  }
+  return std::vector<uint32_t>(subsets.begin(), subsets.end());
+}
+
+// A rule of a file.
+struct Item {
+  const Rule* rule = nullptr;
+  std::shared_ptr<const Matcher> matcher;
+  bool looks_at_values = false;  // conditions such as weight(x)
+  size_t size = 0;               // nodes of both sides
+
+  RuleClass rule_class() const { return rule->proof->rule_class; }
+};
+
+bool LooksAtValues(const ArgExpr& expr) {
+  if (expr.kind == ArgExpr::Kind::kCall && (expr.fn == ArgFn::kWeight || expr.fn == ArgFn::kConstant ||
+                                            expr.fn == ArgFn::kPositive || expr.fn == ArgFn::kFinite)) {
+    return true;
+  }
+  return std::any_of(expr.args.begin(), expr.args.end(), LooksAtValues);
+}
+
+absl::StatusOr<Item> ItemOf(const Rule& rule) {
+  if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is not proved"));
+  auto compiled = CompileRule(rule);
+  if (!compiled.ok()) return compiled.status();
+  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false, (*compiled)->nodes().size()};
+  item.looks_at_values = std::any_of(rule.conditions.begin(), rule.conditions.end(), LooksAtValues);
+  return item;
+}
+
+class Combiner {
+ public:
+  explicit Combiner(const CombineOptions& options) : options_(options) {
+    draws_.instances = 3;
+    draws_.seed = options.seed;
+  }
+
+  absl::StatusOr<Combination> Run(const std::vector<std::vector<Rule>>& files) {
+    if (absl::Status read = Read(files); !read.ok()) return read;
+    Replace();
+    for (const Item& item : kept_) Learn(item);
+    std::vector<const Item*> others;
+    for (const Item& item : candidates_) {
+      if (Stopped()) break;
+      Consider(item, &others);
+      ++done_;
+      Report();
+    }
+    for (const Item* item : others) Enable(*item);
+    result_.complete = !Stopped();
+    for (const Item& item : kept_) result_.rules.push_back(*item.rule);
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      // What stands above a rule of the base stays where another takes its place.
+      result_.rules[i].headings = heads_[i]->headings;
+      result_.rules[i].comment = heads_[i]->comment;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+  void Report() const {
+    if (options_.progress) options_.progress(done_, num_candidates_);
+  }
+  void Explain(const Rule& rule, const std::string& why) {
+    result_.explanations.push_back(absl::StrCat(rule.name, ": ", why));
+  }
+
+  absl::Status Read(const std::vector<std::vector<Rule>>& files) {
+    std::set<std::string> names;
+    for (size_t f = 0; f < files.size(); ++f) {
+      for (const Rule& rule : files[f]) {
+        if (!names.insert(rule.name).second) {
+          return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " occurs twice"));
+        }
+        absl::StatusOr<Item> item = ItemOf(rule);
+        if (!item.ok()) return item.status();
+        if (f == 0) heads_.push_back(&rule);
+        (f == 0 ? kept_ : candidates_).push_back(*std::move(item));
+      }
+    }
+    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Item& a, const Item& b) {
+      return std::tuple(a.rule_class(), a.size) < std::tuple(b.rule_class(), b.size);
+    });
+    num_candidates_ = candidates_.size();
+    return absl::OkStatus();
+  }
+
+  // Whether rules lead from both sides to one graph in a few steps.
+  static bool Meet(const Place& place, const std::vector<DirectedRule>& rules) {
+    EGraph egraph(place.arena);
+    const SaturationLimits limits = {.max_rounds = kSteps, .max_nodes = 600, .max_matches_of_rule = 100, .max_merge_rounds = 2};
+    return MakeEqual(egraph, place.sides, rules, limits).end == SaturationEnd::kDone;
+  }
+
+  // One step of `by` does what `goal` does, wherever that applies.
+  bool Covers(const Item& by, const Item& goal) const {
+    const DomainLimits &wide = by.rule->proof->domain, &narrow = goal.rule->proof->domain;
+    if (by.rule_class() > goal.rule_class() || wide.max_rank < narrow.max_rank ||
+        wide.max_perm_rank < narrow.max_perm_rank || wide.max_broadcast_rank < narrow.max_broadcast_rank) {
+      return false;
+    }
+    DeriveOptions one_step = draws_;
+    one_step.limits.max_rounds = 1;
+    const auto derivation = Derive(goal.matcher->rule(), {{by.matcher, nullptr}}, one_step);
+    return derivation.ok() && derivation->derived;
+  }
+
+  // Puts candidates in the place of rules of the base.
+  void Replace() {
+    std::vector<std::optional<size_t>> by(kept_.size());
+    Parallel(kept_.size(), [&](size_t i) {
+      if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty()) return;
+      for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {
+        if (candidates_[k].matcher->root_op() == kept_[i].matcher->root_op() && Covers(candidates_[k], kept_[i])) by[i] = k;
+      }
+    });
+    std::set<size_t> taken;
+    std::vector<Item> kept;
+    std::vector<const Rule*> heads;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (by[i]) {
+        Explain(*kept_[i].rule, absl::StrCat("covered by ", candidates_[*by[i]].rule->name));
+        ++result_.replaced;
+        if (!taken.insert(*by[i]).second) continue;
+      }
+      kept.push_back(by[i] ? candidates_[*by[i]] : kept_[i]);
+      heads.push_back(heads_[i]);
+    }
+    kept_ = std::move(kept);
+    heads_ = std::move(heads);
+    std::vector<Item> left;
+    for (size_t k = 0; k < candidates_.size(); ++k) {
+      if (taken.count(k) == 0) left.push_back(candidates_[k]);
+    }
+    candidates_ = std::move(left);
+    done_ = taken.size();
+  }
+
+  // The instances of a kept rule at which it gains.
+  void Learn(const Item& item) {
+    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, [&](const RandomApplication& application) {
+      for (uint32_t weights : Subsets(application.graph.inputs().size())) {
+        auto place = PlaceOf(application, weights);
+        if (place && Gains(*place)) gaining_.emplace_back(item.rule, *std::move(place));
+      }
+      return true;
+    });
+    (void)drawn;  // a rule of which no instance is found gains nothing
+  }
+
+  // Read from left to right, those of no weaker class: what a user asks for by class must not be lost.
+  std::vector<DirectedRule> RulesUpTo(RuleClass rule_class) const {
+    std::vector<DirectedRule> rules;
+    for (const Item& item : kept_) {
+      if (item.rule_class() <= rule_class) rules.push_back({item.matcher, nullptr});
+    }
+    return rules;
+  }
+
+  void Consider(const Item& item, std::vector<const Item*>* others) {
+    const std::vector<DirectedRule> rules = RulesUpTo(item.rule_class());
+    bool gains = false, follows = true;
+    std::optional<bool> without_weights;  // at the instance at hand
+    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, [&](const RandomApplication& application) {
+      without_weights.reset();
+      for (uint32_t weights : Subsets(application.graph.inputs().size())) {
+        const auto place = PlaceOf(application, weights);
+        if (!place || !Gains(*place)) continue;
+        gains = true;
+        // What follows for any inputs does for weights.
+        if (!without_weights) without_weights = Meet(*PlaceOf(application, 0), rules);
+        if (*without_weights) return true;
+        follows = Meet(*place, rules);
+        if (!follows) return false;
+      }
+      return true;
+    });
+    (void)drawn;
+    if (gains && !follows) {
+      ++result_.gaining;
+      kept_.push_back(item);
+      Learn(item);
+    } else if (gains) {
+      ++result_.derivable;
+      Explain(*item.rule, "where it gains others lead from left to right");
+    } else {
+      others->push_back(&item);
+    }
+  }
+
+  // A rule without gain: whether it leads to the left side of one that gains, from where nothing else leads on.
+  void Enable(const Item& item) {
+    const std::shared_ptr<const Matcher> reverse = ReverseMatcher(*item.matcher);
+    const std::vector<DirectedRule> rules = RulesUpTo(item.rule_class());
+    for (size_t i = 0; reverse != nullptr && i < gaining_.size() && !Stopped(); ++i) {
+      const auto& [gaining, place] = gaining_[i];
+      std::vector<Output> outputs;
+      for (Value value : place.Left()) outputs.push_back(Output{value, ""});
+      const Graph goal(place.arena, {}, std::move(outputs));
+      std::vector<Match> matches = reverse->FindMatches(goal);
+      for (size_t m = 0; m < std::min<size_t>(matches.size(), 2); ++m) {
+        const auto start = ApplyMatch(goal, matches[m]);
+        if (!start.ok() || start->outputs().size() != place.sides.size() || !Gives(*item.matcher, *start, goal)) continue;
+        Place whole{place.arena, place.match, {}};
+        for (size_t k = 0; k < place.sides.size(); ++k) {
+          whole.sides.emplace_back(start->outputs()[k].value, place.sides[k].second);
+        }
+        if (!Gains(whole) || Meet(whole, rules)) continue;
+        ++result_.enabling;
+        Explain(*item.rule, absl::StrCat("enables ", gaining->name));
+        kept_.push_back(item);
+        Learn(item);
+        return;
+      }
+    }
+    ++result_.without_gain;
+    Explain(*item.rule, "gains nothing, and enables nothing that does not follow");
+  }
+
+  static bool Gives(const Matcher& matcher, const Graph& start, const Graph& goal) {
+    for (const Match& match : matcher.FindMatches(start)) {
+      const auto end = ApplyMatch(start, match);
+      if (end.ok() && end->CanonicalHash() == goal.CanonicalHash()) return true;
+    }
+    return false;
+  }
+
+  void Parallel(size_t count, const std::function<void(size_t)>& work) const {
+    std::atomic<size_t> next{0};
+    const auto run = [&] {
+      for (size_t i = next++; i < count && !Stopped(); i = next++) work(i);
+    };
+    std::vector<std::thread> threads;
+    for (int t = 1; t < std::min(options_.threads, static_cast<int>(count)); ++t) threads.emplace_back(run);
+    run();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  const CombineOptions& options_;
+  DeriveOptions draws_;
+  Combination result_;
+  std::vector<Item> kept_, candidates_;
+  std::vector<const Rule*> heads_;  // by rule of the base: what stands above it
+  std::vector<std::pair<const Rule*, Place>> gaining_;
+  size_t done_ = 0, num_candidates_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Combination> CombineRules(const std::vector<std::vector<Rule>>& files, const CombineOptions& options) {
+  return Combiner(options).Run(files);
+}
+
+}  // namespace rewright::generate
