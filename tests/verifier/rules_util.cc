@@ -6,13 +6,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 
 namespace rewright {
 
 std::vector<RuleCase> LoadRules(const std::string& file) {
-  std::ifstream in(std::string(REWRIGHT_SOURCE_DIR) + "/tests/verifier/" + file);
+  std::ifstream in(absl::StrCat(REWRIGHT_SOURCE_DIR, "/tests/verifier/", file));
   EXPECT_TRUE(in.good()) << file;
   std::stringstream text;
   text << in.rdbuf();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "substitutions/rule_set.h"
 #include "verifier/prove_rule.h"
 
@@ -17,7 +18,7 @@ namespace {
 std::vector<std::string> Files() {
   std::vector<std::string> files;
   for (const char* folder : {"rules", "baseline"}) {
-    const std::string path = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/" + folder;
+    const std::string path = absl::StrCat(REWRIGHT_SOURCE_DIR, "/substitutions/", folder);
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
     }
