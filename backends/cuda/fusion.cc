@@ -173,7 +173,7 @@ class Fuser {
   bool Take(NodeId last, const Node& node, int channel_axis, FusedGroup* group) {
     const TensorType& type = graph_.node(last).outputs[0];
     if (node.outputs[0] != type) return false;
-    if (node.op->name == "relu") return group->relu = true;
+    if (node.op->name == "relu") return options_.whole_epilogues && (group->relu = true);
     if (node.op->name != "add" || group->residual.node >= 0) return false;
     const int at = node.operands[0] == Value{last, 0} ? 0 : 1;
     const Value other = node.operands[static_cast<size_t>(1 - at)];
@@ -184,7 +184,7 @@ class Fuser {
       group->bias = other;
       return true;
     }
-    if (other_type != type) return false;
+    if (other_type != type || !options_.whole_epilogues) return false;
     group->residual = other;
     return true;
   }
@@ -247,8 +247,10 @@ std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& optio
   return Fuser(graph, options).Run();
 }
 
-std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes) {
-  Fuser fuser(graph, {});
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, bool whole_epilogues) {
+  FusionOptions options;
+  options.whole_epilogues = whole_epilogues;
+  Fuser fuser(graph, options);
   fuser.Restrict(nodes);
   return fuser.Run();
 }

@@ -37,11 +37,13 @@ struct FusionOptions {
   bool attention = false;
   bool channels_last = false;  // of convolutions
   int element_bytes = 4;       // as values are stored between kernels
+  bool whole_epilogues = true;  // false: anchors take a bias alone
 };
 
 // All groups, operands before users. Nodes that depend on weights alone belong to none.
 std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options);
-// The groups of these nodes alone, without attention: what a group that no library computes falls apart into.
-std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes);
+// The groups of these nodes alone, without attention: what a group that no library computes falls apart into. With
+// `whole_epilogues` false anchors take a bias alone.
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, bool whole_epilogues = true);
 
 }  // namespace rewright::cuda

@@ -112,6 +112,13 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, co
 
 absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault) {
   if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  if (group.relu || group.residual.node >= 0) {
+    // In fp32 cuDNN adds a bias to a convolution, and takes relu of that, but has no engine for other epilogues.
+    for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes, /*whole_epilogues=*/false)) {
+      if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
   const Value result = group.group.outputs[0];
   const Place out = Define(result, Layout::RowMajor(graph_.type(result).shape));
   return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group) + " (generated)");

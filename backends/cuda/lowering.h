@@ -91,8 +91,9 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerConv(const FusedGroup& group);
   absl::Status LowerMatmul(const FusedGroup& group);
   absl::Status LowerAttention(const FusedGroup& group);
-  // A product or convolution that the library does not compute, for the reason in `fault`: a generated kernel does,
-  // slowly, and its label says so. What is wrong for want of memory stays an error.
+  // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
+  // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an
+  // error.
   absl::Status LowerWithout(const FusedGroup& group, const Fault& fault);
   absl::Status LowerConcat(const FusedGroup& group);
   // Makes room for concatenations whose parts are written in place, before any part is.

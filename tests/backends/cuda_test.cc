@@ -323,6 +323,33 @@ input z: f32[3,8,8]
   }
 }
 
+// What follows a convolution is a kernel of its own where the library has no engine for both.
+TEST(Cuda, ConvolutionsStayCallsWithoutTheirEpilogue) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,8,6,6]
+weight w: f32[8,8,3,3]
+weight b: f32[8,1,1]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = add(%1, b)
+%3 = add(%2, x)
+%4 = relu(%3)
+%5 = conv2d(%4, w, pads=[1,1,1,1])
+%6 = relu(%5)
+%7 = conv2d(%6, w, pads=[1,1,1,1])
+%8 = add(%7, b)
+%9 = relu(%8)
+output y = %9
+)", -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  const auto device = HostDevice({}, nullptr, {.no_epilogues = true});
+  const auto schedule = device->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+  EXPECT_THAT(Labels(*schedule),
+              testing::ElementsAre("conv2d+add", "add+relu", "conv2d", "relu", "conv2d+add+relu"));
+  ExpectAgrees(*schedule, graph, -1, 1, 1);
+  ExpectAllAgree(*device, RandomGraphs(Cases(20)));
+}
+
 // Whatever the libraries do not take, generated kernels compute.
 TEST(Cuda, RunsWithoutLibraries) {
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {

@@ -373,6 +373,7 @@ class HostGpu : public cuda::Gpu {
     if (options_.no_products) return "nothing is multiplied here";
     const Layout out{Shape(problem.out, problem.out + 4),
                      std::vector<int64_t>(problem.out_strides, problem.out_strides + 4), 0};
+    if (options_.no_epilogues && (problem.residual || (problem.relu && !problem.bias))) return "no such engine";
     if (options_.no_gaps && !out.IsDense()) return "no engine leaves gaps between rows";
     *call = std::make_unique<HostConv>(problem, counts_);
     return {};

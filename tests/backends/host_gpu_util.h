@@ -20,6 +20,7 @@ struct HostGpuCounts {
 struct HostGpuOptions {
   bool no_products = false;       // and no convolutions: Plan gives a fault
   bool no_attention = false;      // Plan gives a fault
+  bool no_epilogues = false;      // of a convolution, but a bias and a relu behind it
   bool no_gaps = false;           // convolutions write dense results alone
   int64_t memory = INT64_MAX;     // bytes that can be allocated in all
 };

@@ -1,4 +1,6 @@
 // The CUDA device on a GPU, against the reference interpreter. Skipped where there is none.
+#include <ostream>
+
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "core/text.h"
@@ -11,12 +13,17 @@
 namespace rewright {
 namespace {
 
-// Precision, and the tolerance for the largest element: products of rounded factors, or values rounded at every kernel.
-class Gpu : public testing::TestWithParam<std::pair<const char*, double>> {
+struct PrecisionCase {
+  std::string name;
+  double tolerance;  // for the largest element: products of rounded factors, or values rounded at every kernel
+};
+void PrintTo(const PrecisionCase& precision, std::ostream* out) { *out << precision.name; }
+
+class Gpu : public testing::TestWithParam<PrecisionCase> {
  protected:
   void SetUp() override {
     DeviceOptions options;
-    options.precision = GetParam().first;
+    options.precision = GetParam().name;
     auto device = MakeDevice("cuda:0", options);
     if (absl::IsNotFound(device.status())) GTEST_SKIP() << device.status().message();
     ASSERT_TRUE(device.ok()) << device.status().ToString();
@@ -36,7 +43,7 @@ class Gpu : public testing::TestWithParam<std::pair<const char*, double>> {
       if (!status.ok()) return status;
       return outputs;
     };
-    ExpectAgrees(run, graph, low, high, seed, GetParam().second);
+    ExpectAgrees(run, graph, low, high, seed, GetParam().tolerance);
   }
 
   std::unique_ptr<Device> device_;
@@ -102,9 +109,9 @@ output y = %7
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,
-                         testing::Values(std::pair("fp32", 1e-5), std::pair("tf32", 4e-3), std::pair("fp16", 6e-3),
-                                         std::pair("bf16", 4e-2)),
-                         [](const auto& info) { return std::string(info.param.first); });
+                         testing::Values(PrecisionCase{"fp32", 1e-5}, PrecisionCase{"tf32", 4e-3},
+                                         PrecisionCase{"fp16", 6e-3}, PrecisionCase{"bf16", 4e-2}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace rewright

@@ -29,6 +29,11 @@ class Attention : public GraphCall {
     x = Next(CUDNN_POINTWISE_SUB, x, &largest);
     x = Next(CUDNN_POINTWISE_EXP, x, nullptr);
     const size_t sum = Reduce(CUDNN_REDUCE_TENSOR_ADD, x);
+    // What training keeps of a softmax, max + log(sum). Nobody reads it, but where scores are scaled the engines are
+    // found by it.
+    const size_t logarithm = Rows(), statistics = Rows();
+    Pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, logarithm);
+    Pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, statistics);
     // The second product takes factors of 16 bits.
     const size_t probabilities = Scores(CudnnType(precision_));
     Pointwise(CUDNN_POINTWISE_DIV, x, &sum, probabilities);
@@ -41,6 +46,12 @@ class Attention : public GraphCall {
     const int64_t sizes[] = {p_.batch, p_.heads, p_.queries, p_.keys};
     const int64_t strides[] = {p_.heads * p_.queries * p_.keys, p_.queries * p_.keys, p_.keys, 1};
     return Virtual(type, sizes, strides);
+  }
+  // One number for each row of scores.
+  size_t Rows() {
+    const int64_t sizes[] = {p_.batch, p_.heads, p_.queries, 1};
+    const int64_t strides[] = {p_.heads * p_.queries, p_.queries, 1, 1};
+    return Virtual(CUDNN_DATA_FLOAT, sizes, strides);
   }
   size_t Next(cudnnPointwiseMode_t mode, size_t x, const size_t* other) {
     const size_t result = Scores(CUDNN_DATA_FLOAT);
@@ -68,9 +79,7 @@ class Attention : public GraphCall {
     reduce.Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, reduction);
     reduce.Finalize();
     const size_t applied = Add(std::move(reduce));
-    const int64_t sizes[] = {p_.batch, p_.heads, p_.queries, 1};
-    const int64_t strides[] = {p_.heads * p_.queries, p_.queries, 1, 1};
-    const size_t result = Virtual(CUDNN_DATA_FLOAT, sizes, strides);
+    const size_t result = Rows();
     Descriptor operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
     operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, part(x));
     operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, part(result));

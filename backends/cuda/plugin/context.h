@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cuda/gpu.h"
@@ -40,6 +41,8 @@ struct Context {
   cudaStream_t stream = nullptr;
   cublasLtHandle_t cublas = nullptr;
   cudnnHandle_t cudnn = nullptr;
+  // The properties of a GPU that is not there: cuDNN plans for it what is never run. Null: there is one.
+  cudnnBackendDescriptor_t absent_gpu = nullptr;
   std::string cache_folder;  // of compiled kernels and choices of algorithms; empty: none is kept
   Fault deferred;            // the first error of enqueued work
 
@@ -73,7 +76,16 @@ class Scratch {
 // Seconds between two events around the work.
 Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds);
 
-// The fastest of `count` ways, each timed several times; a way that fails (true from `failed`) is left out. -1: all do.
+// Work recorded once, to be launched as a whole.
+struct DestroyRecorded {
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+};
+using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyRecorded>;
+// `work` enqueues and does nothing else.
+Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded);
+
+// The fastest of `count` ways; `run` enqueues one and is false where that fails. Ways that fail, or cannot be recorded,
+// are left out. -1: all are.
 Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);
 
 // The number of the way that was fastest when it was last tried, kept on disk; `key` names problem, GPU and versions.

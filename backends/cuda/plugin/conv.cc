@@ -13,7 +13,9 @@ class Conv : public GraphCall {
   Fault Init() {
     // In the order of the call's buffers.
     const size_t x = Bound(p_.x, p_.x_strides), w = Bound(p_.w, p_.w_strides), out = Bound(p_.out, p_.out_strides);
-    const int64_t channels[] = {1, p_.out[1], 1, 1}, channel_strides[] = {p_.out[1], 1, 1, 1};
+    // Strides over axes of one element as in an image of this layout: by them the library tells layouts apart.
+    const int64_t width = p_.out_strides[1] == 1 ? p_.out[1] : 1;
+    const int64_t channels[] = {1, p_.out[1], 1, 1}, channel_strides[] = {p_.out[1], 1, width, width};
     const size_t bias = p_.bias ? Bound(channels, channel_strides) : 0;
     const size_t residual = p_.residual ? Bound(p_.out, p_.out_strides) : 0;
     int left = (p_.residual ? 1 : 0) + (p_.bias ? 1 : 0) + (p_.relu ? 1 : 0);

@@ -3,7 +3,8 @@
 namespace rewright::cuda {
 namespace {
 
-constexpr int kCandidates = 8;
+constexpr size_t kCandidates = 8;
+constexpr int kFallback = 1 << 16;  // added to the numbers of proposals in the library's second mode
 constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
 
 }  // namespace
@@ -80,20 +81,24 @@ Fault GraphCall::Finish(const std::string& key) {
   graph_ = Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(),
              static_cast<int64_t>(operations.size()));
-  graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
+  if (context_.cudnn != nullptr) graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
   graph_.Finalize();
   REWRIGHT_RETURN_FAULT(graph_.fault());
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    REWRIGHT_RETURN_FAULT(Propose(mode));
-    if (!plans_.empty()) break;
+  const std::string full_key = key + " on " + context_.description.name + " " + context_.description.versions;
+  int chosen_before = -1;
+  if (RecallChoice(context_, full_key, &chosen_before)) {
+    // The others need not be compiled.
+    const bool fallback = chosen_before >= kFallback;
+    REWRIGHT_RETURN_FAULT(Propose(fallback, fallback ? chosen_before - kFallback : chosen_before));
+  }
+  for (const bool fallback : {false, true}) {
+    if (plans_.empty()) REWRIGHT_RETURN_FAULT(Propose(fallback, -1));
   }
   if (plans_.empty()) return "cuDNN has no engine for " + what_;
   int best = 0;
-  const std::string full_key = key + " on " + context_.description.name + " " + context_.description.versions;
-  const int count = static_cast<int>(plans_.size());
-  if (count > 1 && (!RecallChoice(context_, full_key, &best) || best < 0 || best >= count)) {
+  if (plans_.size() > 1) {
     REWRIGHT_RETURN_FAULT(Try(&best));
-    KeepChoice(context_, full_key, best);
+    KeepChoice(context_, full_key, plans_[static_cast<size_t>(best)].proposal);
   }
   Plan chosen = std::move(plans_[static_cast<size_t>(best)]);
   plans_.clear();
@@ -124,10 +129,15 @@ bool GraphCall::IsExact(const Descriptor& config) const {
   return true;
 }
 
-Fault GraphCall::Propose(cudnnBackendHeurMode_t mode) {
+Fault GraphCall::Propose(bool fallback, int64_t only) {
+  const cudnnBackendHeurMode_t mode = fallback ? CUDNN_HEUR_MODE_FALLBACK : CUDNN_HEUR_MODE_A;
+  const size_t wanted = context_.absent_gpu == nullptr ? kCandidates : 1;
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
   heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  if (context_.absent_gpu != nullptr) {
+    heuristic.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, context_.absent_gpu);
+  }
   if (!heuristic.Finalize()) return {};  // no proposals in this mode
   int64_t count = 0;
   cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
@@ -142,18 +152,24 @@ Fault GraphCall::Propose(cudnnBackendHeurMode_t mode) {
   REWRIGHT_RETURN_FAULT(FaultOf(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
                                 "engine proposals"));
-  for (int64_t i = 0; i < count && plans_.size() < static_cast<size_t>(kCandidates); ++i) {
+  for (int64_t i = 0; i < count && plans_.size() < wanted; ++i) {
+    if (only >= 0 && i != only) continue;
     Descriptor& config = configs[static_cast<size_t>(i)];
     if (precision_ == Precision::kFp32 && !IsExact(config)) continue;
     Plan plan;
     plan.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
     plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (context_.absent_gpu == nullptr) {
+      plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
+    } else {
+      plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, context_.absent_gpu);
+    }
     if (!plan.plan.Finalize()) continue;  // an engine that does not take this problem
     int64_t one = 0;
     cudnnBackendGetAttribute(plan.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one,
                              &plan.workspace);
     if (plan.workspace > kWorkspaceLimit) continue;
+    plan.proposal = static_cast<int>(i) + (fallback ? kFallback : 0);
     plan.engine_config = std::move(config);
     plans_.push_back(std::move(plan));
   }

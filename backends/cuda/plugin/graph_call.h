@@ -99,6 +99,7 @@ class GraphCall : public LibraryCall {
   struct Plan {
     Descriptor engine_config, plan;
     int64_t workspace = 0;
+    int proposal = 0;  // its number among those of the library
   };
   struct Binding {
     int64_t uid = 0;
@@ -107,7 +108,8 @@ class GraphCall : public LibraryCall {
 
   size_t AddTensor(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides, bool is_virtual, bool by_value);
   bool IsExact(const Descriptor& config) const;
-  Fault Propose(cudnnBackendHeurMode_t mode);
+  // Plans the library's proposals, or `only` this one where it is not -1.
+  Fault Propose(bool fallback, int64_t only);
   Fault Execute(const Plan& plan, void* const* buffers, void* workspace) const;
   Fault Try(int* best);
 

@@ -155,7 +155,7 @@ class Matmul : public LibraryCall {
     REWRIGHT_RETURN_FAULT(FastestOf(
         context_, count,
         [&](int i) {
-          return Execute(buffers.data(), workspace.get(), kWorkspaceLimit, results[i].algo) == CUBLAS_STATUS_SUCCESS;
+          return Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo) == CUBLAS_STATUS_SUCCESS;
         },
         best));
     return *best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();

@@ -11,55 +11,6 @@
 
 namespace rewright::cuda {
 
-Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds) {
-  cudaEvent_t start = nullptr, end = nullptr;
-  REWRIGHT_RETURN_FAULT(FaultOf(cudaEventCreate(&start), "cudaEventCreate"));
-  Fault fault = FaultOf(cudaEventCreate(&end), "cudaEventCreate");
-  if (fault.empty()) {
-    cudaEventRecord(start, context.stream);
-    work();
-    cudaEventRecord(end, context.stream);
-    fault = FaultOf(cudaEventSynchronize(end), "timed work");
-    float milliseconds = 0;
-    cudaEventElapsedTime(&milliseconds, start, end);
-    *seconds = static_cast<double>(milliseconds) * 1e-3;
-    cudaEventDestroy(end);
-  }
-  cudaEventDestroy(start);
-  return fault;
-}
-
-Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best) {
-  constexpr int kRounds = 3, kRuns = 5;
-  std::vector<double> fastest(static_cast<size_t>(count), 1e30);
-  for (int i = 0; i < count; ++i) {
-    if (!run(i) || cudaStreamSynchronize(context.stream) != cudaSuccess) {
-      cudaGetLastError();
-      fastest[static_cast<size_t>(i)] = -1;
-    }
-  }
-  for (int round = 0; round < kRounds; ++round) {
-    for (int i = 0; i < count; ++i) {
-      double& time = fastest[static_cast<size_t>(i)];
-      if (time < 0) continue;
-      double seconds = 0;
-      REWRIGHT_RETURN_FAULT(TimeWork(
-          context,
-          [&] {
-            for (int k = 0; k < kRuns; ++k) run(i);
-          },
-          &seconds));
-      time = std::min(time, seconds);
-    }
-  }
-  *best = -1;
-  for (int i = 0; i < count; ++i) {
-    const double time = fastest[static_cast<size_t>(i)];
-    if (time >= 0 && (*best < 0 || time < fastest[static_cast<size_t>(*best)])) *best = i;
-  }
-  return {};
-}
-
 namespace {
 
 class KernelFunction : public Function {
@@ -87,17 +38,16 @@ class KernelFunction : public Function {
 
 class GraphRecording : public Recording {
  public:
-  GraphRecording(Context& context, cudaGraphExec_t graph) : context_(context), graph_(graph) {}
-  ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
+  GraphRecording(Context& context, RecordedWork graph) : context_(context), graph_(std::move(graph)) {}
   void Run() const override {
     if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
-    const cudaError_t error = cudaGraphLaunch(graph_, context_.stream);
+    const cudaError_t error = cudaGraphLaunch(graph_.get(), context_.stream);
     if (error != cudaSuccess) context_.Defer(FaultOf(error, "cudaGraphLaunch"));
   }
 
  private:
   Context& context_;
-  const cudaGraphExec_t graph_;
+  const RecordedWork graph_;
 };
 
 std::string CacheFolder() {
@@ -240,17 +190,9 @@ class CudaGpu : public Gpu {
   }
   Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    REWRIGHT_RETURN_FAULT(
-        FaultOf(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal), "capture"));
-    work();
-    cudaGraph_t graph = nullptr;
-    REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamEndCapture(context_.stream, &graph), "capture"));
-    cudaGraphExec_t executable = nullptr;
-    Fault fault = std::exchange(context_.deferred, {});
-    if (fault.empty()) fault = FaultOf(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-    cudaGraphDestroy(graph);
-    if (!fault.empty()) return fault;
-    *recording = std::make_unique<GraphRecording>(context_, executable);
+    RecordedWork graph;
+    REWRIGHT_RETURN_FAULT(RecordWork(context_, work, &graph));
+    *recording = std::make_unique<GraphRecording>(context_, std::move(graph));
     return {};
   }
 

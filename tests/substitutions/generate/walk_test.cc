@@ -2,9 +2,11 @@
 #include "substitutions/generate/walk.h"
 
 #include <algorithm>
+#include <ostream>
 #include <set>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 namespace rewright::generate {
@@ -198,6 +200,7 @@ struct WalkCase {
   std::vector<std::string> ops;
   size_t kinds;  // of inputs, the first ones of the preset
 };
+void PrintTo(const WalkCase& walk, std::ostream* out) { *out << absl::StrJoin(walk.ops, "_"); }
 class WalkTest : public testing::TestWithParam<WalkCase> {};
 
 TEST_P(WalkTest, FindsEveryGraphAndHardlyAnyTwice) {
@@ -221,7 +224,8 @@ INSTANTIATE_TEST_SUITE_P(Operators, WalkTest,
                          testing::Values(WalkCase{{"matmul", "add", "relu"}, 2},
                                          WalkCase{{"concat0_2d", "concat1_2d", "split", "transpose"}, 2},
                                          WalkCase{{"mul", "relu", "one", "identity"}, 3},
-                                         WalkCase{{"conv3x3", "conv1x3_relu", "enlarge", "pool_kernel"}, 5}));
+                                         WalkCase{{"conv3x3", "conv1x3_relu", "enlarge", "pool_kernel"}, 5}),
+                         [](const auto& info) { return absl::StrJoin(info.param.ops, "_"); });
 
 TEST(RawGraphs, CountsTasosSpace) {
   const Space space = TasoSpace();

@@ -1,0 +1,134 @@
+// cuDNN has engines for the graphs that the plugin builds: it plans them for a GPU that is known by its properties
+// alone, up to the machine code. What the engines compute is not checked here.
+#include <dlfcn.h>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/plugin/context.h"
+#include "gtest/gtest.h"
+
+namespace rewright::cuda {
+namespace {
+
+// An H200, in the words of cuDNN.
+constexpr char kHopper[] = R"({"deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+"pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132, "warpSize": 32,
+"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "maxThreadsPerBlock": 1024,
+"maxThreadsPerSM": 2048, "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+"maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024,
+"totalGlobalMem": 150754820096, "l2CacheSize": 62914560, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000})";
+
+constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kTf32, Precision::kFp16, Precision::kBf16};
+
+class CudnnGraphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    // Before cuDNN looks for a driver.
+    ASSERT_NE(dlopen(REWRIGHT_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+    if (cudnnGetVersion() < 91100) GTEST_SKIP() << "cuDNN plans for absent GPUs from 9.11 on";
+    ASSERT_EQ(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &context_.absent_gpu),
+              CUDNN_STATUS_SUCCESS);
+    ASSERT_EQ(cudnnBackendSetAttribute(context_.absent_gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                       sizeof kHopper - 1, kHopper),
+              CUDNN_STATUS_SUCCESS);
+    ASSERT_EQ(cudnnBackendFinalize(context_.absent_gpu), CUDNN_STATUS_SUCCESS);
+  }
+  void TearDown() override {
+    if (context_.absent_gpu != nullptr) cudnnBackendDestroyDescriptor(context_.absent_gpu);
+  }
+
+  Context context_;
+};
+
+void Strides(const int64_t* sizes, bool channels_last, int64_t channels, int64_t* strides) {
+  strides[0] = channels * sizes[2] * sizes[3];
+  strides[1] = channels_last ? 1 : sizes[2] * sizes[3];
+  strides[2] = channels_last ? channels * sizes[3] : sizes[3];
+  strides[3] = channels_last ? channels : 1;
+}
+
+TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
+  struct Case {
+    const char* name;
+    int64_t channels, filters, kernel, stride, dilation, groups, whole;  // filters of the concatenation's result
+    int64_t pads[4];
+  };
+  const Case cases[] = {
+      {"3x3", 64, 64, 3, 1, 1, 1, 64, {1, 1, 1, 1}},       {"into a concatenation", 64, 64, 3, 1, 1, 1, 160, {1, 1, 1, 1}},
+      {"1x1", 64, 256, 1, 2, 1, 1, 256, {0, 0, 0, 0}},     {"in groups", 128, 128, 3, 1, 1, 32, 128, {1, 1, 1, 1}},
+      {"dilated", 32, 32, 3, 1, 2, 1, 32, {2, 2, 2, 2}},   {"pads that differ", 32, 64, 3, 2, 1, 1, 64, {0, 0, 1, 1}},
+      {"images of 3 channels", 3, 64, 7, 2, 1, 1, 64, {3, 3, 3, 3}},
+  };
+  for (Precision precision : kPrecisions) {
+    for (const Case& c : cases) {
+      for (int epilogue = 0; epilogue < 8; ++epilogue) {
+        ConvProblem problem;
+        problem.precision = precision;
+        const int64_t reach = (c.kernel - 1) * c.dilation;
+        const int64_t x[] = {2, c.channels, 28, 28}, w[] = {c.filters, c.channels / c.groups, c.kernel, c.kernel};
+        const int64_t out[] = {2, c.filters, (28 + c.pads[0] + c.pads[2] - reach - 1) / c.stride + 1,
+                               (28 + c.pads[1] + c.pads[3] - reach - 1) / c.stride + 1};
+        std::copy(x, x + 4, problem.x);
+        std::copy(w, w + 4, problem.w);
+        std::copy(out, out + 4, problem.out);
+        std::copy(c.pads, c.pads + 4, problem.pads);
+        const bool channels_last = precision != Precision::kFp32;
+        Strides(x, channels_last, c.channels, problem.x_strides);
+        Strides(w, channels_last, w[1], problem.w_strides);
+        Strides(out, channels_last, c.whole, problem.out_strides);
+        for (int k = 0; k < 2; ++k) problem.strides[k] = c.stride, problem.dilations[k] = c.dilation;
+        problem.groups = c.groups;
+        problem.bias = (epilogue & 1) != 0;
+        problem.residual = (epilogue & 2) != 0;
+        problem.relu = (epilogue & 4) != 0;
+        // Each epilogue once, and the most frequent ones with every kind of convolution.
+        if (&c != cases && epilogue != 0 && epilogue != 5) continue;
+        // In 32 bits without rounding there is none; then it is done by itself.
+        if (precision == Precision::kFp32 && (problem.residual || (problem.relu && !problem.bias))) continue;
+        std::unique_ptr<LibraryCall> call;
+        EXPECT_EQ(PlanConv(context_, problem, &call), "")
+            << c.name << " at precision " << static_cast<int>(precision) << ", bias " << problem.bias << ", residual "
+            << problem.residual << ", relu " << problem.relu;
+      }
+    }
+  }
+}
+
+TEST_F(CudnnGraphs, HasEnginesForAttention) {
+  for (Precision precision : {Precision::kFp16, Precision::kBf16}) {
+    for (int64_t length : {128, 37}) {
+      const int64_t masks[][4] = {{2, 1, 1, length}, {1, 1, length, length}, {2, 12, length, length}};
+      for (int mask = -1; mask < 3; ++mask) {
+        for (double scale : {0.125}) {
+          AttentionProblem problem;
+          problem.precision = precision;
+          problem.batch = 2;
+          problem.heads = 12;
+          problem.queries = problem.keys = length;
+          problem.depth = problem.value_depth = 64;
+          problem.scale = scale;
+          // Heads side by side, as one product gives them.
+          const int64_t rows[] = {length * 768, 64, 768, 1}, columns[] = {length * 768, 64, 1, 768};
+          std::copy(rows, rows + 4, problem.query_strides);
+          std::copy(columns, columns + 4, problem.key_strides);
+          std::copy(rows, rows + 4, problem.value_strides);
+          std::copy(rows, rows + 4, problem.out_strides);
+          if (mask >= 0) {
+            problem.mask = true;
+            int64_t stride = 1;
+            for (int k = 3; k >= 0; --k) {
+              problem.mask_sizes[k] = masks[mask][k];
+              problem.mask_strides[k] = stride;
+              stride *= masks[mask][k];
+            }
+          }
+          std::unique_ptr<LibraryCall> call;
+          EXPECT_EQ(PlanAttention(context_, problem, &call), "")
+              << length << " rows, mask " << mask << ", scale " << scale;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright::cuda
