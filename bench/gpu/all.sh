@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Everything that a GPU has to show, step by step, in the order of importance: the tests of the device; every model
-# (correct, then measured beside its peers) at batch 1, then 16, in tf32, then bf16; graphs chosen for GPU and CPU run on
-# both; the residual block; the sanitizers.
+# Everything that a GPU has to show, step by step, in the order of importance: the tests of the device in the precisions
+# that are measured; every model (correct, then measured beside its peers) at batch 1, in tf32, then bf16; graphs chosen
+# for GPU and CPU run on both; the residual block; the tests in the other precisions and the sanitizers; batch 16.
 #
 #   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
 # --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
 # without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
-# build/gpu) holds the steps done, tables, the profile database and the log. PATTERNs choose steps by name. Needs
+# build/gpu) holds the steps done, tables, the profile database and the log. Where $OUT names a folder, tables, lists of
+# steps, log and profile database are copied there at the end, however it comes; copied back into DIR, they let another
+# machine of the same kind go on. PATTERNs choose steps by name. Needs
 # either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu
 # (bench/gpu/bundle.sh). Exit status: 0 all
 # chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
@@ -59,25 +61,33 @@ if [ $prepare = 1 ]; then
     done
   done
 fi
-for precision in fp32 bf16 tf32 fp16; do step "test-$precision" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$precision"; done
-for batch in 1 16; do
+test_of() {
+  step "test-$1" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$1"
+}
+models_at() {
+  local precision model
   for precision in tf32 bf16; do
     for model in "${models[@]}"; do
-      step "model-$model-b$batch-$precision" "$python" bench/gpu/model.py "$model" --batch $batch --precision $precision \
-        --device "$device" \
-        --out "$state/gpu.csv" "${common[@]}" "${costs[@]}"
+      step "model-$model-b$1-$precision" "$python" bench/gpu/model.py "$model" --batch "$1" --precision $precision \
+        --device "$device" --out "$state/gpu.csv" "${common[@]}" "${costs[@]}"
     done
   done
-done
+}
+test_of tf32
+test_of bf16
+models_at 1
 for model in resnet50 squeezenet bert_base; do
   step "cross-$model" "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
     --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
 step block "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" "${common[@]}"
+test_of fp32
+test_of fp16
 for tool in memcheck racecheck synccheck; do
   step "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
     "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*"
 done
+models_at 16
 step profile "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
 step summary "$python" bench/gpu/summary.py "$state/gpu.csv"
 
@@ -105,6 +115,14 @@ fi
 "$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet >/dev/null || exit 2
 "$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null || exit 2
 { date -u; nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv 2>/dev/null; } | tee -a "$state/log.txt"
+
+keep() {
+  local file
+  for file in done.txt negative.txt log.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db profile.json; do
+    [ -e "$state/$file" ] && cp "$state/$file" "$OUT/"
+  done
+}
+[ -d "${OUT:-}" ] && trap keep EXIT
 
 begin=$SECONDS answer=0
 for name in "${steps[@]}"; do
