@@ -170,16 +170,37 @@ absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, 
 }
 
 NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
-  Node result;
-  result.op = like.op;
-  result.attrs = like.attrs;
-  result.meaning = like.meaning;
-  result.outputs = like.outputs;
-  result.weight_only = true;
+  Hasher hasher;
+  hasher.Add(LocalHash(like));
+  hasher.AddText("");
+  for (Value operand : operands) {
+    hasher.Add(node(operand.node).hash);
+    hasher.Add(static_cast<uint64_t>(operand.output));
+  }
+  // Most often it is there already: nothing is copied then.
+  if (const auto known = by_hash_.find(hasher.hash()); known != by_hash_.end()) {
+    for (NodeId id : known->second) {
+      const Node& other = node(id);
+      if (other.op == like.op && other.operands == operands && other.attrs == like.attrs &&
+          other.outputs == like.outputs) {
+        return id;
+      }
+    }
+  }
+  auto result = std::make_unique<Node>();
+  result->op = like.op;
+  result->attrs = like.attrs;
+  result->meaning = like.meaning;
+  result->outputs = like.outputs;
+  result->weight_only = true;
   CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
-  for (Value operand : operands) result.weight_only = result.weight_only && node(operand.node).weight_only;
-  result.operands = std::move(operands);
-  return Intern(std::move(result));
+  for (Value operand : operands) result->weight_only = result->weight_only && node(operand.node).weight_only;
+  result->operands = std::move(operands);
+  result->hash = hasher.hash();
+  const NodeId id = size();
+  by_hash_[result->hash].push_back(id);
+  nodes_.push_back(std::move(result));
+  return id;
 }
 
 absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
@@ -207,28 +228,47 @@ void Arena::SetName(Value value, const std::string& name) { names_[value] = name
 Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vector<Output> outputs)
     : arena_(std::move(arena)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   // Depth first from the outputs, operands first; an explicit stack because graphs may be thousands of nodes deep.
-  constexpr int kStarted = -1;
+  constexpr int kStarted = -1, kUnseen = -2;
+  // A graph of more nodes keeps positions in an array by identity while it is made: that is cheaper to fill than the
+  // table, but as long as the arena.
+  constexpr int32_t kSmallGraph = 100;
+  index_.reserve(static_cast<size_t>(std::min(arena_->size(), kSmallGraph)));
+  std::vector<int> positions;
+  const auto start = [&](NodeId id) {  // false: it was started before
+    if (positions.empty()) return index_.try_emplace(id, kStarted).second;
+    int& position = positions[static_cast<size_t>(id)];
+    if (position != kUnseen) return false;
+    position = kStarted;
+    return true;
+  };
   std::vector<std::pair<NodeId, size_t>> stack;
   for (const Output& output : outputs_) {
-    if (index_.try_emplace(output.value.node, kStarted).second) stack.emplace_back(output.value.node, 0);
+    if (start(output.value.node)) stack.emplace_back(output.value.node, 0);
     while (!stack.empty()) {
       auto& [id, next] = stack.back();
       const std::vector<Value>& operands = arena_->node(id).operands;
       if (next < operands.size()) {
         const NodeId operand = operands[next++].node;
-        if (index_.try_emplace(operand, kStarted).second) stack.emplace_back(operand, 0);
+        if (start(operand)) stack.emplace_back(operand, 0);
       } else {
-        index_[id] = static_cast<int>(nodes_.size());
+        (positions.empty() ? index_[id] : positions[static_cast<size_t>(id)]) = static_cast<int>(nodes_.size());
         nodes_.push_back(id);
         stack.pop_back();
+        if (nodes_.size() != static_cast<size_t>(kSmallGraph)) continue;
+        positions.assign(static_cast<size_t>(arena_->size()), kUnseen);
+        for (const auto& [known, position] : index_) positions[static_cast<size_t>(known)] = position;
       }
     }
+  }
+  if (!positions.empty()) {
+    index_.reserve(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) index_[nodes_[i]] = static_cast<int>(i);
   }
   users_.resize(nodes_.size());
   producers_.resize(nodes_.size());
   for (size_t user = 0; user < nodes_.size(); ++user) {
     for (Value operand : arena_->node(nodes_[user]).operands) {
-      const int producer = index_.at(operand.node);
+      const int producer = positions.empty() ? index_.at(operand.node) : positions[static_cast<size_t>(operand.node)];
       std::vector<int>& list = users_[static_cast<size_t>(producer)];
       if (!list.empty() && list.back() == static_cast<int>(user)) continue;
       list.push_back(static_cast<int>(user));
@@ -289,8 +329,9 @@ absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
 
 // A value that takes the place of a named one has that name, unless it has its own.
 void PassName(Arena& arena, Value from, Value to) {
+  if (arena.name(from).empty() || !arena.name(to).empty()) return;
   const std::string name = arena.name(from);  // a copy: giving a name may move the others
-  if (!name.empty() && arena.name(to).empty()) arena.SetName(to, name);
+  arena.SetName(to, name);
 }
 
 }  // namespace
@@ -304,7 +345,16 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
     return it == rebuilt.end() ? value : it->second;
   };
   for (const auto& [from, to] : replacement) PassName(*arena, from, to);
-  for (NodeId id : graph.nodes()) {
+  std::vector<bool> touched(graph.nodes().size(), false);  // by position: some output has another value
+  for (const auto& [from, to] : replacement) {
+    if (graph.contains(from.node)) touched[static_cast<size_t>(graph.index(from.node))] = true;
+  }
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const std::vector<int>& producers = graph.producers(static_cast<int>(i));
+    if (std::none_of(producers.begin(), producers.end(), [&](int p) { return touched[static_cast<size_t>(p)]; })) {
+      continue;
+    }
+    const NodeId id = graph.nodes()[i];
     const Node& node = graph.node(id);
     std::vector<Value> operands = node.operands;
     bool changed = false;
@@ -314,6 +364,7 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
       operand = resolved;
     }
     if (!changed) continue;
+    touched[i] = true;
     const NodeId copy = arena->AddLike(node, std::move(operands));
     const int32_t count = static_cast<int32_t>(arena->node(copy).outputs.size());
     for (int32_t output = 0; output < count; ++output) {
@@ -343,6 +394,7 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   };
   constexpr NodeId kOpen = -1;  // its operands are being rebuilt
   absl::flat_hash_map<NodeId, NodeId> rebuilt;
+  rebuilt.reserve(graph.nodes().size());
   // Operands before users, with a stack: graphs are deep.
   std::vector<NodeId> stack;
   const auto rebuild = [&](NodeId root) -> absl::Status {

@@ -1,5 +1,6 @@
 #include "search/cost_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -30,18 +31,27 @@ class SignatureWriter {
   SignatureWriter(const Graph& graph, const Group& group) : graph_(graph), group_(group) {}
 
   std::vector<int64_t> Write() {
-    for (size_t i = 0; i < group_.nodes.size(); ++i) places_[group_.nodes[i]] = static_cast<int64_t>(i);
+    out_.reserve(kUsualLength);
     Put(static_cast<int64_t>(group_.nodes.size()));
     for (NodeId id : group_.nodes) PutNode(graph_.node(id));
     for (Value output : group_.outputs) {
-      Put(places_.at(output.node));
+      Put(NumberOf(group_.nodes, output.node));
       Put(output.output);
     }
     return std::move(out_);
   }
 
  private:
+  static constexpr size_t kUsualLength = 64;
+
   void Put(int64_t number) { out_.push_back(number); }
+
+  // -1: it is not there. Groups are small.
+  template <typename T>
+  static int64_t NumberOf(const std::vector<T>& list, const T& wanted) {
+    const auto it = std::find(list.begin(), list.end(), wanted);
+    return it == list.end() ? -1 : it - list.begin();
+  }
 
   void PutNode(const Node& node) {
     // Operators are never destroyed, so their addresses are names.
@@ -67,20 +77,21 @@ class SignatureWriter {
   }
 
   void PutOperand(Value operand) {
-    if (auto it = places_.find(operand.node); it != places_.end()) {
-      Put(it->second);
+    if (const int64_t place = NumberOf(group_.nodes, operand.node); place >= 0) {
+      Put(place);
       Put(operand.output);
       return;
     }
-    const auto [it, fresh] = externals_.try_emplace(operand, static_cast<int64_t>(externals_.size()));
-    Put(-1 - it->second);
-    if (!fresh) return;
+    const int64_t known = NumberOf(externals_, operand);
+    Put(known >= 0 ? -1 - known : -1 - static_cast<int64_t>(externals_.size()));
+    if (known >= 0) return;
+    externals_.push_back(operand);
     const Node& node = graph_.node(operand.node);
     PutType(graph_.type(operand));
     Put(node.weight_only);
-    const bool known = node.leaf == LeafKind::kConstant && node.outputs[0].num_elements() <= kSmallConstant;
-    Put(known);
-    if (!known) return;
+    const bool by_content = node.leaf == LeafKind::kConstant && node.outputs[0].num_elements() <= kSmallConstant;
+    Put(by_content);
+    if (!by_content) return;
     for (int64_t i = 0; i < node.data.num_elements(); ++i) {
       Put(IsFloating(node.data.dtype()) ? Bits(node.data.At(i)) : node.data.AtInt(i));
     }
@@ -94,8 +105,7 @@ class SignatureWriter {
 
   const Graph& graph_;
   const Group& group_;
-  absl::flat_hash_map<NodeId, int64_t> places_;
-  absl::flat_hash_map<Value, int64_t> externals_;
+  std::vector<Value> externals_;
   std::vector<int64_t> out_;
 };
 

@@ -13,7 +13,6 @@ namespace rewright {
 namespace {
 
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {
-  std::erase_if(proposals, [](const Proposal& proposal) { return proposal.estimate.delta >= 0; });
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.estimate.delta < b.estimate.delta; });
   return Disjoint(std::move(proposals));
@@ -60,7 +59,7 @@ void Descend(Explorer& explorer, SearchState* state, Graph* graph) {
   std::vector<std::vector<Proposal>> groups;
   do {
     groups.clear();
-    for (Proposal& proposal : Pick(explorer.Propose(*graph))) groups.push_back({std::move(proposal)});
+    for (Proposal& proposal : Pick(explorer.ProposePaying(*graph))) groups.push_back({std::move(proposal)});
   } while (explorer.Take(groups, state, graph));
 }
 

@@ -106,6 +106,29 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
   return proposals;
 }
 
+std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
+  // What is in this region decides which rules match at a node and what their rewrites do to the cost.
+  const int radius = kLeftSideDepth + options_.place_radius + 1;
+  const bool large = graph.num_runtime_nodes() > options_.whole_nodes;
+  const std::vector<uint64_t> surroundings = large ? Surroundings(graph, looks_, radius) : std::vector<uint64_t>();
+  std::vector<Proposal> paying;
+  for (int i = 0; i < static_cast<int>(graph.nodes().size()) && !Interrupted(); ++i) {
+    int* idle = large ? &idle_[surroundings[static_cast<size_t>(i)]] : nullptr;
+    if (large && *idle >= kTriesPerLook) continue;
+    bool pays = false;
+    for (Rewrite& rewrite : rewriter_.Find(graph, -1, {i})) {
+      ++explored_;
+      const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
+      if (!estimate.ok() || estimate->delta >= 0) continue;
+      pays = true;
+      const int position = Position(graph, rewrite);
+      paying.push_back({std::move(rewrite), *estimate, position});
+    }
+    if (large && !pays) ++*idle;
+  }
+  return paying;
+}
+
 std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                     absl::Span<const Proposal> proposals) {
   std::vector<NodeId> fresh;
@@ -172,19 +195,19 @@ int Explorer::Record(int parent, const Graph& graph, const Proposal& proposal, d
 }
 
 std::optional<SearchState> Explorer::SecondStart() {
-  if (options_.second_start.empty()) return std::nullopt;
+  if (options_.second_start == nullptr || options_.second_start->empty()) return std::nullopt;
   SearchState state = original_;
-  Graph graph = graph_;
+  const Graph* graph = &graph_;
   const double before = original_.cost.seconds;
-  for (const RewriteRound& round : options_.second_start) {
+  for (const RewriteRound& round : *options_.second_start) {
     std::vector<Proposal> proposals;
-    for (const Rewrite& rewrite : round.rewrites) proposals.push_back({rewrite, {}, Position(graph, rewrite)});
+    for (const Rewrite& rewrite : round.rewrites) proposals.push_back({rewrite, {}, Position(*graph, rewrite)});
     proposals = Disjoint(std::move(proposals));
-    for (const Proposal& proposal : proposals) state.step = Record(state.step, graph, proposal, before, before);
-    graph = round.after;
+    for (const Proposal& proposal : proposals) state.step = Record(state.step, *graph, proposal, before, before);
+    graph = &round.after;
   }
-  state.outputs = graph.outputs();
-  Known& known = CostOf(graph);
+  state.outputs = graph->outputs();
+  Known& known = CostOf(*graph);
   if (known.returned || !known.can_run) return std::nullopt;
   known.returned = true;
   state.cost = known.cost;
@@ -268,7 +291,7 @@ std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budg
   SearchOptions options = options_;
   options.windows = WindowUse::kNever;
   options.candidates = 1;
-  options.second_start.clear();
+  options.second_start = nullptr;
   options.progress = nullptr;
   options.budget = budget;
   options.threads = 1;

@@ -14,6 +14,7 @@
 #include "search/place.h"
 #include "search/search.h"
 #include "substitutions/egraph/saturate.h"
+#include "substitutions/node_looks.h"
 
 namespace rewright {
 
@@ -45,6 +46,7 @@ inline constexpr double kKept = 0.9;
 
 class Explorer {
  public:
+  // The graph outlives the explorer.
   Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options);
 
   const SearchOptions& options() const { return options_; }
@@ -59,6 +61,10 @@ class Explorer {
   // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places; given `near`, only those whose left
   // side is within a few edges of it. Those that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
+
+  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when nothing
+  // paid at two nodes with the same surroundings, in this graph or in one before.
+  std::vector<Proposal> ProposePaying(const Graph& graph);
 
   // Whether the left side is still there.
   static bool Applies(const Graph& graph, const Rewrite& rewrite);
@@ -93,6 +99,7 @@ class Explorer {
   // The rules as equality saturation applies them, from left to right.
   std::vector<DirectedRule> Rules() const;
   CostModel& costs() const { return costs_; }
+  NodeLooks& looks() { return looks_; }
   // Of rewrites that were judged otherwise than by Propose().
   void CountExplored(int64_t rewrites) { explored_ += rewrites; }
 
@@ -135,11 +142,13 @@ class Explorer {
   bool Interrupted();
   void Report() const;
 
-  const Graph graph_;
+  const Graph& graph_;
   Rewriter& rewriter_;
   CostModel& costs_;
   SearchOptions options_;
   PlaceEstimator estimator_;
+  NodeLooks looks_;
+  absl::flat_hash_map<uint64_t, int> idle_;  // by surroundings: nodes at which nothing paid
   SearchState original_;
   std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first
   std::optional<SearchState> second_start_;

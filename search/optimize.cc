@@ -74,7 +74,7 @@ class Optimizer {
   absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
     const double start_cpu = ProcessCpuSeconds();
     SearchOptions search = options_.search;
-    search.second_start = BaselineRounds();
+    search.second_start = std::make_shared<const std::vector<RewriteRound>>(BaselineRounds());
     absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
     if (!found.ok()) return found.status();
     report_.search = *std::move(found);

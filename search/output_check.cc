@@ -26,7 +26,7 @@ double LargestMagnitude(const Tensor& tensor) {
 }  // namespace
 
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
-    : original_(original), runner_(runner), options_(options), flops_(FeaturesOf(original).flops) {}
+    : original_(original), runner_(runner), options_(options) {}
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(const Graph& graph) const {
   InterpretOptions options;
@@ -59,7 +59,7 @@ absl::Status OutputChecker::Prepare() {
   for (int i = 0; i < std::max(1, options_.input_sets); ++i) {
     inputs_.push_back(RandomInputs(original_, options_.seed + static_cast<uint64_t>(i)));
   }
-  const bool interpret = runner_ == nullptr || flops_ <= options_.interpreter_flops;
+  const bool interpret = runner_ == nullptr || *flops_ <= options_.interpreter_flops;
   absl::StatusOr<std::vector<Outputs>> expected = interpret ? Interpret(original_) : Run(original_);
   if (!expected.ok()) {
     inputs_.clear();
@@ -70,10 +70,11 @@ absl::Status OutputChecker::Prepare() {
 }
 
 absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& candidate) {
+  if (!flops_) flops_ = FeaturesOf(original_).flops;
   OutputCheck check;
-  if (runner_ == nullptr && flops_ > options_.interpreter_only_flops) {
+  if (runner_ == nullptr && *flops_ > options_.interpreter_only_flops) {
     check.text =
-        absl::StrCat("not checked: no device runs it, and ", flops_ * 1e-9, " GFLOP are too many for the interpreter");
+        absl::StrCat("not checked: no device runs it, and ", *flops_ * 1e-9, " GFLOP are too many for the interpreter");
     return check;
   }
   if (absl::Status status = Prepare(); !status.ok()) return status;

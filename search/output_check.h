@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ class OutputChecker {
   const Graph& original_;
   GraphRunner* runner_;
   OutputCheckOptions options_;
-  double flops_;
+  std::optional<double> flops_;  // of the original
   std::vector<std::vector<Tensor>> inputs_;
   std::vector<Outputs> expected_;
 };

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/check.h"
+#include "substitutions/node_looks.h"
 
 namespace rewright {
 namespace {
@@ -214,17 +213,8 @@ class PlaceEstimator::Cutter {
 
 uint64_t PlaceEstimator::LocalHash(NodeId id, const Node& node) {
   const auto [it, fresh] = local_hashes_.try_emplace(id);
-  if (!fresh) return it->second;
-  uint64_t hash = absl::HashOf(static_cast<int>(node.leaf), node.op);
-  for (const auto& [name, attr] : node.attrs) {  // names and kinds follow from the operator
-    std::visit([&](const auto& value) { hash = absl::HashOf(hash, value); }, attr);
-  }
-  for (const TensorType& type : node.outputs) hash = absl::HashOf(hash, HashOfType(type));
-  if (node.leaf == LeafKind::kConstant) {
-    const absl::string_view bytes(static_cast<const char*>(node.data.data()), static_cast<size_t>(node.data.num_bytes()));
-    hash = absl::HashOf(hash, bytes);
-  }
-  return it->second = hash;
+  if (fresh) it->second = NodeLook(node);
+  return it->second;
 }
 
 absl::StatusOr<double> PlaceEstimator::TotalCost(const Graph& place, uint64_t hash) {

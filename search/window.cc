@@ -1,20 +1,33 @@
 #include "search/window.h"
 
 #include <algorithm>
-#include <cmath>
+#include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 
 namespace rewright {
 namespace {
 
-// As far as conditions look at elements one by one (substitutions/match_scope.cc).
-constexpr int64_t kMaxLookedAt = 1 << 16;
+// Whether something reads the value that is not among the nodes: another node, or whoever runs the graph.
+template <typename Nodes>
+bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
+  if (graph.is_output(value)) return true;
+  for (int user : graph.users(graph.index(value.node))) {
+    const NodeId id = graph.nodes()[static_cast<size_t>(user)];
+    if (nodes.contains(id)) continue;
+    const std::vector<Value>& operands = graph.node(id).operands;
+    if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
+  }
+  return false;
+}
 
 class Cutter {
  public:
-  Cutter(const Graph& graph, LeafContents& contents) : graph_(graph), contents_(contents) {}
+  explicit Cutter(const Graph& graph) : graph_(graph) {}
 
   GraphWindow Cut(const std::vector<int>& positions) {
     std::vector<Output> outputs;
@@ -26,7 +39,7 @@ class Cutter {
     for (NodeId id : window_.nodes) {
       for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
         const Value value{id, k};
-        if (!IsReadOutside(value)) continue;
+        if (!IsReadOutside(graph_, value, copies_)) continue;
         window_.escaping.push_back(value);
         outputs.push_back({{copies_.at(id), k}, ""});
       }
@@ -38,22 +51,10 @@ class Cutter {
       window_.leaves.push_back({id, 0});
       window_.outer.push_back(outer_.at({id, 0}));
     }
-    window_.key = Key();
     return std::move(window_);
   }
 
  private:
-  bool IsReadOutside(Value value) const {
-    if (graph_.is_output(value)) return true;
-    for (int user : graph_.users(graph_.index(value.node))) {
-      const NodeId id = graph_.nodes()[static_cast<size_t>(user)];
-      if (copies_.contains(id)) continue;
-      const std::vector<Value>& operands = graph_.node(id).operands;
-      if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
-    }
-    return false;
-  }
-
   Value Operand(Value value) {
     const Node& node = graph_.node(value.node);
     if (node.weight_only) {
@@ -102,28 +103,7 @@ class Cutter {
     }
   }
 
-  std::string Key() {
-    std::string key;
-    for (NodeId id : window_.graph.nodes()) {
-      const Node& node = window_.graph.node(id);
-      if (node.op != nullptr) {
-        absl::StrAppend(&key, node.op->name, "(");
-        for (Value operand : node.operands) absl::StrAppend(&key, window_.graph.index(operand.node), ".", operand.output, ",");
-        absl::StrAppend(&key, AttrsString(node.attrs), ")");
-      } else {
-        absl::StrAppend(&key, static_cast<int>(node.leaf), node.outputs[0].ToString());
-        if (node.leaf != LeafKind::kInput) key += contents_.Of(node);
-      }
-      key += ";";
-    }
-    for (const Output& output : window_.graph.outputs()) {
-      absl::StrAppend(&key, window_.graph.index(output.value.node), ".", output.value.output, ",");
-    }
-    return key;
-  }
-
   const Graph& graph_;
-  LeafContents& contents_;
   GraphWindow window_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and weight-only ones
@@ -132,30 +112,75 @@ class Cutter {
   ValueMap outer_;  // of leaves
 };
 
+// Nodes are numbered by first use; what is computed outside is known by its number and type alone.
+class KeyWriter {
+ public:
+  KeyWriter(const Graph& graph, NodeLooks& looks) : graph_(graph), looks_(looks) {}
+
+  WindowKey Write(const std::vector<int>& positions) {
+    for (int i : positions) PutNode(graph_.nodes()[static_cast<size_t>(i)]);
+    for (int i : positions) {
+      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
+        if (IsReadOutside(graph_, {id, k}, numbers_)) Put(numbers_.at(id), static_cast<uint64_t>(k));
+      }
+    }
+    return std::move(key_);
+  }
+
+ private:
+  void Put(uint64_t a, uint64_t b) {
+    key_.push_back(a);
+    key_.push_back(b);
+  }
+
+  // Operands inside come before their users.
+  void PutNode(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (Value operand : node.operands) {
+      if (graph_.node(operand.node).weight_only) PutWeightOnly(operand.node);
+    }
+    constexpr uint64_t kOutside = uint64_t{1} << 63;
+    Put(looks_.Of(graph_, id), node.operands.size());
+    for (Value operand : node.operands) {
+      if (const auto known = numbers_.find(operand.node); known != numbers_.end()) {
+        Put(known->second, static_cast<uint64_t>(operand.output));
+        continue;
+      }
+      const auto [input, fresh] = inputs_.try_emplace(operand, inputs_.size());
+      const TensorType& type = graph_.type(operand);
+      Put(kOutside + input->second, fresh ? absl::HashOf(static_cast<int>(type.dtype), type.shape) : 0);
+    }
+    numbers_.emplace(id, numbers_.size());
+  }
+
+  void PutWeightOnly(NodeId root) {
+    std::vector<NodeId> stack = {root};
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      const size_t before = stack.size();
+      for (Value operand : graph_.node(id).operands) {
+        if (!numbers_.contains(operand.node)) stack.push_back(operand.node);
+      }
+      if (stack.size() > before) continue;
+      stack.pop_back();
+      if (!numbers_.contains(id)) PutNode(id);
+    }
+  }
+
+  const Graph& graph_;
+  NodeLooks& looks_;
+  WindowKey key_;
+  absl::flat_hash_map<NodeId, uint64_t> numbers_;  // of nodes inside and weight-only ones
+  absl::flat_hash_map<Value, uint64_t> inputs_;
+};
+
 }  // namespace
 
-const std::string& LeafContents::Of(const Node& leaf) {
-  std::string& text = known_[std::pair(leaf.data.data(), leaf.leaf)];
-  if (!text.empty() || leaf.data.data() == nullptr) return text;
-  const Tensor& data = leaf.data;
-  const int64_t count = data.num_elements();
-  if (leaf.leaf == LeafKind::kConstant) {
-    text.assign(static_cast<const char*>(data.data()), static_cast<size_t>(data.num_bytes()));
-    return text;
-  }
-  bool equal = true, positive = count <= kMaxLookedAt, finite = positive;
-  for (int64_t i = 0; i < count && (equal || positive || finite); ++i) {
-    const double element = data.At(i);
-    equal = equal && element == data.At(0);
-    positive = positive && element > 0;
-    finite = finite && std::isfinite(element);
-  }
-  text = absl::StrCat(count > 0 && equal ? absl::StrCat("=", data.At(0)) : "", positive ? "+" : "", finite ? "f" : "", ".");
-  return text;
-}
+GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions) { return Cutter(graph).Cut(positions); }
 
-GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions, LeafContents& contents) {
-  return Cutter(graph, contents).Cut(positions);
+WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeLooks& looks) {
+  return KeyWriter(graph, looks).Write(positions);
 }
 
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer) {

@@ -4,12 +4,11 @@
 // through the outside. Where graphs are cut is said in search/window_cuts.h.
 #pragma once
 
-#include <string>
-#include <utility>
+#include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/graph.h"
+#include "substitutions/node_looks.h"
 
 namespace rewright {
 
@@ -20,24 +19,17 @@ struct GraphWindow {
   std::vector<Value> leaves;    // inputs and weights of `graph`, in the order of its nodes
   std::vector<Value> outer;     // what each of them is outside
   std::vector<Value> escaping;  // what each output of `graph` is outside
-  // Equal for two windows when a search cannot tell them apart: operators, attributes, types, wiring, aliased leaves,
-  // kinds of leaves, and of constants and weights whatever conditions of rules and devices read. Leaves of equal
-  // windows correspond in order.
-  std::string key;
-};
-
-// What conditions of rules read of leaves: all of a constant; of a weight whether its elements are equal, to what, and
-// whether they are positive and finite. Remembered, since the windows of a round and of the next have the same weights.
-class LeafContents {
- public:
-  const std::string& Of(const Node& leaf);
-
- private:
-  absl::flat_hash_map<std::pair<const void*, LeafKind>, std::string> known_;  // by where the elements are
 };
 
 // The nodes at these positions, ascending, which run at inference and are convex together.
-GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions, LeafContents& contents);
+GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions);
+
+// Equal for two windows, given by positions as above, when a search cannot tell them apart: operators, attributes,
+// types, wiring, aliased leaves, kinds of leaves, escaping values, and of constants and weights whatever conditions of
+// rules and devices read. Leaves of equal windows correspond in order. Written straight from the graph: a window that
+// was searched before need not be cut out.
+using WindowKey = std::vector<uint64_t>;
+WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeLooks& looks);
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
 // arena of a window with the same key whose leaves were `leaves`.

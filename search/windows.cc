@@ -47,39 +47,49 @@ class WindowSearch {
   }
 
  private:
+  struct Part {
+    std::vector<int> positions;
+    WindowKey key;
+  };
+
   // Searches every window of the graph that is unlike those searched before; true when the graph got cheaper.
   bool Round(double shift, SearchState* state, Graph* graph) {
-    const std::vector<std::vector<int>> parts = CutIntoWindows(*graph, explorer_.options().window_nodes, shift);
-    std::vector<GraphWindow> windows;  // from the outputs towards the inputs
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-      windows.push_back(CutWindow(*graph, *part, contents_));
+    std::vector<Part> parts;
+    for (std::vector<int>& positions : CutIntoWindows(*graph, explorer_.options().window_nodes, shift)) {
+      WindowKey key = KeyOfWindow(*graph, positions, explorer_.looks());
+      parts.push_back({std::move(positions), std::move(key)});
     }
-    SearchNew(windows);
+    std::reverse(parts.begin(), parts.end());  // from the outputs towards the inputs
+    SearchNew(*graph, parts);
     std::vector<std::vector<Proposal>> found;
-    for (const GraphWindow& window : windows) {
-      const auto solution = solved_.find(window.key);
-      if (solution == solved_.end()) continue;  // a limit was reached
-      std::vector<Proposal> proposals = InPlace(*graph, window, solution->second);
+    for (const Part& part : parts) {
+      const auto solution = solved_.find(part.key);
+      // Not searched: a limit was reached.
+      if (solution == solved_.end() || solution->second.steps.empty()) continue;
+      std::vector<Proposal> proposals = InPlace(*graph, part, solution->second);
       if (!proposals.empty()) found.push_back(std::move(proposals));
     }
     return explorer_.Take(found, state, graph);
   }
 
-  void SearchNew(const std::vector<GraphWindow>& windows) {
-    std::vector<const GraphWindow*> fresh;
+  void SearchNew(const Graph& graph, const std::vector<Part>& parts) {
+    std::vector<const WindowKey*> keys;
+    std::vector<GraphWindow> windows;
     std::vector<Graph> graphs;
-    absl::flat_hash_set<std::string> keys;
-    for (const GraphWindow& window : windows) {
-      if (solved_.contains(window.key) || !keys.insert(window.key).second) continue;
-      fresh.push_back(&window);
-      graphs.push_back(window.graph);
+    absl::flat_hash_set<WindowKey> seen;
+    for (const Part& part : parts) {
+      if (solved_.contains(part.key) || !seen.insert(part.key).second) continue;
+      keys.push_back(&part.key);
+      windows.push_back(CutWindow(graph, part.positions));
+      graphs.push_back(windows.back().graph);
     }
     const std::vector<std::optional<SearchResult>> results = explorer_.SearchParts(graphs);
-    for (size_t i = 0; i < results.size(); ++i) solved_.emplace(fresh[i]->key, SolutionOf(*fresh[i], results[i]));
+    for (size_t i = 0; i < results.size(); ++i) solved_.emplace(*keys[i], SolutionOf(windows[i], results[i]));
   }
 
   // The graphs on the way to the solution, one rewrite each.
-  std::vector<Proposal> InPlace(const Graph& graph, const GraphWindow& window, const Solution& solution) const {
+  std::vector<Proposal> InPlace(const Graph& graph, const Part& part, const Solution& solution) const {
+    const GraphWindow window = CutWindow(graph, part.positions);
     std::vector<Proposal> proposals;
     std::vector<Value> at = window.escaping;
     for (const Solution::Step& step : solution.steps) {
@@ -87,7 +97,7 @@ class WindowSearch {
       Proposal proposal;
       proposal.rewrite.rule = explorer_.RuleNumber(step.rule);
       proposal.rewrite.name = step.rule;
-      proposal.estimate = {step.delta, absl::HashOf(window.key)};
+      proposal.estimate = {step.delta, absl::HashOf(part.key)};
       proposal.position = graph.index(window.nodes[0]);
       if (proposals.empty()) proposal.rewrite.matched = window.nodes;
       for (size_t k = 0; k < at.size(); ++k) {
@@ -116,8 +126,7 @@ class WindowSearch {
   }
 
   Explorer& explorer_;
-  LeafContents contents_;
-  absl::flat_hash_map<std::string, Solution> solved_;  // by the key of the window
+  absl::flat_hash_map<WindowKey, Solution> solved_;
 };
 
 }  // namespace

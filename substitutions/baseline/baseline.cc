@@ -14,53 +14,58 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/data_file.h"
+#include "substitutions/node_looks.h"
 
 namespace rewright {
 namespace {
 
 bool Runs(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
-// Which rules of a pass may match at a node, by number: found once for all graphs of an arena.
+// So far around a node lies what rules look at.
+constexpr int kRadius = 8;
+
+// Which rules of a pass may match at a node, by number: found once for all nodes with the same surroundings.
 class Candidates {
  public:
   explicit Candidates(const RuleIndex& rules) : rules_(rules) {}
   const RuleIndex& rules() const { return rules_; }
 
-  std::vector<int>& At(const Graph& graph, NodeId id) {
-    const auto [it, fresh] = known_.try_emplace(id);
+  std::vector<int>& At(const Graph& graph, NodeId id, uint64_t surroundings) {
+    const auto [it, fresh] = known_.try_emplace(surroundings);
     if (fresh) rules_.Candidates(graph, id, &it->second);
     return it->second;
   }
 
  private:
   const RuleIndex& rules_;
-  absl::flat_hash_map<NodeId, std::vector<int>> known_;
+  absl::flat_hash_map<uint64_t, std::vector<int>> known_;
 };
 
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
 class Round {
  public:
-  explicit Round(const Graph& graph) : graph_(graph) {}
+  Round(const Graph& graph, const std::vector<uint64_t>& surroundings) : graph_(graph), surroundings_(surroundings) {}
 
   absl::Status Collect(Candidates& candidates, const std::set<std::string>& without, int64_t limit) {
     const auto& matchers = candidates.rules().matchers();
-    std::vector<std::vector<NodeId>> places(matchers.size());  // by rule
-    for (NodeId id : graph_.nodes()) {
+    std::vector<std::vector<size_t>> places(matchers.size());  // by rule
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeId id = graph_.nodes()[i];
       if (!Runs(graph_.node(id))) continue;
-      for (int rule : candidates.At(graph_, id)) places[static_cast<size_t>(rule)].push_back(id);
+      for (int rule : candidates.At(graph_, id, surroundings_[i])) places[static_cast<size_t>(rule)].push_back(i);
     }
     for (size_t rule = 0; rule < matchers.size(); ++rule) {
       const Matcher& matcher = *matchers[rule];
       if (without.contains(matcher.rule().name())) continue;
-      for (NodeId id : places[rule]) {
+      for (size_t place : places[rule]) {
+        const NodeId id = graph_.nodes()[place];
         if (static_cast<int64_t>(steps_.size()) >= limit) return absl::OkStatus();
         if (claimed_.contains(id)) continue;
+        std::vector<int>& alike = candidates.At(graph_, id, surroundings_[place]);
+        if (std::find(alike.begin(), alike.end(), static_cast<int>(rule)) == alike.end()) continue;
         const absl::StatusOr<bool> matches = Visit(matcher, id);
         if (!matches.ok()) return matches.status();
-        // What a rule with one output says of a node it says in every graph.
-        if (!*matches && matcher.rule().lhs().size() == 1) {
-          std::erase(candidates.At(graph_, id), static_cast<int>(rule));
-        }
+        if (!*matches) std::erase(alike, static_cast<int>(rule));
       }
     }
     return absl::OkStatus();
@@ -157,6 +162,7 @@ class Round {
   }
 
   const Graph& graph_;
+  const std::vector<uint64_t>& surroundings_;  // by position
   std::vector<BaselineStep> steps_;
   absl::flat_hash_set<NodeId> claimed_;
 };
@@ -263,27 +269,29 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
   const int64_t nodes = graph.num_runtime_nodes();
   if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
   BaselineResult result;
-  result.graph = graph;
   std::map<std::string, int> counts;
   std::vector<Candidates> passes(indices_.begin(), indices_.end());
+  NodeLooks looks;
+  std::vector<uint64_t> surroundings = Surroundings(graph, looks, kRadius);
   bool changed = true;
   while (changed && result.steps < max_steps) {
     changed = false;
     for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
-        Round round(result.graph);
+        Round round(result.rounds.empty() ? graph : result.rounds.back().after, surroundings);
         if (absl::Status status = round.Collect(pass, without, max_steps - result.steps); !status.ok()) return status;
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();
         for (const BaselineStep& step : round.steps()) ++counts[step.rule];
         result.steps += static_cast<int64_t>(round.steps().size());
-        result.rounds.push_back({round.steps(), *rewritten});
-        result.graph = *std::move(rewritten);
+        surroundings = Surroundings(*rewritten, looks, kRadius);
+        result.rounds.push_back({round.steps(), *std::move(rewritten)});
         changed = true;
       }
     }
   }
+  result.graph = result.rounds.empty() ? graph : result.rounds.back().after;
   result.fixed_point = !changed;
   for (const BaselinePass& pass : passes_) {
     for (const BaselinePass::Entry& entry : pass.entries) {

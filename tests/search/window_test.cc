@@ -29,11 +29,6 @@ std::string Layers(int count) {
   return absl::StrCat(text, "output y = ", last, "\n");
 }
 
-GraphWindow WindowOf(const Graph& graph, const std::vector<int>& positions) {
-  LeafContents contents;
-  return CutWindow(graph, positions, contents);
-}
-
 // The positions in [begin, end) of what runs: an interval of a topological order is convex.
 std::vector<int> Interval(const Graph& graph, int begin, int end) {
   std::vector<int> positions;
@@ -108,7 +103,7 @@ TEST(WindowCutsTest, AMinimumCutPassesBetweenBlocksOfEveryChain) {
     const Graph graph = GraphFrom(Chains(chains, 24));
     for (double shift : {0.0, 0.5}) {
       for (const std::vector<int>& part : CutIntoWindows(graph, 24, shift)) {
-        EXPECT_LE(WindowOf(graph, part).escaping.size(), static_cast<size_t>(chains));
+        EXPECT_LE(CutWindow(graph, part).escaping.size(), static_cast<size_t>(chains));
       }
     }
   }
@@ -121,7 +116,7 @@ TEST(WindowTest, CutsCoverTheGraphAtNarrowPlaces) {
     EXPECT_GT(parts.size(), 5u);
     size_t nodes = 0;
     for (const std::vector<int>& part : parts) {
-      const GraphWindow window = WindowOf(graph, part);
+      const GraphWindow window = CutWindow(graph, part);
       nodes += window.nodes.size();
       EXPECT_LE(window.nodes.size(), 20u);
       // Between two layers one value is alive.
@@ -138,15 +133,16 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
     for (int end = begin + 1; end <= count; end += 5) {
       const std::vector<int> positions = Interval(graph, begin, end);
       if (positions.empty()) continue;
-      const GraphWindow window = WindowOf(graph, positions);
+      const GraphWindow window = CutWindow(graph, positions);
       EXPECT_EQ(Splice(window.graph, window.leaves, window, *graph.arena()), window.escaping);
     }
   }
 }
 
-std::string KeyOf(const std::string& text) {
+WindowKey KeyOf(const std::string& text) {
   const Graph graph = GraphFrom(text);
-  return WindowOf(graph, Interval(graph, 0, static_cast<int>(graph.nodes().size()))).key;
+  NodeLooks looks;
+  return KeyOfWindow(graph, Interval(graph, 0, static_cast<int>(graph.nodes().size())), looks);
 }
 
 TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
@@ -170,8 +166,9 @@ TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
 TEST(WindowTest, LayersHaveOneKey) {
   const Graph graph = GraphFrom(Layers(40));
   const auto parts = CutIntoWindows(graph, 8, 0);
-  std::set<std::string> keys;
-  for (const std::vector<int>& part : parts) keys.insert(WindowOf(graph, part).key);
+  NodeLooks looks;
+  std::set<WindowKey> keys;
+  for (const std::vector<int>& part : parts) keys.insert(KeyOfWindow(graph, part, looks));
   EXPECT_GT(parts.size(), 14u);
   EXPECT_LE(keys.size(), 4u);
 }

@@ -1,0 +1,107 @@
+#include "substitutions/node_looks.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
+
+namespace rewright {
+namespace {
+
+// As far as conditions look at elements one by one (substitutions/match_scope.cc).
+constexpr int64_t kMaxLookedAt = 1 << 16;
+
+// Of two looks, in this order.
+uint64_t Mix(uint64_t a, uint64_t b) {
+  uint64_t mixed = (a ^ (b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdull;
+  return mixed ^ (mixed >> 32);
+}
+
+template <typename At>
+uint64_t LookOfElements(int64_t count, const At& at) {
+  constexpr int64_t kBlock = 64;  // without branches inside
+  const auto first = count > 0 ? at(0) : 0;
+  bool equal = count > 0, positive = count <= kMaxLookedAt, finite = positive;
+  for (int64_t begin = 0; begin < count && (equal || positive || finite); begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    for (int64_t i = begin; i < end; ++i) {
+      const auto element = at(i);
+      equal &= element == first;
+      positive &= element > 0;
+      finite &= element - element == 0;
+    }
+  }
+  return absl::HashOf(equal, equal ? static_cast<double>(first) : 0, positive, finite);
+}
+
+}  // namespace
+
+uint64_t NodeLook(const Node& node) {
+  uint64_t look = absl::HashOf(static_cast<int>(node.leaf), node.op);
+  for (const auto& [name, attr] : node.attrs) {  // names and kinds follow from the operator
+    std::visit([&](const auto& value) { look = absl::HashOf(look, value); }, attr);
+  }
+  for (const TensorType& type : node.outputs) look = absl::HashOf(look, static_cast<int>(type.dtype), type.shape);
+  if (node.leaf == LeafKind::kConstant) {
+    const absl::string_view bytes(static_cast<const char*>(node.data.data()), static_cast<size_t>(node.data.num_bytes()));
+    look = absl::HashOf(look, bytes);
+  }
+  return look;
+}
+
+uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
+  const auto [it, fresh] = nodes_.try_emplace(id);
+  if (fresh) {
+    const Node& node = graph.node(id);
+    const uint64_t look = NodeLook(node);
+    it->second = node.leaf == LeafKind::kWeight ? Mix(look, OfWeight(node)) : look;
+  }
+  return it->second;
+}
+
+uint64_t NodeLooks::OfWeight(const Node& weight) {
+  const auto [it, fresh] = weights_.try_emplace(weight.data.data());
+  if (fresh) {
+    const Tensor& data = weight.data;
+    it->second = data.dtype() == DType::kFloat32
+                     ? LookOfElements(data.num_elements(), [at = data.as<float>()](int64_t i) { return at[i]; })
+                     : LookOfElements(data.num_elements(), [&](int64_t i) { return data.At(i); });
+  }
+  return it->second;
+}
+
+std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int radius) {
+  struct Edge {
+    uint32_t user, operand;
+    uint64_t number;  // of the operand, and which output of it
+  };
+  std::vector<Edge> edges;
+  std::vector<uint64_t> now(graph.nodes().size());
+  for (size_t i = 0; i < now.size(); ++i) {
+    const NodeId id = graph.nodes()[i];
+    now[i] = looks.Of(graph, id);
+    uint64_t number = 0;
+    for (Value operand : graph.node(id).operands) {
+      edges.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(graph.index(operand.node)),
+                       (number++ << 32) + static_cast<uint64_t>(operand.output)});
+    }
+  }
+  for (const Output& output : graph.outputs()) {
+    uint64_t& look = now[static_cast<size_t>(graph.index(output.value.node))];
+    look = Mix(look, static_cast<uint64_t>(output.value.output));
+  }
+  std::vector<uint64_t> next;
+  for (int round = 0; round < radius; ++round) {
+    next = now;
+    for (const Edge& edge : edges) {
+      next[edge.user] = Mix(next[edge.user], now[edge.operand] + edge.number);
+    }
+    // A sum, for users have no order.
+    for (const Edge& edge : edges) next[edge.operand] += Mix(now[edge.user], ~edge.number);
+    std::swap(now, next);
+  }
+  return now;
+}
+
+}  // namespace rewright

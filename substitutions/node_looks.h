@@ -1,0 +1,38 @@
+// What rules see of nodes, as numbers: equal for what no rule can tell apart.
+//
+// Work that grows with a graph is spent once on what is alike in it. The numbers are equal in one process only, and two
+// different nodes have equal ones by accident of 64 bits.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/graph.h"
+
+namespace rewright {
+
+// A node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's data.
+uint64_t NodeLook(const Node& node);
+
+// The same with what conditions read of weights: whether the elements are equal, and to what; whether all are positive,
+// or finite. Remembered by node and by data, for graphs of one arena. Not thread-safe.
+class NodeLooks {
+ public:
+  uint64_t Of(const Graph& graph, NodeId id);
+
+ private:
+  uint64_t OfWeight(const Node& weight);
+
+  absl::flat_hash_map<NodeId, uint64_t> nodes_;
+  absl::flat_hash_map<const void*, uint64_t> weights_;  // by where the elements are
+};
+
+// By position in graph.nodes(): the look of all that lies within `radius` edges of the node, up and down, by Weisfeiler
+// and Leman's refinement (1968): looks are refined `radius` times by those of operands, in order, and of users. It can
+// take two surroundings for one that differ only in which of several values of the same look is read where: sufficient
+// for leaving out work on what is repeated, no proof that two places are equal.
+std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int radius);
+
+}  // namespace rewright
