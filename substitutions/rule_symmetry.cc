@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "substitutions/rule_printer.h"
+#include "substitutions/rule_terms.h"
 
 namespace rewright {
 namespace {
@@ -33,30 +34,14 @@ std::string Renamed(const std::string& text, std::map<std::string, std::string>&
   return result;
 }
 
-void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& shapes) {
-  if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) shapes[term.name] = term;
-  for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
-}
-
-void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes, std::set<std::string>& seen) {
-  if (term.kind == TensorTerm::Kind::kName) {
-    const auto found = shapes.find(term.name);
-    const bool first = seen.insert(term.name).second;
-    term.shape.reset();
-    term.dtype.reset();
-    if (first && found != shapes.end()) term = found->second;
-  }
-  for (TensorTerm& operand : term.operands) PlaceShapes(operand, shapes, seen);
-}
-
 }  // namespace
 
 // Compares texts with shapes put where the variables first occur, so it may miss a symmetry but finds none that is
 // not there. Conditions count as a set.
 bool OutputsExchange(const Rule& rule, size_t k) {
   if (!rule.lhs.lets.empty()) return false;
-  std::map<std::string, TensorTerm> shapes;
-  for (const TensorTerm& term : rule.lhs.outputs) CollectShapes(term, shapes);
+  DeclaredVariables variables;
+  for (const TensorTerm& term : rule.lhs.outputs) CollectDeclarations(term, variables);
   const auto text = [&](bool swap) {
     std::vector<TensorTerm> outputs = rule.lhs.outputs;
     if (swap) std::swap(outputs[k], outputs[k + 1]);
@@ -64,7 +49,7 @@ bool OutputsExchange(const Rule& rule, size_t k) {
     std::map<std::string, std::string> names;
     std::string result;
     for (TensorTerm& output : outputs) {
-      PlaceShapes(output, shapes, seen);
+      PlaceDeclarations(output, variables, seen);
       absl::StrAppend(&result, Renamed(PrintTerm(output), names), ";");
     }
     for (const ArgExpr& condition : rule.conditions) conditions.insert(Renamed(PrintArg(condition), names));

@@ -63,4 +63,22 @@ ArgExpr NumbersArg(const std::vector<int64_t>& values) {
   return ArgExpr::List(std::move(items));
 }
 
+void CollectDeclarations(const TensorTerm& term, DeclaredVariables& variables) {
+  if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) variables[term.name] = term;
+  for (const TensorTerm& operand : term.operands) CollectDeclarations(operand, variables);
+}
+
+void PlaceDeclarations(TensorTerm& term, const DeclaredVariables& variables, std::set<std::string>& seen) {
+  if (term.kind == TensorTerm::Kind::kName) {
+    const auto found = variables.find(term.name);
+    term.shape.reset();
+    term.dtype.reset();
+    if (seen.insert(term.name).second && found != variables.end()) {
+      term.shape = found->second.shape;
+      term.dtype = found->second.dtype;
+    }
+  }
+  for (TensorTerm& operand : term.operands) PlaceDeclarations(operand, variables, seen);
+}
+
 }  // namespace rewright

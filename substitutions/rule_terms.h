@@ -1,6 +1,8 @@
 // Building rules as data: terms and expressions that whoever writes rules needs.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,5 +24,11 @@ ArgExpr SpliceArg(ArgExpr list);
 // a + b, computed where both are numbers
 ArgExpr SumArg(ArgExpr a, int64_t b);
 ArgExpr NumbersArg(const std::vector<int64_t>& values);
+
+// Variables with the shapes and element types that a rule declares them with, by name.
+using DeclaredVariables = std::map<std::string, TensorTerm>;
+void CollectDeclarations(const TensorTerm& term, DeclaredVariables& variables);
+// A declaration stands where the variable occurs first. `seen` holds the variables that occurred before.
+void PlaceDeclarations(TensorTerm& term, const DeclaredVariables& variables, std::set<std::string>& seen);
 
 }  // namespace rewright

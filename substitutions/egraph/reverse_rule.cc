@@ -1,32 +1,15 @@
 #include "substitutions/egraph/reverse_rule.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "substitutions/rule_terms.h"
+
 namespace rewright {
 namespace {
-
-void CollectShapes(const TensorTerm& term, std::map<std::string, TensorTerm>& shapes) {
-  if (term.kind == TensorTerm::Kind::kName && (term.shape || term.dtype)) shapes[term.name] = term;
-  for (const TensorTerm& operand : term.operands) CollectShapes(operand, shapes);
-}
-
-void PlaceShapes(TensorTerm& term, const std::map<std::string, TensorTerm>& shapes, std::set<std::string>& seen) {
-  if (term.kind == TensorTerm::Kind::kName) {
-    const auto found = shapes.find(term.name);
-    term.shape.reset();
-    term.dtype.reset();
-    if (seen.insert(term.name).second && found != shapes.end()) {
-      term.shape = found->second.shape;
-      term.dtype = found->second.dtype;
-    }
-  }
-  for (TensorTerm& operand : term.operands) PlaceShapes(operand, shapes, seen);
-}
 
 template <typename Visit>
 void ForEachTerm(RuleSide& side, Visit visit) {
@@ -38,14 +21,14 @@ void ForEachTerm(RuleSide& side, Visit visit) {
 
 Rule ReverseRule(const Rule& rule) {
   Rule reversed = rule;
-  std::map<std::string, TensorTerm> shapes;
-  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { CollectShapes(term, shapes); });
+  DeclaredVariables variables;
+  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { CollectDeclarations(term, variables); });
   std::swap(reversed.lhs, reversed.rhs);
   reversed.name += " (from right to left)";
   reversed.proof.reset();
   std::set<std::string> seen;
-  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { PlaceShapes(term, shapes, seen); });
-  ForEachTerm(reversed.rhs, [&](TensorTerm& term) { PlaceShapes(term, shapes, seen); });
+  ForEachTerm(reversed.lhs, [&](TensorTerm& term) { PlaceDeclarations(term, variables, seen); });
+  ForEachTerm(reversed.rhs, [&](TensorTerm& term) { PlaceDeclarations(term, variables, seen); });
   return reversed;
 }
 

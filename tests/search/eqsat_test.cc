@@ -26,13 +26,6 @@ rule merge-exp
   mul(mul(exp(mul(x, 0.5)), exp(mul(x, 0.5))), y) => tanh(x)
 )";
 
-constexpr char kMerge[] = R"(
-rule matmul-shared-lhs
-  { matmul(x[m, k], y[k, n1]), matmul(x, z[k, n2]) }
-  => split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n1, n2])
-  when weight(y) and weight(z)
-)";
-
 SearchOptions Eqsat() {
   SearchOptions options;
   options.strategy = SearchStrategy::kEqsat;
@@ -98,22 +91,8 @@ TEST(EqsatTest, SiblingsAreMergedAgainAndAgain) {
     if (node.op->name == "split") return 0.9;
     return node.op->name == "matmul" ? 1.0 : 0.0;
   };
-  const Graph graph = GraphFrom(R"(
-    input x: f32[2,4]
-    weight a: f32[4,3]
-    weight b: f32[4,5]
-    weight c: f32[4,2]
-    weight d: f32[4,6]
-    %0 = matmul(x, a)
-    %1 = matmul(x, b)
-    %2 = matmul(x, c)
-    %3 = matmul(x, d)
-    output p = %0
-    output q = %1
-    output r = %2
-    output s = %3
-  )");
-  const SearchResult result = RunSearch(graph, RulesFrom(kMerge), device, Eqsat());
+  const Graph graph = GraphFrom(Siblings(4));
+  const SearchResult result = RunSearch(graph, RulesFrom(kMergeSiblings), device, Eqsat());
   EXPECT_NEAR(result.candidates[0].cost.seconds, (1 + 3 * 0.9) * 1e-3, 1e-9);
 }
 
@@ -195,7 +174,7 @@ TEST(EqsatTest, LimitsLeaveTheBestSoFar) {
 
 TEST(EqsatTest, TwoRunsGiveTheSameTraceAndGraph) {
   FakeDevice device({{"exp", 0.5}, {"mul", 0.02}, {"split", 0.03}, {"tanh", 0.2}});
-  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMerge + "rule e exp(mul(x, 0.5)) => sqrt(exp(x))\n");
+  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMergeSiblings + "rule e exp(mul(x, 0.5)) => sqrt(exp(x))\n");
   const SearchResult first = RunSearch(GraphFrom(Detours(5)), rules, device, Eqsat());
   const SearchResult second = RunSearch(GraphFrom(Detours(5)), rules, device, Eqsat());
   ASSERT_THAT(first.trace, SizeIs(second.trace.size()));

@@ -110,6 +110,16 @@ Graph GraphFrom(const std::string& text) {
   return *graph;
 }
 
+std::string Siblings(int count) {
+  std::string leaves = "input x: f32[2,4]\n", products, outputs;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&leaves, "weight w", i, ": f32[4,", 3 + i, "]\n");
+    absl::StrAppend(&products, "%", i, " = matmul(x, w", i, ")\n");
+    absl::StrAppend(&outputs, "output y", i, " = %", i, "\n");
+  }
+  return leaves + products + outputs;
+}
+
 std::string Detours(int blocks) {
   std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
   std::string last = "x";

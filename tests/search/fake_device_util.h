@@ -53,6 +53,15 @@ Graph GraphFrom(const std::string& text);
 // x -> exp -> mul by a weight, `blocks` times: for rules that lead through something dearer to something cheap.
 std::string Detours(int blocks);
 
+// `count` products of one input with weights of their own; and the rule that makes two such products one.
+std::string Siblings(int count);
+inline constexpr char kMergeSiblings[] = R"(
+rule matmul-shared-lhs
+  { matmul(x[m, k], y[k, n1]), matmul(x, z[k, n2]) }
+  => split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n1, n2])
+  when weight(y) and weight(z)
+)";
+
 // Searches with a fresh rewriter and cost model; any error fails the test.
 SearchResult RunSearch(const Graph& graph, const RuleIndex& rules, Device& device, const SearchOptions& options = {});
 

@@ -23,13 +23,6 @@ rule mul-one
   mul(x, 1) => x
 )";
 
-constexpr char kMerge[] = R"(
-rule matmul-shared-lhs
-  { matmul(x[m, k], y[k, n1]), matmul(x, z[k, n2]) }
-  => split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n1, n2])
-  when weight(y) and weight(z)
-)";
-
 // relu(a) + relu(b) of parts of one tensor can become relu before the split, but only when split and relu change
 // places: one way costs more for a while.
 constexpr char kDetour[] = R"(
@@ -91,20 +84,9 @@ TEST(SearchTest, DescentTakesAllIndependentRewrites) {
 }
 
 TEST(SearchTest, MergesSiblingsPairByPair) {
-  const RuleIndex rules = RulesFrom(kMerge);
+  const RuleIndex rules = RulesFrom(kMergeSiblings);
   FakeDevice device({{"split", 0}, {"concat", 0}});
-  const Graph graph = GraphFrom(R"(
-    input x: f32[2,4]
-    weight a: f32[4,3]
-    weight b: f32[4,5]
-    weight c: f32[4,2]
-    %0 = matmul(x, a)
-    %1 = matmul(x, b)
-    %2 = matmul(x, c)
-    output p = %0
-    output q = %1
-    output r = %2
-  )");
+  const Graph graph = GraphFrom(Siblings(3));
   const SearchResult result = RunSearch(graph, rules, device);
   EXPECT_NEAR(result.candidates[0].cost.seconds, 0.001, 1e-9);
   EXPECT_THAT(RulesUsed(result), ElementsAre("matmul-shared-lhs", "matmul-shared-lhs"));
@@ -175,7 +157,7 @@ TEST(SearchTest, KeepsToItsBudget) {
 }
 
 TEST(SearchTest, TwoRunsGiveTheSameTraceAndGraph) {
-  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMerge + kFoldBatchNorm);
+  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMergeSiblings + kFoldBatchNorm);
   FakeDevice device({{"exp", 0.5}, {"mul", 0.02}, {"split", 0.03}, {"tanh", 0.2}});
   SearchOptions options;
   options.budget = 60;
