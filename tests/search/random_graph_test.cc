@@ -26,7 +26,8 @@ const int kGraphs = Cases(10000);
 RuleSet DefaultRules() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(REWRIGHT_SOURCE_DIR "/substitutions/rules")) {
-    if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
+    const bool combined = entry.path().filename() == "all.rules";  // of the others
+    if (entry.path().extension() == ".rules" && !combined) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   auto rules = RuleSet::FromFiles(files);
