@@ -56,12 +56,26 @@ GeneralTensor GeneralShapes::Fresh(const std::vector<Size>& shape) {
   return tensor;
 }
 
+GeneralTensor GeneralShapes::Fresh(const InputGroup& group) {
+  GeneralTensor tensor = Fresh(group.shape);
+  const size_t axis = static_cast<size_t>(group.cut_axis);
+  if (group.cuts.empty() || (generality_ == Generality::kAnyAxis && axis != axis_)) return tensor;
+  Poly begin(0);
+  for (const Size& cut : group.cuts) {
+    const Poly size = SizeOf(cut, axis, group.shape.size(), false);
+    begin = generality_ == Generality::kSpace ? size : begin + size;
+    tensor.cuts[axis].push_back(begin);
+  }
+  if (generality_ != Generality::kSpace) tensor.sizes[axis] = begin + tensor.sizes[axis];
+  return tensor;
+}
+
 const GeneralTensor& GeneralShapes::Input(Ref input) {
   const auto found = inputs_.find(input);
   if (found != inputs_.end()) return found->second;
   int number = input;
   for (const InputGroup& group : space_.inputs) {
-    if (number < group.count) return inputs_[input] = Fresh(group.shape);
+    if (number < group.count) return inputs_[input] = Fresh(group);
     number -= group.count;
   }
   CHECK(false) << "an input without a group";
@@ -106,11 +120,20 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
     case Derived::kParts: {
       const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
       const std::vector<Poly>& cuts = operands[0].cuts[axis];
-      if (cuts.empty()) return Error("a split of what was not put together");
-      const Poly first = cuts.back();
-      (*symbolic)["sizes"] = {first, operands[0].sizes[axis] - first};
+      const size_t parts = static_cast<size_t>(choice.parts);
+      if (cuts.size() + 1 < parts) return Error("a split of what was not put together");
+      std::vector<Poly> sizes;
+      Poly begin(0);
+      for (size_t k = cuts.size() + 1 - parts; k < cuts.size(); ++k) {
+        sizes.push_back(cuts[k] - begin);
+        begin = cuts[k];
+      }
+      sizes.push_back(operands[0].sizes[axis] - begin);
+      (*symbolic)["sizes"] = sizes;
       // The nominal sizes of the parts matter only in that they add up.
-      (*nominal)["sizes"] = std::vector<int64_t>{1, operands[0].nominal[axis] - 1};
+      std::vector<int64_t> nominal_sizes(parts, 1);
+      nominal_sizes.back() = operands[0].nominal[axis] - choice.parts + 1;
+      (*nominal)["sizes"] = nominal_sizes;
       return absl::OkStatus();
     }
     case Derived::kFirst: {
@@ -328,8 +351,16 @@ std::vector<std::vector<GeneralShapes::Poly>> GeneralShapes::CutsOf(const Operat
   for (size_t axis = 0; axis < rank; ++axis) {
     if (axis == at && choice.op == "concat") {
       cuts[axis] = operands[0].cuts[axis];
-      for (const Poly& cut : operands[1].cuts[axis]) cuts[axis].push_back(cut + operands[0].sizes[axis]);
-      cuts[axis].push_back(operands[0].sizes[axis]);
+      std::vector<Poly> ends;
+      Poly end(0);
+      for (size_t k = 1; k < operands.size(); ++k) {
+        end = end + operands[k - 1].sizes[axis];
+        ends.push_back(end);
+        for (const Poly& cut : operands[k].cuts[axis]) cuts[axis].push_back(cut + end);
+      }
+      cuts[axis].insert(cuts[axis].end(), ends.begin(), ends.end());
+    } else if (axis == at && choice.parts > 2) {
+      continue;
     } else if (axis == at) {
       cuts[axis] = PartCuts(operands[0].cuts[axis], output);
     } else {

@@ -70,6 +70,7 @@ class GeneralShapes {
 
   Poly SizeOf(const Size& size, size_t axis, size_t rank, bool kernel);
   GeneralTensor Fresh(const std::vector<Size>& shape);
+  GeneralTensor Fresh(const InputGroup& group);
   absl::Status Derive(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands, Attrs* nominal,
                       PolyLists* symbolic);
   absl::StatusOr<Poly> DeriveGroups(const std::vector<GeneralTensor>& operands, int64_t ratio);

@@ -202,7 +202,7 @@ void Fingerprinter::Describe(const SmallGraph& graph, Layout* layout) const {
   }
 }
 
-// The graphs without applications: one input, or two.
+// The graphs without applications: one input, or two, or three of one kind where a split has as many parts.
 void Fingerprinter::AddSingles(std::vector<Record>* records) {
   const auto add = [&](SmallGraph graph) {
     uint64_t live = 0;
@@ -210,7 +210,7 @@ void Fingerprinter::AddSingles(std::vector<Record>* records) {
     Record record{UINT64_MAX, {}};
     ForEachNaming(terms_, live, [&](const std::array<Ref, kOutputs>& names) {
       SmallGraph renamed = graph;
-      uint64_t hashes[2];
+      uint64_t hashes[3];
       for (int i = 0; i < graph.num_inputs; ++i) {
         renamed.inputs[i] = names[graph.inputs[i]];
         hashes[i] = terms_.value(renamed.inputs[i]).hash;
@@ -229,6 +229,8 @@ void Fingerprinter::AddSingles(std::vector<Record>* records) {
       if (next.fingerprint != record.fingerprint) records->push_back(next);
     }
   };
+  const bool three = std::any_of(space_.operators.begin(), space_.operators.end(),
+                                 [](const OperatorChoice& choice) { return choice.parts == 3; });
   for (size_t g = 0; g < space_.inputs.size(); ++g) {
     SmallGraph graph{.num_inputs = 1};
     graph.inputs[0] = static_cast<Ref>(terms_.first_of(static_cast<int>(g)));
@@ -239,6 +241,10 @@ void Fingerprinter::AddSingles(std::vector<Record>* records) {
       graph.inputs[1] = static_cast<Ref>(terms_.first_of(static_cast<int>(h)) + (g == h ? 1 : 0));
       add(graph);
     }
+    if (!three || space_.inputs[g].count < 3) continue;
+    graph.num_inputs = 3;
+    for (Ref k = 1; k < 3; ++k) graph.inputs[k] = static_cast<Ref>(graph.inputs[0] + k);
+    add(graph);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "substitutions/generate/rule_builder.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -247,48 +248,58 @@ class Builder {
     return ArgExpr::List(std::move(items));
   }
 
-  // Operands before users; what is used twice, or is one output of several, is named.
+  // What is used twice, or is one output of several, is named. Terms are made in the order in which they are printed:
+  // an input has its shape where it is read first.
   void Write(const SmallGraph& graph, const GeneralShapes::Values& values, const std::vector<Ref>& outputs,
              bool left, RuleSide* side) {
     std::vector<int> uses(static_cast<size_t>(graph.size), 0);
     const auto count = [&](Ref ref) {
       if (ref >= kOutputs) ++uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
     };
-    const bool whole = outputs.size() == 2 && outputs[0] >= kOutputs && outputs[1] == outputs[0] + 1 &&
-                       (outputs[0] - kOutputs) % kMaxOutputs == 0;
+    const bool whole = AreAllOfOne(graph, outputs);
     for (Ref ref : outputs) count(ref);
     for (int i = 0; i < graph.size; ++i) {
       for (int k = 0; k < ChoiceOf(graph.applications[i]).arity; ++k) count(graph.applications[i].operands[k]);
     }
     std::vector<std::string> names(static_cast<size_t>(graph.size));
-    std::map<int, TensorTerm> inlined;
-    for (int i = 0; i < graph.size; ++i) {
-      const OperatorChoice& choice = ChoiceOf(graph.applications[i]);
+    const std::function<TensorTerm(int)> term_of = [&](int i) {
+      const SmallGraph::Application& application = graph.applications[i];
+      const OperatorChoice& choice = ChoiceOf(application);
       std::vector<TensorTerm> operands;
       std::vector<const Tensor*> types;
       for (int k = 0; k < choice.arity; ++k) {
-        const Ref ref = graph.applications[i].operands[k];
-        operands.push_back(Operand(ref, names, &inlined));
-        types.push_back(&shapes_->Of(ref, values));
+        operands.push_back(Operand(graph, application.operands[k], names, term_of));
+        types.push_back(&shapes_->Of(application.operands[k], values));
       }
-      TensorTerm term = WriteOne(choice, std::move(operands), types, values[static_cast<size_t>(i)], left);
+      return WriteOne(choice, std::move(operands), types, values[static_cast<size_t>(i)], left);
+    };
+    for (int i = 0; i < graph.size; ++i) {
       const bool is_output = whole && (outputs[0] - kOutputs) / kMaxOutputs == i;
-      const bool several = NumOutputs(choice) > 1;
-      if (is_output || (uses[static_cast<size_t>(i)] == 1 && !several)) {
-        inlined[i] = std::move(term);
-      } else {
-        names[static_cast<size_t>(i)] = absl::StrCat(left ? "t" : "r", i + 1);
-        side->lets.push_back({names[static_cast<size_t>(i)], std::move(term)});
-      }
+      const bool several = NumOutputs(ChoiceOf(graph.applications[i])) > 1;
+      if (is_output || (uses[static_cast<size_t>(i)] == 1 && !several)) continue;
+      side->lets.push_back({absl::StrCat(left ? "t" : "r", i + 1), term_of(i)});
+      names[static_cast<size_t>(i)] = side->lets.back().name;
     }
     if (whole) {
-      side->outputs.push_back(inlined.at((outputs[0] - kOutputs) / kMaxOutputs));
+      side->outputs.push_back(term_of((outputs[0] - kOutputs) / kMaxOutputs));
       return;
     }
-    for (Ref ref : outputs) side->outputs.push_back(Operand(ref, names, &inlined));
+    for (Ref ref : outputs) side->outputs.push_back(Operand(graph, ref, names, term_of));
   }
 
-  TensorTerm Operand(Ref ref, const std::vector<std::string>& names, std::map<int, TensorTerm>* inlined) {
+  // Whether the outputs are those of one application, in order.
+  bool AreAllOfOne(const SmallGraph& graph, const std::vector<Ref>& outputs) const {
+    if (outputs.size() < 2 || outputs[0] < kOutputs || (outputs[0] - kOutputs) % kMaxOutputs != 0) return false;
+    const int i = (outputs[0] - kOutputs) / kMaxOutputs;
+    if (outputs.size() != static_cast<size_t>(NumOutputs(ChoiceOf(graph.applications[i])))) return false;
+    for (size_t k = 1; k < outputs.size(); ++k) {
+      if (outputs[k] != outputs[0] + k) return false;
+    }
+    return true;
+  }
+
+  TensorTerm Operand(const SmallGraph& graph, Ref ref, const std::vector<std::string>& names,
+                     const std::function<TensorTerm(int)>& term_of) {
     TensorTerm term;
     if (ref < kOutputs) {
       const auto [at, fresh] = names_.try_emplace(ref);
@@ -305,17 +316,9 @@ class Builder {
       return term;
     }
     const int i = (ref - kOutputs) / kMaxOutputs;
-    const auto found = inlined->find(i);
-    if (found != inlined->end()) return found->second;
+    if (names[static_cast<size_t>(i)].empty()) return term_of(i);
     term.name = names[static_cast<size_t>(i)];
-    bool several = false;
-    for (const SmallGraph* graph : {&pair_.first, &pair_.second}) {
-      // Names of the left begin with t, those of the right with r.
-      if ((graph == &pair_.first) == (term.name[0] == 't') && i < graph->size) {
-        several = NumOutputs(ChoiceOf(graph->applications[i])) > 1;
-      }
-    }
-    if (several) term.output = (ref - kOutputs) % kMaxOutputs;
+    if (NumOutputs(ChoiceOf(graph.applications[i])) > 1) term.output = (ref - kOutputs) % kMaxOutputs;
     return term;
   }
 
@@ -366,7 +369,9 @@ class Builder {
       }
       case Derived::kParts: {
         const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
-        term->attrs.push_back({"sizes", Sizes({outputs[0].sizes[axis], outputs[1].sizes[axis]})});
+        std::vector<Poly> parts;
+        for (const Tensor& output : outputs) parts.push_back(output.sizes[axis]);
+        term->attrs.push_back({"sizes", Sizes(parts)});
         break;
       }
       case Derived::kFirst: {

@@ -135,7 +135,7 @@ class Selector {
       auto compiled = CompileRule(rule);
       if (!compiled.ok()) return compiled.status();
       Learn(std::make_shared<const Matcher>(*compiled, rule.proof->domain), MergesWork(**compiled),
-            (*compiled)->lhs().size() == 1);
+            (*compiled)->lhs().size() == 1 && !StandsForSeveral(**compiled, (*compiled)->lhs()[0]));
       taken_.insert(rule.name);
     }
     return absl::OkStatus();
@@ -146,9 +146,16 @@ class Selector {
     kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, merge, single});
   }
 
+  // Whether the value is all outputs of a split.
+  static bool StandsForSeveral(const CompiledRule& rule, const RuleValue& value) {
+    const RuleNode& node = rule.nodes()[static_cast<size_t>(value.node)];
+    return value.whole && node.op != nullptr && node.op->name == "split";
+  }
+
   // As IsMerge: whether outputs share work on the right alone.
   static bool MergesWork(const CompiledRule& rule) {
     const auto share = [&](const std::vector<RuleValue>& outputs) {
+      if (outputs.size() == 1 && StandsForSeveral(rule, outputs[0])) return true;
       std::set<int> seen;
       for (const RuleValue& output : outputs) {
         std::set<int> cone;
@@ -197,14 +204,26 @@ class Selector {
     result_.counts.candidates = candidates_.size();
   }
 
-  // From the larger side to the smaller one where that is possible; a merge from the side that shares nothing.
+  // Products and convolutions: what takes the time.
+  int NumContractions(const SmallGraph& graph) const {
+    return static_cast<int>(std::count_if(graph.applications, graph.applications + graph.size, [&](const auto& a) {
+      const std::string& op = space_.operators[static_cast<size_t>(a.op)].op;
+      return op == "matmul" || op == "conv2d";
+    }));
+  }
+
+  // From the larger side to the smaller one where that is possible, of two that are equal from that with more products
+  // and convolutions; a merge from the side that shares nothing.
   std::optional<Candidate> StateOne(Terms& terms, const Pair& pair) {
     const Pair swapped{pair.second, pair.first};
     if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
     // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
     const bool forward =
         (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
-    for (const Pair& directed : forward ? std::vector<Pair>{pair} : std::vector<Pair>{swapped, pair}) {
+    const bool fewer = pair.first.size == pair.second.size && NumContractions(pair.first) > NumContractions(pair.second);
+    for (const Pair& directed : forward ? std::vector<Pair>{pair}
+                                : fewer ? std::vector<Pair>{pair, swapped}
+                                        : std::vector<Pair>{swapped, pair}) {
       if (HasQuotient(directed.first)) continue;
       Candidate candidate{.pair = directed, .outputs = OutputPairs(terms, directed)};
       if (candidate.outputs.empty()) continue;

@@ -26,13 +26,16 @@ struct InputGroup {
   std::vector<Size> shape;
   int count = 1;
   bool kernel = false;  // the weight of a convolution: no image
+  // Known to be made of parts along this axis, one after the other; where all but the first begin.
+  int cut_axis = -1;
+  std::vector<Size> cuts;
 };
 
 // What an attribute is computed from, where it is no fixed number.
 enum class Derived : uint8_t {
   kNone,
   kGroups,   // conv2d: groups = channels of the image / channels of the kernel
-  kParts,    // split: two parts, where the last concat put the tensor together
+  kParts,    // split: `parts` parts, where the last concat, or concats, put the tensor together
   kFirst,    // slice: the first of these parts, along `axis`
   kShape,    // reshape, expand: to the shape `shape`
   kMerge,    // reshape: axis k of the result is the product of the operand's axes `merged`[k]
@@ -51,11 +54,13 @@ struct OperatorChoice {
   // Which operands it takes.
   bool commutative = false;
   bool distinct = false;      // operands are different tensors
+  bool ascending = false;     // operands are inputs, in the order in which they are declared
   bool in_order = false;      // of two inputs the one that is declared first comes first
   bool same_shape = false;    // no broadcasting, and the same layout
   bool scalar_second = false;
   bool stretched = false;     // operand 1 is stretched to the shape of operand 0, which is another
   bool leaf_only = false;     // operand 0 is an input
+  bool no_leaf = false;       // operand 0 is no input
   bool no_units = false;      // no operand has an axis of size one
   bool no_kernel_input = false;            // operand 0 is no input that is a kernel
   std::vector<int> ranks;                  // of each operand; empty: any
@@ -63,6 +68,7 @@ struct OperatorChoice {
   int forbidden_inner = -1;                // matmul: the variable that may not be the inner size
   std::vector<int64_t> extent;             // kEnlarge
   int64_t axis = 0;                        // kFirst
+  int parts = 2;                           // kParts
   std::vector<std::vector<int>> merged;    // kMerge
   bool view = false;                       // a transpose that moves nothing: only counted (SpaceCounts)
 

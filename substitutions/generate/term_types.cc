@@ -56,13 +56,22 @@ TypeId Terms::Intern(Type type) {
   return same.back();
 }
 
-Type Terms::InputType(const std::vector<Size>& shape) const {
+Type Terms::TypeOf(const std::vector<Size>& shape) const {
   Type type;
   for (const std::vector<int64_t>& assignment : assignments_) {
     Shape& sizes = type.shapes.emplace_back();
     for (const Size& size : shape) sizes.push_back(At(size, assignment));
   }
   type.cuts.resize(shape.size());
+  return type;
+}
+
+Type Terms::InputType(const InputGroup& group) const {
+  Type type = TypeOf(group.shape);
+  for (const Size& cut : group.cuts) {
+    std::vector<int64_t>& at = type.cuts[static_cast<size_t>(group.cut_axis)].emplace_back();
+    for (const std::vector<int64_t>& assignment : assignments_) at.push_back(At(cut, assignment));
+  }
   return type;
 }
 
@@ -109,9 +118,18 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
     }
     case Derived::kParts: {
       const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
-      if (axis >= operands[0]->cuts.size() || operands[0]->cuts[axis].empty()) return false;
-      const int64_t first = operands[0]->cuts[axis].back()[assignment];
-      (*attrs)["sizes"] = std::vector<int64_t>{first, operands[0]->shapes[assignment][axis] - first};
+      const size_t cuts = static_cast<size_t>(choice.parts) - 1;
+      if (axis >= operands[0]->cuts.size() || operands[0]->cuts[axis].size() < cuts) return false;
+      std::vector<int64_t> sizes;
+      int64_t begin = 0;
+      for (auto cut = operands[0]->cuts[axis].end() - static_cast<std::ptrdiff_t>(cuts);
+           cut != operands[0]->cuts[axis].end(); ++cut) {
+        if ((*cut)[assignment] <= begin) return false;
+        sizes.push_back((*cut)[assignment] - begin);
+        begin = (*cut)[assignment];
+      }
+      sizes.push_back(operands[0]->shapes[assignment][axis] - begin);
+      (*attrs)["sizes"] = sizes;
       return true;
     }
     case Derived::kFirst: {
@@ -160,7 +178,7 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
   const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
   auto result = std::make_unique<TypedApplication>();
   if (choice.constant != OperatorChoice::Constant::kNone) {
-    result->outputs = {Intern(InputType(choice.shape))};
+    result->outputs = {Intern(TypeOf(choice.shape))};
     return result;
   }
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -238,13 +256,21 @@ std::vector<Cuts> Terms::CutsOf(const OperatorChoice& choice, const std::vector<
       }
       cuts[axis] = operands[0]->cuts[axis];
       if (choice.op == "concat") {
-        std::vector<int64_t> end;
-        for (const Shape& shape : operands[0]->shapes) end.push_back(shape[axis]);
-        for (std::vector<int64_t> cut : operands[1]->cuts[axis]) {
-          for (size_t a = 0; a < cut.size(); ++a) cut[a] += end[a];
-          cuts[axis].push_back(cut);
+        std::vector<int64_t> end(operands[0]->shapes.size());
+        Cuts ends;
+        for (size_t k = 1; k < operands.size(); ++k) {
+          for (size_t a = 0; a < end.size(); ++a) end[a] += operands[k - 1]->shapes[a][axis];
+          ends.push_back(end);
+          for (std::vector<int64_t> cut : operands[k]->cuts[axis]) {
+            for (size_t a = 0; a < cut.size(); ++a) cut[a] += end[a];
+            cuts[axis].push_back(cut);
+          }
         }
-        cuts[axis].push_back(end);
+        cuts[axis].insert(cuts[axis].end(), ends.begin(), ends.end());
+        continue;
+      }
+      if (choice.parts > 2) {
+        cuts[axis].clear();
         continue;
       }
       const std::vector<int64_t> middle = cuts[axis].back();

@@ -26,7 +26,7 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
   CHECK(space.num_inputs() <= 64) << "inputs are kept as bits";
   for (size_t g = 0; g < space.inputs.size(); ++g) {
     first_of_.push_back(num_inputs());
-    const TypeId type = Intern(InputType(space.inputs[g].shape));
+    const TypeId type = Intern(InputType(space.inputs[g]));
     for (int k = 0; k < space.inputs[g].count; ++k) {
       const ValueId id = num_inputs();
       group_of_.push_back(static_cast<int>(g));
@@ -279,7 +279,11 @@ bool Terms::Takes(int op, const ValueId* operands) const {
   const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
   const auto is_input = [&](int k) { return node(value(operands[k]).node).op < 0; };
   if (choice.distinct && operands[0] == operands[1]) return false;
+  for (int k = 0; choice.ascending && k < choice.arity; ++k) {
+    if (!is_input(k) || (k > 0 && operands[k] <= operands[k - 1])) return false;
+  }
   if (choice.leaf_only && !is_input(0)) return false;
+  if (choice.no_leaf && is_input(0)) return false;
   if (choice.no_kernel_input && is_input(0) && space_.inputs[static_cast<size_t>(group_of(operands[0]))].kernel) {
     return false;
   }

@@ -40,7 +40,7 @@ struct Type {
 };
 
 inline constexpr int kMaxArity = 3;
-inline constexpr int kMaxOutputs = 2;
+inline constexpr int kMaxOutputs = 3;
 
 // An operator on operands of given types.
 struct TypedApplication {
@@ -129,7 +129,8 @@ class Terms {
   };
   Key KeyOf(int op, const int32_t* operands) const;
   TypeId Intern(Type type);
-  Type InputType(const std::vector<Size>& shape) const;
+  Type TypeOf(const std::vector<Size>& shape) const;
+  Type InputType(const InputGroup& group) const;
   static TypedApplication* Unknown();  // stands for what has not been asked for yet
   TypedApplication* FindOrBuild(int op, const TypeId* operands);
   std::unique_ptr<TypedApplication> Build(int op, const std::vector<const Type*>& operands);

@@ -21,7 +21,7 @@ std::string NameOf(const Space& space, Ref ref) {
 
 }  // namespace
 
-int NumOutputs(const OperatorChoice& choice) { return choice.op == "split" ? 2 : 1; }
+int NumOutputs(const OperatorChoice& choice) { return choice.op == "split" ? choice.parts : 1; }
 
 std::string ToString(const Space& space, const SmallGraph& graph) {
   std::string text;

@@ -29,8 +29,8 @@ struct SmallGraph {
     friend bool operator==(const Application&, const Application&) = default;
   };
   int8_t size = 0;
-  // Of a graph without applications: its one or two inputs.
-  Ref inputs[2] = {0, 0};
+  // Of a graph without applications: its inputs.
+  Ref inputs[3] = {0, 0, 0};
   int8_t num_inputs = 0;
   Application applications[kMaxOps];
 };

@@ -73,17 +73,21 @@ OperatorChoice Reduce(const std::string& op, int64_t axis) {
   return {.name = absl::StrCat(op, axis), .op = op, .attrs = {{"axes", std::vector<int64_t>{axis}}}};
 }
 
-OperatorChoice Concat(int rank, int64_t axis) {
-  return {.name = absl::StrCat("concat", axis, "_", rank, "d"),
+OperatorChoice Concat(int rank, int64_t axis, int arity) {
+  return {.name = absl::StrCat("concat", axis, "_", rank, "d", arity > 2 ? absl::StrCat("_of", arity) : ""),
           .op = "concat",
-          .arity = 2,
+          .arity = arity,
           .attrs = {{"axis", axis}},
           .distinct = true,
-          .ranks = {rank, rank}};
+          .ranks = std::vector<int>(static_cast<size_t>(arity), rank)};
 }
 
-OperatorChoice Split(int64_t axis) {
-  return {.name = absl::StrCat("split", axis), .op = "split", .attrs = {{"axis", axis}}, .derived = Derived::kParts};
+OperatorChoice Split(int64_t axis, int parts) {
+  return {.name = absl::StrCat("split", axis, parts > 2 ? absl::StrCat("_in", parts) : ""),
+          .op = "split",
+          .attrs = {{"axis", axis}},
+          .derived = Derived::kParts,
+          .parts = parts};
 }
 
 OperatorChoice FirstPart(int rank, int64_t axis) {

@@ -31,8 +31,8 @@ OperatorChoice Enlarge(int64_t r, int64_t s);
 // "reduce_sum1": over one axis, which stays with size one.
 OperatorChoice Reduce(const std::string& op, int64_t axis);
 
-OperatorChoice Concat(int rank, int64_t axis);
-OperatorChoice Split(int64_t axis);
+OperatorChoice Concat(int rank, int64_t axis, int arity = 2);
+OperatorChoice Split(int64_t axis, int parts = 2);
 // The first part of what concat put together.
 OperatorChoice FirstPart(int rank, int64_t axis);
 OperatorChoice Transpose(const std::vector<int64_t>& perm);

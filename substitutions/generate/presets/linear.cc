@@ -36,6 +36,18 @@ OperatorChoice MatrixMatmul() {
   return matmul;
 }
 
+// Of an input, and what is added to a product.
+OperatorChoice InputMatmul() {
+  OperatorChoice matmul = MatrixMatmul();
+  matmul.leaf_only = true;
+  return matmul;
+}
+OperatorChoice ProductBias() {
+  OperatorChoice bias = Stretched("add", {2, 1});
+  bias.no_leaf = true;
+  return bias;
+}
+
 }  // namespace
 
 std::vector<Space> LinearSpaces() {
@@ -43,6 +55,11 @@ std::vector<Space> LinearSpaces() {
   const OperatorChoice rows = Stretched("mul", {2, 2});
   OperatorChoice beside = Concat(2, 1), biases = Concat(1, 0);
   beside.leaf_only = biases.leaf_only = true;
+  OperatorChoice three_beside = Concat(2, 1, 3), three_biases = Concat(1, 0, 3), in_three = Split(1, 3);
+  three_beside.ascending = three_biases.ascending = true;
+  Space three = Merges(Matrices("shared-by-three", {{"x", kData, 1}, {"y", kWeight, 3, true}, {"p", kBias, 3}}, 6,
+                                {InputMatmul(), ProductBias(), three_beside, three_biases, in_three}));
+  three.max_outputs = 3;
   using Kind = OperatorChoice::Constant;
   return {
       Matrices("products", {{"x", kData, 3}, {"y", kWeight, 3, true}, {"s", {}, 1}}, 3,
@@ -53,7 +70,8 @@ std::vector<Space> LinearSpaces() {
                {MatrixMatmul(), Binary("add"), bias, columns, rows, Reshape("column", 1, {Var(kK), Num(1)}), Concat(2, 1),
                 Concat(1, 0), Transpose({1, 0})}),
       Merges(Matrices("shared-input", {{"x", kData, 1}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 5,
-                      {MatrixMatmul(), bias, beside, biases, Split(1)})),
+                      {InputMatmul(), ProductBias(), beside, biases, Split(1)})),
+      three,
       // Batches of products; the last two axes are a matrix.
       Matrices("batches", {{"x", kDataBatch, 2}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 3,
                {Matmul({3, 3}), Matmul({3, 2}), Binary("add"), Concat(3, 0), Concat(3, 1), Concat(3, 2), Concat(2, 1),

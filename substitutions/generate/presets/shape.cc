@@ -4,26 +4,37 @@
 namespace rewright::generate {
 namespace {
 
-enum : int { kB, kM, kN };
+enum : int { kB, kM, kN, kP, kQ };
 const std::vector<Size> kVector = {Var(kN)};
 const std::vector<Size> kMatrix = {Var(kM), Var(kN)};
 const std::vector<Size> kCube = {Var(kB), Var(kM), Var(kN)};
 
 Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
   return {.name = name,
-          .variables = {"b", "m", "n"},
+          .variables = {"b", "m", "n", "p", "q"},
           .inputs = std::move(inputs),
           .operators = std::move(operators),
           .max_ops = max_ops,
           .max_outputs = 1,
-          .assignments = {{3, 2, 4}, {2, 5, 3}},
-          .confirmation = {{2, 7, 3}, {5, 3, 2}},
-          .nominal = {2, 3, 4}};
+          // Where the parts of n begin: at p, and the third one at q.
+          .assignments = {{3, 2, 4, 1, 3}, {2, 5, 7, 3, 5}},
+          .confirmation = {{2, 7, 9, 3, 5}, {5, 3, 6, 1, 3}},
+          .nominal = {2, 3, 4, 1, 3}};
 }
 
 Space TwoOutputs(Space space) {
   space.max_outputs = 2;
   return space;
+}
+
+Space ThreeOutputs(Space space) {
+  space.max_outputs = 3;
+  return space;
+}
+
+// Tensors that are two parts along their last axis, and the parts of others.
+InputGroup InTwo(const std::string& name, int count) {
+  return {.name = name, .shape = kMatrix, .count = count, .cut_axis = 1, .cuts = {Var(kP)}};
 }
 
 }  // namespace
@@ -40,6 +51,11 @@ std::vector<Space> ShapeSpaces() {
       TwoOutputs(Shapes("joins", {{"x", kMatrix, 3}}, 3,
                         {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1),
                          Transpose({1, 0})})),
+      // A tensor of two or three parts, and what is done to each of them.
+      ThreeOutputs(Shapes("parts", {InTwo("x", 1), {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kP), Var(kQ)}}, {"z", kMatrix, 3}}, 2,
+                          {Split(1), Split(1, 3), Concat(2, 1), Concat(2, 1, 3)})),
+      TwoOutputs(Shapes("functions-of-parts", {InTwo("x", 1)}, 3,
+                        {Split(1), Unary("relu"), Unary("sigmoid"), Unary("tanh"), Unary("gelu")})),
       TwoOutputs(Shapes("elements", {matrices}, 3,
                         {Concat(2, 0), Concat(2, 1), Split(1), FirstPart(2, 1), Transpose({1, 0}), Unary("relu"),
                          Binary("add"), Merge("flatten", {{0, 1}}, 2), Reshape("matrix", 1, kMatrix)})),
