@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,10 +49,20 @@ class Builder {
       }
     }
     if (!sizes().Solve()) return Error("sizes that cannot be equal");
-    Write(pair_.first, left, l, true, &rule_.lhs);
-    std::vector<Ref> ordered;
-    for (int k : outputs_) ordered.push_back(r[static_cast<size_t>(k)]);
-    Write(pair_.second, right, ordered, false, &rule_.rhs);
+    // In the order of the right side, so that laws which differ in the order of outputs alone read the same; but all
+    // outputs of one application on the left stay as they are.
+    std::vector<size_t> order(l.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (!AreAllOfOne(pair_.first, l)) {
+      std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return outputs_[a] < outputs_[b]; });
+    }
+    std::vector<Ref> ordered_left, ordered_right;
+    for (size_t k : order) {
+      ordered_left.push_back(l[k]);
+      ordered_right.push_back(r[static_cast<size_t>(outputs_[k])]);
+    }
+    Write(pair_.first, left, ordered_left, true, &rule_.lhs);
+    Write(pair_.second, right, ordered_right, false, &rule_.rhs);
     if (!error_.ok()) return error_;
     if (generality_ == Generality::kAnyAxes) {
       REWRIGHT_RETURN_IF_ERROR(AddConditionsOnAxes());
@@ -348,6 +359,9 @@ class Builder {
           term.attrs.push_back({name, name == "axis" ? Axis(*number, rank) : ArgExpr::Int(*number)});
         }
       }
+    }
+    if (!choice.any_attr.empty() && generality_ != Generality::kSpace) {
+      term.attrs.push_back({choice.any_attr, AttrArg(choice.any_attr)});
     }
     WriteDerived(choice, types, outputs, &term);
     if (!choice.then.empty()) return Application(choice.then, {std::move(term)});

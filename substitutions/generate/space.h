@@ -48,6 +48,7 @@ struct OperatorChoice {
   std::string op;  // of core/ops; empty: a constant
   int arity = 1;
   Attrs attrs;
+  std::string any_attr;  // one that may have any value, the same in all of a rule; empty: none
   Derived derived = Derived::kNone;
   std::string then;  // a unary operator applied to the result; empty: none
 

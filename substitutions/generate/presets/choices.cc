@@ -73,6 +73,13 @@ OperatorChoice Reduce(const std::string& op, int64_t axis) {
   return {.name = absl::StrCat(op, axis), .op = op, .attrs = {{"axes", std::vector<int64_t>{axis}}}};
 }
 
+OperatorChoice ReduceAway(const std::string& op, int64_t axis) {
+  OperatorChoice reduce = Reduce(op, axis);
+  reduce.name += "_away";
+  reduce.attrs["keepdims"] = int64_t{0};
+  return reduce;
+}
+
 OperatorChoice Concat(int rank, int64_t axis, int arity) {
   return {.name = absl::StrCat("concat", axis, "_", rank, "d", arity > 2 ? absl::StrCat("_of", arity) : ""),
           .op = "concat",

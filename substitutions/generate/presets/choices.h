@@ -28,8 +28,9 @@ OperatorChoice Conv(int64_t r, int64_t s, bool relu = false, int64_t stride = 1)
 OperatorChoice Pool(const std::string& op, int64_t stride = 1);
 // Pads a kernel to this extent.
 OperatorChoice Enlarge(int64_t r, int64_t s);
-// "reduce_sum1": over one axis, which stays with size one.
+// "reduce_sum1": over one axis, which stays with size one; "reduce_sum1_away": which goes away.
 OperatorChoice Reduce(const std::string& op, int64_t axis);
+OperatorChoice ReduceAway(const std::string& op, int64_t axis);
 
 OperatorChoice Concat(int rank, int64_t axis, int arity = 2);
 OperatorChoice Split(int64_t axis, int parts = 2);

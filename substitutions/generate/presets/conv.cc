@@ -45,12 +45,13 @@ std::vector<Space> ConvSpaces() {
   by_output.leaf_only = mul_channels.leaf_only = true;
   OperatorChoice twice = Concat(4, 1);
   twice.distinct = false;  // an image beside itself
-  OperatorChoice image_conv = conv3, beside = Concat(4, 0);
+  OperatorChoice beside = Concat(4, 0);
   beside.leaf_only = twice.leaf_only = true;
   Space batch_norm = OneOutput(Images("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
                                       {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels}));
   batch_norm.max_simpler_ops = 3;
   return {
+      Images("joins", {{"i", kImage, 3}}, 2, {Binary("add"), Concat(4, 1), Concat(4, 0)}),
       Images("kernels", {images, {"u", Kernel(3, 3), 2, true}}, 3,
              {conv3, Binary("add"), Unary("relu"), Concat(4, 1), Concat(4, 0), Split(1), Split(0)}),
       Images("pools", {images, {"v", Kernel(1, 1), 1, true}, {"d", kDepthwise, 1, true}}, 3,
@@ -62,7 +63,7 @@ std::vector<Space> ConvSpaces() {
       // Kernels of several extents: the smaller ones are surrounded by zeros.
       Merges(Images("enlarged", {image, {"u", Kernel(3, 3), 1, true}, {"v", Kernel(1, 1), 1, true}}, 4,
                     {conv3, conv1, Enlarge(3, 3), Concat(4, 0), Split(1)})),
-      Merges(Images("groups", {image, {"d", kDepthwise, 2, true}}, 4, {image_conv, beside, twice, Split(1)})),
+      Merges(Images("groups", {image, {"d", kDepthwise, 2, true}}, 4, {conv3, beside, twice, Split(1)})),
       // A number for each channel before and after a convolution.
       OneOutput(Images("channels", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 3,
                        {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), by_output, mul_channels})),

@@ -7,12 +7,12 @@ namespace {
 using Kind = OperatorChoice::Constant;
 
 // Tensors of one axis stand for those of any shape. Nothing is merged: only graphs of one output.
-Space Elements(const std::string& name, int inputs, std::vector<OperatorChoice> operators) {
+Space Elements(const std::string& name, int inputs, std::vector<OperatorChoice> operators, int max_ops = 3) {
   return {.name = name,
           .variables = {"n"},
           .inputs = {{"x", {Var(0)}, inputs}},
           .operators = std::move(operators),
-          .max_ops = 3,
+          .max_ops = max_ops,
           .max_outputs = 1,
           .assignments = {{5}, {7}},
           .confirmation = {{6}, {11}},
@@ -34,7 +34,7 @@ std::vector<Space> ElementwiseSpaces() {
           Elements("order", 3, {Binary("max"), Binary("min"), Unary("neg"), Unary("relu"), zero}),
           Elements("functions", 2, {Unary("exp"), Unary("sqrt"), Unary("abs"), Unary("log"), Unary("relu"), mul, zero, one}),
           Elements("exponents", 2, {Unary("exp"), Unary("neg"), Binary("add"), Ordered("sub"), Binary("mul"), Ordered("div"), one, zero}),
-          scaled};
+          Elements("sigmoids", 1, {Unary("sigmoid"), Unary("neg"), Ordered("sub"), one}, 4), scaled};
 }
 
 }  // namespace rewright::generate

@@ -22,6 +22,22 @@ Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
           .nominal = {3, 4}};
 }
 
+// Of batches of matrices.
+enum : int { kBatch, kRows, kColumns };
+const std::vector<Size> kCube = {Var(kBatch), Var(kRows), Var(kColumns)};
+
+Space Cubes(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
+  return {.name = name,
+          .variables = {"b", "m", "k"},
+          .inputs = std::move(inputs),
+          .operators = std::move(operators),
+          .max_ops = max_ops,
+          .max_outputs = 1,
+          .assignments = {{3, 2, 4}, {2, 5, 3}},
+          .confirmation = {{2, 7, 3}, {5, 3, 2}},
+          .nominal = {2, 3, 4}};
+}
+
 OperatorChoice Softmax() { return {.name = "softmax1", .op = "softmax", .attrs = {{"axis", int64_t{1}}}, .ranks = {2}}; }
 
 OperatorChoice LayerNorm() {
@@ -29,6 +45,7 @@ OperatorChoice LayerNorm() {
           .op = "layer_norm",
           .arity = 3,
           .attrs = {{"axis", int64_t{1}}},
+          .any_attr = "epsilon",
           .leaf_only = true,
           .ranks = {2, 1, 1}};
 }
@@ -47,6 +64,11 @@ std::vector<Space> ReduceSoftmaxSpaces() {
   const OperatorChoice sum = whole(Reduce("reduce_sum", 1)), max = whole(Reduce("reduce_max", 1));
   const OperatorChoice mean = whole(Reduce("reduce_mean", 1));
   return {
+      // What holds of any tensors and any numbers for each row: with as many of them as the laws have.
+      Rows("joins", {{"x", kData, 3}}, 3, {Binary("add"), Concat(2, 0), Concat(2, 1)}),
+      Rows("columns", {x2, {"s", kColumn, 2}}, 3,
+           {Binary("add"), Stretched("mul", {2, 2}), Stretched("div", {2, 2}), Stretched("sub", {2, 2}),
+            Stretched("add", {2, 2})}),
       // Reductions of sums, products and quotients with one number for each row.
       Rows("reductions", {x2, column}, 3,
            {sum, mean, max, Binary("add"), Stretched("mul", {2, 2}), Stretched("div", {2, 2}), Stretched("sub", {2, 2}),
@@ -63,8 +85,29 @@ std::vector<Space> ReduceSoftmaxSpaces() {
       Rows("softmax", {x1, {"y", kWeight, 1, true}}, 4,
            {exp, sum, max, Stretched("div", {2, 2}), Stretched("sub", {2, 2}), matmul, whole(Softmax())}),
       // Layer normalization, and its scale and shift.
-      Rows("layer-norm", {x1, {"g", kRow, 2}}, 3,
-           {LayerNorm(), Constant("zero", Kind::kSplat, kRow, 0), Stretched("mul", {2, 1}), Stretched("add", {2, 1})}),
+      Rows("layer-norm", {x1, {"g", kRow, 2}}, 5,
+           {LayerNorm(), Constant("zero", Kind::kSplat, kRow, 0), Constant("one", Kind::kSplat, kRow),
+            Stretched("mul", {2, 1}), Stretched("add", {2, 1})}),
+      Rows("softmax-of-rows", {x2}, 3, {Softmax(), Concat(2, 0)}),
+      // Reductions whose axis goes away.
+      Rows("away", {x2}, 3,
+           {sum, ReduceAway("reduce_sum", 1), max, ReduceAway("reduce_max", 1), mean, ReduceAway("reduce_mean", 1),
+            Merge("flatten", {{0, 1}}, 2), Concat(2, 0), Concat(2, 1), Concat(1, 0), Binary("add"), Binary("max")}),
+      Rows("products-away", {x1, {"y", kWeight, 1, true}}, 3,
+           {matmul, ReduceAway("reduce_sum", 1), Stretched("mul", {2, 1})}),
+      Rows("stretched", {column}, 2,
+           {Expand("expand", 2, kData), Reduce("reduce_sum", 1), Reduce("reduce_max", 1), Reduce("reduce_mean", 1)}),
+      // Reductions of several axes, one after the other.
+      Cubes("axes", {{"x", kCube, 1}, {"y", {Var(kRows), Var(kColumns)}, 1}}, 3,
+            {ReduceAway("reduce_sum", 0), ReduceAway("reduce_sum", 1), ReduceAway("reduce_sum", 2),
+             ReduceAway("reduce_max", 0), ReduceAway("reduce_max", 1), ReduceAway("reduce_max", 2),
+             ReduceAway("reduce_mean", 0), ReduceAway("reduce_mean", 1), ReduceAway("reduce_mean", 2),
+             Transpose({1, 0}), Transpose({1, 0, 2}), Transpose({0, 2, 1}), Transpose({2, 0, 1}), Transpose({1, 2, 0}),
+             Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3), Merge("line", {{0, 1}}, 2)}),
+      // A product by blocks.
+      Cubes("blocks", {{"x", kCube, 1}, {"y", {Var(kBatch), Var(kColumns), Var(kColumns)}, 1, true}}, 4,
+            {Matmul({3, 3}), Matmul(), ReduceAway("reduce_sum", 0), Transpose({1, 0, 2}),
+             Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3)}),
   };
 }
 
