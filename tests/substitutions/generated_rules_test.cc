@@ -30,9 +30,9 @@ const Goal kGoals[] = {
     {"MergeOfKernelsByEnlarging",
      "conv",
      {"conv-conv2d-and-conv2d-3"},
-     "{ conv2d(x[n, c, h, w], y[o1, c, 3, 3], pads=[1, 1, 1, 1]), conv2d(x, z[o2, c, 1, 1]) }\n"
-     "=> split(conv2d(x, concat(y, pad(z, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), axis=0), pads=[1, 1, 1, 1]),\n"
-     "         axis=1, sizes=[o1, o2])"},
+     "{ conv2d(x[n, c, h, w], z[o2, c, 1, 1]), conv2d(x, y[o1, c, 3, 3], pads=[1, 1, 1, 1]) }\n"
+     "=> split(conv2d(x, concat(pad(z, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), y, axis=0), pads=[1, 1, 1, 1]),\n"
+     "         axis=1, sizes=[o2, o1])"},
     // Batch normalization by its definition: less the mean, times a factor, plus a shift.
     {"ConvBatchNormFolding",
      "conv",
@@ -63,9 +63,26 @@ const Goal kGoals[] = {
      "=> conv2d(x, scalar(1 / 9)[c, 1, 3, 3], pads=[1, 1, 1, 1], groups=c)"},
     {"BlockDiagonalMatmuls",
      "linear",
-     {"linear-matmul-of-concat-of-concat-3"},
+     {"linear-concat-of-matmul-of-matmul-6"},
      "concat(matmul(x[b1, m, k], y[b1, k, n]), matmul(z[b2, m, k], w[b2, k, n]), axis=0)\n"
      "=> matmul(concat(x, z, axis=0), concat(y, w, axis=0))"},
+    {"ThreeLinearLayers",
+     "linear",
+     {"linear-add-of-matmul-and-add-of-matmul-and-add-of-matmul"},
+     "{ add(matmul(x[m, k], y[k, n1]), p[n1]), add(matmul(x, z[k, n2]), q[n2]), add(matmul(x, w[k, n3]), r[n3]) }\n"
+     "=> split(add(matmul(x, concat(y, z, w, axis=1)), concat(p, q, r, axis=0)), axis=1, sizes=[n1, n2, n3])"},
+    {"ReluOfParts",
+     "shape",
+     {"shape-relu-of-split-and-relu-of-split"},
+     "let s = split(x[n, c, h, w], axis=1, sizes=[?p, ?q]) in\n"
+     "{ relu(s.0), relu(s.1) } => split(relu(x), axis=1, sizes=[?p, ?q])"},
+    {"DepthwiseMerge",
+     "conv",
+     {"conv-conv2d-and-conv2d-4"},
+     "{ conv2d(x[n, c, h, w], y[c, 1, r, s], pads=[1, 1, 1, 1], groups=c),\n"
+     "  conv2d(x, z[c, 1, r, s], pads=[1, 1, 1, 1], groups=c) }\n"
+     "=> split(conv2d(concat(x, x, axis=1), concat(y, z, axis=0), pads=[1, 1, 1, 1], groups=2 * c),\n"
+     "         axis=1, sizes=[c, c])"},
 };
 
 class GeneratedRulesTest : public ::testing::TestWithParam<Goal> {};
