@@ -43,14 +43,20 @@ class OptimizeLimits : public ::testing::Test {
 
 TemporaryFolder* OptimizeLimits::folder_ = nullptr;
 
-TEST_F(OptimizeLimits, AnInterruptAtAnyMomentLeavesAValidResultOrNone) {
+class OptimizeInterrupted : public OptimizeLimits, public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Strategies, OptimizeInterrupted, ::testing::Values("backtrack", "eqsat"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(OptimizeInterrupted, AtAnyMomentLeavesAValidResultOrNone) {
   std::mt19937_64 rng(kSeed);
   int results = 0;
   for (int i = 0; i < Cases(60); ++i) {
     const double seconds = 0.02 + static_cast<double>(rng() % 1500) / 1000;
     SCOPED_TRACE(absl::StrCat("seed ", kSeed, ", interrupted after ", seconds, " s"));
     const TemporaryFolder folder;
-    const Outcome outcome = RewrightInterruptedAfter(Command(folder / "out.onnx"), seconds);
+    const Outcome outcome = RewrightInterruptedAfter(
+        Command(folder / "out.onnx", absl::StrCat("--search ", GetParam())), seconds);
     // Before there is a search to end, an interrupt ends the program.
     EXPECT_THAT(outcome.status, AnyOf(Eq(0), Eq(128 + SIGINT))) << outcome.err;
     if (outcome.status == 0) {

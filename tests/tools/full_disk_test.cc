@@ -1,0 +1,77 @@
+// What is written to a full disk: a clear error, the old file as it was, nothing left behind.
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/tools/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+// A folder on a disk of its own, of 64 KiB. Needs the right to mount one.
+class FullDisk : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(mkdir(Disk().c_str(), 0755), 0);
+    mounted_ = mount("none", Disk().c_str(), "tmpfs", 0, "size=64k") == 0;
+    if (!mounted_) GTEST_SKIP() << "no right to mount a file system";
+    ASSERT_EQ(Rewright("zoo mlp --quiet -o " + Model()).status, 0);
+  }
+  void TearDown() override {
+    if (mounted_) {
+      EXPECT_EQ(umount(Disk().c_str()), 0);
+    }
+    rmdir(Disk().c_str());
+  }
+  std::string Disk() const { return folder_ / "disk"; }
+  std::string Model() const { return folder_ / "model.onnx"; }
+  std::string Optimize(const std::string& out, const std::string& flags) const {
+    return "optimize " + Model() + " -o " + out + " --cost analytic:v100 --no-check --quiet " + flags;
+  }
+  std::vector<std::string> OnDisk() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(Disk())) names.push_back(entry.path().filename());
+    return names;
+  }
+  void Fill() const { WriteContents(Disk() + "/filler", std::string(size_t{128} << 10, 'x')); }
+
+  TemporaryFolder folder_;
+  bool mounted_ = false;
+};
+
+TEST_F(FullDisk, AModelThatDoesNotFitLeavesTheOldOne) {
+  const std::string out = Disk() + "/out.onnx";
+  WriteContents(out, "old");
+  const Outcome outcome = Rewright(Optimize(out, ""));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr(out + ": cannot write: No space left on device"));
+  EXPECT_EQ(FileContents(out), "old");
+  EXPECT_THAT(OnDisk(), ElementsAre("out.onnx"));
+}
+
+TEST_F(FullDisk, ATraceOrReportThatDoesNotFitLeavesTheOldOne) {
+  for (const std::string flag : {"--trace", "--report"}) {
+    const std::string file = Disk() + "/old" + flag;
+    WriteContents(file, "old");
+    Fill();
+    const Outcome outcome = Rewright(Optimize(folder_ / "out.onnx", flag + " " + file));
+    EXPECT_EQ(outcome.status, 2) << flag;
+    EXPECT_THAT(outcome.err, HasSubstr(file + ": cannot write: No space left on device"));
+    EXPECT_EQ(FileContents(file), "old");
+    EXPECT_THAT(OnDisk(), UnorderedElementsAre("filler", "old" + flag));
+    EXPECT_EQ(remove(file.c_str()), 0);
+  }
+}
+
+}  // namespace
+}  // namespace rewright
