@@ -33,7 +33,8 @@ absl::Status ForEachDrawnInstance(const CompiledRule& goal, const DeriveOptions&
   std::mt19937_64 rng(options.seed);
   for (int i = 0; i < std::max(options.instances, static_cast<int>(instances->size())); ++i) {
     const auto& [structure, instance] = (*instances)[static_cast<size_t>(i) % instances->size()];
-    const auto application = DrawApplication(goal, structure, instance, {.tries = 4000, .distinct = true, .tensors = false}, rng);
+    const DrawOptions draw = {.tries = 4000, .distinct = true, .tensors = false};
+    const auto application = DrawApplication(goal, structure, instance, draw, rng);
     if (application && !visit(*application)) break;  // nothing: no sizes were found at which it is legal
   }
   return absl::OkStatus();

@@ -33,10 +33,14 @@ bool IsView(const OpDef& op) {
   return kViews.count(op.name) > 0;
 }
 
-Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
+Graph GraphOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
   std::vector<Output> named;
   for (Value value : outputs) named.push_back(Output{value, ""});
-  const Graph graph(arena, {}, std::move(named));
+  return Graph(arena, {}, std::move(named));
+}
+
+Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
+  const Graph graph = GraphOf(arena, outputs);
   Work work;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
@@ -102,10 +106,15 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
       if (node.leaf != LeafKind::kWeight) {
         for (int64_t i = 0; i < data.num_elements(); ++i) {
           const int64_t element = (i * 7 + id * 5 + 3) % 11 - 4;
-          IsFloating(data.type().dtype) ? data.Set(i, static_cast<double>(element) + 0.5) : data.SetInt(i, element & 1);
+          if (IsFloating(data.type().dtype)) {
+            data.Set(i, static_cast<double>(element) + 0.5);
+          } else {
+            data.SetInt(i, element & 1);
+          }
         }
       }
-      const auto leaf = weight ? place.arena->AddWeight(node.name, data) : place.arena->AddInput(node.name, node.outputs[0]);
+      const auto leaf =
+          weight ? place.arena->AddWeight(node.name, data) : place.arena->AddInput(node.name, node.outputs[0]);
       if (!leaf.ok()) return std::nullopt;
       to.push_back(leaf->node);
     }
@@ -155,7 +164,8 @@ absl::StatusOr<Item> ItemOf(const Rule& rule) {
   if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is not proved"));
   auto compiled = CompileRule(rule);
   if (!compiled.ok()) return compiled.status();
-  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false, (*compiled)->nodes().size()};
+  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false,
+            (*compiled)->nodes().size()};
   item.looks_at_values = std::any_of(rule.conditions.begin(), rule.conditions.end(), LooksAtValues);
   return item;
 }
@@ -221,7 +231,8 @@ class Combiner {
   // Whether rules lead from both sides to one graph in a few steps.
   static bool Meet(const Place& place, const std::vector<DirectedRule>& rules) {
     EGraph egraph(place.arena);
-    const SaturationLimits limits = {.max_rounds = kSteps, .max_nodes = 600, .max_matches_of_rule = 100, .max_merge_rounds = 2};
+    const SaturationLimits limits = {
+        .max_rounds = kSteps, .max_nodes = 600, .max_matches_of_rule = 100, .max_merge_rounds = 2};
     return MakeEqual(egraph, place.sides, rules, limits).end == SaturationEnd::kDone;
   }
 
@@ -232,10 +243,29 @@ class Combiner {
         wide.max_perm_rank < narrow.max_perm_rank || wide.max_broadcast_rank < narrow.max_broadcast_rank) {
       return false;
     }
-    DeriveOptions one_step = draws_;
-    one_step.limits.max_rounds = 1;
-    const auto derivation = Derive(goal.matcher->rule(), {{by.matcher, nullptr}}, one_step);
-    return derivation.ok() && derivation->derived;
+    return AtAllInstances(goal, [&](const Place& place) {
+      return Gives(*by.matcher, place.arena, place.Left(), place.Right());
+    });
+  }
+
+  // Whether one step leads back: the sides differ in the places of the inputs alone, as x + (y + z) and y + (x + z).
+  bool Exchanges(const Item& item) const {
+    return AtAllInstances(item, [&](const Place& place) {
+      return Gives(*item.matcher, place.arena, place.Right(), place.Left());
+    });
+  }
+
+  bool AtAllInstances(const Item& item, const std::function<bool(const Place&)>& holds) const {
+    int instances = 0;
+    bool all = true;
+    const auto look = [&](const RandomApplication& application) {
+      const auto place = PlaceOf(application, 0);
+      instances += place.has_value();
+      all = place && holds(*place);
+      return all;
+    };
+    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, look);
+    return drawn.ok() && all && instances > 0;
   }
 
   // Puts candidates in the place of rules of the base.
@@ -244,7 +274,9 @@ class Combiner {
     Parallel(kept_.size(), [&](size_t i) {
       if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty()) return;
       for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {
-        if (candidates_[k].matcher->root_op() == kept_[i].matcher->root_op() && Covers(candidates_[k], kept_[i])) by[i] = k;
+        const Item &own = kept_[i], &other = candidates_[k];
+        if (other.matcher->root_op() != own.matcher->root_op() || !Covers(other, own)) continue;
+        if (!Exchanges(other) || Covers(own, other)) by[i] = k;
       }
     });
     std::set<size_t> taken;
@@ -271,13 +303,14 @@ class Combiner {
 
   // The instances of a kept rule at which it gains.
   void Learn(const Item& item) {
-    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, [&](const RandomApplication& application) {
+    const auto look = [&](const RandomApplication& application) {
       for (uint32_t weights : Subsets(application.graph.inputs().size())) {
         auto place = PlaceOf(application, weights);
         if (place && Gains(*place)) gaining_.emplace_back(item.rule, *std::move(place));
       }
       return true;
-    });
+    };
+    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, look);
     (void)drawn;  // a rule of which no instance is found gains nothing
   }
 
@@ -294,28 +327,35 @@ class Combiner {
     const std::vector<DirectedRule> rules = RulesUpTo(item.rule_class());
     bool gains = false, follows = true;
     std::optional<bool> without_weights;  // at the instance at hand
-    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, [&](const RandomApplication& application) {
+    const auto look = [&](const RandomApplication& application) {
       without_weights.reset();
       for (uint32_t weights : Subsets(application.graph.inputs().size())) {
         const auto place = PlaceOf(application, weights);
         if (!place || !Gains(*place)) continue;
         gains = true;
         // What follows for any inputs does for weights.
-        if (!without_weights) without_weights = Meet(*PlaceOf(application, 0), rules);
+        if (!without_weights) {
+          const auto plain = PlaceOf(application, 0);
+          without_weights = plain && Meet(*plain, rules);
+        }
         if (*without_weights) return true;
         follows = Meet(*place, rules);
         if (!follows) return false;
       }
       return true;
-    });
+    };
+    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, look);
     (void)drawn;
-    if (gains && !follows) {
+    if (gains && !follows && Exchanges(item)) {
+      ++result_.exchanging;
+      Explain(*item.rule, "exchanges inputs");
+    } else if (gains && !follows) {
       ++result_.gaining;
       kept_.push_back(item);
       Learn(item);
     } else if (gains) {
       ++result_.derivable;
-      Explain(*item.rule, "where it gains others lead from left to right");
+      Explain(*item.rule, "where it gains it follows from others or undoes them");
     } else {
       others->push_back(&item);
     }
@@ -327,17 +367,17 @@ class Combiner {
     const std::vector<DirectedRule> rules = RulesUpTo(item.rule_class());
     for (size_t i = 0; reverse != nullptr && i < gaining_.size() && !Stopped(); ++i) {
       const auto& [gaining, place] = gaining_[i];
-      std::vector<Output> outputs;
-      for (Value value : place.Left()) outputs.push_back(Output{value, ""});
-      const Graph goal(place.arena, {}, std::move(outputs));
+      const Graph goal = GraphOf(place.arena, place.Left());
       std::vector<Match> matches = reverse->FindMatches(goal);
       for (size_t m = 0; m < std::min<size_t>(matches.size(), 2); ++m) {
         const auto start = ApplyMatch(goal, matches[m]);
-        if (!start.ok() || start->outputs().size() != place.sides.size() || !Gives(*item.matcher, *start, goal)) continue;
+        if (!start.ok() || start->outputs().size() != place.sides.size()) continue;
         Place whole{place.arena, place.match, {}};
         for (size_t k = 0; k < place.sides.size(); ++k) {
           whole.sides.emplace_back(start->outputs()[k].value, place.sides[k].second);
         }
+        // The proof of the rule is about what it matches.
+        if (!Gives(*item.matcher, place.arena, whole.Left(), place.Left())) continue;
         if (!Gains(whole) || Meet(whole, rules)) continue;
         ++result_.enabling;
         Explain(*item.rule, absl::StrCat("enables ", gaining->name));
@@ -350,10 +390,17 @@ class Combiner {
     Explain(*item.rule, "gains nothing, and enables nothing that does not follow");
   }
 
-  static bool Gives(const Matcher& matcher, const Graph& start, const Graph& goal) {
+  // Whether one step of a rule makes `to` of `from`, up to the order of operands that may be exchanged.
+  static bool Gives(const Matcher& matcher, const std::shared_ptr<Arena>& arena, const std::vector<Value>& from,
+                    const std::vector<Value>& to) {
+    const Graph start = GraphOf(arena, from);
     for (const Match& match : matcher.FindMatches(start)) {
       const auto end = ApplyMatch(start, match);
-      if (end.ok() && end->CanonicalHash() == goal.CanonicalHash()) return true;
+      if (!end.ok() || end->outputs().size() != to.size()) continue;
+      std::vector<std::pair<Value, Value>> pairs;
+      for (size_t k = 0; k < to.size(); ++k) pairs.emplace_back(end->outputs()[k].value, to[k]);
+      EGraph egraph(arena);
+      if (MakeEqual(egraph, pairs, {}, {}).end == SaturationEnd::kDone) return true;
     }
     return false;
   }

@@ -9,7 +9,8 @@
 //                         its two sides to one graph: it says more than they do, and does not undo one of them;
 //   for what it enables   read backwards it fits into the left side of a rule that gains, and of these two steps the
 //                         rules without it do not say as much.
-// A rule of the base that one of the others covers, conditions on values apart, is replaced by it.
+// A rule that leads back by itself, x + (y + z) => y + (x + z), would be applied without end: the base says where to
+// exchange what. A rule of the base without conditions on values that another covers is replaced by it.
 //
 // All of this is looked at on instances (substitutions/egraph/derive.h); that the rules are true is for their proofs.
 #pragma once
@@ -32,12 +33,12 @@ struct CombineOptions {
 };
 
 struct Combination {
-  std::vector<Rule> rules;  // the base, and then what was added
-  int replaced = 0;         // rules of the base
-  int gaining = 0, enabling = 0;                    // added
-  int derivable = 0, without_gain = 0;              // left out
-  std::vector<std::string> explanations;            // of what was replaced or left out, and of what an added one enables
-  bool complete = true;                             // false: stopped
+  std::vector<Rule> rules;                              // the base, and then what was added
+  int replaced = 0;                                     // rules of the base
+  int gaining = 0, enabling = 0;                        // added
+  int derivable = 0, exchanging = 0, without_gain = 0;  // left out
+  std::vector<std::string> explanations;                // of what was replaced or left out, and of what enables
+  bool complete = true;                                 // false: stopped
 };
 
 // Errors: a rule without a proof, or one that does not compile; a name that occurs twice.

@@ -20,7 +20,9 @@ using ::testing::IsEmpty;
 std::vector<Rule> Proved(const std::string& text, RuleClass rule_class = RuleClass::kExact) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
-  for (Rule& rule : *rules) rule.proof = ProofRecord{.rule_class = rule_class, .instances = 1, .prover = kProverVersion};
+  for (Rule& rule : *rules) {
+    rule.proof = ProofRecord{.rule_class = rule_class, .instances = 1, .prover = kProverVersion};
+  }
   return *std::move(rules);
 }
 
@@ -37,20 +39,24 @@ std::vector<std::string> Names(const Combination& combination) {
 }
 
 TEST(CombineRules, AMoreGeneralRuleTakesThePlaceOfOneOfTheBase) {
-  const auto base = Proved("# ---- a section\n\n# above it\nrule own matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))\n");
+  const auto base = Proved("# ---- a section\n\n# above it\n"
+                           "rule own matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))\n");
   const auto found = Proved("rule found matmul(matmul(u[b.., m, k], v[k, l]), w[l, n]) => matmul(u, matmul(v, w))\n");
   const Combination combined = Combined({base, found});
   EXPECT_THAT(Names(combined), ElementsAre("found"));
   EXPECT_EQ(combined.replaced, 1);
   EXPECT_THAT(combined.rules[0].comment, ElementsAre("above it"));
+  // Not one that reads it backwards.
+  const auto back = Proved("rule back matmul(u[b.., m, k], matmul(v[k, l], w[l, n])) => matmul(matmul(u, v), w)\n");
+  EXPECT_EQ(Combined({base, back}).replaced, 0);
   // Not the other way round.
   EXPECT_THAT(Names(Combined({found, base})), ElementsAre("found"));
   EXPECT_EQ(Combined({found, base}).replaced, 0);
 }
 
 TEST(CombineRules, ConditionsOnValuesStayAndLeaveOutWhatGainsOnlyUnderThem) {
-  const auto base = Proved("rule own add(add(x[a, b], y[a, b]), z[a, b]) => add(x, add(y, z)) when weight(y) and weight(z)\n");
-  const auto found = Proved("rule found add(add(x[a, b], y[a, b]), z[a, b]) => add(x, add(y, z))\n");
+  const auto base = Proved("rule own sub(sub(x[n], y[n]), z[n]) => sub(x, add(y, z)) when weight(y) and weight(z)\n");
+  const auto found = Proved("rule found sub(sub(x[n], y[n]), z[n]) => sub(x, add(y, z))\n");
   EXPECT_THAT(Names(Combined({base, found})), ElementsAre("own"));
   EXPECT_EQ(Combined({base, found}).derivable, 1);
   EXPECT_THAT(Names(Combined({{}, found})), ElementsAre("found"));
@@ -81,6 +87,15 @@ TEST(CombineRules, KeepsWhatEnablesAndLeavesOutWhatGainsNothing) {
   EXPECT_THAT(Names(combined), ElementsAre("gain", "inwards"));
   EXPECT_EQ(combined.enabling, 1);
   EXPECT_THAT(Names(Combined({{}, moves})), IsEmpty());
+}
+
+TEST(CombineRules, LeavesOutWhatOnlyExchangesInputs) {
+  const auto base = Proved("rule own max(z[n], max(x[n], y[n])) => max(y, max(x, z))\n");
+  const auto general = Proved("rule general max(u, max(v, w)) => max(w, max(v, u))\n");
+  EXPECT_THAT(Names(Combined({base, general})), ElementsAre("own"));
+  EXPECT_EQ(Combined({base, general}).exchanging, 1);
+  const auto same = Proved("rule same max(u[k], max(v[k], w[k])) => max(w, max(v, u))\n");
+  EXPECT_THAT(Names(Combined({base, same})), ElementsAre("same"));
 }
 
 TEST(CombineRules, ThreadsDoNotMatter) {
@@ -125,7 +140,8 @@ TEST(CombineRules, TheDefaultSetIsWhatItsCommandMakes) {
     all << file.rdbuf();
     return all.str();
   };
-  EXPECT_EQ(text(again), text(folder + "all.rules")) << "to be made again, in substitutions/rules:\n" << command.substr(2);
+  EXPECT_EQ(text(again), text(folder + "all.rules")) << "to be made again, in substitutions/rules:\n"
+                                                     << command.substr(2);
 }
 
 }  // namespace
