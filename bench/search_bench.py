@@ -173,14 +173,15 @@ GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape"]
 
 
 def rules(program, args):
-    """Costs with core.rules, with the generated files in its place, and with both."""
+    """Costs with core.rules, with the generated files in its place, and with all.rules, which is made of both."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "substitutions", "rules")
     generated = [flag for name in GENERATED for flag in ("--rules", os.path.join(folder, f"{name}.rules"))]
     core = ["--rules", os.path.join(folder, "core.rules")]
+    combined = ["--rules", os.path.join(folder, "all.rules")]
     for name in args.models or ZOO:
         model = program.model(name)
         row = {"model": name, "device": "v100"}
-        for label, flags in (("core", core), ("generated", generated), ("all", core + generated)):
+        for label, flags in (("core", core), ("generated", generated), ("all", combined)):
             found = program.optimize(model, "v100", "--alpha", "1.05", "--time-limit", 60, "--no-check", *flags)
             row |= {"before_ms": round(found["cost_before_ms"], 4), f"{label}_ms": round(found["cost_after_ms"], 4),
                     f"{label}_cpu_s": round(found["search_cpu_seconds"], 3)}

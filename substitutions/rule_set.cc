@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -115,10 +116,12 @@ absl::StatusOr<RuleSet> RuleSet::FromFiles(const std::vector<std::string>& paths
 absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const LoadOptions& options) {
   RuleSet set;
   std::vector<std::shared_ptr<const Matcher>> matchers;
-  std::set<std::string> names;
+  std::map<std::string, const Rule*> names;
   TextHash hash;
   for (const Rule& rule : rules) {
-    if (!names.insert(rule.name).second) {
+    const auto [taken, fresh] = names.emplace(rule.name, &rule);
+    if (!fresh) {
+      if (taken->second->file != rule.file && PrintLaw(*taken->second) == PrintLaw(rule)) continue;
       return RuleError(rule.file, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
     }
     if (IsLeftOut(rule, options)) continue;

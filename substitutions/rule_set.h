@@ -37,6 +37,7 @@ class RuleSet {
   // Errors: core.rules:12:1: rule x is not proved; `rewright verify` proves it, --trust-unverified takes it as it is
   static absl::StatusOr<RuleSet> FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options = {});
+  // A rule that stands in several files counts once; two that have a name in common are an error.
   static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {});
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return index_.matchers(); }

@@ -11,9 +11,9 @@ namespace {
 // The files that the flags name, or those that come with the program.
 absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
   if (!flags.files.empty()) return flags.files;
-  absl::StatusOr<std::string> core = FindRuleFile("core.rules");
-  if (!core.ok()) return core.status();
-  return std::vector<std::string>{*core};
+  absl::StatusOr<std::string> all = FindRuleFile("all.rules");
+  if (!all.ok()) return all.status();
+  return std::vector<std::string>{*all};
 }
 
 // Drops names that `files` have and the files of the search do not.

@@ -145,8 +145,28 @@ TEST(RuleSetTest, TwoFilesMayNotShareAName) {
   std::filesystem::remove(path);
 }
 
-TEST(RuleSetTest, TheShippedRulesAreFoundAndProved) {
-  auto path = FindRuleFile("core.rules");
+TEST(RuleSetTest, ARuleOfTwoFilesCountsOnce) {
+  const std::string one = ::testing::TempDir() + "/the.rules", two = ::testing::TempDir() + "/same.rules";
+  ASSERT_TRUE(WriteRules(one, {}, *ParseRules(kRelu, "t")).ok());
+  ASSERT_TRUE(WriteRules(two, {}, *ParseRules(kRelu, "t")).ok());
+  LoadOptions options;
+  options.trust_unverified = true;
+  auto set = RuleSet::FromFiles({one, two}, options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->matchers().size(), RuleSet::FromFiles({one}, options)->matchers().size());
+  // Another law of the same name is another rule.
+  ASSERT_TRUE(WriteRules(two, {}, *ParseRules("rule relu-twice relu(relu(relu(x))) => relu(x)", "t")).ok());
+  set = RuleSet::FromFiles({one, two}, options);
+  ASSERT_FALSE(set.ok());
+  EXPECT_THAT(std::string(set.status().message()), HasSubstr("the rule name relu-twice is taken"));
+  std::filesystem::remove(one);
+  std::filesystem::remove(two);
+}
+
+class ShippedSetTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ShippedSetTest, IsFoundAndProved) {
+  auto path = FindRuleFile(GetParam());
   ASSERT_TRUE(path.ok()) << path.status();
   auto rules = ReadRules(*path);
   ASSERT_TRUE(rules.ok()) << rules.status();
@@ -159,6 +179,9 @@ TEST(RuleSetTest, TheShippedRulesAreFoundAndProved) {
   EXPECT_THAT(std::string(FindRuleFile("none").status().message()),
               HasSubstr("rules/none: found neither"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Files, ShippedSetTest, ::testing::Values("all.rules", "core.rules"),
+                         [](const auto& info) { return std::string(info.param, 0, std::string(info.param).find('.')); });
 
 }  // namespace
 }  // namespace rewright
