@@ -1,4 +1,4 @@
-// A GPU as the CUDA device sees it: memory, generated kernels, the products and convolutions of its libraries.
+// A GPU as the CUDA device sees it: memory, generated kernels, the calls of its libraries.
 //
 // The interface is the border between the program, which needs no CUDA to be built or run, and the plugin
 // librewright_cuda.so, which implements it with the CUDA runtime, NVRTC, cuBLASLt and cuDNN (plugin/). Everything that
@@ -79,6 +79,28 @@ struct AttentionProblem {
   Precision precision = Precision::kFp16;
 };
 
+// out[n, c, y, z] = the largest of, or the mean over, x[n, c, y * sh - top + r, z * sw - left + s] for all r and s of
+// the window; what lies beyond x takes no part, or counts in the mean as zeros. All stored as the precision says.
+// Buffers: x, out, then the workspace; all aligned to 16 bytes.
+enum class PoolMode : uint8_t { kMax, kMean, kMeanWithPadding };
+struct PoolProblem {
+  PoolMode mode = PoolMode::kMax;
+  int64_t x[4] = {}, out[4] = {};                  // sizes: n c h w, n c y z
+  int64_t x_strides[4] = {}, out_strides[4] = {};  // in elements
+  // Pads: top, left, bottom, right, so that windows end within the last two.
+  int64_t kernel[2] = {1, 1}, strides[2] = {1, 1}, pads[4] = {};
+  Precision precision = Precision::kFp32;
+};
+
+// out[i, j] = (x[i, j] - mean of row i) / sqrt(variance of row i + epsilon) * scale[j] + bias[j], rows and columns
+// without gaps; scale and bias are stored as f32, the others as the precision says. Buffers: x, scale, bias, out, then
+// the workspace; all aligned to 16 bytes.
+struct LayerNormProblem {
+  int64_t rows = 1, columns = 1;
+  double epsilon = 0;
+  Precision precision = Precision::kFp32;
+};
+
 // One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing.
 class LibraryCall {
  public:
@@ -127,11 +149,17 @@ class Gpu {
   virtual Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
   // A fault also where the library has no fused way for the problem; then it is computed in parts.
   virtual Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+  // A fault also where the library has no engine; a generated kernel does the same.
+  virtual Fault Plan(const PoolProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+  virtual Fault Plan(const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
 
   // Waits for all work; the first error of any.
   virtual Fault Synchronize() = 0;
   // Seconds that the work takes on the GPU, between two events.
   virtual Fault Time(const std::function<void()>& work, double* seconds) = 0;
+  // The number of the fastest of several ways to do the same, each of which enqueues it. It is kept on disk; `key`
+  // tells the ways apart from all others.
+  virtual Fault Fastest(const std::string& key, const std::vector<std::function<void()>>& ways, int* best) = 0;
   virtual Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) = 0;
 };
 

@@ -163,8 +163,8 @@ Lowering::Place Lowering::Define(Value value, const Layout& layout, bool by_libr
 
 // ---------------------------------------------------------------- steps
 
-absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
-                                     const std::string& label) {
+absl::StatusOr<Lowering::GeneratedWork> Lowering::Generate(const std::vector<NodeId>& nodes, Value result,
+                                                           const Place& out) {
   // Operands have places by now, or are constants that get theirs.
   absl::Status status;
   auto place_of = [&](Value value) -> const Place* {
@@ -198,7 +198,6 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
   absl::StatusOr<GeneratedKernel> kernel = GenerateKernel(graph_, request);
   if (!kernel.ok()) return kernel.status();
   if (!status.ok()) return status;
-  if (kernel->blocks == 0) return absl::OkStatus();
   std::vector<int> buffers;
   for (Value argument : kernel->arguments) {
     absl::StatusOr<Place> place = Find(argument);
@@ -206,9 +205,23 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
     buffers.push_back(place->buffer);
   }
   buffers.push_back(out.buffer);
-  auto step = std::make_unique<GeneratedStep>(kernel->blocks, kernel->threads, static_cast<int>(buffers.size()));
-  Emit(std::move(step), std::move(buffers), {out.buffer}, label);
-  pending_.push_back({schedule_.steps.size() - 1, *std::move(kernel)});
+  return GeneratedWork{*std::move(kernel), std::move(buffers)};
+}
+
+void Lowering::EmitWork(GeneratedWork work, const std::string& label) {
+  const GeneratedKernel& kernel = work.kernel;
+  if (kernel.blocks == 0) return;
+  const int result = work.buffers.back();
+  auto step = std::make_unique<GeneratedStep>(kernel.blocks, kernel.threads, static_cast<int>(work.buffers.size()));
+  Emit(std::move(step), std::move(work.buffers), {result}, label);
+  pending_.push_back({schedule_.steps.size() - 1, std::move(work.kernel)});
+}
+
+absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
+                                     const std::string& label) {
+  absl::StatusOr<GeneratedWork> work = Generate(nodes, result, out);
+  if (!work.ok()) return work.status();
+  EmitWork(*std::move(work), label);
   return absl::OkStatus();
 }
 
@@ -289,7 +302,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
       break;
     }
     const Place out = Define(result, layout);
-    if (absl::Status status = EmitGenerated(group.group.nodes, result, out, label); !status.ok()) return status;
+    if (absl::Status status = EmitFaster(group, result, out, label); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

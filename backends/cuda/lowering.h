@@ -78,8 +78,24 @@ class Lowering : private ScheduleBuilder {
   // Makes room for a result; `by_library`: it is stored as between kernels, also where it is a graph output.
   Place Define(Value value, const Layout& layout, bool by_library = false);
   Place MakePlace(Value value, const Layout& layout, Storage storage);
+  // A kernel and the buffers that it is passed.
+  struct GeneratedWork {
+    GeneratedKernel kernel;
+    std::vector<int> buffers;
+  };
+  absl::StatusOr<GeneratedWork> Generate(const std::vector<NodeId>& nodes, Value result, const Place& out);
+  void EmitWork(GeneratedWork work, const std::string& label);
   absl::Status EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
                              const std::string& label);
+  // A call of a library that does the same as a kernel, and its buffers but the workspace.
+  struct Alternative {
+    std::unique_ptr<LibraryCall> call;  // null: there is none
+    std::vector<int> buffers;
+  };
+  absl::StatusOr<Alternative> AlternativeOf(const FusedGroup& group, const Place& out);
+  absl::StatusOr<bool> IsFaster(const Alternative& alternative, const GeneratedWork& generated);
+  // Emits the generated kernel, or the call of a library that does the same in less time.
+  absl::Status EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
   absl::Status CompilePending();

@@ -1,11 +1,14 @@
 // The CUDA device on a processor that stands for the GPU: what it fuses, lowers and generates against the reference
 // interpreter.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/half.h"
+#include "core/ops/common.h"
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
@@ -361,7 +364,85 @@ TEST(Cuda, RunsWithoutLibraries) {
     std::vector<Case> cases = RandomGraphs(12);
     cases.push_back({"attention", *ParseGraph(kAttention), {}, -1, 1});
     ExpectAllAgree(*device, std::move(cases), precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
-    EXPECT_EQ(counts.calls + counts.attentions, 0);
+    EXPECT_EQ(counts.calls + counts.attentions + counts.pools + counts.norms, 0);
+  }
+}
+
+// Pooling and normalization of random sizes between products, so that what they read and write lies as it does within
+// graphs. `library`: whether a library has them, too.
+Graph RandomPooling(Rng& rng, bool* library) {
+  const int64_t channels = RandomInt(rng, 1, 5), height = RandomInt(rng, 3, 11), width = RandomInt(rng, 3, 11);
+  const std::vector<int64_t> kernel = RandomInts(rng, 2, 1, 3), strides = RandomInts(rng, 2, 1, 3);
+  std::vector<int64_t> pads;
+  for (size_t k = 0; k < 4; ++k) pads.push_back(RandomInt(rng, 0, kernel[k % 2] - 1));
+  const bool max = RandomInt(rng, 0, 1) == 1, ceil_mode = RandomInt(rng, 0, 1) == 1;
+  const int64_t flag = RandomInt(rng, 0, 1);
+  const auto list = [](const std::vector<int64_t>& numbers) {
+    return absl::StrCat("[", absl::StrJoin(numbers, ","), "]");
+  };
+  // A dilated maximum is no pooling of the library, nor is a mean in which padding counts that is not declared.
+  *library = max ? flag == 0 : !(flag == 1 && ceil_mode);
+  return GraphWithWeights(
+      absl::StrCat("input x: f32[2,3,", height, ",", width, "]\nweight u: f32[", channels, ",3,1,1]\nweight v: f32[4,",
+                   channels, ",1,1]\n%1 = conv2d(x, u)\n%2 = ", max ? "max" : "avg", "_pool2d(%1, kernel=",
+                   list(kernel), ", strides=", list(strides), ", pads=", list(pads), ", ceil_mode=", ceil_mode ? 1 : 0,
+                   max ? absl::StrCat(", dilations=[", 1 + flag, ",1]") : absl::StrCat(", count_include_pad=", flag),
+                   ")\n%3 = conv2d(%2, v)\noutput y = %3\n"),
+      -1, 1, 3);
+}
+
+Graph RandomNormalization(Rng& rng) {
+  const int64_t rows = RandomInt(rng, 1, 9), columns = RandomInt(rng, 2, 70), axis = RandomInt(rng, 1, 2);
+  const std::string inner = axis == 1 ? absl::StrCat(rows, ",", columns) : absl::StrCat(columns);
+  return GraphWithWeights(
+      absl::StrCat("input x: f32[2,", rows, ",8]\nweight u: f32[8,", columns, "]\nweight v: f32[", columns,
+                   ",8]\nweight s: f32[", inner, "]\nweight b: f32[", inner,
+                   "]\n%1 = matmul(x, u)\n%2 = layer_norm(%1, s, b, axis=", axis,
+                   ", epsilon=0.001)\n%3 = matmul(%2, v)\noutput y = %3\n"),
+      -1, 1, 3);
+}
+
+TEST(Cuda, PoolingAndNormalizationAreDoneByTheFaster) {
+  const auto library_steps = [](const Schedule& schedule) {
+    const std::vector<std::string> labels = Labels(schedule);
+    return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
+      return label.find("(library)") != std::string::npos;
+    });
+  };
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kFp16, cuda::Precision::kBf16}) {
+    for (bool slow : {false, true}) {
+      cuda::CudaOptions options;
+      options.precision = precision;
+      options.channels_last = precision != cuda::Precision::kFp32;
+      HostGpuCounts counts;
+      const auto device = HostDevice(options, &counts, {.slow_pools_and_norms = slow});
+      Rng rng(5);
+      std::vector<Case> cases;
+      // Where both are tried, each kernel is compiled by itself.
+      for (int i = 0; i < (slow ? 4 : Cases(120)); ++i) {
+        bool library = true;
+        const Graph graph = i % 4 == 3 ? RandomNormalization(rng) : RandomPooling(rng, &library);
+        ASSERT_FALSE(graph.outputs().empty());
+        const auto schedule = device->Compile(graph);
+        ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+        const auto steps = library_steps(*schedule);
+        if (slow || !library) {
+          // A mean with padding stays with the library where no window reaches beyond what is declared.
+          EXPECT_TRUE(steps == 0 || (!slow && PrintGraph(graph).find("avg_pool2d") != std::string::npos));
+        } else {
+          EXPECT_EQ(steps, 1) << PrintGraph(graph);
+        }
+        cases.push_back({absl::StrCat("case ", i), graph, {}, -1, 1});
+      }
+      EXPECT_EQ(counts.pools > 0, slow);
+      EXPECT_EQ(counts.norms > 0, slow);
+      ExpectAllAgree(*device, std::move(cases),
+                     precision == cuda::Precision::kFp32   ? 1e-5
+                     : precision == cuda::Precision::kFp16 ? 8e-3
+                                                           : 6e-2);
+      EXPECT_GT(counts.pools, 0);
+      EXPECT_GT(counts.norms, 0);
+    }
   }
 }
 

@@ -306,6 +306,85 @@ class HostAttention : public cuda::LibraryCall {
   HostGpuCounts& counts_;
 };
 
+class HostPool : public cuda::LibraryCall {
+ public:
+  HostPool(const cuda::PoolProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {
+    // The library's own condition on sizes.
+    for (int k = 0; k < 2; ++k) {
+      const int64_t whole = p_.x[k + 2] + p_.pads[k] + p_.pads[k + 2];
+      CHECK(p_.out[k + 2] == (whole - p_.kernel[k]) / p_.strides[k] + 1) << p_.out[k + 2];
+      CHECK(p_.pads[k] < p_.kernel[k] && p_.pads[k + 2] < p_.kernel[k]);
+    }
+  }
+  size_t workspace_bytes() const override { return 24; }
+  void Run(void* const* buffers) const override {
+    ++counts_.pools;
+    ExpectAligned(buffers, 0, 2, 16);
+    ExpectAligned(buffers, 2, 1, 256);
+    std::memset(buffers[2], 0xff, workspace_bytes());
+    const Elements x(buffers[0], p_.precision);
+    Elements out(buffers[1], p_.precision);
+    for (int64_t n = 0; n < p_.out[0]; ++n) {
+      for (int64_t c = 0; c < p_.out[1]; ++c) {
+        for (int64_t y = 0; y < p_.out[2]; ++y) {
+          for (int64_t z = 0; z < p_.out[3]; ++z) out.Set(At(p_.out_strides, n, c, y, z), Window(x, n, c, y, z));
+        }
+      }
+    }
+  }
+
+ private:
+  static int64_t At(const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+  }
+  double Window(const Elements& x, int64_t n, int64_t c, int64_t y, int64_t z) const {
+    double largest = -INFINITY, sum = 0;
+    int64_t inside = 0;
+    for (int64_t r = 0; r < p_.kernel[0]; ++r) {
+      for (int64_t s = 0; s < p_.kernel[1]; ++s) {
+        const int64_t h = y * p_.strides[0] - p_.pads[0] + r, w = z * p_.strides[1] - p_.pads[1] + s;
+        if (h < 0 || h >= p_.x[2] || w < 0 || w >= p_.x[3]) continue;
+        const double element = x[At(p_.x_strides, n, c, h, w)];
+        largest = std::max(largest, element);
+        sum += element;
+        ++inside;
+      }
+    }
+    if (p_.mode == cuda::PoolMode::kMax) return largest;
+    return sum / static_cast<double>(p_.mode == cuda::PoolMode::kMean ? inside : p_.kernel[0] * p_.kernel[1]);
+  }
+
+  const cuda::PoolProblem p_;
+  HostGpuCounts& counts_;
+};
+
+class HostLayerNorm : public cuda::LibraryCall {
+ public:
+  HostLayerNorm(const cuda::LayerNormProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
+  size_t workspace_bytes() const override { return 0; }
+  void Run(void* const* buffers) const override {
+    ++counts_.norms;
+    ExpectAligned(buffers, 0, 4, 16);
+    const Elements x(buffers[0], p_.precision), scale(buffers[1], cuda::Precision::kFp32),
+        bias(buffers[2], cuda::Precision::kFp32);
+    Elements out(buffers[3], p_.precision);
+    const double count = static_cast<double>(p_.columns);
+    for (int64_t i = 0; i < p_.rows; ++i) {
+      const int64_t row = i * p_.columns;
+      double mean = 0, variance = 0;
+      for (int64_t j = 0; j < p_.columns; ++j) mean += x[row + j] / count;
+      for (int64_t j = 0; j < p_.columns; ++j) variance += (x[row + j] - mean) * (x[row + j] - mean) / count;
+      for (int64_t j = 0; j < p_.columns; ++j) {
+        out.Set(row + j, (x[row + j] - mean) / std::sqrt(variance + p_.epsilon) * scale[j] + bias[j]);
+      }
+    }
+  }
+
+ private:
+  const cuda::LayerNormProblem p_;
+  HostGpuCounts& counts_;
+};
+
 class HostRecording : public cuda::Recording {
  public:
   explicit HostRecording(std::function<void()> work) : work_(std::move(work)) {}
@@ -383,11 +462,31 @@ class HostGpu : public cuda::Gpu {
     *call = std::make_unique<HostAttention>(problem, counts_);
     return {};
   }
+  cuda::Fault Plan(const cuda::PoolProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    if (options_.no_products) return "nothing is pooled here";
+    *call = std::make_unique<HostPool>(problem, counts_);
+    return {};
+  }
+  cuda::Fault Plan(const cuda::LayerNormProblem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
+    if (options_.no_products) return "nothing is normalized here";
+    *call = std::make_unique<HostLayerNorm>(problem, counts_);
+    return {};
+  }
   cuda::Fault Synchronize() override { return {}; }
   cuda::Fault Time(const std::function<void()>& work, double* seconds) override {
     const auto start = std::chrono::steady_clock::now();
     work();
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {};
+  }
+  // A generated kernel stands first, the call of a library last. The kernel is compiled only where it is to be tried.
+  cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>& ways, int* best) override {
+    if (options_.slow_pools_and_norms) {
+      for (const std::function<void()>& way : ways) way();
+      *best = 0;
+    } else {
+      *best = static_cast<int>(ways.size()) - 1;
+    }
     return {};
   }
   cuda::Fault Record(const std::function<void()>& work, std::unique_ptr<cuda::Recording>* recording) override {

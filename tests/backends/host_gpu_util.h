@@ -1,6 +1,6 @@
-// A GPU made of the processor: generated kernels are compiled by the C++ compiler and run block by block, products and
-// convolutions are computed by their definition. What the CUDA device decides and generates is thereby checked on every
-// machine.
+// A GPU made of the processor: generated kernels are compiled by the C++ compiler and run block by block, what
+// libraries compute is computed by its definition. What the CUDA device decides and generates is thereby checked on
+// every machine.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,14 @@ struct HostGpuCounts {
   int launches = 0;
   int calls = 0;       // of products and convolutions
   int attentions = 0;  // fused calls
+  int pools = 0, norms = 0;  // calls where generated kernels do the same
 };
 
 // What this GPU lacks.
 struct HostGpuOptions {
-  bool no_products = false;       // and no convolutions: Plan gives a fault
+  bool no_products = false;       // and no convolutions, pooling, normalization: Plan gives a fault
   bool no_attention = false;      // Plan gives a fault
+  bool slow_pools_and_norms = false;  // generated kernels are faster; both are tried
   bool no_epilogues = false;      // of a convolution, but a bias and a relu behind it
   bool no_gaps = false;           // convolutions write dense results alone
   int64_t memory = INT64_MAX;     // bytes that can be allocated in all

@@ -100,6 +100,8 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
 Fault PlanMatmul(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanConv(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanAttention(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanPool(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanLayerNorm(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call);
 
 // The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU.
 Fault CompileSource(const std::string& source, int architecture, std::string* code);

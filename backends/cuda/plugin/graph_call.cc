@@ -33,11 +33,12 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
   return Add(std::move(tensor));
 }
 
-size_t GraphCall::Bound(const int64_t* sizes, const int64_t* strides) {
+size_t GraphCall::Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type) {
   int64_t last = 0;
   for (int k = 0; k < 4; ++k) last += (sizes[k] - 1) * strides[k];
-  bindings_.push_back({next_uid_, ElementBytes(precision_) * static_cast<size_t>(last + 1)});
-  return AddTensor(CudnnType(precision_), sizes, strides, /*is_virtual=*/false, /*by_value=*/false);
+  const size_t element_bytes = type == CUDNN_DATA_FLOAT ? sizeof(float) : ElementBytes(precision_);
+  bindings_.push_back({next_uid_, element_bytes * static_cast<size_t>(last + 1)});
+  return AddTensor(type, sizes, strides, /*is_virtual=*/false, /*by_value=*/false);
 }
 
 size_t GraphCall::Virtual(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides) {

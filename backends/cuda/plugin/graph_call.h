@@ -76,8 +76,10 @@ class GraphCall : public LibraryCall {
     return parts_.size() - 1;
   }
   const Descriptor& part(size_t i) const { return parts_[i]; }
-  // A tensor in memory, which becomes the next binding; sizes and strides of rank 4.
-  size_t Bound(const int64_t* sizes, const int64_t* strides);
+  // A tensor in memory, which becomes the next binding; sizes and strides of rank 4. Stored as the precision says, or
+  // as `type`.
+  size_t Bound(const int64_t* sizes, const int64_t* strides) { return Bound(sizes, strides, CudnnType(precision_)); }
+  size_t Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type);
   // A value within the graph, not rounded unless its type says so.
   size_t Virtual(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides);
   // One f32 that the host passes with every call.

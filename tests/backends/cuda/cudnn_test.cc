@@ -130,5 +130,54 @@ TEST_F(CudnnGraphs, HasEnginesForAttention) {
   }
 }
 
+// Images of odd sizes and few channels, too, channels first and innermost.
+TEST_F(CudnnGraphs, HasEnginesForPooling) {
+  struct Case {
+    int64_t kernel, stride, size, channels;
+    int64_t pads[4];
+  };
+  const Case cases[] = {
+      {2, 2, 28, 64, {0, 0, 0, 0}}, {3, 2, 56, 64, {1, 1, 1, 1}}, {3, 1, 35, 192, {1, 1, 1, 1}},
+      {3, 2, 27, 63, {0, 0, 1, 1}}, {7, 1, 7, 2048, {0, 0, 0, 0}}, {5, 3, 29, 3, {2, 2, 2, 2}},
+      {1, 2, 28, 1, {0, 0, 0, 0}},
+  };
+  for (Precision precision : kPrecisions) {
+    for (const Case& c : cases) {
+      for (PoolMode mode : {PoolMode::kMax, PoolMode::kMean, PoolMode::kMeanWithPadding}) {
+        for (bool channels_last : {false, true}) {
+          // Each mode once in each layout; all other windows in one mode, with the layout that the precision has.
+          const bool own_layout = channels_last == (precision != Precision::kFp32);
+          if (&c != &cases[1] && (!own_layout || (&c - cases) % 3 != static_cast<int>(mode))) continue;
+          PoolProblem problem;
+          problem.mode = mode;
+          problem.precision = precision;
+          const int64_t points = (c.size + c.pads[0] + c.pads[2] - c.kernel) / c.stride + 1;
+          const int64_t x[] = {2, c.channels, c.size, c.size}, out[] = {2, c.channels, points, points};
+          std::copy(x, x + 4, problem.x);
+          std::copy(out, out + 4, problem.out);
+          Strides(x, channels_last, c.channels, problem.x_strides);
+          Strides(out, channels_last, c.channels, problem.out_strides);
+          std::copy(c.pads, c.pads + 4, problem.pads);
+          for (int k = 0; k < 2; ++k) problem.kernel[k] = c.kernel, problem.strides[k] = c.stride;
+          std::unique_ptr<LibraryCall> call;
+          EXPECT_EQ(PlanPool(context_, problem, &call), "")
+              << c.kernel << " by " << c.stride << ", mode " << static_cast<int>(mode) << " at precision "
+              << static_cast<int>(precision) << ", channels innermost: " << channels_last;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudnnGraphs, HasEnginesForLayerNormalization) {
+  for (Precision precision : kPrecisions) {
+    for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {7, 769}, {1, 17}, {2048, 4096}}) {
+      std::unique_ptr<LibraryCall> call;
+      EXPECT_EQ(PlanLayerNorm(context_, {rows, columns, 1e-5, precision}, &call), "")
+          << rows << " x " << columns << " at precision " << static_cast<int>(precision);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewright::cuda

@@ -57,8 +57,15 @@ class Collector : public cuda::Gpu {
     *call = std::make_unique<NoCall>();
     return {};
   }
+  cuda::Fault Plan(const cuda::PoolProblem&, std::unique_ptr<cuda::LibraryCall>*) override { return "no pooling"; }
+  cuda::Fault Plan(const cuda::LayerNormProblem&, std::unique_ptr<cuda::LibraryCall>*) override {
+    return "no normalization";
+  }
   cuda::Fault Synchronize() override { return {}; }
   cuda::Fault Time(const std::function<void()>&, double*) override { return "nothing runs"; }
+  cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>&, int*) override {
+    return "nothing runs";
+  }
   cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override { return "nothing runs"; }
 
  private:

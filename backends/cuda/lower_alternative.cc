@@ -1,0 +1,142 @@
+// Pooling and layer normalization: a library computes them too, and whichever is faster does, its call or the generated
+// kernel.
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cuda/gpu_status.h"
+#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/lowering.h"
+
+namespace rewright::cuda {
+namespace {
+
+// The pooling of `node` between images in these layouts, where the library has one that means the same.
+std::optional<PoolProblem> PoolOf(const Node& node, const Layout& x, const Layout& out) {
+  PoolProblem problem;
+  if (node.op->name == "max_pool2d") {
+    if (Ints(node, "dilations") != std::vector<int64_t>{1, 1}) return std::nullopt;
+  } else {
+    problem.mode = Int(node, "count_include_pad") != 0 ? PoolMode::kMeanWithPadding : PoolMode::kMean;
+  }
+  // Strides over axes of one element are those of images, too: by them the library tells layouts apart.
+  const bool row_major = x.IsRowMajor() && out.IsRowMajor();
+  if (!row_major && (x != ChannelsLast(x.dims) || out != ChannelsLast(out.dims))) return std::nullopt;
+  const Layout from = row_major ? Layout::RowMajor(x.dims) : ChannelsLast(x.dims);
+  const Layout to = row_major ? Layout::RowMajor(out.dims) : ChannelsLast(out.dims);
+  for (size_t k = 0; k < 4; ++k) {
+    problem.x[k] = x.dims[k];
+    problem.x_strides[k] = from.strides[k];
+    problem.out[k] = out.dims[k];
+    problem.out_strides[k] = to.strides[k];
+  }
+  for (size_t k = 0; k < 2; ++k) {
+    const int64_t kernel = problem.kernel[k] = Ints(node, "kernel")[k];
+    const int64_t stride = problem.strides[k] = Ints(node, "strides")[k];
+    const int64_t before = problem.pads[k] = Ints(node, "pads")[k];
+    // As much as the windows reach beyond the image, which is more than declared where the last one may.
+    const int64_t after = std::max<int64_t>((out.dims[k + 2] - 1) * stride + kernel - before - x.dims[k + 2], 0);
+    // Points beyond the declared padding count in no mean.
+    if (problem.mode == PoolMode::kMeanWithPadding && after > Ints(node, "pads")[k + 2]) return std::nullopt;
+    problem.pads[k + 2] = after;
+  }
+  return problem;
+}
+
+}  // namespace
+
+absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& group, const Place& out) {
+  Alternative alternative;
+  if (group.group.nodes.size() != 1) return alternative;
+  const Node& node = graph_.node(group.group.nodes[0]);
+  const bool pool = node.op->name == "max_pool2d" || node.op->name == "avg_pool2d";
+  const TensorType& type = node.outputs[0];
+  if ((!pool && node.op->name != "layer_norm") || type.dtype != DType::kFloat32 || type.num_elements() == 0) {
+    return alternative;
+  }
+  const Storage storage = StorageOf(DType::kFloat32);
+  if (out.storage != storage) return alternative;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    absl::StatusOr<Place> place = Find(node.operands[i]);
+    if (!place.ok()) return place.status();
+    // Scale and bias are f32.
+    if (!place->aligned || place->storage != (i == 0 ? storage : Storage::kNative)) return alternative;
+    if (!pool && !place->layout.IsRowMajor()) return alternative;
+    alternative.buffers.push_back(place->buffer);
+  }
+  alternative.buffers.push_back(out.buffer);
+  Fault fault;
+  if (pool) {
+    std::optional<PoolProblem> problem = PoolOf(node, Find(node.operands[0])->layout, out.layout);
+    if (!problem.has_value()) return alternative;
+    problem->precision = options_.precision;
+    fault = gpu_.Plan(*problem, &alternative.call);
+  } else if (out.layout.IsRowMajor()) {
+    LayerNormProblem problem;
+    problem.columns = graph_.type(node.operands[1]).num_elements();
+    problem.rows = type.num_elements() / problem.columns;
+    problem.epsilon = Real(node, "epsilon");
+    problem.precision = options_.precision;
+    fault = gpu_.Plan(problem, &alternative.call);
+  }
+  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  return alternative;
+}
+
+absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const GeneratedWork& generated) {
+  const GeneratedKernel& kernel = generated.kernel;
+  std::vector<std::shared_ptr<const Function>> functions;
+  if (Fault fault = gpu_.Compile(kKernelPrelude, {{kernel.name, kernel.source}}, &functions); !fault.empty()) {
+    return StatusOf(fault);
+  }
+  // Both on the same memory, which is not that of the schedule: there is none yet.
+  std::map<int, std::shared_ptr<void>> memory;
+  const auto addresses = [&](const std::vector<int>& buffers, std::vector<void*>* to) -> absl::Status {
+    for (int id : buffers) {
+      std::shared_ptr<void>& owned = memory[id];
+      if (owned == nullptr) {
+        absl::StatusOr<std::shared_ptr<void>> allocated = Allocate(gpu_, buffer(id).bytes);
+        if (!allocated.ok()) return allocated.status();
+        owned = *std::move(allocated);
+      }
+      to->push_back(owned.get());
+    }
+    return absl::OkStatus();
+  };
+  std::vector<void*> arguments, operands;
+  if (absl::Status status = addresses(generated.buffers, &arguments); !status.ok()) return status;
+  if (absl::Status status = addresses(alternative.buffers, &operands); !status.ok()) return status;
+  absl::StatusOr<std::shared_ptr<void>> workspace = Allocate(gpu_, alternative.call->workspace_bytes());
+  if (!workspace.ok()) return workspace.status();
+  operands.push_back(workspace->get());
+  const std::vector<std::function<void()>> ways = {
+      [&] {
+        functions[0]->Launch(kernel.blocks, kernel.threads, arguments.data(), static_cast<int>(arguments.size()));
+      },
+      [&] { alternative.call->Run(operands.data()); }};
+  int best = 0;
+  // Source and number of threads say all about the problem, its sizes, strides and types.
+  const std::string key = absl::StrCat("kernel or library at precision ", static_cast<int>(options_.precision), ", ",
+                                       kernel.blocks, " x ", kernel.threads, " threads: ", kernel.source);
+  if (Fault fault = gpu_.Fastest(key, ways, &best); !fault.empty()) return StatusOf(fault);
+  return best == 1;
+}
+
+absl::Status Lowering::EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label) {
+  absl::StatusOr<GeneratedWork> generated = Generate(group.group.nodes, result, out);
+  if (!generated.ok()) return generated.status();
+  absl::StatusOr<Alternative> alternative = AlternativeOf(group, out);
+  if (!alternative.ok()) return alternative.status();
+  if (alternative->call != nullptr) {
+    absl::StatusOr<bool> faster = IsFaster(*alternative, *generated);
+    if (!faster.ok()) return faster.status();
+    if (*faster) {
+      return EmitCall(std::move(alternative->call), std::move(alternative->buffers), out.buffer, label + " (library)");
+    }
+  }
+  EmitWork(*std::move(generated), label);
+  return absl::OkStatus();
+}
+
+}  // namespace rewright::cuda

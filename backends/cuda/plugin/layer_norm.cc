@@ -1,0 +1,45 @@
+// Layer normalization by cuDNN: a graph of one operation, the rows of the matrix as images of one point.
+#include "backends/cuda/plugin/graph_call.h"
+
+namespace rewright::cuda {
+namespace {
+
+class LayerNorm : public GraphCall {
+ public:
+  LayerNorm(Context& context, const LayerNormProblem& problem)
+      : GraphCall(context, problem.precision, "this normalization"), p_(problem) {}
+
+  Fault Init() {
+    const int64_t sizes[] = {p_.rows, p_.columns, 1, 1}, row[] = {1, p_.columns, 1, 1};
+    const int64_t strides[] = {p_.columns, 1, p_.columns, p_.columns};
+    // In the order of the call's buffers.
+    const size_t x = Bound(sizes, strides), scale = Bound(row, strides, CUDNN_DATA_FLOAT),
+                 bias = Bound(row, strides, CUDNN_DATA_FLOAT), out = Bound(sizes, strides);
+    const size_t epsilon = Scalar(static_cast<float>(p_.epsilon));
+    Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, CUDNN_LAYER_NORM);
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, CUDNN_NORM_FWD_INFERENCE);
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, part(x));
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, part(scale));
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, part(bias));
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, part(epsilon));
+    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, part(out));
+    AddOperation(std::move(operation));
+    // Epsilon is passed with every call and belongs to no choice.
+    std::string key = "layer_norm";
+    const int64_t numbers[] = {p_.rows, p_.columns, static_cast<int64_t>(p_.precision)};
+    AddNumbers(numbers, 3, &key);
+    return Finish(key);
+  }
+
+ private:
+  const LayerNormProblem p_;
+};
+
+}  // namespace
+
+Fault PlanLayerNorm(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) {
+  return PlanGraph<LayerNorm>(context, problem, call);
+}
+
+}  // namespace rewright::cuda
