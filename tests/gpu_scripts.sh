@@ -59,6 +59,15 @@ expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "block summary "
 all --device cpu block summary
 expect "status when all is done" $? 0
 expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
+# What is compiled and chosen goes along to another machine.
+mkdir "$folder/state/cache" "$folder/kept"
+echo code >"$folder/state/cache/kernel-1"
+OUT="$folder/kept" all --device cpu block
+expect "status with a folder for results" $? 0
+rm -r "$folder/state/cache"
+cp "$folder/kept/cache.tar.gz" "$folder/state/"
+all --device cpu block
+expect "the kernel brought along" "$(cat "$folder/state/cache/kernel-1")" code
 all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0
 expect "expected outputs" "$(find "$folder/state/models/expected" -name '*.npy' | wc -l)" 1

@@ -8,12 +8,12 @@
 # --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
 # without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
-# build/gpu) holds the steps done, tables, the profile database and the log. Where $OUT names a folder, tables, lists of
-# steps, log and profile database are copied there at the end, however it comes; copied back into DIR, they let another
-# machine of the same kind go on. PATTERNs choose steps by name. Needs
-# either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu
-# (bench/gpu/bundle.sh). Exit status: 0 all
-# chosen steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
+# build/gpu) holds the steps done, tables, the profile database, the log, and a cache of compiled kernels and chosen
+# algorithms. Where $OUT names a folder, tables, lists of steps, log, profile database and the cache (cache.tar.gz) are
+# copied there at the end, however it comes; copied back into DIR, they let another machine of the same kind go on.
+# PATTERNs choose steps by name. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle
+# unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is
+# negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 minutes=9 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
@@ -39,6 +39,9 @@ fi
 python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
 state=$(cd "$state" && pwd)
 export REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
+if [ -e "$state/cache.tar.gz" ] && [ ! -d "$state/cache" ]; then
+  tar -C "$state" -xzf "$state/cache.tar.gz" || exit 2
+fi
 # Peers run with the libraries of their own machine.
 printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" "$(command -v "$python")" > "$state/python"
 chmod +x "$state/python"
@@ -121,6 +124,7 @@ keep() {
   for file in done.txt negative.txt log.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db profile.json; do
     [ -e "$state/$file" ] && cp "$state/$file" "$OUT/"
   done
+  [ -d "$state/cache" ] && tar -C "$state" -czf "$OUT/cache.tar.gz" cache
 }
 [ -d "${OUT:-}" ] && trap keep EXIT
 
