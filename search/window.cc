@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 
@@ -148,8 +147,7 @@ class KeyWriter {
         continue;
       }
       const auto [input, fresh] = inputs_.try_emplace(operand, inputs_.size());
-      const TensorType& type = graph_.type(operand);
-      Put(kOutside + input->second, fresh ? absl::HashOf(static_cast<int>(type.dtype), type.shape) : 0);
+      Put(kOutside + input->second, fresh ? looks_.Of(graph_.type(operand)) : 0);
     }
     numbers_.emplace(id, numbers_.size());
   }

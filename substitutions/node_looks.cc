@@ -1,10 +1,10 @@
 #include "substitutions/node_looks.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <variant>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
 
 namespace rewright {
 namespace {
@@ -18,8 +18,40 @@ uint64_t Mix(uint64_t a, uint64_t b) {
   return mixed ^ (mixed >> 32);
 }
 
+template <typename T>
+void Put(const T& value, std::string* text) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  text->append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+template <typename T>
+void Put(const std::vector<T>& values, std::string* text) {
+  Put(values.size(), text);
+  for (const T& value : values) Put(value, text);
+}
+
+void PutType(const TensorType& type, std::string* text) {
+  Put(type.dtype, text);
+  Put(type.shape, text);
+}
+
+std::string Describe(const Node& node) {
+  std::string text;
+  Put(node.leaf, &text);
+  Put(node.op, &text);
+  // Names and kinds follow from the operator.
+  for (const auto& [name, attr] : node.attrs) {
+    std::visit([&](const auto& value) { Put(value, &text); }, attr);
+  }
+  for (const TensorType& type : node.outputs) PutType(type, &text);
+  if (node.leaf == LeafKind::kConstant) {
+    text.append(static_cast<const char*>(node.data.data()), static_cast<size_t>(node.data.num_bytes()));
+  }
+  return text;
+}
+
 template <typename At>
-uint64_t LookOfElements(int64_t count, const At& at) {
+std::string DescribeElements(int64_t count, const At& at) {
   constexpr int64_t kBlock = 64;  // without branches inside
   const auto first = count > 0 ? at(0) : 0;
   bool equal = count > 0, positive = count <= kMaxLookedAt, finite = positive;
@@ -32,41 +64,45 @@ uint64_t LookOfElements(int64_t count, const At& at) {
       finite &= element - element == 0;
     }
   }
-  return absl::HashOf(equal, equal ? static_cast<double>(first) : 0, positive, finite);
+  std::string text;
+  Put(equal, &text);
+  if (equal) Put(static_cast<double>(first), &text);
+  Put(positive, &text);
+  Put(finite, &text);
+  return text;
 }
 
 }  // namespace
 
-uint64_t NodeLook(const Node& node) {
-  uint64_t look = absl::HashOf(static_cast<int>(node.leaf), node.op);
-  for (const auto& [name, attr] : node.attrs) {  // names and kinds follow from the operator
-    std::visit([&](const auto& value) { look = absl::HashOf(look, value); }, attr);
-  }
-  for (const TensorType& type : node.outputs) look = absl::HashOf(look, static_cast<int>(type.dtype), type.shape);
-  if (node.leaf == LeafKind::kConstant) {
-    const absl::string_view bytes(static_cast<const char*>(node.data.data()), static_cast<size_t>(node.data.num_bytes()));
-    look = absl::HashOf(look, bytes);
-  }
-  return look;
+uint64_t NodeLook(const Node& node) { return absl::HashOf(Describe(node)); }
+
+uint64_t NodeLooks::Number(std::string text) {
+  uint64_t number = absl::HashOf(text);
+  while (texts_.try_emplace(number, text).first->second != text) ++number;
+  return number;
 }
 
 uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
   const auto [it, fresh] = nodes_.try_emplace(id);
   if (fresh) {
     const Node& node = graph.node(id);
-    const uint64_t look = NodeLook(node);
-    it->second = node.leaf == LeafKind::kWeight ? Mix(look, OfWeight(node)) : look;
+    it->second = Number(Describe(node) + (node.leaf == LeafKind::kWeight ? ElementsOf(node.data) : ""));
   }
   return it->second;
 }
 
-uint64_t NodeLooks::OfWeight(const Node& weight) {
-  const auto [it, fresh] = weights_.try_emplace(weight.data.data());
+uint64_t NodeLooks::Of(const TensorType& type) {
+  std::string text;
+  PutType(type, &text);
+  return Number(std::move(text));
+}
+
+const std::string& NodeLooks::ElementsOf(const Tensor& weight) {
+  const auto [it, fresh] = weights_.try_emplace(weight.data());
   if (fresh) {
-    const Tensor& data = weight.data;
-    it->second = data.dtype() == DType::kFloat32
-                     ? LookOfElements(data.num_elements(), [at = data.as<float>()](int64_t i) { return at[i]; })
-                     : LookOfElements(data.num_elements(), [&](int64_t i) { return data.At(i); });
+    it->second = weight.dtype() == DType::kFloat32
+                     ? DescribeElements(weight.num_elements(), [at = weight.as<float>()](int64_t i) { return at[i]; })
+                     : DescribeElements(weight.num_elements(), [&](int64_t i) { return weight.At(i); });
   }
   return it->second;
 }

@@ -1,11 +1,10 @@
 // What rules see of nodes, as numbers: equal for what no rule can tell apart.
 //
-// Work that grows with a graph is spent once on what is alike in it. The numbers are equal in one process only, and two
-// different nodes have equal ones by accident of 64 bits.
+// Work that grows with a graph is spent once on what is alike in it. The numbers are of one process only.
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,19 +13,24 @@
 namespace rewright {
 
 // A node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's data.
+// Two different nodes have the same number by accident of 64 bits.
 uint64_t NodeLook(const Node& node);
 
 // The same with what conditions read of weights: whether the elements are equal, and to what; whether all are positive,
-// or finite. Remembered by node and by data, for graphs of one arena. Not thread-safe.
+// or finite. Numbers of one object are equal for equal looks alone: what is behind each is kept. Remembered by node and
+// by data, for graphs of one arena. Not thread-safe.
 class NodeLooks {
  public:
   uint64_t Of(const Graph& graph, NodeId id);
+  uint64_t Of(const TensorType& type);
 
  private:
-  uint64_t OfWeight(const Node& weight);
+  uint64_t Number(std::string text);
+  const std::string& ElementsOf(const Tensor& weight);
 
   absl::flat_hash_map<NodeId, uint64_t> nodes_;
-  absl::flat_hash_map<const void*, uint64_t> weights_;  // by where the elements are
+  absl::flat_hash_map<const void*, std::string> weights_;  // by where the elements are
+  absl::flat_hash_map<uint64_t, std::string> texts_;  // what each number was given for
 };
 
 // By position in graph.nodes(): the look of all that lies within `radius` edges of the node, up and down, by Weisfeiler
