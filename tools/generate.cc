@@ -316,9 +316,9 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   }
   session.console.Result(absl::StrFormat(
       "rules:      %d, of them %d added that gain and %d that enable; %d of the base replaced; left out: %d derivable, "
-      "%d that exchange inputs, %d without gain; %.2f s of CPU time",
-      found->rules.size(), found->gaining, found->enabling, found->replaced, found->derivable, found->exchanging, found->without_gain,
-      cpu_seconds));
+      "%d that exchange inputs, %d whose outputs meet in a number alone, %d without gain; %.2f s of CPU time",
+      found->rules.size(), found->gaining, found->enabling, found->replaced, found->derivable, found->exchanging,
+      found->unrelated, found->without_gain, cpu_seconds));
   Json& json = session.console.json();
   json["kept"] = found->rules.size();
   json["gaining"] = found->gaining;
@@ -326,6 +326,7 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   json["replaced"] = found->replaced;
   json["derivable"] = found->derivable;
   json["exchanging"] = found->exchanging;
+  json["unrelated"] = found->unrelated;
   json["without_gain"] = found->without_gain;
   json["cpu_seconds"] = cpu_seconds;
   json["peak_rss_bytes"] = PeakResidentBytes();

@@ -323,7 +323,25 @@ class Combiner {
     return rules;
   }
 
+  // Whether outputs meet in a number alone, as { x s, y s } with a scalar s: a number is read all over a graph, and each
+  // pair of its readers would be a match.
+  bool MeetInANumber(const Item& item) const {
+    const std::vector<std::vector<int>>& paths = item.matcher->rule().entry_paths();
+    if (paths.size() < 2) return false;
+    return AtAllInstances(item, [&](const Place& place) {
+      return std::any_of(paths.begin() + 1, paths.end(), [&](const std::vector<int>& path) {
+        if (path.empty()) return false;
+        const Value shared = place.match.nodes[static_cast<size_t>(path[0])];
+        return place.arena->node(shared.node).op == nullptr && place.arena->type(shared).shape.empty();
+      });
+    });
+  }
+
   void Consider(const Item& item, std::vector<const Item*>* others) {
+    if (MeetInANumber(item)) {
+      ++result_.unrelated;
+      return Explain(*item.rule, "its outputs meet in a number alone");
+    }
     const std::vector<DirectedRule> rules = RulesUpTo(item.rule_class());
     bool gains = false, follows = true;
     std::optional<bool> without_weights;  // at the instance at hand

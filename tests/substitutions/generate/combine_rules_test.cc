@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "substitutions/rule_parser.h"
@@ -96,6 +97,17 @@ TEST(CombineRules, LeavesOutWhatOnlyExchangesInputs) {
   EXPECT_EQ(Combined({base, general}).exchanging, 1);
   const auto same = Proved("rule same max(u[k], max(v[k], w[k])) => max(w, max(v, u))\n");
   EXPECT_THAT(Names(Combined({base, same})), ElementsAre("same"));
+}
+
+TEST(CombineRules, LeavesOutOutputsThatMeetInANumberAlone) {
+  const auto base = Proved("rule base relu(relu(x)) => relu(x)\n");
+  const auto scaled = [](const char* shape) {
+    return Proved(absl::StrCat("rule scaled { mul(x[m, n], y[", shape, "]), mul(z[m2, n], y) }\n",
+                               "  => split(mul(concat(x, z, axis=0), y), axis=0, sizes=[m, m2])\n"));
+  };
+  EXPECT_THAT(Names(Combined({base, scaled("n")})), ElementsAre("base", "scaled"));
+  EXPECT_THAT(Names(Combined({base, scaled("")})), ElementsAre("base"));
+  EXPECT_EQ(Combined({base, scaled("")}).unrelated, 1);
 }
 
 TEST(CombineRules, ThreadsDoNotMatter) {
