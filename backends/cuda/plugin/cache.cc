@@ -12,6 +12,11 @@
 namespace rewright::cuda {
 namespace {
 
+// The choice holds for this GPU and these libraries.
+std::string ChoiceKey(const Context& context, const std::string& key) {
+  return key + " on " + context.description.name + " " + context.description.versions;
+}
+
 std::string FileOf(const Context& context, const std::string& kind, const std::string& key) {
   return context.cache_folder + "/" + kind + "-" + TextHash::HexOf(key);
 }
@@ -48,11 +53,11 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
 
 bool RecallChoice(const Context& context, const std::string& key, int* choice) {
   std::string content;
-  return ReadCached(context, "choice", key, &content) && std::sscanf(content.c_str(), "%d", choice) == 1;
+  return ReadCached(context, "choice", ChoiceKey(context, key), &content) && std::sscanf(content.c_str(), "%d", choice) == 1;
 }
 
 void KeepChoice(const Context& context, const std::string& key, int choice) {
-  WriteCached(context, "choice", key, std::to_string(choice));
+  WriteCached(context, "choice", ChoiceKey(context, key), std::to_string(choice));
 }
 
 }  // namespace rewright::cuda

@@ -88,7 +88,8 @@ Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWo
 // are left out. -1: all are.
 Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);
 
-// The number of the way that was fastest when it was last tried, kept on disk; `key` names problem, GPU and versions.
+// The number of the way that was fastest when it was last tried on this GPU with these libraries, kept on disk; `key`
+// names the problem.
 bool RecallChoice(const Context& context, const std::string& key, int* choice);
 void KeepChoice(const Context& context, const std::string& key, int choice);
 

@@ -85,9 +85,8 @@ Fault GraphCall::Finish(const std::string& key) {
   if (context_.cudnn != nullptr) graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, context_.cudnn);
   graph_.Finalize();
   REWRIGHT_RETURN_FAULT(graph_.fault());
-  const std::string full_key = key + " on " + context_.description.name + " " + context_.description.versions;
   int chosen_before = -1;
-  if (RecallChoice(context_, full_key, &chosen_before)) {
+  if (RecallChoice(context_, key, &chosen_before)) {
     // The others need not be compiled.
     const bool fallback = chosen_before >= kFallback;
     REWRIGHT_RETURN_FAULT(Propose(fallback, fallback ? chosen_before - kFallback : chosen_before));
@@ -99,7 +98,7 @@ Fault GraphCall::Finish(const std::string& key) {
   int best = 0;
   if (plans_.size() > 1) {
     REWRIGHT_RETURN_FAULT(Try(&best));
-    KeepChoice(context_, full_key, plans_[static_cast<size_t>(best)].proposal);
+    KeepChoice(context_, key, plans_[static_cast<size_t>(best)].proposal);
   }
   Plan chosen = std::move(plans_[static_cast<size_t>(best)]);
   plans_.clear();

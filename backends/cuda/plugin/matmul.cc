@@ -162,7 +162,7 @@ class Matmul : public LibraryCall {
   }
 
   std::string Key() const {
-    std::string key = "matmul " + context_.description.name + " " + context_.description.versions;
+    std::string key = "matmul";
     for (int64_t number : {p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
                            p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, int64_t{p_.bias},
                            int64_t{p_.residual}, int64_t{p_.relu}, int64_t{p_.alignment},

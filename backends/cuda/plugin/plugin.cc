@@ -198,16 +198,15 @@ class CudaGpu : public Gpu {
   }
   Fault Fastest(const std::string& key, const std::vector<std::function<void()>>& ways, int* best) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    const std::string full_key = key + " on " + context_.description.name + " " + context_.description.versions;
     const int count = static_cast<int>(ways.size());
-    if (RecallChoice(context_, full_key, best) && *best >= 0 && *best < count) return {};
+    if (RecallChoice(context_, key, best) && *best >= 0 && *best < count) return {};
     const auto run = [&](int i) {
       ways[static_cast<size_t>(i)]();
       return std::exchange(context_.deferred, {}).empty();
     };
     REWRIGHT_RETURN_FAULT(FastestOf(context_, count, run, best));
     if (*best < 0) return "none of the ways to do the same runs";
-    KeepChoice(context_, full_key, *best);
+    KeepChoice(context_, key, *best);
     return {};
   }
   Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) override {
