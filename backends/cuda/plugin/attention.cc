@@ -90,18 +90,9 @@ class Attention : public GraphCall {
 
   // The scale is passed with every call and belongs to no choice.
   std::string Key() const {
-    std::string key = "attention";
-    const auto add = [&](const int64_t* numbers, int count) { AddNumbers(numbers, count, &key); };
-    const int64_t sizes[] = {p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
-                             static_cast<int64_t>(p_.precision)};
-    add(sizes, 8);
-    add(p_.query_strides, 4);
-    add(p_.key_strides, 4);
-    add(p_.value_strides, 4);
-    add(p_.out_strides, 4);
-    add(p_.mask_sizes, 4);
-    add(p_.mask_strides, 4);
-    return key;
+    return KeyOf("attention", p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
+                 static_cast<int64_t>(p_.precision), p_.query_strides, p_.key_strides, p_.value_strides,
+                 p_.out_strides, p_.mask_sizes, p_.mask_strides);
   }
 
   const AttentionProblem p_;

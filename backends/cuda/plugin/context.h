@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/gpu.h"
@@ -87,6 +88,21 @@ Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWo
 // The fastest of `count` ways; `run` enqueues one and is false where that fails. Ways that fail, or cannot be recorded,
 // are left out. -1: all are.
 Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);
+
+// The text of numbers, for keys: " 3 4".
+inline std::string KeyText(int64_t number) { return " " + std::to_string(number); }
+template <size_t n>
+std::string KeyText(const int64_t (&numbers)[n]) {
+  std::string text;
+  for (int64_t number : numbers) text += KeyText(number);
+  return text;
+}
+// What tells one problem of a kind from all others: "pool 1 64 56 56 ...". Numbers, or arrays of them, of which the
+// compiler knows the size.
+template <typename... Numbers>
+std::string KeyOf(std::string kind, const Numbers&... numbers) {
+  return (std::move(kind) + ... + KeyText(numbers));
+}
 
 // The number of the way that was fastest when it was last tried on this GPU with these libraries, kept on disk; `key`
 // names the problem.

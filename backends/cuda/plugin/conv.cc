@@ -58,19 +58,8 @@ class Conv : public GraphCall {
   }
 
   std::string Key() const {
-    std::string key = "conv";
-    const auto add = [&](const int64_t* numbers, int count) { AddNumbers(numbers, count, &key); };
-    add(p_.x, 4);
-    add(p_.x_strides, 4);
-    add(p_.w, 4);
-    add(p_.w_strides, 4);
-    add(p_.out_strides, 4);
-    add(p_.strides, 2);
-    add(p_.pads, 4);
-    add(p_.dilations, 2);
-    const int64_t rest[] = {p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision)};
-    add(rest, 5);
-    return key;
+    return KeyOf("conv", p_.x, p_.x_strides, p_.w, p_.w_strides, p_.out_strides, p_.strides, p_.pads, p_.dilations,
+                 p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision));
   }
 
   const ConvProblem p_;

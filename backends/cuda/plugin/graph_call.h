@@ -90,9 +90,6 @@ class GraphCall : public LibraryCall {
 
   // Closes the graph and chooses an engine. `key` tells the problem apart from all others.
   Fault Finish(const std::string& key);
-  static void AddNumbers(const int64_t* numbers, int count, std::string* key) {
-    for (int i = 0; i < count; ++i) *key += " " + std::to_string(numbers[i]);
-  }
 
   Context& context_;
   const Precision precision_;

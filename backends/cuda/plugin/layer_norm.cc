@@ -26,10 +26,7 @@ class LayerNorm : public GraphCall {
     operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, part(out));
     AddOperation(std::move(operation));
     // Epsilon is passed with every call and belongs to no choice.
-    std::string key = "layer_norm";
-    const int64_t numbers[] = {p_.rows, p_.columns, static_cast<int64_t>(p_.precision)};
-    AddNumbers(numbers, 3, &key);
-    return Finish(key);
+    return Finish(KeyOf("layer_norm", p_.rows, p_.columns, static_cast<int64_t>(p_.precision)));
   }
 
  private:

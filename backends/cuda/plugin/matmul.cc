@@ -135,8 +135,8 @@ class Matmul : public LibraryCall {
   // Times the candidates on memory of their own.
   Fault Try(const cublasLtMatmulHeuristicResult_t* results, int count, int* best) {
     auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
-      return ElementBytes(p_.precision) * static_cast<size_t>((p_.batch - 1) * layout.batch + (rows - 1) * layout.row +
-                                                 (columns - 1) * layout.column + 1);
+      const int64_t last = (p_.batch - 1) * layout.batch + (rows - 1) * layout.row + (columns - 1) * layout.column;
+      return ElementBytes(p_.precision) * static_cast<size_t>(last + 1);
     };
     Scratch left, right, out, bias, residual, workspace;
     REWRIGHT_RETURN_FAULT(left.Allocate(span(p_.left, p_.m, p_.k)));
@@ -155,21 +155,18 @@ class Matmul : public LibraryCall {
     REWRIGHT_RETURN_FAULT(FastestOf(
         context_, count,
         [&](int i) {
-          return Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo) == CUBLAS_STATUS_SUCCESS;
+          const cublasStatus_t status =
+              Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo);
+          return status == CUBLAS_STATUS_SUCCESS;
         },
         best));
     return *best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();
   }
 
   std::string Key() const {
-    std::string key = "matmul";
-    for (int64_t number : {p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
-                           p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, int64_t{p_.bias},
-                           int64_t{p_.residual}, int64_t{p_.relu}, int64_t{p_.alignment},
-                           static_cast<int64_t>(p_.precision)}) {
-      key += " " + std::to_string(number);
-    }
-    return key;
+    return KeyOf("matmul", p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
+                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual, p_.relu,
+                 p_.alignment, static_cast<int64_t>(p_.precision));
   }
 
   Context& context_;

@@ -46,18 +46,8 @@ class Pool : public GraphCall {
   }
 
   std::string Key() const {
-    std::string key = "pool";
-    const auto add = [&](const int64_t* numbers, int count) { AddNumbers(numbers, count, &key); };
-    add(p_.x, 4);
-    add(p_.x_strides, 4);
-    add(p_.out, 4);
-    add(p_.out_strides, 4);
-    add(p_.kernel, 2);
-    add(p_.strides, 2);
-    add(p_.pads, 4);
-    const int64_t rest[] = {static_cast<int64_t>(p_.mode), static_cast<int64_t>(p_.precision)};
-    add(rest, 2);
-    return key;
+    return KeyOf("pool", p_.x, p_.x_strides, p_.out, p_.out_strides, p_.kernel, p_.strides, p_.pads,
+                 static_cast<int64_t>(p_.mode), static_cast<int64_t>(p_.precision));
   }
 
   const PoolProblem p_;
