@@ -57,18 +57,20 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
   }
   const Storage storage = StorageOf(DType::kFloat32);
   if (out.storage != storage) return alternative;
+  Layout x_layout;
   for (size_t i = 0; i < node.operands.size(); ++i) {
     absl::StatusOr<Place> place = Find(node.operands[i]);
     if (!place.ok()) return place.status();
     // Scale and bias are f32.
     if (!place->aligned || place->storage != (i == 0 ? storage : Storage::kNative)) return alternative;
     if (!pool && !place->layout.IsRowMajor()) return alternative;
+    if (i == 0) x_layout = place->layout;
     alternative.buffers.push_back(place->buffer);
   }
   alternative.buffers.push_back(out.buffer);
   Fault fault;
   if (pool) {
-    std::optional<PoolProblem> problem = PoolOf(node, Find(node.operands[0])->layout, out.layout);
+    std::optional<PoolProblem> problem = PoolOf(node, x_layout, out.layout);
     if (!problem.has_value()) return alternative;
     problem->precision = options_.precision;
     fault = gpu_.Plan(*problem, &alternative.call);
