@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace rewright::cuda {
@@ -68,8 +69,8 @@ struct ConvProblem {
 
 // out[b, h, q, e] = sum k: p[b, h, q, k] * value[b, h, k, e], where p is the softmax over k of
 // scale * (sum d: query[b, h, q, d] * key[b, h, d, k]) + mask[b, h, q, k], all stored as the precision says, which is
-// one of 16 bits. Along d and e the elements are neighbours. Buffers: query, key, value, out, then the mask where there is
-// one, then the workspace.
+// one of 16 bits. Along d and e the elements are neighbours. Buffers: query, key, value, out, then the mask where there
+// is one, then the workspace.
 struct AttentionProblem {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, depth = 1, value_depth = 1;
   int64_t query_strides[4] = {}, key_strides[4] = {}, value_strides[4] = {}, out_strides[4] = {};  // in elements
@@ -100,6 +101,9 @@ struct LayerNormProblem {
   double epsilon = 0;
   Precision precision = Precision::kFp32;
 };
+
+// What libraries compute.
+using Problem = std::variant<MatmulProblem, ConvProblem, AttentionProblem, PoolProblem, LayerNormProblem>;
 
 // One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing.
 class LibraryCall {
@@ -145,13 +149,9 @@ class Gpu {
   virtual Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
                         std::vector<std::shared_ptr<const Function>>* functions) = 0;
 
-  virtual Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
-  virtual Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
-  // A fault also where the library has no fused way for the problem; then it is computed in parts.
-  virtual Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
-  // A fault also where the library has no engine; a generated kernel does the same.
-  virtual Fault Plan(const PoolProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
-  virtual Fault Plan(const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+  // A fault also where the library has no way to do it: attention is then computed in parts, the others by generated
+  // kernels.
+  virtual Fault Plan(const Problem& problem, std::unique_ptr<LibraryCall>* call) = 0;
 
   // Waits for all work; the first error of any.
   virtual Fault Synchronize() = 0;

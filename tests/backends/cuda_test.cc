@@ -94,7 +94,8 @@ TEST(Cuda, ImagesWithChannelsInnermostAgree) {
 
 // What is stored in 16 bits is rounded at every kernel: 2^-11 and 2^-8 of the number.
 TEST(Cuda, HalfPrecisionIsNear) {
-  for (auto [precision, tolerance] : {std::pair(cuda::Precision::kFp16, 4e-3), std::pair(cuda::Precision::kBf16, 3e-2)}) {
+  for (auto [precision, tolerance] :
+       {std::pair(cuda::Precision::kFp16, 4e-3), std::pair(cuda::Precision::kBf16, 3e-2)}) {
     cuda::CudaOptions options;
     options.precision = precision;
     options.channels_last = true;
@@ -131,8 +132,8 @@ std::vector<std::string> Labels(const Schedule& schedule) {
   return labels;
 }
 
-TEST(Cuda, FusesEpiloguesAndMoves) {
-  const Graph graph = GraphWithWeights(R"(
+// A convolution with all of an epilogue.
+constexpr char kConvolution[] = R"(
 input x: f32[1,8,6,6]
 weight w: f32[8,8,3,3]
 weight b: f32[8,1,1]
@@ -140,12 +141,16 @@ weight b: f32[8,1,1]
 %2 = add(%1, b)
 %3 = add(%2, x)
 %4 = relu(%3)
+)";
+
+TEST(Cuda, FusesEpiloguesAndMoves) {
+  const Graph graph = GraphWithWeights(absl::StrCat(kConvolution, R"(
 %5 = transpose(%4, perm=[0,2,3,1])
 %6 = sigmoid(%5)
 %7 = concat(%6, %6, axis=3)
 %8 = softmax(%7, axis=3)
 output y = %8
-)", -1, 1, 1);
+)"), -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice();
   const auto schedule = device->Compile(graph);
@@ -328,21 +333,14 @@ input z: f32[3,8,8]
 
 // What follows a convolution is a kernel of its own where the library has no engine for both.
 TEST(Cuda, ConvolutionsStayCallsWithoutTheirEpilogue) {
-  const Graph graph = GraphWithWeights(R"(
-input x: f32[1,8,6,6]
-weight w: f32[8,8,3,3]
-weight b: f32[8,1,1]
-%1 = conv2d(x, w, pads=[1,1,1,1])
-%2 = add(%1, b)
-%3 = add(%2, x)
-%4 = relu(%3)
+  const Graph graph = GraphWithWeights(absl::StrCat(kConvolution, R"(
 %5 = conv2d(%4, w, pads=[1,1,1,1])
 %6 = relu(%5)
 %7 = conv2d(%6, w, pads=[1,1,1,1])
 %8 = add(%7, b)
 %9 = relu(%8)
 output y = %9
-)", -1, 1, 1);
+)"), -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice({}, nullptr, {.no_epilogues = true});
   const auto schedule = device->Compile(graph);

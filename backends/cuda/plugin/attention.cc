@@ -100,7 +100,7 @@ class Attention : public GraphCall {
 
 }  // namespace
 
-Fault PlanAttention(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) {
+Fault PlanCall(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) {
   return PlanGraph<Attention>(context, problem, call);
 }
 

@@ -66,7 +66,8 @@ class Scratch {
   Fault Allocate(size_t bytes) {
     cudaFree(data_);
     data_ = nullptr;
-    return FaultOf(cudaMalloc(&data_, std::max<size_t>(bytes, 16)), "trying algorithms: " + std::to_string(bytes) + " bytes");
+    return FaultOf(cudaMalloc(&data_, std::max<size_t>(bytes, 16)),
+                   "trying algorithms: " + std::to_string(bytes) + " bytes");
   }
   void* get() const { return data_; }
 
@@ -114,11 +115,12 @@ bool ReadCached(const Context& context, const std::string& kind, const std::stri
 // Written to a temporary file and renamed; a cache that cannot be written is no error.
 void WriteCached(const Context& context, const std::string& kind, const std::string& key, const std::string& content);
 
-Fault PlanMatmul(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
-Fault PlanConv(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call);
-Fault PlanAttention(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call);
-Fault PlanPool(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);
-Fault PlanLayerNorm(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call);
+// The parts of Gpu::Plan.
+Fault PlanCall(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanCall(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanCall(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanCall(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanCall(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call);
 
 // The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU.
 Fault CompileSource(const std::string& source, int architecture, std::string* code);

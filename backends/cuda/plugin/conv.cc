@@ -67,7 +67,7 @@ class Conv : public GraphCall {
 
 }  // namespace
 
-Fault PlanConv(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) {
+Fault PlanCall(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) {
   return PlanGraph<Conv>(context, problem, call);
 }
 

@@ -35,7 +35,7 @@ class LayerNorm : public GraphCall {
 
 }  // namespace
 
-Fault PlanLayerNorm(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) {
+Fault PlanCall(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) {
   return PlanGraph<LayerNorm>(context, problem, call);
 }
 

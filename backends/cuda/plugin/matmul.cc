@@ -179,7 +179,7 @@ class Matmul : public LibraryCall {
 
 }  // namespace
 
-Fault PlanMatmul(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) {
+Fault PlanCall(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) {
   auto matmul = std::make_unique<Matmul>(context, problem);
   REWRIGHT_RETURN_FAULT(matmul->Init());
   REWRIGHT_RETURN_FAULT(matmul->Choose());

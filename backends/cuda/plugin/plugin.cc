@@ -164,25 +164,9 @@ class CudaGpu : public Gpu {
     return {};
   }
 
-  Fault Plan(const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) override {
+  Fault Plan(const Problem& problem, std::unique_ptr<LibraryCall>* call) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    return PlanMatmul(context_, problem, call);
-  }
-  Fault Plan(const ConvProblem& problem, std::unique_ptr<LibraryCall>* call) override {
-    REWRIGHT_RETURN_FAULT(context_.Use());
-    return PlanConv(context_, problem, call);
-  }
-  Fault Plan(const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call) override {
-    REWRIGHT_RETURN_FAULT(context_.Use());
-    return PlanAttention(context_, problem, call);
-  }
-  Fault Plan(const PoolProblem& problem, std::unique_ptr<LibraryCall>* call) override {
-    REWRIGHT_RETURN_FAULT(context_.Use());
-    return PlanPool(context_, problem, call);
-  }
-  Fault Plan(const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call) override {
-    REWRIGHT_RETURN_FAULT(context_.Use());
-    return PlanLayerNorm(context_, problem, call);
+    return std::visit([&](const auto& p) { return PlanCall(context_, p, call); }, problem);
   }
 
   Fault Synchronize() override {

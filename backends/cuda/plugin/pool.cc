@@ -55,7 +55,7 @@ class Pool : public GraphCall {
 
 }  // namespace
 
-Fault PlanPool(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call) {
+Fault PlanCall(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call) {
   return PlanGraph<Pool>(context, problem, call);
 }
 

@@ -53,7 +53,8 @@ TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
     int64_t pads[4];
   };
   const Case cases[] = {
-      {"3x3", 64, 64, 3, 1, 1, 1, 64, {1, 1, 1, 1}},       {"into a concatenation", 64, 64, 3, 1, 1, 1, 160, {1, 1, 1, 1}},
+      {"3x3", 64, 64, 3, 1, 1, 1, 64, {1, 1, 1, 1}},
+      {"into a concatenation", 64, 64, 3, 1, 1, 1, 160, {1, 1, 1, 1}},
       {"1x1", 64, 256, 1, 2, 1, 1, 256, {0, 0, 0, 0}},     {"in groups", 128, 128, 3, 1, 1, 32, 128, {1, 1, 1, 1}},
       {"dilated", 32, 32, 3, 1, 2, 1, 32, {2, 2, 2, 2}},   {"pads that differ", 32, 64, 3, 2, 1, 1, 64, {0, 0, 1, 1}},
       {"images of 3 channels", 3, 64, 7, 2, 1, 1, 64, {3, 3, 3, 3}},
@@ -85,7 +86,7 @@ TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
         // In 32 bits without rounding there is none; then it is done by itself.
         if (precision == Precision::kFp32 && (problem.residual || (problem.relu && !problem.bias))) continue;
         std::unique_ptr<LibraryCall> call;
-        EXPECT_EQ(PlanConv(context_, problem, &call), "")
+        EXPECT_EQ(PlanCall(context_, problem, &call), "")
             << c.name << " at precision " << static_cast<int>(precision) << ", bias " << problem.bias << ", residual "
             << problem.residual << ", relu " << problem.relu;
       }
@@ -122,7 +123,7 @@ TEST_F(CudnnGraphs, HasEnginesForAttention) {
             }
           }
           std::unique_ptr<LibraryCall> call;
-          EXPECT_EQ(PlanAttention(context_, problem, &call), "")
+          EXPECT_EQ(PlanCall(context_, problem, &call), "")
               << length << " rows, mask " << mask << ", scale " << scale;
         }
       }
@@ -160,7 +161,7 @@ TEST_F(CudnnGraphs, HasEnginesForPooling) {
           std::copy(c.pads, c.pads + 4, problem.pads);
           for (int k = 0; k < 2; ++k) problem.kernel[k] = c.kernel, problem.strides[k] = c.stride;
           std::unique_ptr<LibraryCall> call;
-          EXPECT_EQ(PlanPool(context_, problem, &call), "")
+          EXPECT_EQ(PlanCall(context_, problem, &call), "")
               << c.kernel << " by " << c.stride << ", mode " << static_cast<int>(mode) << " at precision "
               << static_cast<int>(precision) << ", channels innermost: " << channels_last;
         }
@@ -173,7 +174,7 @@ TEST_F(CudnnGraphs, HasEnginesForLayerNormalization) {
   for (Precision precision : kPrecisions) {
     for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {7, 769}, {1, 17}, {2048, 4096}}) {
       std::unique_ptr<LibraryCall> call;
-      EXPECT_EQ(PlanLayerNorm(context_, {rows, columns, 1e-5, precision}, &call), "")
+      EXPECT_EQ(PlanCall(context_, LayerNormProblem{rows, columns, 1e-5, precision}, &call), "")
           << rows << " x " << columns << " at precision " << static_cast<int>(precision);
     }
   }
