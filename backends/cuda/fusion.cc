@@ -1,6 +1,7 @@
 #include "backends/cuda/fusion.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t kMaxMembers = 32;
 constexpr size_t kMaxInputs = 24;
+constexpr size_t kMaxSiblings = 8;
 constexpr double kCheap = 6;       // work on an element that may be done again at every reader
 constexpr double kReduction = 24;  // work that says a node reduces
 constexpr int kFree = -1, kOutside = -2;  // nodes of no group yet, and those that are not to be in any
@@ -53,7 +55,7 @@ class Fuser {
     std::sort(order_.begin(), order_.end());
     std::vector<FusedGroup> sorted;
     for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[static_cast<size_t>(index)]));
-    return sorted;
+    return JoinSiblings(std::move(sorted));
   }
 
  private:
@@ -232,6 +234,60 @@ class Fuser {
     FusedGroup group;
     group.kind = moves ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel;
     AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+  }
+
+  // ---- siblings
+
+  // The one value that an anchor's group reads beside weights; a node of -1 where there are several.
+  Value OnlyOperand(const FusedGroup& group) const {
+    Value only;
+    if (group.kind != FusedGroup::Kind::kConv && group.kind != FusedGroup::Kind::kMatmul) return only;
+    for (Value input : group.group.inputs) {
+      if (graph_.node(input.node).weight_only) continue;
+      if (only.node >= 0) return Value();
+      only = input;
+    }
+    return only;
+  }
+
+  // Where the first of them stands, all can: they wait for that value alone.
+  std::vector<FusedGroup> JoinSiblings(std::vector<FusedGroup> groups) const {
+    std::vector<FusedGroup> joined;
+    std::map<Value, size_t> places;  // of the last group of siblings that read a value
+    for (FusedGroup& group : groups) {
+      const Value operand = OnlyOperand(group);
+      if (operand.node < 0) {
+        joined.push_back(std::move(group));
+        continue;
+      }
+      const auto [place, first] = places.emplace(operand, joined.size());
+      if (!first && joined[place->second].parts.size() < kMaxSiblings) {
+        joined[place->second].parts.push_back(std::move(group));
+        continue;
+      }
+      place->second = joined.size();
+      joined.emplace_back();
+      joined.back().kind = FusedGroup::Kind::kSiblings;
+      joined.back().parts.push_back(std::move(group));
+    }
+    for (FusedGroup& group : joined) {
+      if (group.kind != FusedGroup::Kind::kSiblings) continue;
+      if (group.parts.size() == 1) {
+        FusedGroup alone = std::move(group.parts[0]);
+        group = std::move(alone);
+        continue;
+      }
+      std::vector<int> members;
+      std::vector<Value> outputs;
+      for (const FusedGroup& part : group.parts) {
+        for (NodeId id : part.group.nodes) members.push_back(graph_.index(id));
+        outputs.insert(outputs.end(), part.group.outputs.begin(), part.group.outputs.end());
+      }
+      std::sort(members.begin(), members.end());
+      group.group = MakeGroup(graph_, members);
+      group.group.outputs = std::move(outputs);
+    }
+    return joined;
   }
 
   const Graph& graph_;

@@ -1,17 +1,20 @@
 // Which nodes the GPU runs as one.
 //
 // Groups are made in this order:
-//   0. Where values are stored in 16 bits, attention is one call of a library: softmax over the last axis of a product,
-//      scaled by a constant and shifted by a mask (each optional, in this order), multiplied with a third matrix.
-//   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as long
-//      as each value in between has no other reader: a weight-only shift per output channel, one addition of a value of
-//      the same shape, one relu, in this order.
+//   0. Where values are stored in 16 bits, attention is one call of a library: softmax over the last axis of a
+//      product, scaled by a constant and shifted by a mask (each optional, in this order), multiplied with a third
+//      matrix.
+//   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as
+//      long as each value in between has no other reader: a weight-only shift per output channel, one addition of a
+//      value of the same shape, one relu, in this order.
 //   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little. Since a kernel is one expression
 //      (kernel_source.h), it does not matter whether a producer is pointwise or moves elements.
 //   4. What only moves elements and stands alone is a view where the layout allows.
-// Every group has one node whose outputs escape, the last.
+//   5. Anchors that read one and the same value, and beside it weights alone, are siblings and become one group: they
+//      run side by side (lanes.h), so that only their time together says what merging them would gain.
+// Every group but that of siblings has one node whose outputs escape, the last.
 #pragma once
 
 #include <vector>
@@ -22,7 +25,7 @@
 namespace rewright::cuda {
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kAttention, kConcat, kKernel, kView };
+  enum class Kind : uint8_t { kConv, kMatmul, kAttention, kConcat, kKernel, kView, kSiblings };
   Kind kind = Kind::kKernel;
   Group group;
   // kConv, kMatmul; a node of -1: none.
@@ -31,6 +34,7 @@ struct FusedGroup {
   // kAttention; the nodes are a product, what scales and shifts it, the softmax, the second product.
   double scale = 1;
   Value mask;
+  std::vector<FusedGroup> parts;  // kSiblings
 };
 
 struct FusionOptions {

@@ -121,6 +121,13 @@ class Function {
   virtual void Launch(int64_t blocks, int threads, void* const* pointers, int count) const = 0;
 };
 
+// One of several pieces of work of which some may run at the same time: behind the one before it on its lane, and behind
+// those that it waits for, which come before it in the list.
+struct LaneStep {
+  int lane = 0;
+  std::vector<int> after;
+};
+
 // Work recorded once and enqueued as a whole.
 class Recording {
  public:
@@ -128,7 +135,7 @@ class Recording {
   virtual void Run() const = 0;
 };
 
-// One GPU with one stream, on which everything is enqueued in order. An error of enqueued work shows at the next
+// One GPU with one queue, on which everything but RunLanes is enqueued in order. An error of enqueued work shows at the next
 // Synchronize. Not thread-safe.
 class Gpu {
  public:
@@ -152,6 +159,10 @@ class Gpu {
   // A fault also where the library has no way to do it: attention is then computed in parts, the others by generated
   // kernels.
   virtual Fault Plan(const Problem& problem, std::unique_ptr<LibraryCall>* call) = 0;
+
+  // Enqueues work by `enqueue(i)`, in the order of `steps`, so that lanes may overlap. All of it is behind what was
+  // enqueued before, and what is enqueued later is behind all of it.
+  virtual void RunLanes(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue) = 0;
 
   // Waits for all work; the first error of any.
   virtual Fault Synchronize() = 0;

@@ -8,6 +8,7 @@
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/lowering.h"
+#include "backends/cuda/trial_memory.h"
 
 namespace rewright::cuda {
 namespace {
@@ -92,23 +93,11 @@ absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const Ge
   if (Fault fault = gpu_.Compile(kKernelPrelude, {{kernel.name, kernel.source}}, &functions); !fault.empty()) {
     return StatusOf(fault);
   }
-  // Both on the same memory, which is not that of the schedule: there is none yet.
-  std::map<int, std::shared_ptr<void>> memory;
-  const auto addresses = [&](const std::vector<int>& buffers, std::vector<void*>* to) -> absl::Status {
-    for (int id : buffers) {
-      std::shared_ptr<void>& owned = memory[id];
-      if (owned == nullptr) {
-        absl::StatusOr<std::shared_ptr<void>> allocated = Allocate(gpu_, buffer(id).bytes);
-        if (!allocated.ok()) return allocated.status();
-        owned = *std::move(allocated);
-      }
-      to->push_back(owned.get());
-    }
-    return absl::OkStatus();
-  };
+  // Both on the same memory.
+  TrialMemory memory(gpu_, schedule_);
   std::vector<void*> arguments, operands;
-  if (absl::Status status = addresses(generated.buffers, &arguments); !status.ok()) return status;
-  if (absl::Status status = addresses(alternative.buffers, &operands); !status.ok()) return status;
+  if (absl::Status status = memory.AddressesOf(generated.buffers, &arguments); !status.ok()) return status;
+  if (absl::Status status = memory.AddressesOf(alternative.buffers, &operands); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<void>> workspace = Allocate(gpu_, alternative.call->workspace_bytes());
   if (!workspace.ok()) return workspace.status();
   operands.push_back(workspace->get());

@@ -4,6 +4,7 @@
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/lanes.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/check.h"
@@ -79,6 +80,8 @@ absl::StatusOr<Schedule> Lowering::Run() {
   group_ = -1;
   if (absl::Status status = Finish(); !status.ok()) return status;
   if (absl::Status status = CompilePending(); !status.ok()) return status;
+  const auto key_of = [&](const Step& step) { return KeyOf(step); };
+  if (absl::Status status = RunSideBySide(gpu_, key_of, &schedule_); !status.ok()) return status;
   return std::move(schedule_);
 }
 
@@ -236,6 +239,18 @@ absl::Status Lowering::CompilePending() {
   return absl::OkStatus();
 }
 
+// Group, layouts, label and sizes; the label says whether a library or a kernel does it.
+std::string Lowering::KeyOf(const Step& step) const {
+  std::string key = absl::StrCat("precision ", static_cast<int>(options_.precision), " ", step.label);
+  for (int id : step.buffers) absl::StrAppend(&key, " ", buffer(id).bytes);
+  if (step.group < 0) return key;
+  const auto layout = [&](Value value) {
+    const auto found = places_.find(value);
+    return found == places_.end() ? "" : found->second.front().layout.ToString();
+  };
+  return absl::StrCat(key, " ", GroupSignature(graph_, schedule_.groups[static_cast<size_t>(step.group)], layout));
+}
+
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.outputs()) {
     absl::StatusOr<Place> place =
@@ -256,6 +271,11 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
     case FusedGroup::Kind::kAttention: return LowerAttention(group);
     case FusedGroup::Kind::kConcat: return LowerConcat(group);
     case FusedGroup::Kind::kView: return LowerView(group);
+    case FusedGroup::Kind::kSiblings:
+      for (const FusedGroup& part : group.parts) {
+        if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+      }
+      return absl::OkStatus();
     case FusedGroup::Kind::kKernel: break;
   }
   return LowerKernel(group);

@@ -99,6 +99,8 @@ class Lowering : private ScheduleBuilder {
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
   absl::Status CompilePending();
+  // Tells the work of a step from all other work.
+  std::string KeyOf(const Step& step) const;
   absl::Status Finish();
 
   absl::Status LowerGroup(const FusedGroup& group);

@@ -65,7 +65,7 @@ if [ $prepare = 1 ]; then
   done
 fi
 test_of() {
-  step "test-$1" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$1"
+  step "test-$1" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$1:GpuLanes.*"
 }
 models_at() {
   local precision model
@@ -88,7 +88,7 @@ test_of fp32
 test_of fp16
 for tool in memcheck racecheck synccheck; do
   step "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
-    "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*"
+    "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*:*Gpu.Branches*/*:GpuLanes.*"
 done
 models_at 16
 step profile "$program" profile --profile "$state/profile.db" --export "$state/profile.json"

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -202,6 +204,25 @@ class HostGpu : public cuda::Gpu {
     *call = MakeHostCall(problem, counts_);
     return {};
   }
+  // In any order that the lanes allow.
+  void RunLanes(const std::vector<cuda::LaneStep>& steps, const std::function<void(int)>& enqueue) override {
+    ++counts_.sections;
+    std::vector<bool> done(steps.size(), false);
+    for (size_t left = steps.size(); left > 0; --left) {
+      std::vector<int> ready;
+      std::set<int> begun;  // lanes on which something is left
+      for (size_t i = 0; i < steps.size(); ++i) {
+        if (done[i] || !begun.insert(steps[i].lane).second) continue;
+        const bool waits = std::any_of(steps[i].after.begin(), steps[i].after.end(),
+                                       [&](int before) { return !done[static_cast<size_t>(before)]; });
+        if (!waits) ready.push_back(static_cast<int>(i));
+      }
+      CHECK(!ready.empty()) << "steps wait for one another";
+      const int next = ready[random_() % ready.size()];
+      enqueue(next);
+      done[static_cast<size_t>(next)] = true;
+    }
+  }
   cuda::Fault Synchronize() override { return {}; }
   cuda::Fault Time(const std::function<void()>& work, double* seconds) override {
     const auto start = std::chrono::steady_clock::now();
@@ -209,9 +230,10 @@ class HostGpu : public cuda::Gpu {
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return {};
   }
-  // A generated kernel stands first, the call of a library last. The kernel is compiled only where it is to be tried.
+  // A generated kernel stands first, the call of a library last; in order, then side by side. The first is compiled and
+  // run only where it is to be tried.
   cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>& ways, int* best) override {
-    if (options_.slow_pools_and_norms) {
+    if (options_.first_ways) {
       for (const std::function<void()>& way : ways) way();
       *best = 0;
     } else {
@@ -287,6 +309,7 @@ class HostGpu : public cuda::Gpu {
   cuda::GpuDescription description_;
   std::string folder_;
   std::string prelude_;
+  std::minstd_rand random_;
   std::map<std::string, std::string> known_;  // sources by name
   std::vector<Source> pending_;
   std::map<std::string, Entry> entries_;

@@ -15,13 +15,14 @@ struct HostGpuCounts {
   int calls = 0;       // of products and convolutions
   int attentions = 0;  // fused calls
   int pools = 0, norms = 0;  // calls where generated kernels do the same
+  int sections = 0;          // of steps side by side
 };
 
 // What this GPU lacks.
 struct HostGpuOptions {
   bool no_products = false;       // and no convolutions, pooling, normalization: Plan gives a fault
   bool no_attention = false;      // Plan gives a fault
-  bool slow_pools_and_norms = false;  // generated kernels are faster; both are tried
+  bool first_ways = false;        // of several ways all are tried, and the first one is fastest
   bool no_epilogues = false;      // of a convolution, but a bias and a relu behind it
   bool no_gaps = false;           // convolutions write dense results alone
   int64_t memory = INT64_MAX;     // bytes that can be allocated in all

@@ -2,6 +2,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/cuda_device.h"
 #include "backends/device_factory.h"
 #include "core/text.h"
 #include "gtest/gtest.h"
@@ -106,6 +107,90 @@ output y = %7
 )");
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
   ExpectRuns(*graph, -1, 1, 1);
+}
+
+// Branches of a module, products of one value: in order or side by side, whichever is faster.
+TEST_P(Gpu, BranchesAgree) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,64,28,28]
+weight a: f32[64,64,1,1]
+weight b: f32[32,64,1,1]
+weight c: f32[48,32,3,3]
+weight d: f32[23,64,1,1]
+weight e: f32[135,135,3,3]
+weight s: f32[135,135,1,1]
+weight q: f32[28,31]
+weight k: f32[28,64]
+weight v: f32[28,17]
+%1 = conv2d(x, a)
+%2 = relu(%1)
+%3 = conv2d(x, b)
+%4 = conv2d(%3, c, pads=[1,1,1,1])
+%5 = avg_pool2d(x, kernel=[3,3], pads=[1,1,1,1])
+%6 = conv2d(%5, d)
+%7 = concat(%2, %4, %6, axis=1)
+%8 = conv2d(%7, e, pads=[1,1,1,1])
+%9 = conv2d(%7, s)
+%10 = add(%8, %9)
+%11 = matmul(%10, q)
+%12 = matmul(%10, k)
+%13 = matmul(%10, v)
+%14 = reduce_sum(%11, axes=[3])
+%15 = reduce_max(%12, axes=[3])
+%16 = mul(%14, %15)
+output y = %16
+output z = %13
+)", -0.1, 0.1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
+}
+
+// Lanes wait for one another as they are told, enqueued and replayed: every step adds up slowly what others give.
+TEST(GpuLanes, KeepTheirOrder) {
+  auto opened = cuda::OpenGpu(0);
+  if (!opened.ok()) GTEST_SKIP() << opened.status().message();
+  cuda::Gpu& gpu = **opened;
+  constexpr int64_t kElements = 1 << 20;
+  constexpr int kThreads = 256, kSteps = 6;
+  std::vector<std::shared_ptr<const cuda::Function>> functions;
+  ASSERT_EQ(gpu.Compile("", {{"slow_sum", R"(
+extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < 64; ++k) sum += (a[i] + b[i]) * (1.0f / 64);
+  out[i] = sum;
+})"}}, &functions), "");
+  // Step i writes value i + 1; value 0 is the input.
+  const int operands[kSteps][2] = {{0, 0}, {0, 1}, {0, 0}, {3, 1}, {2, 4}, {5, 3}};
+  const std::vector<cuda::LaneStep> lanes = {{0, {}}, {0, {}}, {1, {}}, {2, {0, 2}}, {0, {3}}, {1, {4}}};
+  std::vector<std::shared_ptr<void>> values;
+  for (int i = 0; i <= kSteps; ++i) {
+    void* memory = nullptr;
+    ASSERT_EQ(gpu.Allocate(kElements * sizeof(float), &memory), "");
+    values.emplace_back(memory, [&gpu](void* p) { gpu.Free(p); });
+  }
+  const auto enqueue = [&](int i) {
+    void* const arguments[] = {values[static_cast<size_t>(operands[i][0])].get(),
+                               values[static_cast<size_t>(operands[i][1])].get(),
+                               values[static_cast<size_t>(i + 1)].get()};
+    functions[0]->Launch(kElements / kThreads, kThreads, arguments, 3);
+  };
+  std::unique_ptr<cuda::Recording> recording;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<float> numbers(kElements, static_cast<float>(round + 1));
+    ASSERT_EQ(gpu.CopyIn(values[0].get(), numbers.data(), kElements * sizeof(float)), "");
+    if (round == 0) {
+      gpu.RunLanes(lanes, enqueue);
+    } else {
+      if (round == 1) {
+        ASSERT_EQ(gpu.Record([&] { gpu.RunLanes(lanes, enqueue); }, &recording), "");
+      }
+      recording->Run();
+    }
+    ASSERT_EQ(gpu.CopyOut(numbers.data(), values[kSteps].get(), kElements * sizeof(float)), "");
+    // 2, 3, 2, 4, 7, 9 times the input.
+    for (float number : numbers) ASSERT_NEAR(number, 9.0 * (round + 1), 1e-3 * (round + 1)) << "round " << round;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,

@@ -86,6 +86,27 @@ using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Des
 // `work` enqueues and does nothing else.
 Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded);
 
+// Queues beside the context's stream, and events between them. They are made at the first run of so many, which must not
+// be one that is recorded.
+class Lanes {
+ public:
+  explicit Lanes(Context& context) : context_(context) {}
+  Lanes(const Lanes&) = delete;
+  ~Lanes();
+  // Gpu::RunLanes. While a step is enqueued its lane is the context's stream, and cuDNN's.
+  void Run(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue);
+
+ private:
+  Fault Provide(size_t streams, size_t events);
+  void Switch(cudaStream_t stream);
+  void Mark(cudaEvent_t event, cudaStream_t stream);
+  void Wait(cudaEvent_t event, cudaStream_t stream);
+
+  Context& context_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> events_;
+};
+
 // The fastest of `count` ways; `run` enqueues one and is false where that fails. Ways that fail, or cannot be recorded,
 // are left out. -1: all are.
 Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);

@@ -169,6 +169,11 @@ class CudaGpu : public Gpu {
     return std::visit([&](const auto& p) { return PlanCall(context_, p, call); }, problem);
   }
 
+  void RunLanes(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue) override {
+    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
+    lanes_.Run(steps, enqueue);
+  }
+
   Fault Synchronize() override {
     REWRIGHT_RETURN_FAULT(context_.Use());
     Fault fault = FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");
@@ -240,6 +245,7 @@ class CudaGpu : public Gpu {
   }
 
   Context context_;
+  Lanes lanes_{context_};
   std::map<std::string, std::shared_ptr<const Function>> functions_;  // by the source, since names are only hashes
 };
 

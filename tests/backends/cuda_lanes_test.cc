@@ -1,0 +1,221 @@
+// Steps side by side: what they wait for, on which lanes they go, what becomes one group.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/lanes.h"
+#include "core/text.h"
+#include "gmock/gmock.h"
+#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/host_gpu_util.h"
+#include "tests/counts.h"
+
+namespace rewright {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// "begin-end: lane<after,.. lane .."
+std::vector<std::string> Texts(const std::vector<cuda::Section>& sections) {
+  std::vector<std::string> texts;
+  for (const cuda::Section& section : sections) {
+    std::string text = absl::StrCat(section.begin, "-", section.end, ":");
+    for (const cuda::LaneStep& step : section.steps) {
+      absl::StrAppend(&text, " ", step.lane);
+      for (size_t i = 0; i < step.after.size(); ++i) absl::StrAppend(&text, i == 0 ? "<" : ",", step.after[i]);
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+TEST(CudaLanes, ChainsHaveNoSections) {
+  EXPECT_THAT(cuda::SectionsOf({}), IsEmpty());
+  EXPECT_THAT(cuda::SectionsOf({{}, {0}, {1}, {2}}), IsEmpty());
+  EXPECT_THAT(cuda::SectionsOf({{}, {0}, {1}, {0, 2}, {3}}), IsEmpty()) << "a sum with what came before";
+}
+
+TEST(CudaLanes, BranchesPartAndMeet) {
+  // 0, then 1 -> 3 beside 2, then 4 = 2 + 3.
+  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1}, {2, 3}})), ElementsAre("1-4: 0 1 0"));
+  // A branch of a branch waits across lanes.
+  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1}, {1, 2}, {3, 4}})), ElementsAre("1-5: 0 1 0 1<0"));
+  // What is read far away, a mask, holds up nothing.
+  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {}, {0, 1}, {2}, {0, 3}, {4}})), ElementsAre("0-2: 0 1"));
+  // Two modules one after the other.
+  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1, 2}, {3}, {3}, {3}, {4, 5, 6}})),
+              ElementsAre("1-3: 0 1", "4-7: 0 1 2"));
+}
+
+TEST(CudaLanes, ManyStepsShareLanesAndSectionsEnd) {
+  const std::vector<cuda::Section> sections = cuda::SectionsOf(std::vector<std::vector<int>>(100));
+  ASSERT_EQ(sections.size(), 2u);
+  EXPECT_EQ(sections[0].end, 64);
+  EXPECT_EQ(sections[1].end, 100);
+  for (const cuda::LaneStep& step : sections[0].steps) {
+    EXPECT_LT(step.lane, 8);
+    EXPECT_THAT(step.after, IsEmpty());
+  }
+}
+
+// Every dependency is kept by the order of a lane or by waiting, whatever the graph of steps.
+TEST(CudaLanes, KeepEveryDependency) {
+  Rng rng(3);
+  for (int trial = 0; trial < Cases(300); ++trial) {
+    std::vector<std::vector<int>> dependencies;
+    const int count = 1 + static_cast<int>(rng() % 150), reach = 1 + static_cast<int>(rng() % 20);
+    for (int s = 0; s < count; ++s) {
+      std::set<int> needed;
+      for (int k = 0; k < static_cast<int>(rng() % 4) && s > 0; ++k) {
+        needed.insert(std::max(0, s - 1 - static_cast<int>(rng() % static_cast<size_t>(reach))));
+      }
+      dependencies.emplace_back(needed.begin(), needed.end());
+    }
+    int end = 0;
+    for (const cuda::Section& section : cuda::SectionsOf(dependencies)) {
+      ASSERT_GE(section.begin, end);
+      end = section.end;
+      ASSERT_EQ(section.steps.size(), static_cast<size_t>(section.end - section.begin));
+      std::vector<std::set<int>> before;  // steps of the section that are sure to be done
+      for (int s = 0; s < section.end - section.begin; ++s) {
+        const cuda::LaneStep& step = section.steps[static_cast<size_t>(s)];
+        std::set<int> sure;
+        const auto follows = [&](int other) {
+          ASSERT_LT(other, s);
+          sure.insert(other);
+          sure.insert(before[static_cast<size_t>(other)].begin(), before[static_cast<size_t>(other)].end());
+        };
+        for (int other : step.after) follows(other);
+        for (int other = s - 1; other >= 0; --other) {
+          if (section.steps[static_cast<size_t>(other)].lane != step.lane) continue;
+          follows(other);
+          break;
+        }
+        for (int d : dependencies[static_cast<size_t>(section.begin + s)]) {
+          EXPECT_TRUE(d < section.begin || sure.count(d - section.begin) > 0) << d << " before " << section.begin + s;
+        }
+        before.push_back(std::move(sure));
+      }
+    }
+  }
+}
+
+// Queries, keys and values of odd sizes, with and without epilogues, beside a pooling of them that is no product.
+constexpr char kProducts[] = R"(
+input x: f32[3,5,7]
+weight q: f32[7,9]
+weight k: f32[7,4]
+weight v: f32[7,1]
+weight b: f32[4]
+%1 = matmul(x, q)
+%2 = matmul(x, k)
+%3 = add(%2, b)
+%4 = relu(%3)
+%5 = matmul(x, v)
+%6 = reduce_mean(x, axes=[2])
+%7 = reduce_sum(%1, axes=[2])
+%8 = reduce_max(%4, axes=[2])
+%9 = mul(%7, %8)
+%10 = mul(%9, %6)
+output y = %10
+output z = %5
+)";
+
+std::unique_ptr<Device> HostDevice(HostGpuCounts* counts, const HostGpuOptions& options = {}) {
+  cuda::CudaOptions cuda_options;
+  cuda_options.min_vectorized = 8;
+  return cuda::MakeCudaDevice(MakeHostGpu(counts, options), *ProfileDb::Open(""), cuda_options);
+}
+
+TEST(CudaLanes, ProductsOfOneValueAreOneGroup) {
+  const Graph graph = GraphWithWeights(kProducts, -1, 1, 1);
+  HostGpuCounts counts;
+  const auto device = HostDevice(&counts);
+  const std::vector<Group> groups = device->Partition(graph);
+  ASSERT_EQ(groups[0].nodes.size(), 5u);
+  EXPECT_EQ(groups[0].outputs.size(), 3u);
+  size_t nodes = 0;
+  for (const Group& group : groups) {
+    nodes += group.nodes.size();
+    const auto cost = device->Cost(graph, group);
+    EXPECT_TRUE(cost.ok() && *cost > 0) << cost.status().ToString();
+  }
+  EXPECT_EQ(nodes, 10u);
+  const int measured = counts.sections;
+  EXPECT_GT(measured, 0) << "the products were measured side by side";
+  for (uint64_t seed = 0; seed < 10; ++seed) ExpectAgrees(*device, graph, -1, 1, seed);
+  EXPECT_GT(counts.sections, measured);
+
+  // In order where that is faster; both ways are tried.
+  HostGpuCounts slow;
+  const auto in_order = HostDevice(&slow, {.first_ways = true});
+  const auto schedule = in_order->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+  EXPECT_GE(schedule->steps.size(), 6u);
+  const int tried = slow.sections;
+  EXPECT_GT(tried, 0);
+  ExpectAgrees(*schedule, graph, -1, 1, 1);
+  EXPECT_EQ(slow.sections, tried);
+}
+
+// A product that needs something else than the value is none of the group, even if it comes first.
+TEST(CudaLanes, SiblingsReadOneValueAlone) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[4,6]
+weight u: f32[6,6]
+weight v: f32[6,6]
+weight w: f32[6,4]
+%1 = matmul(x, u)
+%2 = matmul(x, v)
+%3 = add(%2, %1)
+%4 = matmul(x, w)
+%5 = matmul(%4, %3)
+output y = %5
+)", -1, 1, 1);
+  const auto device = HostDevice(nullptr);
+  std::vector<size_t> sizes;
+  for (const Group& group : device->Partition(graph)) sizes.push_back(group.nodes.size());
+  EXPECT_THAT(sizes, ElementsAre(2, 2, 1)) << "x u with x w, then x v + x u, then the last";
+  for (uint64_t seed = 0; seed < 5; ++seed) ExpectAgrees(*device, graph, -1, 1, seed);
+}
+
+// Branches of a module write their parts of its result, in any order; a shortcut runs beside a block.
+TEST(CudaLanes, ModulesAgreeInAnyOrder) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,8,9,7]
+weight a: f32[16,8,1,1]
+weight b: f32[8,8,1,1]
+weight c: f32[8,8,3,3]
+weight d: f32[5,8,1,1]
+weight e: f32[29,29,3,3]
+weight s: f32[29,29,1,1]
+%1 = conv2d(x, a)
+%2 = relu(%1)
+%3 = conv2d(x, b)
+%4 = conv2d(%3, c, pads=[1,1,1,1])
+%5 = avg_pool2d(x, kernel=[3,3], pads=[1,1,1,1])
+%6 = conv2d(%5, d)
+%7 = concat(%2, %4, %6, axis=1)
+%8 = conv2d(%7, e, pads=[1,1,1,1])
+%9 = conv2d(%8, e, pads=[1,1,1,1])
+%10 = conv2d(%7, s)
+%11 = add(%9, %10)
+%12 = relu(%11)
+output y = %12
+)", -0.2, 0.2, 1);
+  for (bool channels_last : {false, true}) {
+    HostGpuCounts counts;
+    cuda::CudaOptions options;
+    options.channels_last = channels_last;
+    const auto device = cuda::MakeCudaDevice(MakeHostGpu(&counts), *ProfileDb::Open(""), options);
+    const auto schedule = device->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
+    for (uint64_t seed = 0; seed < 20; ++seed) ExpectAgrees(*schedule, graph, -1, 1, seed);
+    EXPECT_GE(counts.sections, 2 * 20) << "the module, and the shortcut beside the block";
+  }
+}
+
+}  // namespace
+}  // namespace rewright
