@@ -143,7 +143,8 @@ Fault PlanCall(Context& context, const AttentionProblem& problem, std::unique_pt
 Fault PlanCall(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanCall(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call);
 
-// The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU.
-Fault CompileSource(const std::string& source, int architecture, std::string* code);
+// The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU. `report`, where it is not null, is
+// what the assembler says of each kernel: registers, spills.
+Fault CompileSource(const std::string& source, int architecture, std::string* code, std::string* report = nullptr);
 
 }  // namespace rewright::cuda

@@ -1,12 +1,13 @@
 // Every kernel that the CUDA device generates compiles for a GPU; none is needed for that.
-#include <cstdlib>
 #include <map>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/plugin/context.h"
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
+#include "tests/backends/cuda/collector_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
 
@@ -14,58 +15,6 @@ namespace rewright {
 namespace {
 
 constexpr int kArchitectures[] = {80, 90};
-
-class NoFunction : public cuda::Function {
- public:
-  void Launch(int64_t, int, void* const*, int) const override {}
-};
-class NoCall : public cuda::LibraryCall {
- public:
-  size_t workspace_bytes() const override { return 0; }
-  void Run(void* const*) const override {}
-};
-
-// Takes down sources and runs nothing.
-class Collector : public cuda::Gpu {
- public:
-  explicit Collector(std::map<std::string, std::string>* sources) : sources_(*sources) {}
-  const cuda::GpuDescription& description() const override { return description_; }
-  cuda::Fault Allocate(size_t bytes, void** memory) override {
-    *memory = std::malloc(bytes);
-    return {};
-  }
-  void Free(void* memory) override { std::free(memory); }
-  cuda::Fault CopyIn(void*, const void*, size_t) override { return {}; }
-  cuda::Fault CopyOut(void*, const void*, size_t) override { return {}; }
-  cuda::Fault Compile(const std::string&, const std::vector<Source>& sources,
-                      std::vector<std::shared_ptr<const cuda::Function>>* functions) override {
-    for (const Source& source : sources) {
-      EXPECT_EQ(sources_.emplace(source.name, source.text).first->second, source.text);
-      functions->push_back(std::make_shared<NoFunction>());
-    }
-    return {};
-  }
-  cuda::Fault Plan(const cuda::Problem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
-    // Generated kernels where there is a choice.
-    const bool chosen = std::holds_alternative<cuda::PoolProblem>(problem) ||
-                        std::holds_alternative<cuda::LayerNormProblem>(problem);
-    if (chosen) return "no such library";
-    *call = std::make_unique<NoCall>();
-    return {};
-  }
-  void RunLanes(const std::vector<cuda::LaneStep>&, const std::function<void(int)>&) override {}
-  cuda::Fault Synchronize() override { return {}; }
-  cuda::Fault Time(const std::function<void()>&, double*) override { return "nothing runs"; }
-  cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>&, int* best) override {
-    *best = 0;
-    return {};
-  }
-  cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override { return "nothing runs"; }
-
- private:
-  std::map<std::string, std::string>& sources_;
-  cuda::GpuDescription description_;
-};
 
 class Nvrtc : public testing::Test {
  protected:
@@ -89,10 +38,18 @@ class Nvrtc : public testing::Test {
       ++it;
       if (++count % kTogether != 0 && it != sources_.end()) continue;
       for (int architecture : kArchitectures) {
-        std::string code;
-        const cuda::Fault fault = cuda::CompileSource(cuda::kKernelPrelude + program, architecture, &code);
+        std::string code, report;
+        const cuda::Fault fault = cuda::CompileSource(cuda::kKernelPrelude + program, architecture, &code, &report);
         ASSERT_EQ(fault, "") << program;
         EXPECT_GT(code.size(), 0u);
+        // Everything stays in registers.
+        int kernels = 0;
+        for (absl::string_view line : absl::StrSplit(report, '\n')) {
+          if (!absl::StrContains(line, "spill stores")) continue;
+          ++kernels;
+          EXPECT_THAT(line, testing::HasSubstr(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"));
+        }
+        EXPECT_GT(kernels, 0) << report;
       }
       program.clear();
     }
