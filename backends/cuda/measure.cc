@@ -10,10 +10,11 @@
 namespace rewright::cuda {
 namespace {
 
-constexpr int kRuns = 32;           // in one recording, at least one for each set of operands
+constexpr int kRuns = 32;  // in one recording, at least one for each set of operands
 constexpr int kSamples = 9;
-constexpr int64_t kMaxSets = 64;
+constexpr int64_t kMaxSets = 2048;
 constexpr int64_t kMaxBytes = int64_t{2} << 30;  // of all sets together
+constexpr size_t kAlignment = 256;
 
 // Typical elements as they are stored between kernels.
 std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
@@ -31,46 +32,66 @@ std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
   return data;
 }
 
-// One set of memory for all buffers of a schedule that are no constants.
-class OperandSet {
+// Several sets of memory for all buffers of a schedule, one behind the other. Constants have a place in each, too: in a
+// graph that is larger than the cache, weights come from memory.
+class OperandSets {
  public:
-  OperandSet(Gpu& gpu, const Schedule& schedule) : gpu_(gpu), schedule_(schedule) {}
-  OperandSet(const OperandSet&) = delete;
-  ~OperandSet() {
-    for (void* memory : owned_) gpu_.Free(memory);
+  OperandSets(Gpu& gpu, const Schedule& schedule) : gpu_(gpu), schedule_(schedule) {
+    for (const Buffer& buffer : schedule.buffers) {
+      offsets_.push_back(set_bytes_);
+      if (buffer.alias_of < 0) set_bytes_ += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
   }
+  int64_t set_bytes() const { return static_cast<int64_t>(set_bytes_); }
 
-  Fault Allocate() {
-    addresses_.assign(schedule_.buffers.size(), nullptr);
+  // `contents` are the bytes of the schedule's inputs.
+  absl::Status Allocate(int64_t sets, const std::vector<std::vector<char>>& contents) {
+    absl::StatusOr<std::shared_ptr<void>> memory =
+        rewright::cuda::Allocate(gpu_, static_cast<size_t>(sets) * set_bytes_);
+    if (!memory.ok()) return memory.status();
+    memory_ = *std::move(memory);
+    std::vector<char> set(set_bytes_);
+    for (size_t k = 0; k < schedule_.inputs.size(); ++k) {
+      if (schedule_.inputs[k] < 0) continue;
+      std::copy(contents[k].begin(), contents[k].end(), set.begin() + Offset(schedule_.inputs[k]));
+    }
     for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
       const Buffer& buffer = schedule_.buffers[i];
-      if (buffer.alias_of >= 0) {
-        addresses_[i] = static_cast<char*>(addresses_[static_cast<size_t>(buffer.alias_of)]) + buffer.offset;
-      } else if (buffer.kind == Buffer::Kind::kConstant) {
-        addresses_[i] = buffer.data.get();
-      } else {
-        Fault fault = gpu_.Allocate(std::max<size_t>(buffer.bytes, 1), &addresses_[i]);
-        if (!fault.empty()) return fault;
-        owned_.push_back(addresses_[i]);
-      }
+      if (buffer.kind != Buffer::Kind::kConstant || buffer.alias_of >= 0) continue;
+      const Fault fault = gpu_.CopyOut(set.data() + offsets_[i], buffer.data.get(), buffer.bytes);
+      if (absl::Status status = StatusOf(fault); !status.ok()) return status;
     }
-    return {};
+    for (int64_t i = 0; i < sets; ++i) {
+      const Fault fault = gpu_.CopyIn(Base(i), set.data(), set.size());
+      if (absl::Status status = StatusOf(fault); !status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
-  void* address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
-  void Run() const {
+  void Run(int64_t set) const {
     std::vector<void*> buffers;
     for (const Step& step : schedule_.steps) {
       buffers.clear();
-      for (int id : step.buffers) buffers.push_back(address(id));
+      for (int id : step.buffers) buffers.push_back(Base(set) + Offset(id));
       step.kernel->Run(buffers.data());
     }
   }
 
  private:
+  char* Base(int64_t set) const { return static_cast<char*>(memory_.get()) + static_cast<size_t>(set) * set_bytes_; }
+  ptrdiff_t Offset(int id) const {
+    size_t offset = 0;
+    for (; schedule_.buffers[static_cast<size_t>(id)].alias_of >= 0;
+         id = schedule_.buffers[static_cast<size_t>(id)].alias_of) {
+      offset += schedule_.buffers[static_cast<size_t>(id)].offset;
+    }
+    return static_cast<ptrdiff_t>(offset + offsets_[static_cast<size_t>(id)]);
+  }
+
   Gpu& gpu_;
   const Schedule& schedule_;
-  std::vector<void*> addresses_;
-  std::vector<void*> owned_;
+  std::vector<size_t> offsets_;  // by buffer, within a set
+  size_t set_bytes_ = 0;
+  std::shared_ptr<void> memory_;
 };
 
 }  // namespace
@@ -86,34 +107,25 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
   if (!schedule.ok()) return schedule.status();
   if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
 
-  int64_t bytes = 1;
-  for (const Buffer& buffer : schedule->buffers) {
-    if (buffer.alias_of < 0 && buffer.kind != Buffer::Kind::kConstant) bytes += static_cast<int64_t>(buffer.bytes);
-  }
+  OperandSets operands(gpu, *schedule);
+  const int64_t bytes = std::max<int64_t>(operands.set_bytes(), 1);
   int64_t sets = std::clamp<int64_t>(2 * gpu.description().l2_bytes / bytes + 1, 1, kMaxSets);
   sets = std::clamp<int64_t>(kMaxBytes / bytes, 1, sets);
-  std::vector<std::unique_ptr<OperandSet>> operands;
-  for (int64_t i = 0; i < sets; ++i) {
-    operands.push_back(std::make_unique<OperandSet>(gpu, *schedule));
-    if (absl::Status status = StatusOf(operands.back()->Allocate()); !status.ok()) return status;
-    for (size_t k = 0; k < schedule->inputs.size(); ++k) {
-      const int buffer = schedule->inputs[k];
-      if (buffer < 0) continue;
-      const DType dtype = extracted->graph.type(extracted->graph.inputs()[k]).dtype;
-      const std::vector<char> data =
-          TypicalData(dtype, precision, schedule->buffers[static_cast<size_t>(buffer)].bytes);
-      const Fault fault = gpu.CopyIn(operands.back()->address(buffer), data.data(), data.size());
-      if (absl::Status status = StatusOf(fault); !status.ok()) return status;
-    }
+  std::vector<std::vector<char>> contents;
+  for (size_t k = 0; k < schedule->inputs.size(); ++k) {
+    const int buffer = schedule->inputs[k];
+    const size_t size = buffer < 0 ? 0 : schedule->buffers[static_cast<size_t>(buffer)].bytes;
+    contents.push_back(TypicalData(extracted->graph.type(extracted->graph.inputs()[k]).dtype, precision, size));
   }
+  if (absl::Status status = operands.Allocate(sets, contents); !status.ok()) return status;
   const int64_t runs = std::max<int64_t>(kRuns, sets);
   // Once as it is: what kernels do at their first run must not be recorded.
-  operands[0]->Run();
+  operands.Run(0);
   if (absl::Status status = StatusOf(gpu.Synchronize()); !status.ok()) return status;
   std::unique_ptr<Recording> recording;
   const Fault recorded = gpu.Record(
       [&] {
-        for (int64_t i = 0; i < runs; ++i) operands[static_cast<size_t>(i % sets)]->Run();
+        for (int64_t i = 0; i < runs; ++i) operands.Run(i % sets);
       },
       &recording);
   if (absl::Status status = StatusOf(recorded); !status.ok()) return status;

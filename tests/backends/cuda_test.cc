@@ -277,6 +277,19 @@ TEST(Cuda, CostsAreMeasuredOnce) {
   EXPECT_THAT(none.status().ToString(), testing::HasSubstr("holds times of 0 GPUs"));
 }
 
+// Costs are those of operands in memory: what is read in turn, weights too, exceeds the cache twice.
+TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
+  const Graph graph = GraphWithWeights("input x: f32[1,3]\nweight w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n",
+                                       -1, 1, 1);
+  HostGpuCounts counts;
+  const auto device = HostDevice({}, &counts);
+  const auto cost = device->Cost(graph, device->Partition(graph)[0]);
+  ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+  const int64_t cache = MakeHostGpu()->description().l2_bytes;
+  EXPECT_GE(counts.peak_bytes, 2 * cache);
+  EXPECT_GE(static_cast<int64_t>(counts.factors.size()), 2 * cache / 4096) << "a set has less than 4096 bytes";
+}
+
 TEST(Cuda, ConcatenationsAreWrittenInPlace) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[2,16,6,6]

@@ -78,6 +78,7 @@ class HostMatmul : public cuda::LibraryCall {
     ExpectAligned(buffers, 0, 2, static_cast<uintptr_t>(p_.alignment));
     ExpectAligned(buffers, 2, 1 + extra, 16);
     ExpectAligned(buffers, 3 + extra, 1, 256);
+    counts_.factors.insert(buffers[1]);
     const Elements left(buffers[0], p_.precision);
     const Elements right(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);

@@ -150,7 +150,7 @@ class HostGpu : public cuda::Gpu {
     std::string pattern = (std::filesystem::temp_directory_path() / "rewright_host_gpu_XXXXXX").string();
     CHECK(mkdtemp(pattern.data()) != nullptr) << pattern;
     folder_ = pattern;
-    description_ = {"processor", "host", 0, 4, int64_t{1} << 30, 1 << 16};
+    description_ = {"processor", "host", 0, 4, int64_t{1} << 30, 1 << 14};
   }
   ~HostGpu() override {
     for (void* library : libraries_) dlclose(library);
@@ -166,6 +166,7 @@ class HostGpu : public cuda::Gpu {
     }
     *memory = std::aligned_alloc(256, rounded);
     used_ += static_cast<int64_t>(sizes_[*memory] = rounded);
+    counts_.peak_bytes = std::max(counts_.peak_bytes, used_);
     return {};
   }
   void Free(void* memory) override {

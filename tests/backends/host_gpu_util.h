@@ -3,7 +3,9 @@
 // every machine.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 
 #include "backends/cuda/gpu.h"
 
@@ -16,6 +18,8 @@ struct HostGpuCounts {
   int attentions = 0;  // fused calls
   int pools = 0, norms = 0;  // calls where generated kernels do the same
   int sections = 0;          // of steps side by side
+  int64_t peak_bytes = 0;    // allocated at a time
+  std::set<const void*> factors;  // addresses of the right factors of products
 };
 
 // What this GPU lacks.

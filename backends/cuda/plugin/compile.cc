@@ -1,8 +1,23 @@
 #include <nvrtc.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "backends/cuda/plugin/context.h"
 
 namespace rewright::cuda {
+
+Fault CheckArchitecture(const std::string& name, int architecture) {
+  int count = 0;
+  if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count == 0) return "NVRTC names no architecture";
+  std::vector<int> known(static_cast<size_t>(count));
+  nvrtcGetSupportedArchs(known.data());
+  if (std::find(known.begin(), known.end(), architecture) != known.end()) return {};
+  return name + " has compute capability " + std::to_string(architecture / 10) + "." +
+         std::to_string(architecture % 10) + "; this NVRTC compiles for " + std::to_string(known.front() / 10) + "." +
+         std::to_string(known.front() % 10) + " to " + std::to_string(known.back() / 10) + "." +
+         std::to_string(known.back() % 10);
+}
 
 Fault CompileSource(const std::string& source, int architecture, std::string* code, std::string* report) {
   nvrtcProgram program = nullptr;

@@ -143,6 +143,10 @@ Fault PlanCall(Context& context, const AttentionProblem& problem, std::unique_pt
 Fault PlanCall(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanCall(Context& context, const LayerNormProblem& problem, std::unique_ptr<LibraryCall>* call);
 
+// A fault where this NVRTC makes no machine code for the architecture of the GPU `name`: it knows those that there were
+// when it was built.
+Fault CheckArchitecture(const std::string& name, int architecture);
+
 // The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU. `report`, where it is not null, is
 // what the assembler says of each kernel: registers, spills.
 Fault CompileSource(const std::string& source, int architecture, std::string* code, std::string* report = nullptr);

@@ -57,19 +57,6 @@ std::string CacheFolder() {
   return {};
 }
 
-// NVRTC makes machine code for the architectures that were known when it was built.
-Fault CheckArchitecture(const std::string& name, int architecture) {
-  int count = 0;
-  if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count == 0) return "NVRTC names no architecture";
-  std::vector<int> known(static_cast<size_t>(count));
-  nvrtcGetSupportedArchs(known.data());
-  if (std::find(known.begin(), known.end(), architecture) != known.end()) return {};
-  return name + " has compute capability " + std::to_string(architecture / 10) + "." +
-         std::to_string(architecture % 10) + "; this NVRTC compiles for " + std::to_string(known.front() / 10) + "." +
-         std::to_string(known.front() % 10) + " to " + std::to_string(known.back() / 10) + "." +
-         std::to_string(known.back() % 10);
-}
-
 class CudaGpu : public Gpu {
  public:
   ~CudaGpu() override {

@@ -78,6 +78,12 @@ TEST_F(Nvrtc, KernelsOfRandomGraphsCompile) {
   ExpectAllCompile();
 }
 
+TEST(NvrtcErrors, OtherArchitecturesAreNamed) {
+  for (int architecture : kArchitectures) EXPECT_EQ(cuda::CheckArchitecture("this one", architecture), "");
+  EXPECT_THAT(cuda::CheckArchitecture("Tesla K80", 37),
+              testing::StartsWith("Tesla K80 has compute capability 3.7; this NVRTC compiles for "));
+}
+
 TEST(NvrtcErrors, NameWhatIsWrong) {
   std::string code;
   const cuda::Fault fault = cuda::CompileSource("extern \"C\" __global__ void k(float* out) { out[0] = missing; }",
