@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -37,6 +39,25 @@ std::vector<RuleCase> LoadRules(const std::string& file) {
     if (instances.ok()) cases.push_back({rule.name, rule.expect, *std::move(instances)});
   }
   return cases;
+}
+
+std::vector<std::string> ShippedRuleFiles(bool combined) {
+  std::vector<std::string> files;
+  for (const char* folder : {"rules", "baseline"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(absl::StrCat(REWRIGHT_SOURCE_DIR, "/substitutions/", folder))) {
+      if (entry.path().extension() != ".rules") continue;
+      if (combined || entry.path().filename() != "all.rules") files.push_back(entry.path().string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string TestNameOf(const std::string& path) {
+  std::string name = std::filesystem::path(path).stem().string();
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
 }
 
 }  // namespace rewright

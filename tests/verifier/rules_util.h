@@ -1,4 +1,4 @@
-// Rules of a text file as instances, for the verifier's tests.
+// Rules of text files, for the verifier's tests.
 #pragma once
 
 #include <string>
@@ -16,5 +16,12 @@ struct RuleCase {
 
 // The rules of tests/verifier/<file>, instantiated at small ranks. A rule that does not compile fails the test.
 std::vector<RuleCase> LoadRules(const std::string& file);
+
+// The rule files that come with the program, in order of their paths. `combined`: all.rules, too, which is made of the
+// others.
+std::vector<std::string> ShippedRuleFiles(bool combined = true);
+
+// The name of the file at `path` as googletest takes it.
+std::string TestNameOf(const std::string& path);
 
 }  // namespace rewright

@@ -1,0 +1,40 @@
+// The rules that come with the program are proved again: a tenth of each file, all with REWRIGHT_FULL (bench/full).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "substitutions/rule_set.h"
+#include "tests/verifier/rules_util.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+namespace {
+
+class ProvedAgainTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ProvedAgainTest, AreProvedAgainAsTheFileSays) {
+  const auto rules = ReadRules(GetParam());
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  ASSERT_FALSE(rules->empty());
+  LoadOptions all;
+  all.allow_risky = all.allow_finite_only = true;
+  const auto loaded = RuleSet::FromFiles({GetParam()}, all);  // proofs that are missing or stale are refused
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
+  RuleProofOptions options;
+  options.classify = false;
+  for (size_t i = 0; i < rules->size(); i += step) {
+    const Rule& rule = (*rules)[i];
+    const RuleVerdict verdict = ProveRule(rule, options);
+    EXPECT_EQ(verdict.verdict, Verdict::kProved) << rule.name << ": " << verdict.reason;
+    EXPECT_EQ(verdict.limits, rule.proof->domain) << rule.name;
+    EXPECT_EQ(verdict.instances, rule.proof->instances) << rule.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ProvedAgainTest, ::testing::ValuesIn(ShippedRuleFiles()),
+                         [](const auto& info) { return TestNameOf(info.param); });
+
+}  // namespace
+}  // namespace rewright
