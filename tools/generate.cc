@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
+#include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/find_pairs.h"
 #include "substitutions/generate/ranks.h"
 #include "substitutions/generate/select_rules.h"
@@ -30,6 +32,7 @@ struct GenerateFlags {
   std::string output;
   std::vector<std::string> combine;
   std::string preset = "taso";
+  std::string space;  // empty: all of the preset's
   std::vector<std::string> ops;
   int64_t max_ops = 0;  // 0: that of the preset
   int64_t inputs = 0;   // of each kind; 0: those of the preset
@@ -52,6 +55,7 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
                         std::filesystem::path(flags.output).filename().string());
   }
   std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
+  if (!flags.space.empty()) absl::StrAppend(&command, " --space ", flags.space);
   if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
   if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
   if (flags.inputs > 0) absl::StrAppend(&command, " --inputs ", flags.inputs);
@@ -64,6 +68,15 @@ absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags
   absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
   if (!spaces.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(spaces.status().message())));
+  }
+  if (!flags.space.empty()) {
+    std::vector<std::string> names;
+    for (const generate::Space& space : *spaces) names.push_back(space.name);
+    std::erase_if(*spaces, [&](const generate::Space& space) { return space.name != flags.space; });
+    if (spaces->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--space: found `", flags.space, "`, expected one of ", flags.preset,
+                                                     ": ", absl::StrJoin(names, ", ")));
+    }
   }
   if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
   for (generate::Space& space : *spaces) {
@@ -88,24 +101,9 @@ class Generation {
         session_.console.Result(absl::StrFormat("raw:        %d graphs in every order and naming", raw));
         raw_ += raw;
       }
-      absl::StatusOr<generate::FoundPairs> found = Find(space);
-      if (!found.ok()) return found.status();
-      if (ranks_.rank() != 0) {
-        complete = found->complete;
-        if (!complete) break;
-        continue;
-      }
-      generate::Selection selection;
-      const double before = ProcessCpuSeconds();
-      if (!flags_.count_only && found->complete) {
-        absl::StatusOr<generate::Selection> selected = Select(space, found->pairs);
-        if (!selected.ok()) return selected.status();
-        selection = *std::move(selected);
-        for (Rule& rule : selection.rules) rules_.push_back(std::move(rule));
-      }
-      prove_s_ = ProcessCpuSeconds() - before;
-      complete = found->complete && selection.complete;
-      Report(space, *found, selection);
+      const absl::StatusOr<bool> searched = SearchSpace(space);
+      if (!searched.ok()) return searched.status();
+      complete = *searched;
       if (!complete) break;
     }
     if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
@@ -120,6 +118,59 @@ class Generation {
   }
 
  private:
+  // Adds the rules of a space. Begins again with counterexamples where refuted candidates leave some; what counts is the
+  // last time. False: stopped.
+  absl::StatusOr<bool> SearchSpace(generate::Space space) {
+    enumerate_s_ = prove_s_ = 0;
+    for (int restart = 0;; ++restart) {
+      absl::StatusOr<generate::FoundPairs> found = Find(space, FolderOf(space, restart));
+      if (!found.ok()) return found.status();
+      generate::Selection selection;
+      std::vector<generate::Counterexample> counterexamples;
+      bool complete = found->complete;
+      if (complete && !flags_.count_only) {
+        if (ranks_.rank() == 0) {
+          const double before = ProcessCpuSeconds();
+          absl::StatusOr<generate::Selection> selected = Select(space, found->pairs, FolderOf(space, restart));
+          if (!selected.ok()) return selected.status();
+          selection = *std::move(selected);
+          complete = selection.complete;
+          if (complete && restart < generate::kMaxRestarts) {
+            counterexamples = generate::FindCounterexamples(
+                space, selection.refuted, session_.flags.seed + static_cast<uint64_t>(restart));
+          }
+          prove_s_ += ProcessCpuSeconds() - before;
+        }
+        Share(space, &complete, &counterexamples);
+      }
+      if (complete && !counterexamples.empty()) {
+        space.counterexamples.insert(space.counterexamples.end(), counterexamples.begin(), counterexamples.end());
+        if (ranks_.rank() == 0) ReportRestart(space, selection, counterexamples.size());
+        continue;
+      }
+      if (ranks_.rank() == 0) {
+        for (Rule& rule : selection.rules) rules_.push_back(std::move(rule));
+        Report(space, *found, selection);
+      }
+      return complete;
+    }
+  }
+
+  // What rank 0 has found out, to the others.
+  void Share(const generate::Space& space, bool* complete, std::vector<generate::Counterexample>* counterexamples) {
+    if (ranks_.size() == 1) return;
+    std::vector<std::vector<uint64_t>> out(static_cast<size_t>(ranks_.size()));
+    if (ranks_.rank() == 0) {
+      std::vector<uint64_t> words = generate::ToWords(*counterexamples);
+      words.push_back(*complete ? 1 : 0);
+      out.assign(out.size(), words);
+    }
+    std::vector<uint64_t> words = ranks_.Exchange(out);
+    *complete = words.back() != 0;
+    words.pop_back();
+    *counterexamples = generate::FromWords(space, words);
+  }
+
   double Elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -127,16 +178,19 @@ class Generation {
     return session_.flags.threads > 0 ? session_.flags.threads
                                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
-  // What is kept of a space of several.
-  std::string FolderOf(const generate::Space& space) const {
-    return spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);
+  // What is kept of a space.
+  std::string FolderOf(const generate::Space& space, int restart) const {
+    if (flags_.resume.empty()) return "";
+    const std::string folder = spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);
+    return restart == 0 ? folder : absl::StrCat(folder, "/again", restart);
   }
   // An interrupt, or the time limit.
   void CheckTime() {
     if (InterruptGuard::flag() || (flags_.time_limit > 0 && Elapsed() > flags_.time_limit)) stop_ = true;
   }
 
-  absl::StatusOr<generate::FoundPairs> Find(const generate::Space& space) {
+  // `folder`: of its journals, or empty.
+  absl::StatusOr<generate::FoundPairs> Find(const generate::Space& space, const std::string& folder) {
     Progress progress(session_.console, "enumerate");
     generate::FindOptions options;
     options.seed = session_.flags.seed;
@@ -145,10 +199,9 @@ class Generation {
     options.threads = ranks_.size() > 1 ? 1 : Threads();
     options.ranks = &ranks_;
     options.sample = static_cast<uint64_t>(std::max<int64_t>(flags_.sample, 1));
-    if (!flags_.resume.empty()) {
-      if (absl::Status made = MakeFolder(flags_.resume); !made.ok()) return made;
-      if (absl::Status made = MakeFolder(FolderOf(space)); !made.ok()) return made;
-      options.journal = FolderOf(space);
+    if (!folder.empty()) {
+      if (absl::Status made = MakeFolder(folder); !made.ok()) return made;
+      options.journal = folder;
     }
     const double began = Elapsed();
     double size_began = began;
@@ -171,20 +224,20 @@ class Generation {
     };
     const double before = ProcessCpuSeconds();
     absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space, options);
-    enumerate_s_ = ProcessCpuSeconds() - before;
+    enumerate_s_ += ProcessCpuSeconds() - before;
     enumerate_peak_ = PeakResidentBytes();
     return found;
   }
 
   absl::StatusOr<generate::Selection> Select(const generate::Space& space,
-                                             const std::vector<generate::Pair>& pairs) {
+                                             const std::vector<generate::Pair>& pairs, const std::string& folder) {
     Progress progress(session_.console, "prove");
     generate::SelectOptions options;
     options.threads = Threads();
     options.seed = session_.flags.seed;
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
-    if (!flags_.resume.empty()) options.journal = absl::StrCat(FolderOf(space), "/selection.journal");
+    if (!folder.empty()) options.journal = absl::StrCat(folder, "/selection.journal");
     options.prefix = flags_.preset + "-";  // files may be loaded together
     options.known = rules_;
     const double began = Elapsed();
@@ -200,6 +253,16 @@ class Generation {
                                                 static_cast<double>(ResidentBytes()) / 1e6, left));
     };
     return generate::SelectRules(space, pairs, options);
+  }
+
+  void ReportRestart(const generate::Space& space, const generate::Selection& selection, size_t counterexamples) {
+    counterexamples_ += counterexamples;
+    session_.console.Result(absl::StrFormat("again:      %s, refuted candidates: %d, counterexamples of theirs: %d", space.name,
+                                            selection.counts.refuted, counterexamples));
+    if (!flags_.explain) return;
+    for (const std::string& line : selection.explanations) {
+      if (absl::StartsWith(line, "refuted")) session_.console.Result(line);
+    }
   }
 
   void Report(const generate::Space& space, const generate::FoundPairs& found, const generate::Selection& selection) {
@@ -249,6 +312,7 @@ class Generation {
     json["collisions"] = collisions_;
     json["pairs"] = pairs_;
     json["candidates"] = selected_.candidates;
+    json["counterexamples"] = counterexamples_;
     json["refuted"] = selected_.refuted;
     json["unknown"] = selected_.unknown;
     json["special"] = selected_.special;
@@ -276,7 +340,7 @@ class Generation {
   double enumerate_s_ = 0, prove_s_ = 0;  // of the space at hand; all others are totals
   generate::MatchCounts counts_;
   generate::SelectCounts selected_;
-  uint64_t collisions_ = 0, pairs_ = 0;
+  uint64_t collisions_ = 0, pairs_ = 0, counterexamples_ = 0;
   double enumerate_total_s_ = 0, prove_total_s_ = 0;
   int64_t enumerate_peak_ = 0;
 };
@@ -377,6 +441,7 @@ Action DeclareGenerate(CLI::App& app) {
                  absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
                               " (default taso)"))
       ->type_name("NAME");
+  app.add_option("--space", flags->space, "Of the preset's spaces only this one")->type_name("NAME");
   app.add_option("--ops", flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
       ->delimiter(',')
       ->type_name("LIST");

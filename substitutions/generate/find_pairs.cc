@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/evaluate_field.h"
+#include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/enumerate.h"
 #include "substitutions/generate/enumeration_journal.h"
 #include "substitutions/generate/redundancy.h"
@@ -40,25 +41,21 @@ absl::Status Check(const Space& space) {
   return absl::OkStatus();
 }
 
-
-// Divides classes by the values of their graphs under some assignments.
+// Divides classes by the values of their graphs under some assignments, the last one the nominal one: what differs from
+// the first graph of its pair leaves the class, and those that leave and are equal to each other make pairs among
+// themselves. Keeps the order of the pairs.
 class Divider {
  public:
-  // The last assignment is the nominal one.
   Divider(const Space& space, std::vector<std::vector<int64_t>> assignments, uint64_t seed)
       : space_(space), terms_(space, std::move(assignments), true, seed), start_(terms_.mark()) {}
 
-  Terms& terms() { return terms_; }
-
-  // `keep_illegal`: pairs of which a graph cannot be evaluated.
-  std::vector<Pair> Divide(const std::vector<Pair>& pairs, bool keep_illegal) {
+  std::vector<Pair> Divide(const std::vector<Pair>& pairs) {
     std::vector<Pair> result;
     std::map<std::pair<std::string, std::vector<uint64_t>>, SmallGraph> others;
     for (const Pair& pair : pairs) {
       if (terms_.num_bytes() > kKeptBytes) terms_.Release(start_);
-      const std::vector<uint64_t> first = HashesOf(pair.first), second = HashesOf(pair.second);
-      const bool illegal = first.empty() || second.empty();
-      if (illegal ? keep_illegal : first == second) {
+      const std::vector<uint64_t> first = HashesOf(terms_, pair.first), second = HashesOf(terms_, pair.second);
+      if (!first.empty() && first == second) {
         result.push_back(pair);
         continue;
       }
@@ -73,13 +70,6 @@ class Divider {
   uint64_t num_divided() const { return num_divided_; }
 
  private:
-  std::vector<uint64_t> HashesOf(const SmallGraph& graph) {
-    std::vector<uint64_t> hashes;
-    for (ValueId value : EvaluateGraph(terms_, graph)) hashes.push_back(terms_.value(value).hash);
-    std::sort(hashes.begin(), hashes.end());
-    return hashes;
-  }
-
   const Space& space_;
   Terms terms_;
   Terms::Mark start_;
@@ -101,6 +91,7 @@ std::string HeaderOf(const Space& space, uint64_t seed) {
   for (const std::vector<int64_t>& sizes : With(space.assignments, space.nominal)) {
     absl::StrAppend(&text, absl::StrJoin(sizes, ","), ";");
   }
+  absl::StrAppend(&text, CounterexamplesText(space));
   return text;
 }
 
@@ -396,7 +387,7 @@ class Finder {
     };
     std::sort(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) { return key(a) < key(b); });
     Divider divider(space_, With(space_.confirmation, space_.nominal), KeyedHash(0xc0, options_.seed));
-    pairs = divider.Divide(pairs, false);
+    pairs = divider.Divide(pairs);
     result_.collisions = divider.num_divided();
   }
 
@@ -421,20 +412,6 @@ absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& opti
   absl::StatusOr<GraphCode> code = GraphCode::For(space);
   if (!code.ok()) return code.status();
   return Finder(space, *code, options).Run();
-}
-
-std::vector<Pair> DivideClasses(const Space& space, const std::vector<Pair>& pairs,
-                                const std::vector<Counterexample>& counterexamples, uint64_t seed) {
-  std::vector<Pair> result = pairs;
-  for (const Counterexample& counterexample : counterexamples) {
-    Divider divider(space, {counterexample.sizes, space.nominal}, seed);
-    for (size_t i = 0; i < counterexample.elements.size(); ++i) {
-      if (counterexample.elements[i].empty()) continue;
-      divider.terms().SetInput(static_cast<int>(i), 0, counterexample.elements[i]);
-    }
-    result = divider.Divide(result, true);
-  }
-  return result;
 }
 
 bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right) {

@@ -48,20 +48,6 @@ struct FoundPairs {
 // Errors: the space is none that can be searched (an operator that does not exist, too many operators); of the journal.
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
 
-// Sizes and elements under which two graphs that were taken for equal differ.
-struct Counterexample {
-  std::vector<int64_t> sizes;  // by variable of the space
-  // By input of the space, in row-major order: multiples of a unit that makes all quotients of a window integers.
-  // Empty where anything will do.
-  std::vector<std::vector<int64_t>> elements;
-};
-
-// Divides the classes that `pairs` stand for: what differs from the first graph of its pair under a counterexample
-// leaves the class, and those that leave and are equal to each other make pairs among themselves. A graph that a
-// counterexample's sizes do not suit stays. Keeps the order of the pairs.
-std::vector<Pair> DivideClasses(const Space& space, const std::vector<Pair>& pairs,
-                                const std::vector<Counterexample>& counterexamples, uint64_t seed);
-
 // Whether no two outputs share work on the left and some do on the right: the right side merges the left one.
 bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right);
 

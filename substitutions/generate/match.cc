@@ -486,6 +486,13 @@ std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph) {
   return result;
 }
 
+std::vector<uint64_t> HashesOf(Terms& terms, const SmallGraph& graph) {
+  std::vector<uint64_t> hashes;
+  for (ValueId value : EvaluateGraph(terms, graph)) hashes.push_back(terms.value(value).hash);
+  std::sort(hashes.begin(), hashes.end());
+  return hashes;
+}
+
 std::vector<int> OutputPairs(Terms& terms, const Pair& pair) {
   const std::vector<ValueId> left = EvaluateGraph(terms, pair.first), right = EvaluateGraph(terms, pair.second);
   std::vector<int> result;

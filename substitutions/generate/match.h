@@ -126,6 +126,9 @@ std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& grap
 // The values of all outputs, in order of OutputsOf; empty where the graph is illegal or a value does not exist.
 std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph);
 
+// Hashes of these values, in increasing order: equal for graphs that are equal up to the order of their outputs.
+std::vector<uint64_t> HashesOf(Terms& terms, const SmallGraph& graph);
+
 // By output of `first`: the output of `second` with the same value, as numbers. Empty where some has none.
 std::vector<int> OutputPairs(Terms& terms, const Pair& pair);
 

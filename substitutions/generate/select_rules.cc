@@ -1,24 +1,21 @@
 #include "substitutions/generate/select_rules.h"
 
 #include <algorithm>
-#include <array>
-#include <bitset>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
+#include "substitutions/generate/candidates.h"
+#include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/journal.h"
 #include "substitutions/matcher.h"
-#include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "verifier/classify_rule.h"
@@ -29,18 +26,6 @@ namespace rewright::generate {
 namespace {
 
 constexpr size_t kRound = 8;  // candidates taken up together
-
-struct Candidate {
-  Pair pair;  // first => second is the rule
-  std::vector<int> outputs;
-  Rule rule;  // as general as can be stated
-  Generality generality = Generality::kSpace;
-  std::string law, key;
-  int inputs = 0;
-  int64_t size = 0;
-  bool merge = false;
-  bool special = false;  // the weight of a convolution stands for an image
-};
 
 struct Judgement {
   Outcome outcome;
@@ -78,28 +63,6 @@ std::string NameOf(const Rule& rule) {
   return absl::StrJoin(outputs, "-and-");
 }
 
-// Applications, counted as often as they are used: an instance of a law is never smaller than the law, even where it
-// names one part for two inputs.
-int64_t TreeSize(const Space& space, const SmallGraph& graph) {
-  std::vector<std::array<int64_t, kMaxOutputs>> uses(static_cast<size_t>(graph.size));
-  const auto use = [&](Ref ref, int64_t times) {
-    if (ref >= kOutputs) {
-      uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)] += times;
-    }
-  };
-  for (Ref ref : OutputsOf(space, graph)) use(ref, 1);
-  int64_t size = 0;
-  for (int i = graph.size - 1; i >= 0; --i) {
-    // Of the outputs of one application the work is done once.
-    const auto& own = uses[static_cast<size_t>(i)];
-    const int64_t times = *std::max_element(own.begin(), own.end());
-    size += times;
-    const OperatorChoice& choice = space.operators[static_cast<size_t>(graph.applications[i].op)];
-    for (int k = 0; k < choice.arity; ++k) use(graph.applications[i].operands[k], times);
-  }
-  return size;
-}
-
 class Selector {
  public:
   Selector(const Space& space, const SelectOptions& options) : space_(space), options_(options) {}
@@ -107,12 +70,18 @@ class Selector {
   absl::StatusOr<Selection> Run(const std::vector<Pair>& pairs) {
     if (absl::Status learned = LearnKnown(); !learned.ok()) return learned;
     const double start_s = verifier::ThreadCpuSeconds();
-    State(pairs);
+    Candidates stated = StateCandidates(space_, pairs, options_.seed);
+    candidates_ = std::move(stated.candidates);
+    result_.counts.pairs = pairs.size();
+    result_.counts.unstated = stated.unstated;
+    result_.counts.repeated = stated.repeated;
+    result_.counts.candidates = candidates_.size();
     result_.counts.state_s = verifier::ThreadCpuSeconds() - start_s;
     if (!options_.journal.empty()) {
       const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
                                               " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
-                                              " known=", options_.known.size(), " candidates=", candidates_.size());
+                                              " known=", options_.known.size(), " candidates=", candidates_.size(),
+                                              CounterexamplesText(space_));
       if (absl::Status opened = journal_.Open(options_.journal, header); !opened.ok()) return opened;
     }
     for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {
@@ -174,156 +143,6 @@ class Selector {
     return !share(rule.lhs()) && share(rule.rhs());
   }
 
-  // ---------------------------------------------------------------- statements
-
-  void State(const std::vector<Pair>& pairs) {
-    result_.counts.pairs = pairs.size();
-    std::vector<std::vector<int64_t>> assignments = space_.confirmation;
-    assignments.push_back(space_.nominal);
-    Terms terms(space_, assignments, true, options_.seed);
-    std::set<std::string> laws;
-    for (const Pair& pair : pairs) {
-      std::optional<Candidate> candidate = StateOne(terms, pair);
-      if (!candidate) {
-        ++result_.counts.unstated;
-      } else if (!laws.insert(candidate->law).second) {
-        ++result_.counts.repeated;
-      } else {
-        candidates_.push_back(*std::move(candidate));
-      }
-    }
-    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      const auto key = [](const Candidate& c) {
-        // Of two laws of one form the one with more inputs is the more general one. Of equally simple ones those that
-        // save more operators come first.
-        return std::tuple(c.size, c.outputs.size(), -c.inputs, static_cast<int>(c.generality),
-                          c.pair.second.size - c.pair.first.size, c.law.size());
-      };
-      return key(a) < key(b);
-    });
-    result_.counts.candidates = candidates_.size();
-  }
-
-  // Products and convolutions: what takes the time.
-  int NumContractions(const SmallGraph& graph) const {
-    return static_cast<int>(std::count_if(graph.applications, graph.applications + graph.size, [&](const auto& a) {
-      const std::string& op = space_.operators[static_cast<size_t>(a.op)].op;
-      return op == "matmul" || op == "conv2d";
-    }));
-  }
-
-  // From the larger side to the smaller one where that is possible, of two that are equal from that with more products
-  // and convolutions; a merge from the side that shares nothing.
-  std::optional<Candidate> StateOne(Terms& terms, const Pair& pair) {
-    const Pair swapped{pair.second, pair.first};
-    if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
-    // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
-    const bool forward =
-        (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
-    const bool fewer = pair.first.size == pair.second.size && NumContractions(pair.first) > NumContractions(pair.second);
-    for (const Pair& directed : forward ? std::vector<Pair>{pair}
-                                : fewer ? std::vector<Pair>{pair, swapped}
-                                        : std::vector<Pair>{swapped, pair}) {
-      if (HasQuotient(directed.first)) continue;
-      Candidate candidate{.pair = directed, .outputs = OutputPairs(terms, directed)};
-      if (candidate.outputs.empty()) continue;
-      for (Generality generality : kGeneralities) {
-        absl::StatusOr<Rule> rule = BuildRule(space_, directed, candidate.outputs, generality);
-        if (!rule.ok()) continue;
-        rule->name = "rule";
-        if (!CompileRule(*rule).ok() || SidesAreEqual(*rule)) continue;
-        candidate.law = PrintLaw(*rule);
-        TextHash hash;
-        hash.Add(candidate.law);
-        candidate.key = hash.Hex();
-        candidate.generality = generality;
-        candidate.inputs = NumInputs(*rule);
-        candidate.size = TreeSize(space_, directed.first) + TreeSize(space_, directed.second);
-        candidate.rule = *std::move(rule);
-        candidate.merge = IsMerge(space_, directed.first, directed.second);
-        candidate.special = WeightAsImage(pair.first) || WeightAsImage(pair.second);
-        return candidate;
-      }
-    }
-    return std::nullopt;
-  }
-
-  // Whether the weight of a convolution, or what is made of it, is the image of a convolution or pooled.
-  bool WeightAsImage(const SmallGraph& graph) const {
-    std::vector<bool> weights;  // by input
-    for (const InputGroup& group : space_.inputs) weights.insert(weights.end(), static_cast<size_t>(group.count), group.kernel);
-    std::vector<bool> made(static_cast<size_t>(graph.size));
-    const auto is_weight = [&](Ref ref) {
-      return ref < kOutputs ? weights[ref] : made[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
-    };
-    for (int i = 0; i < graph.size; ++i) {
-      const SmallGraph::Application& application = graph.applications[i];
-      const OperatorChoice& choice = space_.operators[static_cast<size_t>(application.op)];
-      const bool slides = HasWindows(choice);
-      if (slides && is_weight(application.operands[0])) return true;
-      for (int k = 0; k < choice.arity && !slides; ++k) {
-        if (is_weight(application.operands[k])) made[static_cast<size_t>(i)] = true;
-      }
-    }
-    return false;
-  }
-
-  // The constants of a graph, as bits. What keeps one on both sides has not got rid of it.
-  std::bitset<128> ConstantsOf(const SmallGraph& graph) const {
-    std::bitset<128> constants;
-    for (int i = 0; i < graph.size; ++i) {
-      const size_t op = static_cast<size_t>(graph.applications[i].op);
-      if (space_.operators[op].constant != OperatorChoice::Constant::kNone) constants.set(op);
-    }
-    return constants;
-  }
-  bool HasQuotient(const SmallGraph& graph) const {
-    for (int i = 0; i < graph.size; ++i) {
-      if (space_.operators[static_cast<size_t>(graph.applications[i].op)].denominator != 1) return true;
-    }
-    return false;
-  }
-
-  static int NumInputs(const Rule& rule) {
-    const auto compiled = CompileRule(rule);
-    int count = 0;
-    for (int i = 0; i < (*compiled)->num_lhs_nodes(); ++i) {
-      const RuleNode& node = (*compiled)->nodes()[static_cast<size_t>(i)];
-      count += node.op == nullptr && !node.value;
-    }
-    return count;
-  }
-
-  // Whether the sides are the same graph, as where an operator of the space is two of ours.
-  static bool SidesAreEqual(const Rule& rule) {
-    const auto compiled = CompileRule(rule, RuleUse::kProof);
-    if (!compiled.ok()) return false;
-    const CompiledRule& c = **compiled;
-    std::vector<int> same(c.nodes().size());
-    for (size_t i = 0; i < same.size(); ++i) {
-      same[i] = static_cast<int>(i);
-      const RuleNode& node = c.nodes()[i];
-      if (static_cast<int>(i) < c.num_lhs_nodes() || node.op == nullptr) continue;
-      for (size_t j = 0; j < i && same[i] == static_cast<int>(i); ++j) {
-        const RuleNode& other = c.nodes()[j];
-        if (other.op != node.op || other.operands.size() != node.operands.size()) continue;
-        bool equal = true;
-        for (size_t k = 0; k < node.operands.size(); ++k) {
-          const RuleValue &a = node.operands[k], &b = other.operands[k];
-          equal = equal && same[static_cast<size_t>(a.node)] == same[static_cast<size_t>(b.node)] && a.output == b.output;
-        }
-        for (size_t k = 0; k < node.attrs.size(); ++k) {
-          equal = equal && PrintArg(node.attrs[k]) == PrintArg(other.attrs[k]);
-        }
-        if (equal) same[i] = same[j];
-      }
-    }
-    for (size_t k = 0; k < c.lhs().size(); ++k) {
-      if (same[static_cast<size_t>(c.lhs()[k].node)] != same[static_cast<size_t>(c.rhs()[k].node)]) return false;
-    }
-    return true;
-  }
-
   // ---------------------------------------------------------------- rounds
 
   absl::Status Round(size_t begin, size_t end) {
@@ -349,7 +168,7 @@ class Selector {
       Outcome& outcome = judgements[k].outcome;
       if (outcome.fate != Fate::kProved) continue;
       const Candidate& candidate = candidates_[begin + k];
-      const std::optional<Rule> rule = StateAs(candidate, outcome.generality, outcome.detail);
+      const std::optional<Rule> rule = StateAs(space_, candidate, outcome.generality, outcome.detail);
       if (!rule) return absl::InternalError(absl::StrCat("a proved rule that cannot be stated:\n", candidate.law));
       if (!known[k] && kept_.size() > before) {
         const double start_s = verifier::ThreadCpuSeconds();
@@ -408,7 +227,7 @@ class Selector {
     std::vector<std::pair<Generality, Rule>> statements;
     for (Generality generality : kGeneralities) {
       if (generality < candidate.generality) continue;
-      if (auto rule = StateAs(candidate, generality, "")) statements.emplace_back(generality, *std::move(rule));
+      if (auto rule = StateAs(space_, candidate, generality, "")) statements.emplace_back(generality, *std::move(rule));
     }
     // What does not follow for the most special sizes does not for others.
     const auto derived = [&](const Rule& rule) {
@@ -480,20 +299,6 @@ class Selector {
       return true;
     }
     return false;
-  }
-
-  std::optional<Rule> StateAs(const Candidate& candidate, Generality generality, const std::string& condition) const {
-    absl::StatusOr<Rule> rule = BuildRule(space_, candidate.pair, candidate.outputs, generality);
-    if (!rule.ok()) return std::nullopt;
-    rule->name = "rule";
-    if (!condition.empty()) {
-      const auto conditional = ParseRules(
-          absl::StrCat(PrintLaw(*rule), rule->conditions.empty() ? "\n  when " : " and ", condition), "inferred");
-      if (!conditional.ok()) return std::nullopt;
-      *rule = conditional->front();
-    }
-    if (!CompileRule(*rule).ok()) return std::nullopt;
-    return *std::move(rule);
   }
 
   // Names of the kept rules that were used; nothing where the rule does not follow. A merge has to follow from the left
@@ -568,6 +373,7 @@ class Selector {
         break;
       case Fate::kRefuted:
         ++counts.refuted;
+        result_.refuted.push_back(candidate.pair);
         result_.explanations.push_back(absl::StrCat("refuted: ", detail));
         break;
       case Fate::kUnknown:

@@ -48,6 +48,7 @@ struct SelectOptions {
 struct Selection {
   SelectCounts counts;
   std::vector<Rule> rules;  // with names and proofs, in the order in which they were kept
+  std::vector<Pair> refuted;  // pairs that are false: under every statement of theirs
   std::vector<std::string> explanations;  // of what was dropped: which rules derive it, or why it is refuted or open
   bool complete = true;                   // false: stopped
 };

@@ -80,6 +80,12 @@ struct OperatorChoice {
   int64_t numerator = 1, denominator = 1;  // of the elements of a kSplat
 };
 
+// Sizes and elements under which graphs that were taken for equal differ.
+struct Counterexample {
+  std::vector<int64_t> sizes;  // by variable of the space
+  uint64_t draw = 0;           // what the elements are drawn from
+};
+
 struct Space {
   std::string name;
   std::vector<std::string> variables;  // of sizes
@@ -91,6 +97,8 @@ struct Space {
   int max_simpler_ops = 8;    // only pairs whose simpler side has no more
   // By assignment, then variable. Tensors are evaluated under these.
   std::vector<std::vector<int64_t>> assignments;
+  // Tensors are evaluated under these, too.
+  std::vector<Counterexample> counterexamples;
   // Under which matches are looked at again, with other elements.
   std::vector<std::vector<int64_t>> confirmation;
   // One more, under which applications are legal too and no tensor has more than max_elements.

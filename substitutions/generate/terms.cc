@@ -24,6 +24,10 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
       with_values_(with_values),
       tapes_(tapes != nullptr ? *tapes : own_tapes_) {
   CHECK(space.num_inputs() <= 64) << "inputs are kept as bits";
+  num_counterexamples_ = space.counterexamples.size();
+  for (const Counterexample& counterexample : space.counterexamples) {
+    assignments_.insert(assignments_.end() - 1, counterexample.sizes);
+  }
   for (size_t g = 0; g < space.inputs.size(); ++g) {
     first_of_.push_back(num_inputs());
     const TypeId type = Intern(InputType(space.inputs[g]));
@@ -51,7 +55,9 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
 void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const {
   const Type& t = type(type_id);
   const uint64_t name = static_cast<uint64_t>(input);
-  for (size_t a = 0; a + 1 < t.begin.size(); ++a) {
+  const size_t drawn = t.begin.size() - 1 - num_counterexamples_;  // assignments
+  for (size_t a = drawn; a + 1 < t.begin.size(); ++a) DrawCounterexample(input, t, a, data);
+  for (size_t a = 0; a < drawn; ++a) {
     const Shape& shape = t.shapes[a];
     const int64_t plane = shape.size() == 4 ? shape[2] * shape[3] : NumElements(shape) + 1;
     for (int32_t i = t.begin[a]; i < t.begin[a + 1]; ++i) {
@@ -67,6 +73,20 @@ void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) c
       if (t.rank() == 0) element = (std::abs(element) + 1) * (a % 2 == 0 ? -1 : 1);
       data[i] = FieldFromInteger(element * kMultiple);
     }
+  }
+}
+
+// What the others hide may show where a tensor is positive or negative as a whole, or each element as it likes. No
+// element is zero, by which something may divide.
+void Terms::DrawCounterexample(ValueId input, const Type& t, size_t a, uint64_t* data) const {
+  const size_t first = t.begin.size() - 1 - num_counterexamples_;
+  const uint64_t draw = KeyedHash(0xce, space_.counterexamples[a - first].draw, static_cast<uint64_t>(input));
+  const uint64_t sign = draw & 3;
+  for (int32_t i = t.begin[a]; i < t.begin[a + 1]; ++i) {
+    const uint64_t random = KeyedHash(draw, static_cast<uint64_t>(i - t.begin[a]));
+    const int64_t element = 1 + static_cast<int64_t>((random >> 1) % static_cast<uint64_t>(-kLow));
+    const bool negative = sign == 0 || (sign > 1 && (random & 1) != 0);
+    data[i] = FieldFromInteger((negative ? -element : element) * kMultiple);
   }
 }
 
@@ -89,16 +109,6 @@ TypedApplication* Terms::Unknown() {
 size_t Terms::num_bytes() const {
   return data_bytes_ + nodes_.capacity() * sizeof(Node) + values_.capacity() * sizeof(Value) +
          node_ids_.capacity() * (sizeof(std::pair<Key, NodeId>) + 1) + keys_.capacity() * sizeof(Key);
-}
-
-void Terms::SetInput(int input, size_t assignment, const std::vector<int64_t>& elements) {
-  Value& changed = values_[static_cast<size_t>(input)];
-  const Type& t = type(changed.type);
-  CHECK(nodes_.size() == group_of_.size() && assignment + 1 < t.begin.size() &&
-        elements.size() == static_cast<size_t>(t.begin[assignment + 1] - t.begin[assignment]));
-  uint64_t* data = const_cast<uint64_t*>(changed.data) + t.begin[assignment];
-  for (int64_t element : elements) *data++ = FieldFromInteger(element * kMultiple);
-  changed.hash = HashOf(changed.type, changed.data);
 }
 
 void Terms::Release(const Mark& mark) {

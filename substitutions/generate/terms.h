@@ -69,8 +69,9 @@ struct Value {
 
 class Terms {
  public:
-  // `with_values`: false to count only; nothing is evaluated then and every value is different. `seed` draws the
-  // inputs' elements. `tapes`: of other Terms too, or null.
+  // The last assignment is the nominal one; before it come the counterexamples of the space. `with_values`: false to
+  // count only; nothing is evaluated then and every value is different. `seed` draws the inputs' elements, but those of
+  // counterexamples. `tapes`: of other Terms too, or null.
   Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed,
         TapeCache* tapes = nullptr);
   Terms(const Terms&) = delete;
@@ -101,9 +102,6 @@ class Terms {
   bool Evaluate(int op, const ValueId* operands, int* num_outputs, uint64_t* hashes, uint64_t* supports);
 
   const TypedApplication& application(NodeId id) const;
-
-  // Replaces the elements of an input, which nothing has read yet, under one assignment. Elements are as in Draw.
-  void SetInput(int input, size_t assignment, const std::vector<int64_t>& elements);
 
   // Everything that is added after a mark can be forgotten; its numbers are given out again.
   struct Mark {
@@ -145,10 +143,12 @@ class Terms {
   void Supports(int op, const ValueId* operands, const TypedApplication& application, uint64_t* supports);
   const std::vector<uint64_t>& Dependencies(ValueId value);
   void Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const;
+  void DrawCounterexample(ValueId input, const Type& type, size_t assignment, uint64_t* data) const;
   uint64_t* Allocate(size_t count);
 
   const Space& space_;
-  const std::vector<std::vector<int64_t>> assignments_;
+  std::vector<std::vector<int64_t>> assignments_;
+  size_t num_counterexamples_ = 0;  // the last of the assignments but one
   const bool with_values_;
   std::vector<int> group_of_, first_of_;
   std::vector<Type> types_;

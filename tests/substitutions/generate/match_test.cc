@@ -222,21 +222,5 @@ TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
   }
 }
 
-// relu(x) = x where no element is negative.
-TEST(Classes, AreDividedByACounterexample) {
-  const Space space = Small({"relu", "transpose"}, 2);
-  SmallGraph x{.num_inputs = 1}, relu{.size = 1}, twice{.size = 2};
-  relu.applications[0] = {.op = 0, .operands = {0}};
-  twice.applications[0] = {.op = 0, .operands = {0}};
-  twice.applications[1] = {.op = 0, .operands = {OutputRef(0, 0)}};
-  ASSERT_EQ(ToString(space, twice), "t0 = relu(x1); t1 = relu(t0.0)");
-  const std::vector<Pair> pairs = {{x, relu}, {x, twice}};
-  Counterexample positive{.sizes = space.nominal}, mixed = positive;
-  positive.elements = {std::vector<int64_t>(8, 3)};  // x1[2, 4]
-  mixed.elements = {{1, 2, 3, 4, -5, 6, 7, 8}};
-  EXPECT_EQ(Texts(space, DivideClasses(space, pairs, {positive}, 1)), Texts(space, pairs));
-  EXPECT_EQ(Texts(space, DivideClasses(space, pairs, {positive, mixed}, 1)), Texts(space, {{relu, twice}}));
-}
-
 }  // namespace
 }  // namespace rewright::generate

@@ -91,25 +91,54 @@ std::string Output(const std::string& command) {
   return output;
 }
 
+const std::string kProgram = REWRIGHT_BINARY_DIR "/rewright generate --quiet ";
+// As root it wants to be told twice.
+const std::string kTwoProcesses = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 ";
+bool HasProcesses() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+
+// After the command, which names the file.
+std::string RulesOf(const std::string& path) {
+  const std::string text = Output("cat " + path);
+  return text.substr(text.find('\n', text.find("-o ")));
+}
+
 TEST(Ranks, ShareTheWorkAndFindTheSame) {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
+  if (!HasProcesses()) GTEST_SKIP() << "there is no mpirun";
   const Folder folder;
-  const std::string program = REWRIGHT_BINARY_DIR "/rewright generate --quiet ";
   const std::string space = "--ops matmul,relu,concat0_2d,split0 --inputs 2 --max-ops 3 --threads 1 ";
-  // As root it wants to be told twice; temporary files under a short path of its own.
-  const std::string mpirun = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 ";
-  Output(program + space + "-o " + (folder / "one.rules"));
-  Output(mpirun + program + space + "--resume " + (folder / "run") + " -o " + (folder / "two.rules"));
-  const auto contents = [&](const std::string& name) {
-    std::string text = Output("cat " + (folder / name));
-    return text.substr(text.find('\n', text.find("-o ")));  // after the command, which names the file
-  };
-  EXPECT_GT(contents("one.rules").size(), 200u);
-  EXPECT_EQ(contents("one.rules"), contents("two.rules"));
+  Output(kProgram + space + "-o " + (folder / "one.rules"));
+  Output(kTwoProcesses + kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "two.rules"));
+  EXPECT_GT(RulesOf(folder / "one.rules").size(), 200u);
+  EXPECT_EQ(RulesOf(folder / "one.rules"), RulesOf(folder / "two.rules"));
   EXPECT_TRUE(std::filesystem::exists(folder / "run/enumeration.1.journal"));
   // Once more, with everything known and another number of processes.
-  Output(program + space + "--resume " + (folder / "run") + " -o " + (folder / "three.rules"));
-  EXPECT_EQ(contents("one.rules"), contents("three.rules"));
+  Output(kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "three.rules"));
+  EXPECT_EQ(RulesOf(folder / "one.rules"), RulesOf(folder / "three.rules"));
+}
+
+// A search that refuted candidates begin again goes on from anywhere, too, on any number of threads and processes.
+TEST(Restarts, GoOnFromAnyByteOfTheJournals) {
+  const Folder folder;
+  const std::string run = kProgram + "--preset elementwise --space scaled --max-ops 2 ";
+  const std::string with_journals = run + "--resume " + (folder / "run") + " -o " + (folder / "again.rules");
+  Output(run + "-o " + (folder / "one.rules"));
+  const std::string whole = RulesOf(folder / "one.rules");
+  EXPECT_GT(whole.size(), 200u);
+  std::mt19937_64 rng(11);
+  for (int trial = 0; trial < 4; ++trial) {
+    Output(with_journals + " --threads " + std::to_string(1 + trial % 2));
+    EXPECT_EQ(RulesOf(folder / "again.rules"), whole) << trial;
+    for (const char* name : {"selection.journal", "again1/enumeration.0.journal", "again1/selection.journal"}) {
+      const std::string file = folder / "run" + ("/" + std::string(name));
+      const auto size = std::filesystem::file_size(file);
+      ASSERT_GT(size, 500u) << name;
+      if (rng() % 2 == 0) std::filesystem::resize_file(file, rng() % size);
+    }
+    if (trial == 2) std::filesystem::remove_all(folder / "run/again1");  // ended before it was begun
+  }
+  if (!HasProcesses()) return;
+  Output(kTwoProcesses + run + "--threads 1 --resume " + (folder / "ranks") + " -o " + (folder / "two.rules"));
+  EXPECT_EQ(RulesOf(folder / "two.rules"), whole);
 }
 
 }  // namespace
