@@ -77,27 +77,40 @@ bool SameNode(const Node& a, const Node& b) {
   return a.leaf != LeafKind::kConstant || a.data.BitEqual(b.data);
 }
 
+// Node::hash of a node like `like` that has this name and these operands in the arena.
+uint64_t HashIn(const Arena& arena, const Node& like, const std::string& name, const std::vector<Value>& operands) {
+  Hasher hasher;
+  hasher.Add(LocalHash(like));
+  hasher.AddText(name);
+  for (Value operand : operands) {
+    hasher.Add(arena.node(operand.node).hash);
+    hasher.Add(static_cast<uint64_t>(operand.output));
+  }
+  return hasher.hash();
+}
+
+// The node of this hash that `same` accepts; where there is none, what `make` gives is added.
+template <typename Same, typename Make>
+NodeId FindOrAdd(uint64_t hash, absl::flat_hash_map<uint64_t, std::vector<NodeId>>& by_hash,
+                 std::vector<std::unique_ptr<Node>>& nodes, Same same, Make make) {
+  std::vector<NodeId>& candidates = by_hash[hash];
+  for (NodeId id : candidates) {
+    if (same(*nodes[static_cast<size_t>(id)])) return id;
+  }
+  candidates.push_back(static_cast<NodeId>(nodes.size()));
+  nodes.push_back(make());
+  return candidates.back();
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- arena
 
 NodeId Arena::Intern(Node node) {
-  Hasher hasher;
-  hasher.Add(LocalHash(node));
-  hasher.AddText(node.name);
-  for (Value operand : node.operands) {
-    hasher.Add(this->node(operand.node).hash);
-    hasher.Add(static_cast<uint64_t>(operand.output));
-  }
-  node.hash = hasher.hash();
-  std::vector<NodeId>& candidates = by_hash_[node.hash];
-  for (NodeId id : candidates) {
-    if (SameNode(this->node(id), node)) return id;
-  }
-  const NodeId id = size();
-  candidates.push_back(id);
-  nodes_.push_back(std::make_unique<Node>(std::move(node)));
-  return id;
+  node.hash = HashIn(*this, node, node.name, node.operands);
+  return FindOrAdd(
+      node.hash, by_hash_, nodes_, [&](const Node& other) { return SameNode(other, node); },
+      [&] { return std::make_unique<Node>(std::move(node)); });
 }
 
 absl::StatusOr<Value> Arena::AddInput(const std::string& name, const TensorType& type) {
@@ -170,37 +183,25 @@ absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, 
 }
 
 NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
-  Hasher hasher;
-  hasher.Add(LocalHash(like));
-  hasher.AddText("");
-  for (Value operand : operands) {
-    hasher.Add(node(operand.node).hash);
-    hasher.Add(static_cast<uint64_t>(operand.output));
-  }
+  const uint64_t hash = HashIn(*this, like, "", operands);
+  const auto same = [&](const Node& other) {
+    return other.op == like.op && other.operands == operands && other.attrs == like.attrs &&
+           other.outputs == like.outputs;
+  };
   // Most often it is there already: nothing is copied then.
-  if (const auto known = by_hash_.find(hasher.hash()); known != by_hash_.end()) {
-    for (NodeId id : known->second) {
-      const Node& other = node(id);
-      if (other.op == like.op && other.operands == operands && other.attrs == like.attrs &&
-          other.outputs == like.outputs) {
-        return id;
-      }
-    }
-  }
-  auto result = std::make_unique<Node>();
-  result->op = like.op;
-  result->attrs = like.attrs;
-  result->meaning = like.meaning;
-  result->outputs = like.outputs;
-  result->weight_only = true;
-  CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
-  for (Value operand : operands) result->weight_only = result->weight_only && node(operand.node).weight_only;
-  result->operands = std::move(operands);
-  result->hash = hasher.hash();
-  const NodeId id = size();
-  by_hash_[result->hash].push_back(id);
-  nodes_.push_back(std::move(result));
-  return id;
+  return FindOrAdd(hash, by_hash_, nodes_, same, [&] {
+    CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
+    auto result = std::make_unique<Node>();
+    result->op = like.op;
+    result->attrs = like.attrs;
+    result->meaning = like.meaning;
+    result->outputs = like.outputs;
+    result->weight_only =
+        std::all_of(operands.begin(), operands.end(), [&](Value operand) { return node(operand.node).weight_only; });
+    result->operands = std::move(operands);
+    result->hash = hash;
+    return result;
+  });
 }
 
 absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
@@ -445,7 +446,8 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   for (const auto& [from, to] : replacement) {
     const absl::StatusOr<Value> last = target(from);
     if (!last.ok()) return last.status();
-    if (const auto it = rebuilt.find(last->node); it != rebuilt.end()) PassName(*arena, from, {it->second, last->output});
+    const auto it = rebuilt.find(last->node);
+    if (it != rebuilt.end()) PassName(*arena, from, {it->second, last->output});
   }
   return Graph(arena, graph.inputs(), std::move(outputs));
 }
