@@ -84,6 +84,14 @@ absl::Status Explorer::Start() {
 
 Graph Explorer::View(const SearchState& state) const { return Graph(graph_.arena(), graph_.inputs(), state.outputs); }
 
+std::optional<Proposal> Explorer::Judge(const Graph& graph, Rewrite rewrite) {
+  ++explored_;
+  const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
+  if (!estimate.ok()) return std::nullopt;
+  const int position = Position(graph, rewrite);
+  return Proposal{std::move(rewrite), *estimate, position};
+}
+
 std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std::vector<NodeId>& near) {
   std::vector<int> roots(graph.nodes().size());
   std::iota(roots.begin(), roots.end(), 0);
@@ -97,11 +105,7 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
   for (Rewrite& rewrite : rewriter_.Find(graph, rule, roots)) {
     if (Interrupted()) break;
     if (!near.empty() && std::none_of(rewrite.matched.begin(), rewrite.matched.end(), is_near)) continue;
-    ++explored_;
-    const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
-    if (!estimate.ok()) continue;
-    const int position = Position(graph, rewrite);
-    proposals.push_back({std::move(rewrite), *estimate, position});
+    if (auto proposal = Judge(graph, std::move(rewrite))) proposals.push_back(*std::move(proposal));
   }
   return proposals;
 }
@@ -117,12 +121,10 @@ std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
     if (large && *idle >= kTriesPerLook) continue;
     bool pays = false;
     for (Rewrite& rewrite : rewriter_.Find(graph, -1, {i})) {
-      ++explored_;
-      const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
-      if (!estimate.ok() || estimate->delta >= 0) continue;
+      std::optional<Proposal> proposal = Judge(graph, std::move(rewrite));
+      if (!proposal || proposal->estimate.delta >= 0) continue;
       pays = true;
-      const int position = Position(graph, rewrite);
-      paying.push_back({std::move(rewrite), *estimate, position});
+      paying.push_back(*std::move(proposal));
     }
     if (large && !pays) ++*idle;
   }

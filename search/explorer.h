@@ -62,8 +62,8 @@ class Explorer {
   // side is within a few edges of it. Those that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
-  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when nothing
-  // paid at two nodes with the same surroundings, in this graph or in one before.
+  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when
+  // nothing paid at two nodes with the same surroundings, in this graph or in one before.
   std::vector<Proposal> ProposePaying(const Graph& graph);
 
   // Whether the left side is still there.
@@ -129,6 +129,8 @@ class Explorer {
     bool can_run = false;
     bool returned = false;
   };
+  // Nothing where the device cannot run what the rewrite makes.
+  std::optional<Proposal> Judge(const Graph& graph, Rewrite rewrite);
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                    absl::Span<const Proposal> proposals);
   Known& CostOf(const Graph& graph);

@@ -111,8 +111,8 @@ struct SearchOptions {
   int64_t extraction_steps = 20000;
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
-  // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both graphs (of
-  // more than `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
+  // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
+  // graphs (of more than `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
   std::shared_ptr<const std::vector<RewriteRound>> second_start = nullptr;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;

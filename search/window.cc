@@ -181,7 +181,8 @@ WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, Nod
   return KeyWriter(graph, looks).Write(positions);
 }
 
-std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer) {
+std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window,
+                          Arena& outer) {
   CHECK(leaves.size() == window.outer.size()) << leaves.size() << " leaves for " << window.outer.size();
   ValueMap leaf;
   for (size_t i = 0; i < leaves.size(); ++i) leaf[leaves[i]] = window.outer[i];

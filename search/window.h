@@ -33,6 +33,7 @@ WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, Nod
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
 // arena of a window with the same key whose leaves were `leaves`.
-std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window, Arena& outer);
+std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window,
+                          Arena& outer);
 
 }  // namespace rewright

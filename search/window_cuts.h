@@ -1,7 +1,7 @@
 // Where a graph is cut into windows.
 //
-// A border is a set of nodes that contains the operands of its members; windows are what lies between one border and the
-// next. So they are convex: what lies on a path between two nodes of a window is in it, and no rewrite inside can close
+// A border is a set of nodes that contains the operands of its members; windows are what lies between one border and
+// the next. So they are convex: what lies on a path between two nodes of a window is in it, and no rewrite inside can close
 // a cycle through the outside. A border may move within a band of half a window, and is laid where the fewest tensors
 // cross it:
 //
