@@ -3,12 +3,6 @@
 #include <cmath>
 
 namespace rewright {
-namespace {
-
-// Larger tensors are not looked at: conditions are about scalars and per-channel values.
-constexpr int64_t kMaxLookedAt = 1 << 16;
-
-}  // namespace
 
 const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options) {
   const Node& node = arena.node(value.node);

@@ -1,6 +1,7 @@
 // The names of a rule at a place in a graph, as ArgEvaluator reads them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "substitutions/matcher.h"
 
 namespace rewright {
+
+// Conditions look at the elements of tensors of so many at most: they are about scalars and per-channel values.
+inline constexpr int64_t kMaxLookedAt = 1 << 16;
 
 class MatchScope {
  public:

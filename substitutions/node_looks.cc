@@ -5,12 +5,10 @@
 #include <variant>
 
 #include "absl/hash/hash.h"
+#include "substitutions/match_scope.h"
 
 namespace rewright {
 namespace {
-
-// As far as conditions look at elements one by one (substitutions/match_scope.cc).
-constexpr int64_t kMaxLookedAt = 1 << 16;
 
 // Of two looks, in this order.
 uint64_t Mix(uint64_t a, uint64_t b) {
@@ -76,7 +74,7 @@ std::string DescribeElements(int64_t count, const At& at) {
 
 uint64_t NodeLook(const Node& node) { return absl::HashOf(Describe(node)); }
 
-uint64_t NodeLooks::Number(std::string text) {
+uint64_t NodeLooks::Number(const std::string& text) {
   uint64_t number = absl::HashOf(text);
   while (texts_.try_emplace(number, text).first->second != text) ++number;
   return number;
@@ -94,7 +92,7 @@ uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
 uint64_t NodeLooks::Of(const TensorType& type) {
   std::string text;
   PutType(type, &text);
-  return Number(std::move(text));
+  return Number(text);
 }
 
 const std::string& NodeLooks::ElementsOf(const Tensor& weight) {

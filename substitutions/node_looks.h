@@ -12,8 +12,8 @@
 
 namespace rewright {
 
-// A node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's data.
-// Two different nodes have the same number by accident of 64 bits.
+// A node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's
+// data. Two different nodes have the same number by accident of 64 bits.
 uint64_t NodeLook(const Node& node);
 
 // The same with what conditions read of weights: whether the elements are equal, and to what; whether all are positive,
@@ -25,7 +25,7 @@ class NodeLooks {
   uint64_t Of(const TensorType& type);
 
  private:
-  uint64_t Number(std::string text);
+  uint64_t Number(const std::string& text);
   const std::string& ElementsOf(const Tensor& weight);
 
   absl::flat_hash_map<NodeId, uint64_t> nodes_;
