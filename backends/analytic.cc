@@ -20,10 +20,9 @@ class AnalyticDevice : public Device {
   bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
-    std::vector<Group> groups;
     std::vector<bool> taken(graph.nodes().size(), false);
-    // In order of the last node of each group, so that operands come before users.
-    std::vector<std::pair<int, Group>> ordered;
+    // By position of the last node of each group, so that operands come before users.
+    std::vector<Group> groups(graph.nodes().size());
     for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
       const NodeId id = graph.nodes()[static_cast<size_t>(i)];
       const Node& node = graph.node(id);
@@ -47,10 +46,9 @@ class AnalyticDevice : public Device {
       }
       const NodeId result = group.nodes.back();
       for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) group.outputs.push_back({result, k});
-      ordered.emplace_back(last, std::move(group));
+      groups[static_cast<size_t>(last)] = std::move(group);
     }
-    std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto& [last, group] : ordered) groups.push_back(std::move(group));
+    std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
     return groups;
   }
 

@@ -222,7 +222,10 @@ const std::string& Arena::name(Value value) const {
   return it == names_.end() ? *kEmpty : it->second;
 }
 
-void Arena::SetName(Value value, const std::string& name) { names_[value] = name; }
+void Arena::SetName(Value value, const std::string& name) {
+  std::string copy = name;  // it may be a name of the arena: a new one may move the others
+  names_[value] = std::move(copy);
+}
 
 // ---------------------------------------------------------------- graph
 
@@ -268,7 +271,9 @@ Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vecto
   users_.resize(nodes_.size());
   producers_.resize(nodes_.size());
   for (size_t user = 0; user < nodes_.size(); ++user) {
-    for (Value operand : arena_->node(nodes_[user]).operands) {
+    const std::vector<Value>& operands = arena_->node(nodes_[user]).operands;
+    producers_[user].reserve(operands.size());
+    for (Value operand : operands) {
       const int producer = positions.empty() ? index_.at(operand.node) : positions[static_cast<size_t>(operand.node)];
       std::vector<int>& list = users_[static_cast<size_t>(producer)];
       if (!list.empty() && list.back() == static_cast<int>(user)) continue;
@@ -330,9 +335,8 @@ absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
 
 // A value that takes the place of a named one has that name, unless it has its own.
 void PassName(Arena& arena, Value from, Value to) {
-  if (arena.name(from).empty() || !arena.name(to).empty()) return;
-  const std::string name = arena.name(from);  // a copy: giving a name may move the others
-  arena.SetName(to, name);
+  const std::string& name = arena.name(from);
+  if (!name.empty() && arena.name(to).empty()) arena.SetName(to, name);
 }
 
 }  // namespace
@@ -384,70 +388,77 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   const std::shared_ptr<Arena>& arena = graph.arena();
   if (absl::Status status = CheckReplacement(*arena, replacement); !status.ok()) return status;
   const auto cycle = [] { return absl::InvalidArgumentError("the replacements make a value depend on itself"); };
-  // What stands in the end where `value` stood, but for its operands.
-  const auto target = [&](Value value) -> absl::StatusOr<Value> {
+  const size_t count = static_cast<size_t>(arena->size());
+  std::vector<bool> replaced(count, false);  // by node: some output of it
+  for (const auto& [from, to] : replacement) replaced[static_cast<size_t>(from.node)] = true;
+  // What stands in the end where `value` stood, but for its operands; no node where that goes round in a circle.
+  const auto target = [&](Value value) {
     for (size_t i = 0; i <= replacement.size(); ++i) {
+      if (!replaced[static_cast<size_t>(value.node)]) return value;
       const auto it = replacement.find(value);
       if (it == replacement.end()) return value;
       value = it->second;
     }
-    return cycle();
+    return Value();
   };
-  constexpr NodeId kOpen = -1;  // its operands are being rebuilt
-  absl::flat_hash_map<NodeId, NodeId> rebuilt;
-  rebuilt.reserve(graph.nodes().size());
+  constexpr NodeId kOpen = -1, kUnseen = -2;  // open: its operands are being rebuilt
+  std::vector<NodeId> rebuilt(count, kUnseen);
+  const auto copy_of = [&](Value value) { return Value{rebuilt[static_cast<size_t>(value.node)], value.output}; };
   // Operands before users, with a stack: graphs are deep.
   std::vector<NodeId> stack;
   const auto rebuild = [&](NodeId root) -> absl::Status {
     stack.push_back(root);
     while (!stack.empty()) {
       const NodeId id = stack.back();
-      if (auto it = rebuilt.find(id); it != rebuilt.end() && it->second != kOpen) {
+      NodeId& result = rebuilt[static_cast<size_t>(id)];
+      if (result >= 0) {
         stack.pop_back();
         continue;
       }
       const Node& node = arena->node(id);
-      std::vector<Value> operands = node.operands;
       bool ready = true, changed = false;
-      for (Value& operand : operands) {
-        const absl::StatusOr<Value> to = target(operand);
-        if (!to.ok()) return to.status();
-        const auto it = rebuilt.find(to->node);
-        if (it == rebuilt.end()) {
-          stack.push_back(to->node);
+      for (Value operand : node.operands) {
+        const Value to = target(operand);
+        if (to.node < 0) return cycle();
+        const Value copy = copy_of(to);
+        if (copy.node == kOpen) return cycle();
+        if (copy.node == kUnseen) {
+          stack.push_back(to.node);
           ready = false;
-        } else if (it->second == kOpen) {
-          return cycle();
-        } else {
-          const Value copy{it->second, to->output};
-          changed |= copy != operand;
-          operand = copy;
+        }
+        changed |= copy != operand;
+      }
+      result = ready ? id : kOpen;
+      if (!ready) continue;
+      stack.pop_back();
+      if (!changed) continue;
+      std::vector<Value> operands;
+      operands.reserve(node.operands.size());
+      for (Value operand : node.operands) operands.push_back(copy_of(target(operand)));
+      const NodeId next = arena->size();
+      result = arena->AddLike(node, std::move(operands));
+      const bool fresh = result == next;  // and without names
+      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+        if (!fresh) {
+          PassName(*arena, {id, k}, {result, k});
+        } else if (const std::string& name = arena->name({id, k}); !name.empty()) {
+          arena->SetName({result, k}, name);
         }
       }
-      if (!ready) {
-        rebuilt[id] = kOpen;
-        continue;
-      }
-      stack.pop_back();
-      const NodeId copy = changed ? arena->AddLike(node, std::move(operands)) : id;
-      rebuilt[id] = copy;
-      const int32_t count = changed ? static_cast<int32_t>(arena->node(copy).outputs.size()) : 0;
-      for (int32_t output = 0; output < count; ++output) PassName(*arena, {id, output}, {copy, output});
     }
     return absl::OkStatus();
   };
   std::vector<Output> outputs = graph.outputs();
   for (Output& output : outputs) {
-    const absl::StatusOr<Value> to = target(output.value);
-    if (!to.ok()) return to.status();
-    if (absl::Status status = rebuild(to->node); !status.ok()) return status;
-    output.value = {rebuilt.at(to->node), to->output};
+    const Value to = target(output.value);
+    if (to.node < 0) return cycle();
+    if (absl::Status status = rebuild(to.node); !status.ok()) return status;
+    output.value = copy_of(to);
   }
   for (const auto& [from, to] : replacement) {
-    const absl::StatusOr<Value> last = target(from);
-    if (!last.ok()) return last.status();
-    const auto it = rebuilt.find(last->node);
-    if (it != rebuilt.end()) PassName(*arena, from, {it->second, last->output});
+    const Value last = target(from);
+    if (last.node < 0) return cycle();
+    if (const Value copy = copy_of(last); copy.node >= 0) PassName(*arena, from, copy);
   }
   return Graph(arena, graph.inputs(), std::move(outputs));
 }

@@ -56,11 +56,11 @@ SearchState DescendFromStarts(Explorer& explorer, Graph* graph) {
 }
 
 void Descend(Explorer& explorer, SearchState* state, Graph* graph) {
-  std::vector<std::vector<Proposal>> groups;
-  do {
-    groups.clear();
+  for (bool cheaper = true; cheaper;) {
+    std::vector<std::vector<Proposal>> groups;
     for (Proposal& proposal : Pick(explorer.ProposePaying(*graph))) groups.push_back({std::move(proposal)});
-  } while (explorer.Take(groups, state, graph));
+    cheaper = explorer.Take(std::move(groups), state, graph);
+  }
 }
 
 }  // namespace rewright

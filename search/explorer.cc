@@ -68,6 +68,7 @@ Explorer::Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, con
       costs_(costs),
       options_(options),
       estimator_(costs, options.place_radius),
+      looks_(options.looks != nullptr ? *options.looks : own_looks_),
       start_(absl::Now()),
       start_cpu_(ProcessCpuSeconds()) {}
 
@@ -116,9 +117,10 @@ std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
   const bool large = graph.num_runtime_nodes() > options_.whole_nodes;
   const std::vector<uint64_t> surroundings = large ? Surroundings(graph, looks_, radius) : std::vector<uint64_t>();
   std::vector<Proposal> paying;
-  for (int i = 0; i < static_cast<int>(graph.nodes().size()) && !Interrupted(); ++i) {
+  for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
     int* idle = large ? &idle_[surroundings[static_cast<size_t>(i)]] : nullptr;
     if (large && *idle >= kTriesPerLook) continue;
+    if (Interrupted()) break;
     bool pays = false;
     for (Rewrite& rewrite : rewriter_.Find(graph, -1, {i})) {
       std::optional<Proposal> proposal = Judge(graph, std::move(rewrite));
@@ -220,7 +222,13 @@ std::optional<SearchState> Explorer::SecondStart() {
   return state;
 }
 
-bool Explorer::Take(const std::vector<std::vector<Proposal>>& groups, SearchState* state, Graph* graph) {
+bool Explorer::Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph) {
+  const double cost = state->cost.total();
+  std::erase_if(groups, [&](const std::vector<Proposal>& group) {
+    double promise = 0;
+    for (const Proposal& proposal : group) promise += proposal.estimate.delta;
+    return !Cheaper(cost + promise, cost);
+  });
   Failures failures;
   return TakeSome(groups, state, graph, &failures);
 }
@@ -294,6 +302,7 @@ std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budg
   options.windows = WindowUse::kNever;
   options.candidates = 1;
   options.second_start = nullptr;
+  options.looks = nullptr;
   options.progress = nullptr;
   options.budget = budget;
   options.threads = 1;

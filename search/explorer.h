@@ -87,9 +87,10 @@ class Explorer {
   // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
   // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
   // half, so that a promise that fails is found without building a graph for each of the others. Where two groups that
-  // look alike (by the signatures of their first rewrites) have failed alone, others of that look are left out. True
-  // when `state`, of which `graph` is the view, got cheaper.
-  bool Take(const std::vector<std::vector<Proposal>>& groups, SearchState* state, Graph* graph);
+  // look alike (by the signatures of their first rewrites) have failed alone, others of that look are left out. So are
+  // groups that promise less than rounding in the cost of the graph. True when `state`, of which `graph` is the view,
+  // got cheaper.
+  bool Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
   // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
   // a limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
@@ -149,7 +150,8 @@ class Explorer {
   CostModel& costs_;
   SearchOptions options_;
   PlaceEstimator estimator_;
-  NodeLooks looks_;
+  NodeLooks own_looks_;
+  NodeLooks& looks_;
   absl::flat_hash_map<uint64_t, int> idle_;  // by surroundings: nodes at which nothing paid
   SearchState original_;
   std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first

@@ -45,6 +45,7 @@
 #include "core/graph.h"
 #include "search/cost_model.h"
 #include "search/rewriter.h"
+#include "substitutions/node_looks.h"
 
 namespace rewright {
 
@@ -114,6 +115,8 @@ struct SearchOptions {
   // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
   // graphs (of more than `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
   std::shared_ptr<const std::vector<RewriteRound>> second_start = nullptr;
+  // Looks of the nodes of the graph's arena, where others have looked at them before; null: the search looks itself.
+  NodeLooks* looks = nullptr;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SearchProgress&)> progress;

@@ -69,7 +69,7 @@ class WindowSearch {
       std::vector<Proposal> proposals = InPlace(*graph, part, solution->second);
       if (!proposals.empty()) found.push_back(std::move(proposals));
     }
-    return explorer_.Take(found, state, graph);
+    return explorer_.Take(std::move(found), state, graph);
   }
 
   void SearchNew(const Graph& graph, const std::vector<Part>& parts) {

@@ -75,18 +75,19 @@ std::string DescribeElements(int64_t count, const At& at) {
 uint64_t NodeLook(const Node& node) { return absl::HashOf(Describe(node)); }
 
 uint64_t NodeLooks::Number(const std::string& text) {
-  uint64_t number = absl::HashOf(text);
+  uint64_t number = std::max<uint64_t>(absl::HashOf(text), 1);
   while (texts_.try_emplace(number, text).first->second != text) ++number;
   return number;
 }
 
 uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
-  const auto [it, fresh] = nodes_.try_emplace(id);
-  if (fresh) {
+  const size_t at = static_cast<size_t>(id);
+  if (at >= nodes_.size()) nodes_.resize(static_cast<size_t>(graph.arena()->size()), 0);
+  if (nodes_[at] == 0) {
     const Node& node = graph.node(id);
-    it->second = Number(Describe(node) + (node.leaf == LeafKind::kWeight ? ElementsOf(node.data) : ""));
+    nodes_[at] = Number(Describe(node) + (node.leaf == LeafKind::kWeight ? ElementsOf(node.data) : ""));
   }
-  return it->second;
+  return nodes_[at];
 }
 
 uint64_t NodeLooks::Of(const TensorType& type) {
@@ -112,12 +113,14 @@ std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int rad
   };
   std::vector<Edge> edges;
   std::vector<uint64_t> now(graph.nodes().size());
+  std::vector<uint32_t> positions(static_cast<size_t>(graph.arena()->size()));  // by identity; operands come first
   for (size_t i = 0; i < now.size(); ++i) {
     const NodeId id = graph.nodes()[i];
+    positions[static_cast<size_t>(id)] = static_cast<uint32_t>(i);
     now[i] = looks.Of(graph, id);
     uint64_t number = 0;
     for (Value operand : graph.node(id).operands) {
-      edges.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(graph.index(operand.node)),
+      edges.push_back({static_cast<uint32_t>(i), positions[static_cast<size_t>(operand.node)],
                        (number++ << 32) + static_cast<uint64_t>(operand.output)});
     }
   }

@@ -18,7 +18,7 @@ uint64_t NodeLook(const Node& node);
 
 // The same with what conditions read of weights: whether the elements are equal, and to what; whether all are positive,
 // or finite. Numbers of one object are equal for equal looks alone: what is behind each is kept. Remembered by node and
-// by data, for graphs of one arena. Not thread-safe.
+// by data, for graphs of one arena, which is worth sharing: weights are far from the processor. Not thread-safe.
 class NodeLooks {
  public:
   uint64_t Of(const Graph& graph, NodeId id);
@@ -28,7 +28,7 @@ class NodeLooks {
   uint64_t Number(const std::string& text);
   const std::string& ElementsOf(const Tensor& weight);
 
-  absl::flat_hash_map<NodeId, uint64_t> nodes_;
+  std::vector<uint64_t> nodes_;  // by identity; 0: not known
   absl::flat_hash_map<const void*, std::string> weights_;  // by where the elements are
   absl::flat_hash_map<uint64_t, std::string> texts_;  // what each number was given for
 };

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/data_file.h"
-#include "substitutions/node_looks.h"
 
 namespace rewright {
 namespace {
@@ -264,15 +263,16 @@ std::vector<std::shared_ptr<const Matcher>> Baseline::matchers() const {
 }
 
 absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps,
-                                               const std::set<std::string>& without) const {
+                                               const std::set<std::string>& without, NodeLooks* looks) const {
   // A transpose may move past every node on its way to the outputs.
   const int64_t nodes = graph.num_runtime_nodes();
   if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
   BaselineResult result;
   std::map<std::string, int> counts;
   std::vector<Candidates> passes(indices_.begin(), indices_.end());
-  NodeLooks looks;
-  std::vector<uint64_t> surroundings = Surroundings(graph, looks, kRadius);
+  NodeLooks own_looks;
+  if (looks == nullptr) looks = &own_looks;
+  std::vector<uint64_t> surroundings = Surroundings(graph, *looks, kRadius);
   bool changed = true;
   while (changed && result.steps < max_steps) {
     changed = false;
@@ -285,7 +285,7 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
         if (!rewritten.ok()) return rewritten.status();
         for (const BaselineStep& step : round.steps()) ++counts[step.rule];
         result.steps += static_cast<int64_t>(round.steps().size());
-        surroundings = Surroundings(*rewritten, looks, kRadius);
+        surroundings = Surroundings(*rewritten, *looks, kRadius);
         result.rounds.push_back({round.steps(), *std::move(rewritten)});
         changed = true;
       }

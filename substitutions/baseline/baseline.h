@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "substitutions/node_looks.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {
@@ -77,9 +78,10 @@ class Baseline {
   std::vector<std::shared_ptr<const Matcher>> matchers() const;
 
   // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Leaves
-  // out the rules named in `without`. Errors: a right side that cannot be built (a fault of the rule).
+  // out the rules named in `without`. `looks`: of the graph's arena, when others need them too. Errors: a right side that
+  // cannot be built (a fault of the rule).
   absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0,
-                                       const std::set<std::string>& without = {}) const;
+                                       const std::set<std::string>& without = {}, NodeLooks* looks = nullptr) const;
 
  private:
   std::vector<BaselinePass> passes_;
