@@ -1,6 +1,7 @@
 // The CPU device against the reference interpreter, operator by operator.
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
+#include "core/interpreter.h"
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
@@ -42,6 +43,50 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
     ExpectAgrees(**device, graph, sample.low, sample.high, seed);
     if (HasFailure()) return;
   }
+}
+
+// Where C++ leaves open what happens, and processors trap.
+TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
+  const auto device = MakeDevice("cpu", {2, ""});
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  for (const std::string type : {"i32", "i64"}) {
+    for (const std::string op : {"add", "sub", "mul", "div", "mod", "max", "min"}) {
+      const absl::StatusOr<Graph> graph = ParseGraph(
+          absl::StrCat("input x: ", type, "[5]\ninput y: ", type, "[5]\n%0 = ", op, "(x, y)\n%1 = neg(%0)\n",
+                       "%2 = abs(%1)\noutput a = %0\noutput b = %2\n"));
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      std::vector<Tensor> inputs;
+      absl::flat_hash_map<std::string, Tensor> by_name;
+      const int64_t least = type == "i32" ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
+      const std::vector<std::vector<int64_t>> elements = {{least, least, -(least + 1), least + 1, 7},
+                                                          {-1, least, -(least + 1), 3, -2}};
+      for (size_t i = 0; i < elements.size(); ++i) {
+        Tensor tensor(graph->type(graph->inputs()[i]));
+        for (size_t k = 0; k < elements[i].size(); ++k) tensor.SetInt(static_cast<int64_t>(k), elements[i][k]);
+        by_name[i == 0 ? "x" : "y"] = tensor;
+        inputs.push_back(tensor);
+      }
+      const auto expected = InterpretGraph(*graph, by_name);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      const auto schedule = (*device)->Compile(*graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      const auto actual = RunSchedule(*graph, *schedule, inputs);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      for (size_t i = 0; i < expected->size(); ++i) EXPECT_TRUE((*actual)[i].BitEqual((*expected)[i])) << type << op;
+    }
+  }
+}
+
+TEST(CpuIntegers, DivisionByZeroDoesNotTrap) {
+  const auto device = MakeDevice("cpu", {2, ""});
+  const absl::StatusOr<Graph> graph =
+      ParseGraph("input x: i64[2]\ninput y: i64[2]\n%0 = div(x, y)\noutput z = %0\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto schedule = (*device)->Compile(*graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  const auto outputs = RunSchedule(*graph, *schedule, {Tensor::Int64s({7, 8}), Tensor::Int64s({0, 3})});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ((*outputs)[0].AtInt(1), 2);
 }
 
 std::vector<std::string> AllNames() {

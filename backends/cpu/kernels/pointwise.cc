@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
+#include "core/interpreter_arith.h"
 
 namespace rewright::cpu {
 namespace {
@@ -40,25 +41,45 @@ void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
 }
 template <typename From, typename To>
 void MapCast(void* dst, const void* a, const void*, const void*, long n) {
-  for (long i = 0; i < n; ++i) static_cast<To*>(dst)[i] = static_cast<To>(static_cast<const From*>(a)[i]);
+  for (long i = 0; i < n; ++i) {
+    const From x = static_cast<const From*>(a)[i];
+    if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+      static_cast<To*>(dst)[i] = static_cast<To>(interp::FloatArith<From>::ToInt(x));
+    } else {
+      static_cast<To*>(dst)[i] = static_cast<To>(x);
+    }
+  }
 }
 template <typename From>
 void MapToBool(void* dst, const void* a, const void*, const void*, long n) {
   for (long i = 0; i < n; ++i) static_cast<uint8_t*>(dst)[i] = static_cast<const From*>(a)[i] != From(0);
 }
 
-struct MaxFn { template <typename T> T operator()(T a, T b) const { return a > b || a != a ? a : b; } };
-struct MinFn { template <typename T> T operator()(T a, T b) const { return a < b || a != a ? a : b; } };
+// Integers wrap around, as the interpreter's do.
+template <typename T>
+using Arith = std::conditional_t<std::is_floating_point_v<T>, interp::FloatArith<T>, interp::IntArith<T>>;
+
+struct AddFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Add(a, b); } };
+struct SubFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Sub(a, b); } };
+struct MulFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Mul(a, b); } };
+// An integer divided by 0 has no value: all bits are set, as in what MakeGenericKernel writes there.
+struct DivFn {
+  template <typename T> T operator()(T a, T b) const {
+    T quotient;
+    return Arith<T>::Div(a, b, &quotient) ? quotient : static_cast<T>(-1);
+  }
+};
+struct MaxFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Max(a, b); } };
+struct MinFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Min(a, b); } };
 struct PowFn { template <typename T> T operator()(T a, T b) const { return std::pow(a, b); } };
-struct NegFn { template <typename T> T operator()(T a) const { return -a; } };
+struct NegFn { template <typename T> T operator()(T a) const { return Arith<T>::Neg(a); } };
 struct ExpFn { template <typename T> T operator()(T a) const { return std::exp(a); } };
 struct LogFn { template <typename T> T operator()(T a) const { return std::log(a); } };
 struct SqrtFn { template <typename T> T operator()(T a) const { return std::sqrt(a); } };
 struct ErfFn { template <typename T> T operator()(T a) const { return std::erf(a); } };
 struct TanhFn { template <typename T> T operator()(T a) const { return std::tanh(a); } };
 struct SigmoidFn { template <typename T> T operator()(T a) const { return 1 / (1 + std::exp(-a)); } };
-struct AbsFn { template <typename T> T operator()(T a) const { return a < 0 ? -a : a; } };
-struct FabsFn { template <typename T> T operator()(T a) const { return std::fabs(a); } };
+struct AbsFn { template <typename T> T operator()(T a) const { return Arith<T>::Abs(a); } };
 struct FloorFn { template <typename T> T operator()(T a) const { return std::floor(a); } };
 struct CeilFn { template <typename T> T operator()(T a) const { return std::ceil(a); } };
 struct NotFn { uint8_t operator()(uint8_t a) const { return a == 0; } };
@@ -68,14 +89,14 @@ struct OrFn { uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 || 
 template <typename T>
 TileFn NumberFn(TileOp op) {
   switch (op) {
-    case kTileAdd: return Map2<T, T, std::plus<T>>;
-    case kTileSub: return Map2<T, T, std::minus<T>>;
-    case kTileMul: return Map2<T, T, std::multiplies<T>>;
-    case kTileDiv: return Map2<T, T, std::divides<T>>;
+    case kTileAdd: return Map2<T, T, AddFn>;
+    case kTileSub: return Map2<T, T, SubFn>;
+    case kTileMul: return Map2<T, T, MulFn>;
+    case kTileDiv: return Map2<T, T, DivFn>;
     case kTileMax: return Map2<T, T, MaxFn>;
     case kTileMin: return Map2<T, T, MinFn>;
     case kTileNeg: return Map1<T, NegFn>;
-    case kTileAbs: return std::is_floating_point_v<T> ? Map1<T, FabsFn> : Map1<T, AbsFn>;
+    case kTileAbs: return Map1<T, AbsFn>;
     case kTileLess: return Map2<T, uint8_t, std::less<T>>;
     case kTileLessEqual: return Map2<T, uint8_t, std::less_equal<T>>;
     case kTileEqual: return Map2<T, uint8_t, std::equal_to<T>>;
