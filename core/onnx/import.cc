@@ -164,7 +164,7 @@ class UnsupportedList {
 class GraphImporter {
  public:
   GraphImporter(onnx::ModelProto& model, const std::string& directory, int64_t opset, const ImportOptions& options)
-      : graph_(*model.mutable_graph()), options_(options) {
+      : graph_(*model.mutable_graph()), ir_version_(model.ir_version()), options_(options) {
     state_.opset = opset;
     state_.directory = directory;
     state_.generated_bytes_left = options.max_generated_bytes;
@@ -220,16 +220,26 @@ class GraphImporter {
   absl::Status ImportInputs() {
     std::map<std::string, int64_t> used_dims;
     std::set<std::string> names;
+    std::vector<std::string> defaults;
     for (const onnx::ValueInfoProto& info : graph_.input()) {
       const std::string where = absl::StrCat("input \"", info.name(), "\"");
       if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
-      if (values_.contains(info.name())) continue;  // an initializer, which old models list here as well
+      if (values_.contains(info.name())) {  // an initializer: up to version 3 all are listed here, later inputs alone
+        if (ir_version_ >= 4) defaults.push_back(info.name());
+        continue;
+      }
       auto type = InputType(info, &used_dims);
       if (!type.ok()) return Annotate(type.status(), where);
       if (info.name().empty()) return absl::InvalidArgumentError("an input has no name");
       ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
       RETURN_IF_ERROR(Define(info.name(), value, "input"));
       inputs_.push_back(value);
+    }
+    if (!defaults.empty()) {
+      const auto shown = std::min<ptrdiff_t>(kMaxListedNodes, std::ssize(defaults));
+      const std::string listed = absl::StrJoin(defaults.begin(), defaults.begin() + shown, ", ");
+      notes_.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
+                                    shown < std::ssize(defaults) ? ", ..." : ""));
     }
     return CheckDims(used_dims);
   }
@@ -263,7 +273,8 @@ class GraphImporter {
     for (const auto& [name, size] : used) {
       names.push_back(name);
       if (!options_.dims.contains(name)) {
-        notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size));
+        notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size,
+                                      ", here and in what is written"));
       }
     }
     for (const auto& [name, size] : options_.dims) {
@@ -380,6 +391,7 @@ class GraphImporter {
   }
 
   onnx::GraphProto& graph_;
+  const int64_t ir_version_;
   const ImportOptions& options_;
   ImportState state_;
   std::vector<Value> inputs_;

@@ -74,9 +74,12 @@ TEST(ImportTest, InitializersListedAsInputsAreNoInputs) {
                               .Initializer("w", Iota({2}))
                               .Node("Add", {"x", "w"}, {"y"})
                               .Output("y");
-  const Graph graph = model.Import()->graph;
+  const auto imported = model.Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const Graph& graph = imported->graph;
   ASSERT_EQ(graph.inputs().size(), 1u);
   EXPECT_EQ(graph.node(graph.inputs()[0].node).name, "x");
+  EXPECT_THAT(imported->notes, ElementsAre("inputs with a default are taken for constants: w"));
 }
 
 TEST(ImportTest, UnusedInputsStay) {
@@ -90,7 +93,8 @@ TEST(ImportTest, SymbolicDimensionsTakeTheGivenSizes) {
   const auto imported = model.Import({.dims = {{"N", 4}}});
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{4, 1, 4}));
-  EXPECT_THAT(imported->notes, ElementsAre("dimension L is symbolic and was not given: taken to be 1"));
+  EXPECT_THAT(imported->notes,
+              ElementsAre("dimension L is symbolic and was not given: taken to be 1, here and in what is written"));
 }
 
 TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {
