@@ -10,10 +10,6 @@
 
 namespace rewright {
 
-// The values that are computed from weights and constants alone and read by something at run time, or by the caller:
-// to be computed when the graph is compiled. Leaves are not among them. In order of first use.
-std::vector<Value> FoldedValues(const Graph& graph);
-
 class ScheduleBuilder {
  protected:
   int AddBuffer(Buffer::Kind kind, size_t bytes);

@@ -37,10 +37,10 @@ uint64_t HashName(const std::string& name) {
   return hash;
 }
 
-Tensor RandomTensor(const TensorType& type, int64_t values, std::mt19937_64& rng) {
+Tensor RandomTensor(const TensorType& type, int64_t least, int64_t values, std::mt19937_64& rng) {
   Tensor tensor(type);
   std::normal_distribution<double> normal;
-  std::uniform_int_distribution<int64_t> uniform(0, std::max<int64_t>(1, values) - 1);
+  std::uniform_int_distribution<int64_t> uniform(least, least + values - 1);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     if (IsFloating(type.dtype)) {
       tensor.Set(i, normal(rng));
@@ -68,13 +68,13 @@ int64_t IndexedSize(const Graph& graph, Value input) {
   return size;
 }
 
-std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed) {
+std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer) {
   std::vector<Tensor> tensors;
   for (Value input : graph.inputs()) {
     const TensorType& type = graph.type(input);
     std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(graph.node(input.node).name));
     const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
-    tensors.push_back(RandomTensor(type, indexed > 0 ? indexed : 2, rng));
+    tensors.push_back(indexed > 0 ? RandomTensor(type, 0, indexed, rng) : RandomTensor(type, least_integer, 2, rng));
   }
   return tensors;
 }

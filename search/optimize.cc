@@ -217,7 +217,8 @@ class Optimizer {
       absl::StrAppend(&report_.verdict, Describe(*contender.measured));
     } else {
       const double gain = candidate.cost.seconds > 0 ? report_.cost_before / candidate.cost.seconds : 1;
-      report_.verdict = absl::StrFormat("cost lower by %.4g times", gain);
+      report_.verdict =
+          gain < 1.0005 ? "cost lower by less than 0.05 %" : absl::StrFormat("cost lower by %.4g times", gain);
     }
   }
 
@@ -233,7 +234,11 @@ class Optimizer {
   }
 
   std::string WhyOriginal() const {
-    if (report_.dropped.empty()) return "no rewrite makes it cheaper";
+    if (report_.dropped.empty()) {
+      const SearchEnd end = report_.search.end;
+      if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
+      return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
+    }
     const DroppedCandidate& last = report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";

@@ -1,7 +1,12 @@
 // Whether a rewritten graph computes what the original does, on seeded inputs.
 //
 // Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
-// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size.
+// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. Where the runner
+// leaves the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other sign), what it
+// makes of the original is the reference, and the text says so.
+//
+// Weights that the candidate computes beforehand are looked at themselves: products of finite weights that overflow, or
+// all vanish, are equal on most inputs only.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +39,8 @@ struct OutputCheck {
   bool equal = false;
   double max_abs_diff = 0;
   double max_rel_diff = 0;  // of the largest magnitude in the original's output
-  std::string text;         // the worst element
+  std::string text;         // the worst element, or the weights at fault
+  std::string device_fault;  // where the runner leaves the interpreter on the original; empty: nowhere
 };
 
 class OutputChecker {
@@ -52,6 +58,10 @@ class OutputChecker {
   absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph) const;
   absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph) const;
   absl::Status Prepare();
+  // Holds the candidate's outputs against `expected_`.
+  OutputCheck Held(const std::vector<Outputs>& actual) const;
+  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing.
+  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate) const;
 
   const Graph& original_;
   GraphRunner* runner_;
@@ -59,6 +69,8 @@ class OutputChecker {
   std::optional<double> flops_;  // of the original
   std::vector<std::vector<Tensor>> inputs_;
   std::vector<Outputs> expected_;
+  bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
+  std::string device_fault_;
 };
 
 }  // namespace rewright

@@ -14,6 +14,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
   rules_.matchers()[static_cast<size_t>(rule)]->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
     const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match);
+    if (absl::IsOutOfRange(replacement.status())) continue;
     if (!replacement.ok()) {
       const absl::MutexLock lock(&failures_->mutex);
       if (failures_->count++ == 0) failures_->first = std::string(replacement.status().message());

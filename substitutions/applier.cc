@@ -1,5 +1,6 @@
 // Building the right side of a match.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,11 @@ namespace rewright {
 namespace {
 
 constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule makes
+
+// Whether a type has a number near `number`: what is computed from its numbers may be too large for it, or too small.
+bool Holds(DType type, double number) {
+  return type != DType::kFloat32 || number == 0 || !std::isfinite(number) || std::isnormal(static_cast<float>(number));
+}
 
 class Applier {
  public:
@@ -24,7 +30,7 @@ class Applier {
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
       const RuleNode& node = rule_.nodes()[i];
       auto value = node.op == nullptr ? Constant(node) : Application(node);
-      if (!value.ok()) return Error(value.status().message());
+      if (!value.ok()) return Error(value.status().message(), value.status().code());
       nodes_.push_back(*value);
     }
     std::vector<Value> outputs;
@@ -43,8 +49,22 @@ class Applier {
   }
 
  private:
-  absl::Status Error(const absl::string_view message) const {
-    return absl::InternalError(absl::StrCat("rule ", rule_.name(), " at ", match_.Describe(), ": ", message));
+  absl::Status Error(absl::string_view message, absl::StatusCode code = absl::StatusCode::kInternal) const {
+    if (code != absl::StatusCode::kOutOfRange) code = absl::StatusCode::kInternal;
+    return absl::Status(code, absl::StrCat("rule ", rule_.name(), " at ", match_.Describe(), ": ", message));
+  }
+
+  // Of a number that the rule computes from those of the match.
+  absl::Status CheckRange(DType type, const Attr& computed) const {
+    const double* number = std::get_if<double>(&computed);
+    if (number == nullptr) return absl::OkStatus();
+    const std::vector<Attr>& given = match_.bindings.attrs;
+    const bool overflows = !std::isfinite(*number) && std::all_of(given.begin(), given.end(), [](const Attr& attr) {
+      const double* bound = std::get_if<double>(&attr);
+      return bound == nullptr || std::isfinite(*bound);
+    });
+    if (!overflows && Holds(type, *number)) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat(DTypeName(type), " has no number ", *number));
   }
 
   void Expand(const RuleValue& term, std::vector<Value>* values) const {
@@ -78,6 +98,7 @@ class Applier {
             absl::StrCat("attribute ", spec.name, " of ", node.op->name, ": ",
                          evaluator.error() == nullptr ? "wrong kind" : evaluator.error()));
       }
+      if (absl::Status status = CheckRange(match_.bindings.floating, attrs[spec.name]); !status.ok()) return status;
     }
     auto id = arena_.Add(*node.op, std::move(operands), std::move(attrs));
     if (!id.ok()) return id.status();
@@ -101,6 +122,7 @@ class Applier {
         return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
       }
     }
+    if (absl::Status status = CheckRange(type.dtype, real); !status.ok()) return status;
     Tensor tensor(type);
     for (int64_t i = 0; i < count; ++i) tensor.Set(i, std::get<double>(real));
     return arena_.AddConstant(tensor);

@@ -93,7 +93,8 @@ class Matcher {
 };
 
 // Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
-// ReplaceValues() makes the new graph. An error means that the rule is wrong.
+// ReplaceValues() makes the new graph. kOutOfRange: a number that the rule computes is too large or too small for its
+// type, so that it does not apply here. Any other error means that the rule is wrong.
 absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match);
 absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match);
 

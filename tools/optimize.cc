@@ -167,6 +167,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   if (report.latency_after) j["latency_after_ms"] = *report.latency_after * 1e3;
   j["equal"] = report.equal;
   j["checked"] = report.check.done;
+  if (!report.check.device_fault.empty()) j["device_fault"] = report.check.device_fault;
   j["max_abs_diff"] = report.check.max_abs_diff;
   j["max_rel_diff"] = report.check.max_rel_diff;
   j["search_cpu_seconds"] = report.search_cpu_seconds;
@@ -210,6 +211,10 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
                         report.check.max_abs_diff, report.check.max_rel_diff));
   } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
+  }
+  if (!report.check.device_fault.empty()) {
+    console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
+                                 "compared with itself: ", report.check.device_fault));
   }
   console.Result(absl::StrFormat("search:   %.2f s of CPU time, %d graphs built, %d rewrites judged, end: %s",
                                  report.search_cpu_seconds, report.search.steps, report.graphs_explored,

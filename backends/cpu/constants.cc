@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
+#include "core/folded_values.h"
 
 namespace rewright::cpu {
 

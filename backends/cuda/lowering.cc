@@ -8,6 +8,7 @@
 #include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/check.h"
+#include "core/folded_values.h"
 #include "core/interpreter.h"
 
 namespace rewright::cuda {

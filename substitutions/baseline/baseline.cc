@@ -91,6 +91,7 @@ class Round {
     matcher.MatchAt(graph_, id, &matches);
     for (const Match& match : matches) {
       const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
+      if (absl::IsOutOfRange(replacement.status())) continue;
       if (!replacement.ok()) return replacement.status();
       BaselineStep step{matcher.rule().name(), {}, MatchedNodes(match)};
       for (Value root : match.roots) {

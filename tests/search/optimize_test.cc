@@ -1,5 +1,6 @@
 #include "search/optimize.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -11,6 +12,7 @@
 #include "core/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/output_check.h"
 #include "tests/search/fake_device_util.h"
 
 namespace rewright {
@@ -162,6 +164,89 @@ TEST_F(OptimizeTest, LargeGraphsAreComparedWithTheOriginalOnTheDevice) {
   const OptimizeReport report = Optimized(kWrong, &runner);
   EXPECT_FALSE(report.rewritten);
   EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kOutputsDiffer);
+}
+
+// A runner that loses NaN, as fused activations of libraries do.
+class ForgetfulRunner : public GraphRunner {
+ public:
+  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
+    absl::StatusOr<std::unique_ptr<Executable>> inner = runner_.Prepare(graph);
+    if (!inner.ok()) return inner.status();
+    return std::unique_ptr<Executable>(std::make_unique<Forgetful>(*std::move(inner)));
+  }
+
+ private:
+  struct Forgetful : Executable {
+    explicit Forgetful(std::unique_ptr<Executable> executable) : inner(std::move(executable)) {}
+    absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override {
+      absl::Status status = inner->Run(inputs, outputs);
+      for (Tensor& output : *outputs) {
+        for (int64_t i = 0; i < output.num_elements(); ++i) {
+          if (std::isnan(output.At(i))) output.Set(i, 0);
+        }
+      }
+      return status;
+    }
+    int64_t arena_bytes() const override { return 0; }
+    int64_t peak_live_bytes() const override { return 0; }
+    std::unique_ptr<Executable> inner;
+  };
+  FakeRunner runner_{ByNodes};
+};
+
+TEST_F(OptimizeTest, ADeviceThatLeavesTheInterpreterOnTheOriginalIsComparedWithItself) {
+  const Graph graph = GraphFrom("input x: f32[4]\n%0 = log(x)\n%1 = relu(%0)\n%2 = relu(%1)\noutput y = %2\n");
+  ForgetfulRunner runner;
+  OutputChecker checker(graph, &runner, {});
+  const absl::StatusOr<OutputCheck> same = checker.Check(graph);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_TRUE(same->equal);
+  EXPECT_THAT(same->device_fault, HasSubstr("nan"));
+  const Graph other = GraphFrom("input x: f32[4]\n%0 = exp(x)\noutput y = %0\n");
+  EXPECT_FALSE(checker.Check(other)->equal);
+}
+
+TEST_F(OptimizeTest, NumbersThatOverflowOrVanishAreNotComputed) {
+  const RuleIndex rules = RulesFrom("rule fold\n mul(mul(x[a..], ?a), ?b) => mul(x, scalar(?a * ?b))\n");
+  const auto text = [](const std::string& number) {
+    return absl::StrCat("input x: f32[4]\nconst %0: f32[] = [", number, "]\n%1 = mul(x, %0)\n%2 = mul(%1, %0)\n",
+                        "output y = %2\n");
+  };
+  for (const auto& [number, folds] : {std::pair("1e10", true), {"1e30", false}, {"1e-30", false}}) {
+    const Graph graph = GraphFrom(text(number));
+    RuleRewriter rewriter(rules);
+    const absl::StatusOr<OptimizeReport> report = Optimize(graph, rewriter, device_, nullptr, {.measure = false});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->rewritten, folds) << number;
+    EXPECT_EQ(rewriter.failures(), 0);
+  }
+}
+
+TEST_F(OptimizeTest, WeightsThatOverflowOrVanishAreDropped) {
+  const RuleIndex rules = RulesFrom(
+      "rule fold\n mul(mul(x[a..], y[a..]), z[a..]) => mul(x, mul(y, z))\n when weight(y) and weight(z)\n");
+  for (const auto& [number, folds] : {std::pair(1e10, true), {1e30, false}, {1e-30, false}}) {
+    auto arena = std::make_shared<Arena>();
+    Tensor weight(TensorType{DType::kFloat32, {4}});
+    for (int64_t i = 0; i < 4; ++i) weight.Set(i, number);
+    const Value x = *arena->AddInput("x", weight.type());
+    const Value w = *arena->AddWeight("w", weight);
+    const Value product = *arena->Apply("mul", {*arena->Apply("mul", {x, w}, {}), w}, {});
+    const Graph graph(arena, {x}, {{product, "y"}});
+    RuleRewriter rewriter(rules);
+    FakeRunner runner(ByNodes);
+    const absl::StatusOr<OptimizeReport> report = Optimize(graph, rewriter, device_, &runner, {.measure = false});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->rewritten, folds) << number;
+  }
+}
+
+TEST_F(OptimizeTest, IntegersThatAreDividedByAreNotZero) {
+  const Graph graph = GraphFrom("input x: i64[9]\ninput y: i64[9]\n%0 = div(x, y)\noutput z = %0\n");
+  OutputChecker checker(graph, nullptr, {});
+  const absl::StatusOr<OutputCheck> check = checker.Check(graph);
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_TRUE(check->equal);
 }
 
 TEST_F(OptimizeTest, TolerancesDecide) {
