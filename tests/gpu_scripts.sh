@@ -71,6 +71,20 @@ expect "the kernel brought along" "$(cat "$folder/state/cache/kernel-1")" code
 all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0
 expect "expected outputs" "$(find "$folder/state/models/expected" -name '*.npy' | wc -l)" 1
+# A model that fails stops no other.
+printf '#!/bin/sh\n[ "$2" = squeezenet ] && exit 3\nexec %q "$squeezenet"\n' "$program" >"$folder/failing"
+chmod +x "$folder/failing"
+REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" --prepare expect-squeezenet-b1 \
+  expect-nasrnn-b1 >"$folder/out" 2>&1
+expect "status where one model fails" $? 1
+expect "outputs of the others" "$(ls "$folder/other/models/expected")" nasrnn-b1.onnx
+mkdir "$folder/copied"
+OUT="$folder/copied" REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" \
+  --device cpu model-squeezenet-b1-tf32 block >"$folder/out" 2>&1
+expect "status where one step fails" $? 1
+expect "steps after all" "$(tr '\n' ' ' <"$folder/copied/done.txt")" "model-squeezenet-b1-tf32 block "
+expect "the one that failed" "$(cat "$folder/copied/negative.txt")" model-squeezenet-b1-tf32
+expect "the table kept" "$(ls "$folder/copied" | grep -c gpu_residual_block.csv)" 1
 all --device cpu --minutes 0 'cross-*'
 expect "status when the time is up" $? 75
 expect "steps of all.sh" "$(bench/gpu/all.sh --list 'model-*' | wc -l)" 32

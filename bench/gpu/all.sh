@@ -10,7 +10,8 @@
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, the profile database, the log, and a cache of compiled kernels and chosen
 # algorithms. Where $OUT names a folder, tables, lists of steps, log, profile database and the cache (cache.tar.gz) are
-# copied there at the end, however it comes; copied back into DIR, they let another machine of the same kind go on.
+# copied there after every step; copied back into DIR, they let another machine of the same kind go on. A step that
+# fails, or takes all of the time, is listed in DIR/negative.txt and the next one follows.
 # PATTERNs choose steps by name. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle
 # unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is
 # negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
@@ -72,7 +73,7 @@ models_at() {
   for precision in tf32 bf16; do
     for model in "${models[@]}"; do
       step "model-$model-b$1-$precision" "$python" bench/gpu/model.py "$model" --batch "$1" --precision $precision \
-        --device "$device" --out "$state/gpu.csv" "${common[@]}" "${costs[@]}"
+        --device "$device" --out "$state/gpu.csv" --time-limit 25 "${common[@]}" "${costs[@]}"
     done
   done
 }
@@ -106,12 +107,13 @@ if [ $list = 1 ]; then
 fi
 
 if [ $prepare = 1 ]; then
+  answer=0
   for name in "${steps[@]}"; do
     [[ $name == expect-* ]] && chosen "$name" || continue
     echo "== $name"
-    ${command[$name]} || exit
+    ${command[$name]} || { answer=1; echo "== $name: status $?"; }
   done
-  exit 0
+  exit $answer
 fi
 
 # A test that is skipped is no test: without a GPU there is nothing to do.
@@ -119,14 +121,16 @@ fi
 "$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null || exit 2
 { date -u; nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv 2>/dev/null; } | tee -a "$state/log.txt"
 
+# Whole or not at all, since the end may come at any time.
 keep() {
+  [ -d "${OUT:-}" ] || return 0
   local file
   for file in done.txt negative.txt log.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db profile.json; do
-    [ -e "$state/$file" ] && cp "$state/$file" "$OUT/"
+    [ -e "$state/$file" ] && cp "$state/$file" "$OUT/.part" && mv "$OUT/.part" "$OUT/$file"
   done
-  [ -d "$state/cache" ] && tar -C "$state" -czf "$OUT/cache.tar.gz" cache
+  [ -d "$state/cache" ] && tar -C "$state" -czf "$OUT/.part" cache && mv "$OUT/.part" "$OUT/cache.tar.gz"
 }
-[ -d "${OUT:-}" ] && trap keep EXIT
+trap keep EXIT
 
 begin=$SECONDS answer=0
 for name in "${steps[@]}"; do
@@ -143,10 +147,16 @@ for name in "${steps[@]}"; do
   timeout --kill-after=5 $left ${command[$name]} 2>&1 | tee -a "$state/log.txt"
   status=${PIPESTATUS[0]}
   echo "== $name: status $status, $((SECONDS - start)) s" | tee -a "$state/log.txt"
+  # A step that had nearly all of the time would have no more when it is begun anew.
   case $status in
-    0) echo "$name" >> "$state/done.txt" ;;
-    124 | 137) echo "all.sh: the time was up within $name; call again to begin it anew"; exit 75 ;;
-    *) answer=1; echo "$name" >> "$state/done.txt"; echo "$name" >> "$state/negative.txt" ;;
+    124 | 137)
+      if [ $left -lt $((minutes * 54)) ]; then
+        echo "all.sh: the time was up within $name; call again to begin it anew"
+        exit 75
+      fi ;;
   esac
+  echo "$name" >> "$state/done.txt"
+  [ $status = 0 ] || { answer=1; echo "$name" >> "$state/negative.txt"; }
+  keep
 done
 exit $answer
