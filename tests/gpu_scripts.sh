@@ -72,7 +72,7 @@ all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0
 expect "expected outputs" "$(find "$folder/state/models/expected" -name '*.npy' | wc -l)" 1
 # A model that fails stops no other.
-printf '#!/bin/sh\n[ "$2" = squeezenet ] && exit 3\nexec %q "$squeezenet"\n' "$program" >"$folder/failing"
+printf '#!/bin/sh\n[ "$2" = squeezenet ] && exit 3\nexec %q "$@"\n' "$program" >"$folder/failing"
 chmod +x "$folder/failing"
 REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" --prepare expect-squeezenet-b1 \
   expect-nasrnn-b1 >"$folder/out" 2>&1
@@ -100,6 +100,14 @@ echo "no library" >"$folder/alone/librewright_cuda.so"
 lonely
 expect "status with a broken plugin" $? 2
 expect "words with a broken plugin" "$(grep -c 'device cuda: the plugin cannot be opened: .*alone/librewright_cuda.so' "$folder/err")" 1
+
+# One whose libraries are not there: the first of them is named.
+if [ -e "$(dirname "$program")/librewright_cuda.so" ]; then
+  LC_ALL=C sed 's/libcudnn\.so\.9/libnodnn.so.9/' "$(dirname "$program")/librewright_cuda.so" >"$folder/alone/librewright_cuda.so"
+  lonely
+  expect "status without cuDNN" $? 2
+  expect "words without cuDNN" "$(grep -c 'the plugin cannot be opened: libnodnn.so.9: .*cuDNN 9, .*LD_LIBRARY_PATH' "$folder/err")" 1
+fi
 
 # Nothing is left for a machine without a GPU but words and the status for it.
 if ! "$program" run "$folder/mlp-b1.onnx" --device cuda:0 --iterations 1 --quiet >/dev/null 2>"$folder/err"; then
