@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails on an #include against the arrows between the folders (README, "Folders").
+# Fails on an #include against the arrows between the folders (README, "What is in it").
 # Usage: arrows.sh ROOT
 set -u
 cd "$1" || exit 2
@@ -9,14 +9,15 @@ arrows='
 core:
 core/onnx: core
 substitutions: core
+substitutions/baseline: core substitutions
 substitutions/taso: core substitutions
 verifier: core substitutions
 substitutions/generate: core substitutions substitutions/taso verifier
-search: core substitutions
+search: core substitutions substitutions/baseline
 backends: core
 runtime: core backends
 bench/zoo: core
-tools: core core/onnx substitutions substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
+tools: core core/onnx substitutions substitutions/baseline substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
 '
 # The longest folder of the table that contains a path.
 room_of() {

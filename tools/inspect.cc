@@ -40,7 +40,11 @@ void ReportContents(const OnnxContents& contents, Console& console) {
     json[domain.empty() ? "ai.onnx" : domain] = version;
   }
   const std::string& producer = contents.metadata.producer_name;
-  console.Result(absl::StrCat("opset:       ", opsets, producer.empty() ? "" : ", written by ", producer));
+  int nodes = 0;
+  for (const auto& [name, count] : contents.operators) nodes += count;
+  console.Result(absl::StrCat("file:        ", Counted(static_cast<size_t>(nodes), "node"), " of opset ", opsets,
+                              producer.empty() ? "" : ", written by ", producer));
+  console.json()["onnx_nodes"] = nodes;
   console.json()["opset"] = std::move(json);
   console.json()["onnx_operators"] = ToJson(contents.operators);
   console.json()["unsupported"] = ToJson(contents.unsupported);

@@ -117,6 +117,10 @@ CLI::Option* AddPrecision(CLI::App& app, std::string* precision) {
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
                                     const std::string& precision) {
   Engine engine;
+  if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
+    return absl::InvalidArgumentError(absl::StrCat("--precision ", precision, ": found --device ", name,
+                                                   ", expected a GPU; all others compute in the types of the model"));
+  }
   if (name == "reference") {
     const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     engine.runner_ = MakeReferenceRunner(threads > 0 ? threads : all);
