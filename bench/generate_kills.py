@@ -9,6 +9,7 @@ it came and what the run was at, by the files it had written.
 import argparse
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,14 +59,14 @@ def main():
                 # It ended before it could be killed: once more from the beginning.
                 print(f"run {runs}: ended by itself after {seconds:.1f} s", flush=True)
                 check(expected, found)
-                for file in journals.iterdir():
-                    file.unlink()
+                shutil.rmtree(journals)
                 found.unlink()
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 kills += 1
-                sizes = ", ".join(f"{file.name} {file.stat().st_size}" for file in sorted(journals.glob("*")))
+                files = sorted(file for file in journals.rglob("*") if file.is_file())
+                sizes = ", ".join(f"{file.relative_to(journals)} {file.stat().st_size}" for file in files)
                 print(f"kill {kills}: after {after:.1f} s; {sizes}", flush=True)
         check(expected, found)
         print(f"{kills} kills, {runs} runs: the same rule file, byte for byte ({expected.stat().st_size} bytes)")

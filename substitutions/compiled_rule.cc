@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "substitutions/binding_order.h"
 #include "substitutions/match_plan.h"
-#include "substitutions/rule_binding.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_symmetry.h"
@@ -81,7 +81,7 @@ class RuleCompiler {
     if (errors_.empty()) errors_.Add(CheckRoots());
     errors_.Add(DeclareNames());
     ResolveNodes(0);
-    if (errors_.empty()) OrderBinding();
+    if (errors_.empty()) FindBindingOrder();
     if (errors_.empty()) errors_.Add(CheckDecisions());
 
     left_ = false;
@@ -467,85 +467,17 @@ class RuleCompiler {
 
   // ---------------------------------------------------------------- order of binding
 
-  bool Bound(ArgExpr::Ref ref, int id) const { return bound_.count({ref, id}) > 0; }
-
-  // Binds what one item can bind; true when the item is settled.
-  bool BindItem(const ArgExpr& expr) {
-    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
-    if (AllBound(expr, bound)) return true;
-    const ArgExpr* name = SolvableName(expr, bound);
-    if (name == nullptr) return false;
-    if (IsLength(*name)) {
-      lengths_.insert(name->args[0].id);
-    } else {
-      bound_.insert({name->ref, name->id});
-    }
-    return true;
-  }
-
-  bool BindList(const std::vector<ArgExpr>& items) {
-    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
-    // Splices that are not bound are, when all but one have known lengths.
-    std::vector<const ArgExpr*> open;
-    int unknown = 0;
-    for (const ArgExpr& item : items) {
-      if (item.kind != ArgExpr::Kind::kSplice || AllBound(item, bound)) continue;
-      const ArgExpr& name = item.args[0];
-      if (!IsPlainName(name)) return false;
-      unknown += name.ref == ArgExpr::Ref::kPack && lengths_.count(name.id) ? 0 : 1;
-      open.push_back(&name);
-    }
-    if (unknown > 1) return false;
-    for (const ArgExpr* name : open) bound_.insert({name->ref, name->id});
-    bool settled = true;
-    for (const ArgExpr& item : items) {
-      if (item.kind != ArgExpr::Kind::kSplice) settled &= BindItem(item);
-    }
-    return settled;
-  }
-
-  bool BindEquation(const RuleEquation& equation) {
-    const auto bound = [this](ArgExpr::Ref ref, int id) { return Bound(ref, id); };
-    const RuleNode& node = out_->nodes_[static_cast<size_t>(equation.node)];
-    if (equation.attr < 0) {
-      if (!node.shape.broadcasts) return BindList(node.shape.dims);
-      return std::all_of(node.shape.dims.begin(), node.shape.dims.end(),
-                         [&](const ArgExpr& dim) { return AllBound(dim, bound); });
-    }
-    const ArgExpr& expr = node.attrs[static_cast<size_t>(equation.attr)];
-    return expr.kind == ArgExpr::Kind::kList ? BindList(expr.args) : BindItem(expr);
-  }
-
-  void OrderBinding() {
-    std::vector<RuleEquation> open;
-    for (size_t i = 0; i < out_->nodes_.size(); ++i) {
-      const RuleNode& node = out_->nodes_[i];
-      const int id = static_cast<int>(i);
-      if (node.op == nullptr && !node.any_shape) open.push_back(RuleEquation{id, -1});
-      if (node.dtype_attr >= 0) bound_.insert({ArgExpr::Ref::kAttr, node.dtype_attr});
-      if (node.value && node.value->ref == ArgExpr::Ref::kAttr) bound_.insert({ArgExpr::Ref::kAttr, node.value->id});
-      for (size_t k = 0; k < node.attrs.size(); ++k) open.push_back(RuleEquation{id, static_cast<int>(k)});
-    }
-    while (!open.empty()) {
-      std::vector<RuleEquation> rest;
-      const size_t before = bound_.size() + lengths_.size();
-      for (const RuleEquation& equation : open) {
-        const size_t known = bound_.size() + lengths_.size();
-        const bool settled = BindEquation(equation);
-        if (settled || bound_.size() + lengths_.size() > known) out_->binding_order_.push_back(equation);
-        if (!settled) rest.push_back(equation);
-      }
-      if (rest.size() == open.size() && bound_.size() + lengths_.size() == before) break;
-      open = std::move(rest);
-    }
-    if (!open.empty()) ComplainOfUnbound();
+  void FindBindingOrder() {
+    BindingOrder order = OrderBinding(out_->nodes_);
+    out_->binding_order_ = std::move(order.equations);
+    if (!order.complete) ComplainOfUnbound(order);
   }
 
   // Each name that cannot be solved for, where it stands first.
-  void ComplainOfUnbound() {
+  void ComplainOfUnbound(const BindingOrder& order) {
     std::set<std::pair<ArgExpr::Ref, int>> told;
     const std::function<void(const ArgExpr&)> visit = [&](const ArgExpr& expr) {
-      if (IsPlainName(expr) && !Bound(expr.ref, expr.id) && told.insert({expr.ref, expr.id}).second) {
+      if (IsPlainName(expr) && order.bound.count({expr.ref, expr.id}) == 0 && told.insert({expr.ref, expr.id}).second) {
         const char* before = expr.ref == ArgExpr::Ref::kAttr ? "?" : "";
         const char* after = expr.ref == ArgExpr::Ref::kPack ? ".." : "";
         errors_.Add(Error(expr.line > 0 ? expr.line : out_->rule_.line, std::max(expr.column, 1),
@@ -624,8 +556,6 @@ class RuleCompiler {
   std::map<std::string, RuleValue> applications_;
   std::map<std::string, size_t> sizes_, packs_;
   std::map<std::string, int> attrs_;
-  std::set<std::pair<ArgExpr::Ref, int>> bound_;
-  std::set<int> lengths_;  // packs whose lengths are known
 };
 
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use) {

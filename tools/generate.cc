@@ -74,8 +74,8 @@ absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags
     for (const generate::Space& space : *spaces) names.push_back(space.name);
     std::erase_if(*spaces, [&](const generate::Space& space) { return space.name != flags.space; });
     if (spaces->empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("--space: found `", flags.space, "`, expected one of ", flags.preset,
-                                                     ": ", absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("--space: found `", flags.space, "`, expected a space of ",
+                                                     flags.preset, ": ", absl::StrJoin(names, ", ")));
     }
   }
   if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
@@ -118,8 +118,8 @@ class Generation {
   }
 
  private:
-  // Adds the rules of a space. Begins again with counterexamples where refuted candidates leave some; what counts is the
-  // last time. False: stopped.
+  // Adds the rules of a space. Begins again with counterexamples where refuted candidates leave some; what counts is
+  // the last time. False: stopped.
   absl::StatusOr<bool> SearchSpace(generate::Space space) {
     enumerate_s_ = prove_s_ = 0;
     for (int restart = 0;; ++restart) {
@@ -257,8 +257,8 @@ class Generation {
 
   void ReportRestart(const generate::Space& space, const generate::Selection& selection, size_t counterexamples) {
     counterexamples_ += counterexamples;
-    session_.console.Result(absl::StrFormat("again:      %s, refuted candidates: %d, counterexamples of theirs: %d", space.name,
-                                            selection.counts.refuted, counterexamples));
+    session_.console.Result(absl::StrFormat("again:      %s, refuted candidates: %d, counterexamples of theirs: %d",
+                                            space.name, selection.counts.refuted, counterexamples));
     if (!flags_.explain) return;
     for (const std::string& line : selection.explanations) {
       if (absl::StartsWith(line, "refuted")) session_.console.Result(line);

@@ -93,7 +93,8 @@ std::string Output(const std::string& command) {
 
 const std::string kProgram = REWRIGHT_BINARY_DIR "/rewright generate --quiet ";
 // As root it wants to be told twice.
-const std::string kTwoProcesses = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 ";
+const std::string kTwoProcesses =
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 ";
 bool HasProcesses() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
 
 // After the command, which names the file.
