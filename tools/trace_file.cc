@@ -24,7 +24,7 @@ class Reader {
   }
   int64_t Integer(const char* member, int64_t min, int64_t max) {
     const Json* value = Find(member, absl::StrCat("an integer from ", min, " to ", max), [&](const Json& v) {
-      if (v.is_number_unsigned()) return v.get<uint64_t>() <= static_cast<uint64_t>(max);
+      if (v.is_number_unsigned() && v.get<uint64_t>() > INT64_MAX) return false;
       return v.is_number_integer() && v.get<int64_t>() >= min && v.get<int64_t>() <= max;
     });
     return value == nullptr ? min : value->get<int64_t>();
@@ -88,10 +88,10 @@ bool ParseHex(const std::string& text, uint64_t* value) {
 
 absl::Status ReadSetting(const Json& json, const std::string& where, TraceSetting* setting) {
   Reader reader(json, where);
-  for (const auto& [name, size] : reader.Object("dims").items()) {
-    if (!size.is_number_integer()) reader.Fail(absl::StrCat("dims: ", name, " is no integer"));
-    setting->dims[name] = size.is_number_integer() ? size.get<int64_t>() : 0;
-  }
+  const Json& dims = reader.Object("dims");
+  Reader sizes(dims, absl::StrCat(where, ": dims"));
+  for (const auto& [name, size] : dims.items()) setting->dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
+  if (!sizes.status().ok()) return sizes.status();
   setting->rules.exact = reader.Truth("exact");
   setting->rules.assume_finite = reader.Truth("assume_finite");
   setting->rules.trust_unverified = reader.Truth("trust_unverified");
@@ -106,7 +106,10 @@ absl::Status ReadSetting(const Json& json, const std::string& where, TraceSettin
 
 absl::Status ReadPath(Reader& top, const std::string& where, TraceFile* trace) {
   const Json& steps = top.List("steps");
-  for (const Json& item : top.List("path")) {
+  const Json& path = top.List("path");
+  if (steps.empty() && !path.empty()) top.Fail("steps: found none, expected those that the path names");
+  if (!top.status().ok()) return top.status();
+  for (const Json& item : path) {
     Reader reader(item, absl::StrCat(where, ": path"));
     const int64_t at = reader.Integer("step", 0, static_cast<int64_t>(steps.size()) - 1);
     ReplayStep replay;
@@ -131,7 +134,7 @@ absl::Status ReadPath(Reader& top, const std::string& where, TraceFile* trace) {
     trace->path.push_back(std::move(step));
     trace->replay.push_back(std::move(replay));
   }
-  return top.status();
+  return absl::OkStatus();
 }
 
 }  // namespace

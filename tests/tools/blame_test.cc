@@ -150,6 +150,17 @@ TEST_F(Blame, RefusesDamagedTraces) {
   EXPECT_THAT(error("\"node\": ", "\"node\": 99999, \"n\": "), HasSubstr("does not match at node 99999"));
   EXPECT_THAT(error("\"match\": ", "\"match\": 99999, \"n\": "), HasSubstr("does not match at node"));
   EXPECT_THAT(error("\"path\": ", "\"way\": "), HasSubstr("cannot be replayed"));
+  EXPECT_THAT(error("\"path\": ", "\"path\": {}, \"way\": "), HasSubstr("path: found {}, expected a list"));
+  for (const std::string found : {"\"\"", "7", "{}", "null"}) {
+    EXPECT_THAT(error("\"steps\": ", "\"steps\": " + found + ", \"s\": "),
+                HasSubstr("steps: found " + found + ", expected a list"));
+  }
+  EXPECT_THAT(error("\"steps\": ", "\"steps\": [], \"s\": "), HasSubstr("steps: found none, expected those that the path"));
+  for (const std::string found : {"0", "1.5", "18446744073709551615", "\"n\""}) {
+    EXPECT_THAT(error("\"dims\": {", "\"dims\": {\"batch\": " + found),
+                HasSubstr("options: dims: batch: found " + found + ", expected an integer from 1 to "));
+  }
+  EXPECT_THAT(error("\"seed\": ", "\"seed\": 18446744073709551615, \"s\": "), HasSubstr("options: seed: found 18446744073709551615"));
   WriteContents(trace, whole.substr(0, whole.size() / 2));
   EXPECT_THAT(Rewright("blame " + trace).err, HasSubstr("no trace, which is a JSON object"));
 }
