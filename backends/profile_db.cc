@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace rewright {
@@ -20,6 +22,22 @@ void BindKey(sqlite3_stmt* statement, const std::string& device, const std::stri
   sqlite3_reset(statement);
   sqlite3_bind_text(statement, 1, device.data(), static_cast<int>(device.size()), SQLITE_TRANSIENT);
   sqlite3_bind_text(statement, 2, signature.data(), static_cast<int>(signature.size()), SQLITE_TRANSIENT);
+}
+
+// Any value as a text; nothing where it is null.
+std::string TextAt(sqlite3_stmt* row, int column) {
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
+  return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(row, column)));
+}
+
+// A value as an error names it.
+std::string Found(sqlite3_stmt* row, int column) {
+  switch (sqlite3_column_type(row, column)) {
+    case SQLITE_TEXT: return absl::StrCat("the text `", TextAt(row, column).substr(0, 40), "`");
+    case SQLITE_BLOB: return "a blob";
+    case SQLITE_NULL: return "nothing";
+    default: return absl::StrCat(sqlite3_column_double(row, column));
+  }
 }
 
 }  // namespace
@@ -56,15 +74,46 @@ absl::Status ProfileDb::Error(const std::string& what) const {
       absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_)));
 }
 
+absl::Status ProfileDb::WrongEntry(const std::string& device, const std::string& signature,
+                                   const std::string& what) const {
+  return absl::FailedPreconditionError(absl::StrCat("profile database ", path_.empty() ? "in memory" : path_,
+                                                    ": device `", device, "`, signature `", signature, "`: ", what));
+}
+
+absl::StatusOr<ProfileEntry> ProfileDb::EntryAt(sqlite3_stmt* row, int first, const std::string& device,
+                                                const std::string& signature) const {
+  ProfileEntry entry;
+  const std::pair<const char*, double*> times[] = {
+      {"fastest", &entry.fastest}, {"median", &entry.median}, {"spread", &entry.spread}};
+  for (int k = 0; k < 3; ++k) {
+    const auto [name, seconds] = times[k];
+    const bool number = sqlite3_column_type(row, first + k) == SQLITE_FLOAT;
+    *seconds = sqlite3_column_double(row, first + k);
+    if (number && *seconds >= 0 && *seconds <= kMaxProfileSeconds) continue;
+    return WrongEntry(device, signature,
+                      absl::StrCat(name, ": found ", Found(row, first + k), ", expected seconds from 0 to ",
+                                   kMaxProfileSeconds));
+  }
+  entry.count = sqlite3_column_int64(row, first + 3);
+  if (sqlite3_column_type(row, first + 3) != SQLITE_INTEGER || entry.count < 1) {
+    return WrongEntry(device, signature,
+                      absl::StrCat("count: found ", Found(row, first + 3), ", expected an integer of at least 1"));
+  }
+  if (entry.fastest <= entry.median) return entry;
+  return WrongEntry(device, signature,
+                    absl::StrCat("fastest: found ", entry.fastest, ", expected at most the median, ", entry.median));
+}
+
 absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& device, const std::string& signature) {
   BindKey(find_, device, signature);
   const int result = sqlite3_step(find_);
   std::optional<ProfileEntry> entry;
-  if (result == SQLITE_ROW) {
-    entry = ProfileEntry{sqlite3_column_double(find_, 0), sqlite3_column_double(find_, 1),
-                         sqlite3_column_double(find_, 2), sqlite3_column_int64(find_, 3)};
-  }
   absl::Status status = result == SQLITE_ROW || result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+  if (result == SQLITE_ROW) {
+    const absl::StatusOr<ProfileEntry> read = EntryAt(find_, 0, device, signature);
+    if (read.ok()) entry = *read;
+    status = read.status();
+  }
   sqlite3_reset(find_);
   if (!status.ok()) return status;
   return entry;
@@ -77,7 +126,7 @@ absl::StatusOr<std::vector<std::string>> ProfileDb::Devices() {
   if (sqlite3_prepare_v2(db_, kDevices, -1, &statement, nullptr) != SQLITE_OK) return Error("cannot be read");
   int result = sqlite3_step(statement);
   for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
-    devices.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+    devices.push_back(TextAt(statement, 0));
   }
   absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
   sqlite3_finalize(statement);
@@ -114,18 +163,16 @@ absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
 absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::List() {
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(db_, kList, -1, &statement, nullptr) != SQLITE_OK) return Error("has another schema");
-  const auto text = [&](int column) {
-    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
-    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement, column)));
-  };
   std::vector<ProfileRecord> records;
+  absl::Status status;
   int result;
-  while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
-    records.push_back({text(0), text(1),
-                       {sqlite3_column_double(statement, 2), sqlite3_column_double(statement, 3),
-                        sqlite3_column_double(statement, 4), sqlite3_column_int64(statement, 5)}});
+  while (status.ok() && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+    ProfileRecord& record = records.emplace_back(ProfileRecord{TextAt(statement, 0), TextAt(statement, 1), {}});
+    const absl::StatusOr<ProfileEntry> entry = EntryAt(statement, 2, record.device, record.signature);
+    if (entry.ok()) record.entry = *entry;
+    status = entry.status();
   }
-  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+  if (status.ok() && result != SQLITE_DONE) status = Error("cannot be read");
   sqlite3_finalize(statement);
   if (!status.ok()) return status;
   return records;

@@ -14,6 +14,8 @@ struct sqlite3_stmt;
 
 namespace rewright {
 
+inline constexpr double kMaxProfileSeconds = 1e6;
+
 struct ProfileEntry {
   double fastest = 0;  // seconds; what others on the machine disturb least
   double median = 0;
@@ -27,8 +29,10 @@ struct ProfileRecord {
   ProfileEntry entry;
 };
 
-// Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. Not
-// thread-safe.
+// Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. What is
+// read is checked: an entry that others altered so that it is none (times that are no seconds from 0 to
+// kMaxProfileSeconds, a fastest above the median, no runs) is an error that names the file, its key, what was found and
+// what was expected. Not thread-safe.
 class ProfileDb {
  public:
   // Opens or creates the file; an empty path keeps the entries in memory. Errors name the path: a file that cannot be
@@ -52,6 +56,10 @@ class ProfileDb {
   explicit ProfileDb(std::string path) : path_(std::move(path)) {}
   absl::Status Init();
   absl::Status Error(const std::string& what) const;
+  absl::Status WrongEntry(const std::string& device, const std::string& signature, const std::string& what) const;
+  // The four columns from `first` on of the row that the statement is at.
+  absl::StatusOr<ProfileEntry> EntryAt(sqlite3_stmt* row, int first, const std::string& device,
+                                       const std::string& signature) const;
 
   std::string path_;
   sqlite3* db_ = nullptr;

@@ -15,7 +15,6 @@ using Json = nlohmann::ordered_json;
 constexpr char kFormat[] = "rewright-profile";
 constexpr int kVersion = 1;
 constexpr size_t kMaxText = 1 << 20;  // of a signature
-constexpr double kMaxSeconds = 1e6;
 
 // A member of an entry; false with `error` filled in where it does not fit.
 bool Text(const Json& entry, const char* member, std::string* value, std::string* error) {
@@ -32,9 +31,9 @@ bool Seconds(const Json& entry, const char* member, double* value, std::string* 
   const auto it = entry.find(member);
   const bool number = it != entry.end() && it->is_number();
   if (number) *value = it->get<double>();
-  if (number && *value >= 0 && *value <= kMaxSeconds) return true;
+  if (number && *value >= 0 && *value <= kMaxProfileSeconds) return true;
   *error = absl::StrCat(member, ": found ", it == entry.end() ? "nothing" : it->dump().substr(0, 40),
-                        ", expected seconds from 0 to ", kMaxSeconds);
+                        ", expected seconds from 0 to ", kMaxProfileSeconds);
   return false;
 }
 

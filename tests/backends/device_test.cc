@@ -4,6 +4,8 @@
 #include <fstream>
 #include <set>
 
+#include <sqlite3.h>
+
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "backends/profile_db.h"
@@ -191,6 +193,31 @@ TEST(ProfileDb, KeepsEntries) {
   EXPECT_EQ((*entry)->median, 6);
   EXPECT_EQ((*entry)->spread, 7);
   EXPECT_EQ((*entry)->count, 8);
+}
+
+TEST(ProfileDb, EntriesThatAreNoneAreAnError) {
+  const std::string path = TemporaryPath("altered");
+  auto db = ProfileDb::Open(path);
+  ASSERT_TRUE(db.ok()) << db.status().ToString();
+  const auto error = [&](const std::string& change) {
+    EXPECT_TRUE((*db)->Put("d", "s", {1, 2, 3, 4}).ok());
+    EXPECT_TRUE((*db)->Find("d", "s").ok());
+    sqlite3* file = nullptr;
+    EXPECT_EQ(sqlite3_open(path.c_str(), &file), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(file, ("UPDATE profile SET " + change).c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << change;
+    sqlite3_close(file);
+    const std::string found((*db)->Find("d", "s").status().message());
+    EXPECT_EQ(std::string((*db)->List().status().message()), found);
+    EXPECT_THAT(found, HasSubstr(path + ": device `d`, signature `s`: "));
+    return found;
+  };
+  EXPECT_THAT(error("fastest = -5"), HasSubstr("fastest: found -5, expected seconds from 0 to 1e+06"));
+  EXPECT_THAT(error("median = 9e999"), HasSubstr("median: found inf, expected seconds from 0"));
+  EXPECT_THAT(error("median = 'x'"), HasSubstr("median: found the text `x`, expected seconds from 0"));
+  EXPECT_THAT(error("spread = x'00ff'"), HasSubstr("spread: found a blob, expected seconds from 0"));
+  EXPECT_THAT(error("fastest = 3"), HasSubstr("fastest: found 3, expected at most the median, 2"));
+  EXPECT_THAT(error("count = 0"), HasSubstr("count: found 0, expected an integer of at least 1"));
+  EXPECT_THAT(error("count = 'many'"), HasSubstr("count: found the text `many`, expected an integer of at least 1"));
 }
 
 TEST(ProfileDb, DamagedFilesAreAnError) {
