@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/sealed_line.h"
 #include "core/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_printer.h"
@@ -14,7 +15,7 @@
 namespace rewright {
 namespace {
 
-constexpr char kFirstLine[] = R"({"journal":"rewright verify 1"})";
+constexpr char kFirstLine[] = R"({"journal":"rewright verify 2"})";
 
 bool ParseVerdict(const std::string& name, Verdict* verdict) {
   for (Verdict candidate : {Verdict::kProved, Verdict::kRefuted, Verdict::kUnknown}) {
@@ -25,8 +26,9 @@ bool ParseVerdict(const std::string& name, Verdict* verdict) {
   return false;
 }
 
-// False where the line is no entry, as the last one of a run that was killed may be.
-bool ParseEntry(const std::string& line, std::string* key, JournalEntry* entry) {
+// False where the line is not as it was written, as the last one of a run that was killed may not be.
+bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
+  if (!OpenSealedLine(&line)) return false;
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("key")) return false;
   try {
@@ -47,7 +49,7 @@ bool ParseEntry(const std::string& line, std::string* key, JournalEntry* entry) 
     verdict.witness = json.at("witness").get<std::string>();
     verdict.cpu_ms = json.at("cpu_ms").get<double>();
     entry->counterexample = json.at("counterexample");
-    entry->seal = json.at("seal").get<std::string>();
+    if (json.contains("seal")) entry->seal = json.at("seal").get<std::string>();
   } catch (const nlohmann::json::exception&) {
     return false;
   }
@@ -113,23 +115,23 @@ const JournalEntry* VerifyJournal::Find(const std::string& key) const {
 
 absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const JournalEntry& entry) {
   const RuleVerdict& verdict = entry.verdict;
-  const Json json = {{"key", key},
-                     {"rule", rule.name},
-                     {"verdict", VerdictName(verdict.verdict)},
-                     {"class", RuleClassName(verdict.rule_class)},
-                     {"max_rank", verdict.limits.max_rank},
-                     {"max_perm_rank", verdict.limits.max_perm_rank},
-                     {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
-                     {"instances", verdict.instances},
-                     {"proofs", verdict.proofs},
-                     {"every_rank", verdict.every_rank},
-                     {"domain", verdict.domain},
-                     {"reason", verdict.reason},
-                     {"witness", verdict.witness},
-                     {"cpu_ms", verdict.cpu_ms},
-                     {"counterexample", entry.counterexample},
-                     {"seal", entry.seal}};
-  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  Json json = {{"key", key},
+               {"rule", rule.name},
+               {"verdict", VerdictName(verdict.verdict)},
+               {"class", RuleClassName(verdict.rule_class)},
+               {"max_rank", verdict.limits.max_rank},
+               {"max_perm_rank", verdict.limits.max_perm_rank},
+               {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
+               {"instances", verdict.instances},
+               {"proofs", verdict.proofs},
+               {"every_rank", verdict.every_rank},
+               {"domain", verdict.domain},
+               {"reason", verdict.reason},
+               {"witness", verdict.witness},
+               {"cpu_ms", verdict.cpu_ms},
+               {"counterexample", entry.counterexample}};
+  if (!entry.seal.empty()) json["seal"] = entry.seal;
+  const std::string line = SealedLine(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::lock_guard<std::mutex> lock(mutex_);
   out_ << line << std::flush;
   if (!out_) return absl::InternalError(absl::StrCat(path_, ": cannot be written"));

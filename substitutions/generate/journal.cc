@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/sealed_line.h"
 
 namespace rewright::generate {
 namespace {
@@ -20,14 +21,16 @@ constexpr size_t kFields = 9;
 std::string LineOf(const std::string& key, const Outcome& outcome) {
   std::string detail = outcome.detail;
   std::replace_if(detail.begin(), detail.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-  return absl::StrCat(key, "\t", FateName(outcome.fate), "\t", static_cast<int>(outcome.generality), "\t",
-                      RuleClassName(outcome.rule_class), "\t", outcome.limits.max_rank, "\t",
-                      outcome.limits.max_perm_rank, "\t", outcome.limits.max_broadcast_rank, "\t", outcome.instances,
-                      "\t", detail, "\n");
+  return SealedLine(absl::StrCat(key, "\t", FateName(outcome.fate), "\t", static_cast<int>(outcome.generality), "\t",
+                                 RuleClassName(outcome.rule_class), "\t", outcome.limits.max_rank, "\t",
+                                 outcome.limits.max_perm_rank, "\t", outcome.limits.max_broadcast_rank, "\t",
+                                 outcome.instances, "\t", detail)) +
+         "\n";
 }
 
-// False where the line is not whole, as the last one of a run that was killed may be.
-bool Parse(const std::string& line, std::string* key, Outcome* outcome) {
+// False where the line is not as it was written.
+bool Parse(std::string line, std::string* key, Outcome* outcome) {
+  if (!OpenSealedLine(&line)) return false;
   const std::vector<std::string> fields = absl::StrSplit(line, '\t');
   if (fields.size() != kFields) return false;
   *key = fields[0];
@@ -63,7 +66,7 @@ SelectionJournal::~SelectionJournal() {
 
 absl::Status SelectionJournal::Open(const std::string& path, const std::string& header) {
   path_ = path;
-  const std::string first = absl::StrCat("rewright generate 3: ", header);
+  const std::string first = absl::StrCat("rewright generate 4: ", header);
   std::string text;
   {
     std::ifstream in(path, std::ios::binary);

@@ -245,6 +245,25 @@ TEST(Resumption, AJournalMayEndInTheMiddleOfALine) {
   EXPECT_EQ(Rewright(verify).Json()["reused"], 3);
 }
 
+TEST(Resumption, ALineThatWasAlteredIsNotBelieved) {
+  const TemporaryFolder folder;
+  WriteContents(folder / "laws.rules", kLaws);
+  const std::string verify = "verify --json --threads 1 " + (folder / "laws.rules") + " --resume " +
+                             (folder / "journal");
+  Rewright(verify);
+  const std::string whole = FileContents(folder / "journal");
+  for (const auto& [from, to] : {std::pair(R"("verdict":"refuted")", R"("verdict":"proved")"),
+                                 std::pair(R"("max_rank":6)", R"("max_rank":99)"), std::pair(R"("key":")", R"("key":"0)")}) {
+    std::string journal = whole;
+    ASSERT_NE(journal.find(from), std::string::npos) << journal;
+    WriteContents(folder / "journal", journal.replace(journal.find(from), std::string(from).size(), to));
+    const auto again = Rewright(verify).Json();
+    EXPECT_EQ(again["reused"], 2) << to;
+    EXPECT_EQ(again["proved"], 2) << to;
+    EXPECT_EQ(again["rules"][2]["verdict"], "refuted") << to;
+  }
+}
+
 TEST(Resumption, AnotherFileIsNotTakenForAJournal) {
   const TemporaryFolder folder;
   WriteContents(folder / "laws.rules", kLaws);

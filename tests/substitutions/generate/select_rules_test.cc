@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "substitutions/rule_printer.h"
 
@@ -79,6 +80,15 @@ TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
   for (size_t cut : {size_t{0}, size_t{10}, text.size() / 3, text.size() / 2 + 7, text.size() - 1, text.size()}) {
     std::ofstream(path, std::ios::trunc) << text.substr(0, cut);
     EXPECT_EQ(Rules(space, {.journal = path}), whole) << "cut at " << cut;
+  }
+  // What was altered is not believed: a verdict, a class, a domain.
+  constexpr std::pair<const char*, const char*> kEdits[] = {
+      {"\tproved\t", "\trefuted\t"}, {"\treassociating\t", "\texact\t"}, {"\t6\t", "\t99\t"}};
+  for (const auto& [from, to] : kEdits) {
+    const std::string altered = absl::StrReplaceAll(text, {{from, to}});
+    EXPECT_NE(altered, text) << from;
+    std::ofstream(path, std::ios::trunc) << altered;
+    EXPECT_EQ(Rules(space, {.journal = path}), whole) << from;
   }
   // The journal of another run is refused.
   const auto found = FindPairs(space, {});
