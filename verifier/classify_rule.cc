@@ -25,6 +25,8 @@ constexpr size_t kAssignmentsOfAll = 36;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
 // With elements that are not finite, at each assignment: where such an element stands matters.
 constexpr int kNotFiniteRuns = 4;
+// With elements all over the range of their types, at each assignment.
+constexpr int kFullRangeRuns = 4;
 // In search of kComparedElements.
 constexpr int kMaxBitRuns = 260;
 constexpr int kMaxDraws = 40;  // of five assignments each
@@ -146,6 +148,7 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
   const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
+  const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
   for (size_t a = 0; a < assignments.size(); ++a) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary);
@@ -156,6 +159,7 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
     for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) {
       MeasureErrors(measured, symbols, Leaves::kNotFinite);
     }
+    for (int run = 0; run < kFullRangeRuns && casts; ++run) MeasureErrors(measured, symbols, Leaves::kFullRange);
   }
   if (!same_bits_) return;
   // Instances of high rank may have values at few sizes only; those of low rank speak for them.
@@ -228,6 +232,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
         double value = offset + scale * normal(rng_);
         if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
         if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
+        if (kind == Leaves::kFullRange) value = FullRange(leaf.dtype());
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
       } else {
         leaf.SetInt(i, RandomInteger(leaf.dtype(), kind));
@@ -262,10 +267,13 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
-    // What the left side leaves undefined the right side must not define.
     for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-      finite_only_ = finite_only_ || (!std::isfinite(left.At(i)) && std::isfinite(right.At(i)));
+      const bool left_finite = std::isfinite(left.At(i)), right_finite = std::isfinite(right.At(i));
+      // What the left side leaves undefined the right side must not define.
+      finite_only_ = finite_only_ || (!left_finite && right_finite);
+      risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
+    if (kind == Leaves::kFullRange) continue;
     if (!AllFinite(left) || !AllFinite(truth)) continue;
     const double rounding = left.dtype() == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
     const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
@@ -315,6 +323,14 @@ double RuleClassifier::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
   const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
   return std::copysign(values[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
+}
+
+// Of any size that the type has, so that what is in the range of f64 is mostly beyond that of f32; products of a few
+// such numbers of f64 are within it.
+double RuleClassifier::FullRange(DType dtype) {
+  const double most = dtype == DType::kFloat64 ? 60 : 37;
+  std::uniform_real_distribution<double> exponent(-most, most);
+  return std::copysign(std::pow(10, exponent(rng_)), rng_() % 2 == 0 ? 1 : -1);
 }
 
 // Makes a real attribute infinite in half of the cases where one may be.

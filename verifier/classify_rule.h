@@ -3,13 +3,15 @@
 // Found by measurement, since no proof over the reals can tell: both sides of instances are computed by the reference
 // interpreter in float32 and in float64, on leaves of ordinary size, of very different sizes, far from zero with little
 // spread (where cancellation shows), and on leaves with some elements that are infinite or NaN, or with an infinite real
-// attribute.
+// attribute; where f32 and f64 both occur also on leaves all over the range of their types, since a value of one may be
+// infinite in the other.
 //
 //   numerically-risky   somewhere the right side's error was more than kRiskFactor times the left side's (or the
 //                       rounding of its result), or it was not finite where the left side was, on finite leaves; or the
 //                       sides may decide differently about rounded numbers (rounded_decisions.h)
 //   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
-//                       leaves, one side was finite somewhere where the other was not
+//                       leaves, one side was finite somewhere where the other was not, or, on finite leaves, the right
+//                       side was finite where the left side was not
 //   exact               both sides had the same bits every time, those of infinities included, in float32 and in
 //                       float64, in at least kComparedElements elements of every output of an instance; zeros of both
 //                       signs, ties, and the largest and smallest numbers of the type among the leaves
@@ -53,7 +55,7 @@ class RuleClassifier {
   RuleClass Class() const;
 
  private:
-  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kExtreme, kNotFinite };
+  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kExtreme, kFullRange, kNotFinite };
   using Symbols = std::vector<int64_t>;
 
   // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.
@@ -67,6 +69,7 @@ class RuleClassifier {
   void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
   void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
   double Extreme(DType dtype);
+  double FullRange(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);
   bool SpoilReal(const RuleInstance& instance, std::vector<double>* reals);
   bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
