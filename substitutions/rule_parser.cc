@@ -196,19 +196,27 @@ class Parser {
       ++at_;
       return absl::OkStatus();
     }
-    int* field = key == "max_rank"             ? &proof.domain.max_rank
-                 : key == "max_perm_rank"      ? &proof.domain.max_perm_rank
-                 : key == "max_broadcast_rank" ? &proof.domain.max_broadcast_rank
-                 : key == "instances"          ? &proof.instances
-                 : key == "prover"             ? &proof.prover
-                                               : nullptr;
-    if (field == nullptr) {
+    // The prover goes no further than the defaults.
+    constexpr DomainLimits kMost{};
+    const struct {
+      const char* key;
+      int* value;
+      int most;
+    } fields[] = {{"max_rank", &proof.domain.max_rank, kMost.max_rank},
+                  {"max_perm_rank", &proof.domain.max_perm_rank, kMost.max_perm_rank},
+                  {"max_broadcast_rank", &proof.domain.max_broadcast_rank, kMost.max_broadcast_rank},
+                  {"instances", &proof.instances, kMost.max_instances},
+                  {"prover", &proof.prover, 1000000000}};
+    const auto* field = std::find_if(std::begin(fields), std::end(fields), [&](const auto& f) { return key == f.key; });
+    if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
                                 " of a proof, expected max_rank, max_perm_rank, "
                                 "max_broadcast_rank, instances, prover, spec or certificate"));
     }
-    if (Peek().kind != Kind::kInt || Peek().integer > 1000000000) return Found("an integer");
-    *field = static_cast<int>(Peek().integer);
+    if (Peek().kind != Kind::kInt || Peek().integer > field->most) {
+      return Found(absl::StrCat("an integer from 0 to ", field->most));
+    }
+    *field->value = static_cast<int>(Peek().integer);
     ++at_;
     return absl::OkStatus();
   }

@@ -56,19 +56,22 @@ absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
   };
   const auto& proof = rule.rule().proof;
   if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
-  auto hash = SpecHash(rule);
+  auto hash = RecordHash(rule, *proof);
   if (!hash.ok()) return hash.status();
   if (proof->prover != kProverVersion || proof->spec_hash != *hash) {
     return refuse(
-        "has a stale proof: the rule, an operator that it uses or the prover has changed since; `rewright verify` "
-        "proves it anew, --trust-unverified takes it as it is");
+        "has a stale proof: the rule, its record, an operator that it uses or the prover has changed since; `rewright "
+        "verify` proves it anew, --trust-unverified takes it as it is");
   }
   return absl::OkStatus();
 }
 
+bool IsDisabled(const Rule& rule, const LoadOptions& options) {
+  return std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end();
+}
+
 bool IsLeftOut(const Rule& rule, const LoadOptions& options) {
-  if (std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end()) return true;
-  if (!rule.proof) return options.exact_only;
+  if (!rule.proof) return false;
   if (options.exact_only && rule.proof->rule_class != RuleClass::kExact) return true;
   return (rule.proof->rule_class == RuleClass::kNumericallyRisky && !options.allow_risky) ||
          (rule.proof->rule_class == RuleClass::kFiniteOnly && !options.allow_finite_only);
@@ -93,6 +96,17 @@ absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
   hash.Add(absl::StrCat("prover ", kProverVersion));
   hash.Add(PrintLaw(rule.rule()));
   for (const std::string& text : meanings) hash.Add(text);
+  return hash.value();
+}
+
+absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record) {
+  const absl::StatusOr<uint64_t> spec = SpecHash(rule);
+  if (!spec.ok()) return spec.status();
+  const DomainLimits& domain = record.domain;
+  TextHash hash;
+  hash.Add(absl::StrCat(*spec, " ", RuleClassName(record.rule_class), " ", domain.max_rank, " ", domain.max_perm_rank,
+                        " ", domain.max_broadcast_rank, " ", record.instances, " ", record.prover));
+  hash.Add(record.certificate);
   return hash.value();
 }
 
@@ -124,10 +138,12 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
       if (taken->second->file != rule.file && PrintLaw(*taken->second) == PrintLaw(rule)) continue;
       return RuleError(rule.file, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
     }
-    if (IsLeftOut(rule, options)) continue;
+    if (IsDisabled(rule, options) || (!rule.proof && options.exact_only)) continue;
     auto compiled = CompileRule(rule);
     if (!compiled.ok()) return compiled.status();
+    // Before the class is believed.
     if (absl::Status error = CheckProof(**compiled, options); !error.ok()) return error;
+    if (IsLeftOut(rule, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
     matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, options.match));
     hash.Add(PrintLaw(rule));

@@ -1,7 +1,8 @@
 // Rule files: loading rules with their proofs, and writing them.
 //
 // A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
-// good: the hash covers the rule's law, the meanings of the operators it uses, and the version of the prover.
+// good: the hash covers the rule's law, the meanings of the operators it uses, the version of the prover, and all that
+// the record says.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,12 @@
 namespace rewright {
 
 // To be raised when the prover changes what it accepts.
-inline constexpr int kProverVersion = 6;
+inline constexpr int kProverVersion = 7;
 
 // Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);
+// Of what the record is about (SpecHash) and of every other field of it: what its `spec` has to be.
+absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record);
 
 struct LoadOptions {
   bool trust_unverified = false;      // also take rules without a proof, or with a stale one

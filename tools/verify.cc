@@ -298,10 +298,10 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
       continue;
     }
     if (proved) {
-      absl::StatusOr<ProofRecord> record = RecordOf(rule, verdict);
+      absl::StatusOr<ProofRecord> record =
+          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags, rule));
       if (!record.ok()) return record.status();
       rule.proof = *std::move(record);
-      if (!outcomes[i].seal.empty()) rule.proof->certificate = CertificateFrom(flags, rule);
     }
     rules.push_back(std::move(rule));
   }

@@ -206,16 +206,17 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   return verdict;
 }
 
-absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict) {
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate) {
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
   if (!compiled.ok()) return compiled.status();
-  absl::StatusOr<uint64_t> hash = SpecHash(**compiled);
-  if (!hash.ok()) return hash.status();
   ProofRecord record;
   record.rule_class = verdict.rule_class;
   record.domain = verdict.limits;
   record.instances = verdict.instances;
   record.prover = kProverVersion;
+  record.certificate = certificate;
+  const absl::StatusOr<uint64_t> hash = RecordHash(**compiled, record);
+  if (!hash.ok()) return hash.status();
   record.spec_hash = *hash;
   return record;
 }

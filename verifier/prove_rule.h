@@ -53,8 +53,8 @@ struct RuleVerdict {
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 
-// The record of a rule that is proved.
-absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict);
+// The record of a rule that is proved; `certificate` as it is to stand there.
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate = "");
 
 // The rule's conditions, as they stand in its text; empty where there are none.
 std::string ConditionsText(const Rule& rule);

@@ -31,8 +31,9 @@ std::string Proved(const std::string& text, RuleClass rule_class = RuleClass::kE
   rule.proof.emplace();
   rule.proof->rule_class = rule_class;
   rule.proof->prover = kProverVersion;
-  rule.proof->spec_hash = *SpecHash(**compiled);
   rule.proof->instances = 7;
+  rule.proof->certificate = "c/r.cert";
+  rule.proof->spec_hash = *RecordHash(**compiled, *rule.proof);
   return PrintRule(rule);
 }
 
@@ -68,6 +69,26 @@ TEST(RuleSetTest, AnotherProverMakesStale) {
   const std::string now = "prover=" + std::to_string(kProverVersion);
   text.replace(text.find(now), now.size(), "prover=999");
   EXPECT_THAT(LoadError(text), HasSubstr("stale proof"));
+}
+
+// Whatever is written in a record belongs to what was proved.
+TEST(RuleSetTest, AnAlteredRecordIsStale) {
+  const std::string whole = Proved(kRelu, RuleClass::kFiniteOnly);
+  LoadOptions options;
+  options.allow_finite_only = true;
+  ASSERT_EQ(LoadError(whole, options), "loaded");
+  constexpr std::pair<const char*, const char*> kEdits[] = {
+      {"finite-only", "exact"},          {"finite-only", "numerically-risky"},
+      {"max_rank=6", "max_rank=5"},      {"max_rank=6", "max_rank=0"},
+      {"max_perm_rank=4", "max_perm_rank=3"}, {"max_broadcast_rank=4", "max_broadcast_rank=0"},
+      {"instances=7", "instances=5000"}, {"c/r.cert", "d/r.cert"}};
+  for (const auto& [from, to] : kEdits) {
+    std::string text = whole;
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    text.replace(text.find(from), std::string(from).size(), to);
+    EXPECT_THAT(LoadError(text), HasSubstr("f.rules:1:1: rule relu-twice has a stale proof")) << to;
+    EXPECT_THAT(LoadError(text, options), HasSubstr("stale proof")) << to;
+  }
 }
 
 TEST(RuleSetTest, TheHashCoversLawAndMeanings) {

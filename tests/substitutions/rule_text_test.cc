@@ -89,6 +89,18 @@ TEST(RuleTextTest, EverythingOfTheLanguage) {
   ExpectRoundTrip(rule);
 }
 
+TEST(RuleTextTest, ADomainIsNoLargerThanWhatIsProved) {
+  const auto error = [](const std::string& field) {
+    const auto rules = ParseRules("rule r relu(relu(x)) => relu(x)\nproved exact " + field, "f");
+    return rules.ok() ? "read" : std::string(rules.status().message());
+  };
+  EXPECT_EQ(error("max_rank=6"), "read");
+  EXPECT_EQ(error("max_rank=7"), "f:2:23: found `7`, expected an integer from 0 to 6");
+  EXPECT_THAT(error("max_perm_rank=5"), ::testing::HasSubstr("expected an integer from 0 to 4"));
+  EXPECT_THAT(error("max_broadcast_rank=60"), ::testing::HasSubstr("expected an integer from 0 to 4"));
+  EXPECT_THAT(error("instances=20001"), ::testing::HasSubstr("expected an integer from 0 to 20000"));
+}
+
 TEST(RuleTextTest, ParenthesesStayWhereTheyMatter) {
   const auto printed = [](const std::string& condition) {
     auto rules = ParseRules("rule r relu(x[n, m]) => relu(x) when " + condition, "f");
