@@ -99,7 +99,7 @@ absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
   };
   const auto number = [&](const char* member) {
     const double value = json.contains(member) && json.at(member).is_number() ? json.at(member).get<double>() : 0;
-    if (!(value > 0 && value <= 1e18)) fail(member, "a number above 0");
+    if (!(value > 0 && value <= 1e18)) fail(member, "a number above 0 and at most 1e18");
     return value;
   };
   spec.name = text("name");
