@@ -75,6 +75,8 @@ def thrice(program, model, cost, *flags):
 
 def taso(program, args):
     for name, (before, after, seconds) in TASO.items():
+        if args.models and name not in args.models:
+            continue
         model = program.model(name)
         for cost in ("v100", "v100-strict"):
             spread, found = thrice(program, model, cost, "--alpha", "1.05", "--no-check")
@@ -87,7 +89,7 @@ def taso(program, args):
 
 
 def growth(program, args):
-    for name in ("bert_base", "gpt2_small"):
+    for name in args.models or ("bert_base", "gpt2_small"):
         for layers in (1, 12, 48, 96):
             model = program.model(name, layers=layers)
             spread, found = thrice(program, model, "v100", "--no-check")
@@ -162,7 +164,7 @@ ZOO = ["taso_bert", "taso_nasrnn", "taso_resnet50", "taso_resnext50", "taso_nasn
 
 
 def strategies(program, args):
-    for name in ZOO:
+    for name in args.models or ZOO:
         model = program.model(name)
         for strategy in ("backtrack", "greedy", "eqsat"):
             found = program.optimize(model, "v100", "--search", strategy, "--no-check")
@@ -197,7 +199,7 @@ def rules(program, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["taso", "growth", "random", "gap", "determinism", "strategies", "block", "rules"])
-    parser.add_argument("--models", nargs="+", help="rules: only these")
+    parser.add_argument("--models", nargs="+", help="taso, growth, strategies, rules: only these")
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--out", help="write the table as CSV")

@@ -12,6 +12,9 @@
 namespace rewright {
 namespace {
 
+// Graphs of more than so many times the nodes that are searched as a whole are descended from one start.
+constexpr int kBothStarts = 5;
+
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.estimate.delta < b.estimate.delta; });
@@ -37,12 +40,12 @@ std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
 SearchState DescendFromStarts(Explorer& explorer, Graph* graph) {
   std::vector<SearchState> starts = {explorer.original()};
   if (std::optional<SearchState> second = explorer.SecondStart()) starts.push_back(*std::move(second));
-  // The cheaper one first: a limit may leave time for no more. In a large graph it is the only one, for there the time
-  // that grows with the graph counts.
+  // The cheaper one first: a limit may leave time for no more. In a very large graph it is the only one, for there the
+  // time that grows with the graph counts.
   std::stable_sort(starts.begin(), starts.end(), [](const SearchState& a, const SearchState& b) {
     return Explorer::Cheaper(a.cost.total(), b.cost.total());
   });
-  if (explorer.original_graph().num_runtime_nodes() > explorer.options().whole_nodes) starts.resize(1);
+  if (explorer.original_graph().num_runtime_nodes() > kBothStarts * explorer.options().whole_nodes) starts.resize(1);
   *graph = explorer.View(starts[0]);
   Descend(explorer, &starts[0], graph);
   for (size_t i = 1; i < starts.size() && !explorer.Done(); ++i) {
