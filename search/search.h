@@ -113,7 +113,7 @@ struct SearchOptions {
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
   // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
-  // graphs (of more than five times `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
+  // graphs (of more than 5 * `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
   std::shared_ptr<const std::vector<RewriteRound>> second_start = nullptr;
   // Looks of the nodes of the graph's arena, where others have looked at them before; null: the search looks itself.
   NodeLooks* looks = nullptr;
