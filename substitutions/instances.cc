@@ -227,7 +227,8 @@ class Enumerator {
     InstanceResult result = BuildInstance(rule_, structure_, limits_, meanings_);
     if (result.outcome == InstanceResult::Outcome::kNone) return absl::OkStatus();
     if (result.outcome == InstanceResult::Outcome::kError) {
-      return Error(rule_, absl::StrCat("at ", Describe(rule_, structure_), ": the right side: ", result.why));
+      const std::string at = Describe(rule_, structure_);
+      return Error(rule_, absl::StrCat(at.empty() ? "" : absl::StrCat("at ", at, ": "), "the right side: ", result.why));
     }
     if (++count_ > limits_.max_instances) {
       return Error(rule_, absl::StrCat("more than ", limits_.max_instances, " combinations of structural values"));

@@ -185,13 +185,13 @@ const char* RuleClassName(RuleClass rule_class);  // exact, reassociating, numer
 bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 
 // A verdict `proved`, as it stands in a rule file:
-//   proved reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=1 spec="0123456789abcdef"
+//   proved reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=7 spec="0123456789abcdef"
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain
   int prover = 0;           // version of the prover
-  uint64_t spec_hash = 0;   // SpecHash() of the rule when it was proved
+  uint64_t spec_hash = 0;   // RecordHash() of the rule and this record when it was proved
   std::string certificate;  // path, relative to the rule file; may be empty
 };
 
