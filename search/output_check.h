@@ -5,8 +5,11 @@
 // leaves the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other sign), what it
 // makes of the original is the reference, and the text says so.
 //
-// Weights that the candidate computes beforehand are looked at themselves: products of finite weights that overflow, or
-// all vanish, are equal on most inputs only.
+// Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a small
+// multiple of those, which are found by interpreting the original in f64.
+//
+// Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
+// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device.h"
+#include "core/interpreter.h"
 
 namespace rewright {
 
@@ -55,11 +59,13 @@ class OutputChecker {
   using Outputs = std::vector<Tensor>;
 
   // One vector per set of inputs.
-  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph) const;
+  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Carrier carrier = Carrier::kNative) const;
   absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph) const;
   absl::Status Prepare();
   // Holds the candidate's outputs against `expected_`.
   OutputCheck Held(const std::vector<Outputs>& actual) const;
+  // Finds `rounding_`.
+  absl::Status MeasureRounding();
   // What is wrong with the weights that the candidate computes and the original does not; empty: nothing.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate) const;
 
@@ -71,6 +77,7 @@ class OutputChecker {
   std::vector<Outputs> expected_;
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
+  std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };
 
 }  // namespace rewright

@@ -241,6 +241,37 @@ TEST_F(OptimizeTest, WeightsThatOverflowOrVanishAreDropped) {
   }
 }
 
+TEST_F(OptimizeTest, WeightsThatAreZeroByRightAreTaken) {
+  const RuleIndex rules = RulesFrom(
+      "rule fold\n mul(mul(x[a..], y[a..]), relu(z[a..])) => mul(x, mul(y, relu(z)))\n when weight(y) and weight(z)\n");
+  auto arena = std::make_shared<Arena>();
+  Tensor weight(TensorType{DType::kFloat32, {4}});
+  for (int64_t i = 0; i < 4; ++i) weight.Set(i, -1);
+  const Value x = *arena->AddInput("x", weight.type());
+  const Value w = *arena->AddWeight("w", weight);
+  const Value product = *arena->Apply("mul", {*arena->Apply("mul", {x, w}, {}), *arena->Apply("relu", {w}, {})}, {});
+  const Graph graph(arena, {x}, {{product, "y"}});
+  RuleRewriter rewriter(rules);
+  FakeRunner runner(ByNodes);
+  const absl::StatusOr<OptimizeReport> report = Optimize(graph, rewriter, device_, &runner, {.measure = false});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->rewritten);
+}
+
+TEST_F(OptimizeTest, RoundingErrorsOfTheOriginalAreAllowedFor) {
+  // (x + 1e6) - 1e6 has errors of 0.03, x has none; 2 x is wrong all the same.
+  const std::string sum =
+      "input x: f32[64]\nconst %0: f32[] = [1e6]\n%1 = add(x, %0)\n%2 = sub(%1, %0)\noutput y = %2\n";
+  const Graph original = GraphFrom(sum);
+  OutputChecker checker(original, nullptr, {});
+  const absl::StatusOr<OutputCheck> exact =
+      checker.Check(GraphFrom("input x: f32[64]\n%0 = neg(x)\n%1 = neg(%0)\noutput y = %1\n"));
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_GT(exact->max_abs_diff, 1e-2);
+  EXPECT_TRUE(exact->equal);
+  EXPECT_FALSE(checker.Check(GraphFrom("input x: f32[64]\n%0 = add(x, x)\noutput y = %0\n"))->equal);
+}
+
 TEST_F(OptimizeTest, IntegersThatAreDividedByAreNotZero) {
   const Graph graph = GraphFrom("input x: i64[9]\ninput y: i64[9]\n%0 = div(x, y)\noutput z = %0\n");
   OutputChecker checker(graph, nullptr, {});
