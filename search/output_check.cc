@@ -151,8 +151,11 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
     for (size_t i = 0; i < original_.outputs().size(); ++i) {
       const Tensor& expected = expected_[set][i];
       const double largest = LargestMagnitude(expected);
-      double atol = options_.atol >= 0 ? options_.atol : kDefaultAtolScale * largest;
-      if (!rounding_.empty()) atol += kRoundingErrors * rounding_[set][i];
+      double atol = options_.atol;
+      if (atol < 0) {
+        const double rounding = rounding_.empty() ? 0 : rounding_[set][i];
+        atol = kDefaultAtolScale * largest + kRoundingErrors * rounding;
+      }
       const Comparison difference = Compare(actual[set][i], expected, options_.rtol, atol);
       check.equal &= difference.close;
       if (check.text.empty() || difference.max_abs > check.max_abs_diff) {
@@ -203,7 +206,7 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& candidate) {
   if (!actual.ok()) return actual.status();
   check = Held(*actual);
   if (check.equal || *flops_ > options_.interpreter_flops) return check;
-  if (rounding_.empty()) {
+  if (rounding_.empty() && options_.atol < 0) {
     if (absl::Status status = MeasureRounding(); !status.ok()) return status;
     check = Held(*actual);
   }

@@ -6,7 +6,7 @@
 // makes of the original is the reference, and the text says so.
 //
 // Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
-// small multiple of those, which are found by interpreting the original in f64.
+// small multiple of those, which are found by interpreting the original in f64; not where a tolerance was asked for.
 //
 // Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
