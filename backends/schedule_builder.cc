@@ -2,6 +2,14 @@
 
 namespace rewright {
 
+int RootOf(const Schedule& schedule, int id, size_t* offset) {
+  size_t bytes = 0;
+  const auto at = [&](int i) -> const Buffer& { return schedule.buffers[static_cast<size_t>(i)]; };
+  for (; at(id).alias_of >= 0; id = at(id).alias_of) bytes += at(id).offset;
+  if (offset != nullptr) *offset = bytes;
+  return id;
+}
+
 int ScheduleBuilder::AddBuffer(Buffer::Kind kind, size_t bytes) {
   Buffer buffer;
   buffer.kind = kind;
@@ -24,11 +32,6 @@ int ScheduleBuilder::AddView(int base, size_t offset, size_t bytes) {
   const int id = AddBuffer(buffer(base).kind, bytes);
   buffer(id).alias_of = base;
   buffer(id).offset = offset;
-  return id;
-}
-
-int ScheduleBuilder::Root(int id) const {
-  while (buffer(id).alias_of >= 0) id = buffer(id).alias_of;
   return id;
 }
 

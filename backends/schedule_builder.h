@@ -10,6 +10,9 @@
 
 namespace rewright {
 
+// The buffer with memory of its own in which this one lies, and, where it is asked for, how many bytes into it.
+int RootOf(const Schedule& schedule, int buffer, size_t* offset = nullptr);
+
 class ScheduleBuilder {
  protected:
   int AddBuffer(Buffer::Kind kind, size_t bytes);
@@ -17,8 +20,7 @@ class ScheduleBuilder {
   int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
   // The bytes [offset, offset + bytes) of a buffer.
   int AddView(int buffer, size_t offset, size_t bytes);
-  // The buffer that has its own memory in which this one lies.
-  int Root(int buffer) const;
+  int Root(int buffer) const { return RootOf(schedule_, buffer); }
   // Appends a step of the group that is being lowered; a step labelled "reorder" belongs to none.
   void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
             const std::string& label);

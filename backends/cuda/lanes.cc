@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/trial_memory.h"
+#include "backends/schedule_builder.h"
 
 namespace rewright::cuda {
 namespace {
@@ -75,13 +76,6 @@ std::vector<LaneStep> AssignLanes(const std::vector<std::vector<int>>& dependenc
     steps.push_back(std::move(step));
   }
   return steps;
-}
-
-int RootOf(const Schedule& schedule, int id) {
-  while (schedule.buffers[static_cast<size_t>(id)].alias_of >= 0) {
-    id = schedule.buffers[static_cast<size_t>(id)].alias_of;
-  }
-  return id;
 }
 
 }  // namespace
