@@ -15,6 +15,7 @@
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/counterexamples.h"
+#include "substitutions/generate/definitions.h"
 #include "substitutions/generate/find_pairs.h"
 #include "substitutions/generate/ranks.h"
 #include "substitutions/generate/select_rules.h"
@@ -404,9 +405,62 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   return Answer::kYes;
 }
 
+// --preset definitions: no search, what the operators' meanings say.
+absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session) {
+  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
+  if (!flags.space.empty() || flags.count_only) {
+    return absl::InvalidArgumentError("--preset: definitions has no space that --space or --count-only could be about");
+  }
+  if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+  std::vector<const OpDef*> operators = AllOps();
+  if (!flags.ops.empty()) {
+    operators.clear();
+    for (const std::string& name : flags.ops) {
+      operators.push_back(FindOp(name));
+      if (operators.back() == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("--ops: found `", name, "`, expected an operator"));
+      }
+    }
+  }
+  const double before = ProcessCpuSeconds();
+  generate::DefinitionOptions options;
+  options.seed = session.flags.seed;
+  options.stop = &InterruptGuard::flag();
+  const absl::StatusOr<generate::DefinitionRules> found = generate::RulesOfDefinitions(operators, options);
+  if (!found.ok()) return found.status();
+  if (flags.explain) {
+    for (const std::string& line : found->explanations) session.console.Result(line);
+  }
+  const generate::DefinitionCounts& counts = found->counts;
+  session.console.Result(absl::StrFormat("operators:  %d, of them %d elementary and %d not read", counts.operators,
+                                         counts.elementary, counts.unread));
+  session.console.Result(absl::StrFormat(
+      "rules:      %d proved; %d derivable, %d refuted, %d unknown; %.2f s of CPU time", counts.proved,
+      counts.derivable, counts.refuted, counts.unknown, ProcessCpuSeconds() - before));
+  Json& json = session.console.json();
+  json["operators"] = counts.operators;
+  json["elementary"] = counts.elementary;
+  json["unread"] = counts.unread;
+  json["candidates"] = counts.stated;
+  json["kept"] = counts.proved;
+  json["derivable"] = counts.derivable;
+  json["refuted"] = counts.refuted;
+  json["unknown"] = counts.unknown;
+  json["complete"] = found->complete;
+  if (!found->complete) {  // a part would say nothing of the rest
+    session.console.Warning("stopped before the end; nothing is written");
+    return Answer::kNo;
+  }
+  if (absl::Status written = WriteRules(flags.output, {CommandOf(flags, session)}, found->rules); !written.ok()) {
+    return written;
+  }
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   const InterruptGuard guard;
   if (!flags.combine.empty()) return Combine(flags, session);
+  if (flags.preset == generate::kDefinitionsPreset) return Definitions(flags, session);
   absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags);
   if (!spaces.ok()) return spaces.status();
   if (flags.output.empty() && !flags.count_only) {

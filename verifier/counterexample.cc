@@ -216,6 +216,7 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
     if (Holds(c, values)) continue;
     found.obligation = Obligation::kWellFormed;
     found.detail = c.text;
+    for (const RealSymbol& real : instance_.reals) found.reals.emplace_back(real.name, 1);  // legal whatever they are
     return found;
   }
   ConcreteInstance concrete(instance_, values, &rng_);

@@ -37,6 +37,7 @@ constexpr NamedPreset kPresets[] = {
 std::vector<std::string> PresetNames() {
   std::vector<std::string> names;
   for (const NamedPreset& preset : kPresets) names.push_back(preset.name);
+  names.push_back(kDefinitionsPreset);
   return names;
 }
 

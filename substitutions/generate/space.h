@@ -111,6 +111,9 @@ struct Space {
 // TASO's (Jia et al., SOSP 2019; src/generator of its sources): its 20 inputs and 26 operators, three of them at most.
 Space TasoSpace();
 
+// The preset that has no space: its rules are read off the operators' meanings (definitions.h).
+inline constexpr char kDefinitionsPreset[] = "definitions";
+
 // The spaces of a preset, from general to special: rules found in one are known in those after it. Errors name the
 // presets there are.
 absl::StatusOr<std::vector<Space>> Preset(const std::string& name);

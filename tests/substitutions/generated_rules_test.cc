@@ -83,6 +83,22 @@ const Goal kGoals[] = {
      "  conv2d(x, z[c, 1, r, s], pads=[1, 1, 1, 1], groups=c) }\n"
      "=> split(conv2d(concat(x, x, axis=1), concat(y, z, axis=0), pads=[1, 1, 1, 1], groups=2 * c),\n"
      "         axis=1, sizes=[c, c])"},
+    {"GeluByItsParts",
+     "definitions",
+     {"definitions-gelu-2"},
+     "mul(0.5, mul(add(1, erf(div(x[m, n], 1.4142135623730951))), x)) => gelu(x)"},
+    {"LayerNormByItsPartsWithPower",
+     "definitions",
+     {"definitions-layer-norm-5"},
+     "let d = sub(x[m, k], reduce_mean(x, axes=[1])) in\n"
+     "add(mul(g[k], div(d, sqrt(add(?e, reduce_mean(pow(d, 2), axes=[1]))))), h[k])\n"
+     "=> layer_norm(x, g, h, axis=1, epsilon=?e)"},
+    {"BatchNormAsFactorAndSum",
+     "definitions",
+     {"definitions-batch-norm-as-scale-and-shift"},
+     "batch_norm(x[n, c, h, w], g[c], b[c], m[c], v[c], epsilon=?e)\n"
+     "=> let f = div(g, sqrt(add(?e, v))) in\n"
+     "add(reshape(sub(b, mul(m, f)), shape=[1, c, 1, 1]), mul(reshape(f, shape=[1, c, 1, 1]), x))"},
 };
 
 class GeneratedRulesTest : public ::testing::TestWithParam<Goal> {};

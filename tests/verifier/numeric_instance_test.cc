@@ -74,6 +74,13 @@ TEST(ConfirmCounterexample, RightSidesThatAreNotLegal) {
               HasSubstr("the right side is legal"));
 }
 
+TEST(ConfirmCounterexample, RightSidesThatAreNotLegalWhateverAnAttributeIs) {
+  const Found found = Search("rule r leaky_relu(x[n], alpha=?a) => leaky_relu(reshape(x, shape=[n + 1]), alpha=?a)");
+  ASSERT_EQ(found.counterexample.obligation, Obligation::kWellFormed);
+  EXPECT_EQ(found.counterexample.reals.size(), 1u);
+  EXPECT_EQ(found.Confirm(kNothing), "");
+}
+
 TEST(ConfirmCounterexample, SizesThatTheLeftSideDoesNotAllow) {
   const Found found = Search("rule r sub(x[n], y[n]) => sub(y, x) when n >= 3");
   EXPECT_EQ(found.Confirm(kNothing), "");
