@@ -98,7 +98,8 @@ const Goal kGoals[] = {
      {"definitions-batch-norm-as-scale-and-shift"},
      "batch_norm(x[n, c, h, w], g[c], b[c], m[c], v[c], epsilon=?e)\n"
      "=> let f = div(g, sqrt(add(?e, v))) in\n"
-     "add(reshape(sub(b, mul(m, f)), shape=[1, c, 1, 1]), mul(reshape(f, shape=[1, c, 1, 1]), x))"},
+     "add(reshape(sub(b, mul(m, f)), shape=[1, c, 1, 1]), mul(reshape(f, shape=[1, c, 1, 1]), x))\n"
+     "when weight(g) and weight(b) and weight(m) and weight(v)"},
 };
 
 class GeneratedRulesTest : public ::testing::TestWithParam<Goal> {};
