@@ -408,8 +408,9 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
 // --preset definitions: no search, what the operators' meanings say.
 absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session) {
   if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  if (!flags.space.empty() || flags.count_only) {
-    return absl::InvalidArgumentError("--preset: definitions has no space that --space or --count-only could be about");
+  if (!flags.space.empty() || flags.count_only || flags.max_ops > 0 || flags.inputs > 0 || !flags.resume.empty()) {
+    return absl::InvalidArgumentError(
+        "--preset: definitions searches no space, of which --space, --count-only, --max-ops, --inputs and --resume are");
   }
   if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
   std::vector<const OpDef*> operators = AllOps();
