@@ -15,8 +15,9 @@
 // The last two are for fingerprints, see core/evaluate.h.
 //
 // Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
-// index is data, as in gather). A value that does not exist (an integer or field division by zero, a rest in
-// kExactInteger, a constant that is no integer) is an OutOfRangeError.
+// index is data). A value that does not exist (an integer or field division by zero, a rest in kExactInteger, a constant
+// that is no integer) is an OutOfRangeError, and so is an index of gather outside its axis when a whole graph is run
+// (core/index_range.h); a single application takes it as its declaration says.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Whole graphs.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/evaluate.h"
 #include "core/graph.h"
+#include "core/index_range.h"
 #include "core/interpreter.h"
 
 namespace rewright {
@@ -50,6 +52,17 @@ std::vector<std::vector<int>> DyingAfter(const Graph& graph) {
   return dying;
 }
 
+absl::Status CheckIndices(const Graph& graph, NodeId id, const std::vector<Tensor>& operands) {
+  const auto is_integer = [](const Tensor& operand) { return IsInteger(operand.dtype()); };
+  if (std::none_of(operands.begin(), operands.end(), is_integer)) return absl::OkStatus();
+  for (const IndexedAxis& at : IndexedAxes(*graph.node(id).meaning)) {
+    if (!at.wraps) continue;
+    const absl::Status status = IndexRange(graph, id, at).Check(operands[static_cast<size_t>(at.indices)]);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
@@ -87,6 +100,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
       status = made.status();
       if (made.ok()) it = compiled.emplace(std::move(key), *std::move(made)).first;
     }
+    if (absl::Status outside = CheckIndices(graph, graph.nodes()[i], operands); !outside.ok()) return outside;
     if (status.ok()) {
       auto results = it->second.Run(operands, options.threads);
       status = results.status();

@@ -4,31 +4,10 @@
 #include <random>
 #include <string>
 
+#include "core/index_range.h"
+
 namespace rewright {
 namespace {
-
-bool ReadsOperand(const ExprPtr& expr, int operand) {
-  if (expr->kind == ExprKind::kRead && expr->integer == operand) return true;
-  return std::any_of(expr->args.begin(), expr->args.end(),
-                     [&](const ExprPtr& arg) { return ReadsOperand(arg, operand); });
-}
-
-bool IndexesByOperand(const ExprPtr& expr, int operand) {
-  if (expr->kind == ExprKind::kFromValue) return ReadsOperand(expr->args[0], operand);
-  return std::any_of(expr->args.begin(), expr->args.end(),
-                     [&](const ExprPtr& arg) { return IndexesByOperand(arg, operand); });
-}
-
-// Lowers *size to the smallest axis at which `expr` reads with an index made from elements of `operand`.
-void FindIndexedAxes(const ExprPtr& expr, int operand, const Graph& graph, const Node& node, int64_t* size) {
-  for (size_t axis = 0; axis < expr->args.size(); ++axis) {
-    if (expr->kind == ExprKind::kRead && IndexesByOperand(expr->args[axis], operand)) {
-      const int64_t extent = graph.type(node.operands[static_cast<size_t>(expr->integer)]).shape[axis];
-      *size = *size == 0 ? extent : std::min(*size, extent);
-    }
-    FindIndexedAxes(expr->args[axis], operand, graph, node, size);
-  }
-}
 
 // FNV-1a.
 uint64_t HashName(const std::string& name) {
@@ -58,11 +37,11 @@ int64_t IndexedSize(const Graph& graph, Value input) {
   if (!graph.contains(input.node)) return size;
   for (int user : graph.users(graph.index(input.node))) {
     const Node& node = graph.node(graph.nodes()[static_cast<size_t>(user)]);
-    for (size_t operand = 0; operand < node.operands.size(); ++operand) {
-      if (node.operands[operand] != input) continue;
-      for (const OutputMeaning& output : node.meaning->outputs) {
-        FindIndexedAxes(output.element, static_cast<int>(operand), graph, node, &size);
-      }
+    for (const IndexedAxis& at : IndexedAxes(*node.meaning)) {
+      if (node.operands[static_cast<size_t>(at.indices)] != input) continue;
+      const TensorType& indexed = graph.type(node.operands[static_cast<size_t>(at.indexed)]);
+      const int64_t extent = indexed.shape[static_cast<size_t>(at.axis)];
+      size = size == 0 ? extent : std::min(size, extent);
     }
   }
   return size;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/index_range.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -13,7 +14,7 @@ namespace {
 class DeviceExecutor : public Executable {
  public:
   DeviceExecutor(const Graph& graph, Schedule schedule, DeviceMemory& memory)
-      : schedule_(std::move(schedule)), memory_(memory) {
+      : schedule_(std::move(schedule)), memory_(memory), index_inputs_(IndexInputs(graph)) {
     for (Value input : graph.inputs()) {
       input_names_.push_back(graph.node(input.node).name);
       input_types_.push_back(graph.type(input));
@@ -75,6 +76,9 @@ class DeviceExecutor : public Executable {
                                            static_cast<size_t>(inputs[i].num_bytes()));
       if (!status.ok()) return status;
     }
+    for (const IndexInput& index : index_inputs_) {
+      if (absl::Status status = index.range.Check(inputs[index.input]); !status.ok()) return status;
+    }
     run_();
     outputs->resize(output_types_.size());
     for (size_t i = 0; i < output_types_.size(); ++i) {
@@ -112,6 +116,7 @@ class DeviceExecutor : public Executable {
   std::vector<std::shared_ptr<void>> owned_;
   std::vector<void*> addresses_;       // by buffer
   std::vector<void*> step_addresses_;  // of the buffers of all steps, one after the other
+  const std::vector<IndexInput> index_inputs_;
   std::function<void()> run_;
 };
 

@@ -9,8 +9,9 @@
 
 namespace rewright {
 
-// Everything a run needs is made here; a run copies inputs in, computes, and copies outputs out; RunAgain computes alone.
-// `memory` outlives the result. Not thread-safe. Errors: those of PlanMemory and of the memory.
+// Everything a run needs is made here; a run copies inputs in, computes, and copies outputs out; RunAgain computes
+// alone. `memory` outlives the result. Not thread-safe. Errors: those of PlanMemory and of the memory; of a run also
+// inputs of the wrong type and indices among the inputs that are outside what they index.
 absl::StatusOr<std::unique_ptr<Executable>> MakeDeviceExecutor(const Graph& graph, Schedule schedule,
                                                                DeviceMemory& memory);
 

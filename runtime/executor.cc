@@ -134,6 +134,7 @@ absl::Status Executor::Bind() {
     if (!status.ok()) return status;
   }
   externals_.assign(input_types_.size() + output_types_.size(), nullptr);
+  fallible_ = FallibleKernels(schedule_);
   return absl::OkStatus();
 }
 
@@ -165,11 +166,12 @@ absl::Status Executor::PrepareRun(const std::vector<Tensor>& inputs, std::vector
   return absl::OkStatus();
 }
 
-void Executor::FinishRun(std::vector<Tensor>* outputs) const {
+absl::Status Executor::FinishRun(std::vector<Tensor>* outputs) const {
   for (const CopyOut& copy : copies_) {
     Tensor& output = (*outputs)[copy.output];
     std::memcpy(output.data(), addresses_[copy.slot], static_cast<size_t>(output.num_bytes()));
   }
+  return TakeFaults(fallible_);
 }
 
 absl::Status Executor::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
@@ -178,8 +180,7 @@ absl::Status Executor::Run(const std::vector<Tensor>& inputs, std::vector<Tensor
   for (size_t s = 0; s < schedule_.steps.size(); ++s) {
     schedule_.steps[s].kernel->Run(addresses_.data() + step_begin_[s]);
   }
-  FinishRun(outputs);
-  return absl::OkStatus();
+  return FinishRun(outputs);
 }
 
 absl::Status Executor::RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs,
@@ -194,8 +195,7 @@ absl::Status Executor::RunTimed(const std::vector<Tensor>& inputs, std::vector<T
     (*seconds)[s] += std::chrono::duration<double>(after - before).count();
     before = after;
   }
-  FinishRun(outputs);
-  return absl::OkStatus();
+  return FinishRun(outputs);
 }
 
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device) { return std::make_unique<DeviceRunner>(device); }

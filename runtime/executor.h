@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backends/fallible_kernel.h"
 #include "core/device.h"
 #include "runtime/memory_plan.h"
 
@@ -26,7 +27,7 @@ class Executor : public Executable {
 
   // Tensors in `outputs` that have the right type are written in place (whoever shares their memory sees it);
   // others are replaced by fresh ones, and so is one that shares its memory with an input.
-  // Errors: a wrong number of inputs, an input of the wrong type.
+  // Errors: a wrong number of inputs, an input of the wrong type, and what a FallibleKernel finds.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
   // The same; adds the seconds that step i took to (*seconds)[i].
@@ -54,7 +55,7 @@ class Executor : public Executable {
   absl::StatusOr<std::vector<int>> ExternalsOfBuffers(std::vector<bool>* copied) const;
   absl::Status AddSlot(int buffer, const std::vector<int>& externals);
   absl::Status PrepareRun(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs);
-  void FinishRun(std::vector<Tensor>* outputs) const;
+  absl::Status FinishRun(std::vector<Tensor>* outputs) const;
 
   Schedule schedule_;
   MemoryPlan plan_;
@@ -66,10 +67,12 @@ class Executor : public Executable {
   std::vector<size_t> step_begin_;  // first slot of each step
   std::vector<Patch> patches_;
   std::vector<CopyOut> copies_;
+  std::vector<const FallibleKernel*> fallible_;
   std::vector<void*> externals_;  // of the current run
 };
 
-// A GraphRunner over a device, on this machine's memory or on its own (device_executor.h), which must outlive it and what it prepares.
+// A GraphRunner over a device, on this machine's memory or on its own (device_executor.h), which must outlive it and
+// what it prepares.
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device);
 
 }  // namespace rewright

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
+#include "backends/fallible_kernel.h"
 #include "core/folded_values.h"
 
 namespace rewright::cpu {
@@ -73,6 +74,7 @@ absl::Status Lowering::FoldConstants() {
   if (!schedule.ok()) return schedule.status();
   auto memory = std::make_shared<ScheduleMemory>(*schedule);
   memory->Run(*schedule);
+  if (absl::Status fault = TakeFaults(FallibleKernels(*schedule)); !fault.ok()) return fault;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorType& type = graph_.type(wanted[i].value);
     Tensor tensor(type);

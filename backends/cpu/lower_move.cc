@@ -1,5 +1,6 @@
 // Operators that move elements: views where the layout allows, copies elsewhere.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
@@ -187,7 +188,8 @@ absl::Status Lowering::LowerGather(NodeId id) {
   for (size_t k = 0; k < axis; ++k) outer *= dims[k];
   for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
   const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
-  Emit(MakeGatherKernel(outer, dims[axis], inner, graph_.type(indices).num_elements(),
+  IndexRange range(graph_, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(axis), .wraps = true});
+  Emit(MakeGatherKernel(std::move(range), outer, inner, graph_.type(indices).num_elements(),
                         DTypeSize(graph_.type(x).dtype), graph_.type(indices).dtype, context_->threads),
        {x_place->buffer, index_place->buffer, result}, {result}, node.op->name);
   return absl::OkStatus();

@@ -4,7 +4,8 @@
 namespace rewright {
 
 // x[a.., k, c..], indices[b..]:  out[a.., b.., c..] = x[a.., indices[b..] mod n, c..]
-// where n is the size of the axis: an index -n <= k < 0 counts from the end.
+// where n is the size of the axis: an index -n <= k < 0 counts from the end. Others are errors where a model is run
+// (core/index_range.h); what is proved holds for them too.
 static absl::Status GatherMeaning(OpBuilder& b) {
   if (absl::Status error = CheckElements(b, 1, Elements::kIntegers); !error.ok()) return error;
   const int axis = static_cast<int>(b.Int("axis"));

@@ -81,5 +81,21 @@ TEST(InterpreterGraphTest, ErrorsNameTheNode) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("div (node "));
 }
 
+TEST(InterpreterGraphTest, AnIndexOutsideItsAxisIsAnError) {
+  const Graph graph = Parse(R"(
+    input ids: i64[2]
+    weight table: f32[5,3]
+    %1 = add(ids, ids)
+    %2 = gather(table, %1)
+    output y = %2
+  )");
+  EXPECT_TRUE(InterpretGraph(graph, {{"ids", Tensor::Int64s({2, -2})}}).ok());
+  const absl::Status status = InterpretGraph(graph, {{"ids", Tensor::Int64s({2, -3})}}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::MatchesRegex(R"(gather \(node [0-9]+\): index -6 at element 1 of the indices i64\[2\], )"
+                                    R"(expected -5 <= index < 5 along axis 0 of f32\[5,3\])"));
+}
+
 }  // namespace
 }  // namespace rewright

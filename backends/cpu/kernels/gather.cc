@@ -1,23 +1,28 @@
 // Picking slices by index, and filling with a value.
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/fallible_kernel.h"
 
 namespace rewright::cpu {
 namespace {
 
 template <typename Index>
-class GatherKernel : public Kernel {
+class GatherKernel : public FallibleKernel {
  public:
-  GatherKernel(int64_t outer, int64_t axis, int64_t count, size_t slice_bytes, int threads)
-      : outer_(outer), axis_(axis), count_(count), slice_bytes_(slice_bytes) {
+  GatherKernel(IndexRange range, int64_t outer, int64_t count, size_t slice_bytes, int threads)
+      : range_(std::move(range)), outer_(outer), axis_(range_.size()), count_(count), slice_bytes_(slice_bytes) {
     threads_ = static_cast<size_t>(outer * count) * slice_bytes < 65536 ? 1 : threads;
   }
   void Run(void* const* buffers) const override {
     const char* x = static_cast<const char*>(buffers[0]);
     const Index* indices = static_cast<const Index*>(buffers[1]);
     char* out = static_cast<char*>(buffers[2]);
+    NoteFault(indices);
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t i = 0; i < outer_ * count_; ++i) {
       int64_t index = static_cast<int64_t>(indices[i % count_]) % axis_;
@@ -26,11 +31,31 @@ class GatherKernel : public Kernel {
                   x + static_cast<size_t>(i / count_ * axis_ + index) * slice_bytes_, slice_bytes_);
     }
   }
+  absl::Status TakeFault() const override {
+    const std::optional<Fault> fault = std::exchange(fault_, std::nullopt);
+    return fault ? range_.Error(fault->element, fault->index) : absl::OkStatus();
+  }
 
  private:
+  struct Fault {
+    int64_t element;
+    int64_t index;
+  };
+
+  // The indices are looked at once, however often they are used.
+  void NoteFault(const Index* indices) const {
+    const Index low = static_cast<Index>(std::max<int64_t>(-axis_, std::numeric_limits<Index>::min()));
+    const Index high = static_cast<Index>(std::min<int64_t>(axis_ - 1, std::numeric_limits<Index>::max()));
+    const auto outside = [=](Index index) { return index < low || index > high; };
+    const Index* found = std::find_if(indices, indices + count_, outside);
+    if (found != indices + count_ && !fault_) fault_ = Fault{found - indices, static_cast<int64_t>(*found)};
+  }
+
+  const IndexRange range_;
   const int64_t outer_, axis_, count_;
   const size_t slice_bytes_;
   int threads_;
+  mutable std::optional<Fault> fault_;
 };
 
 template <typename T>
@@ -52,13 +77,13 @@ class FillKernel : public Kernel {
 
 }  // namespace
 
-KernelPtr MakeGatherKernel(int64_t outer, int64_t axis, int64_t inner, int64_t count, size_t element_bytes,
+KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64_t count, size_t element_bytes,
                            DType index_type, int threads) {
   const size_t slice_bytes = static_cast<size_t>(inner) * element_bytes;
   if (index_type == DType::kInt32) {
-    return std::make_unique<GatherKernel<int32_t>>(outer, axis, count, slice_bytes, threads);
+    return std::make_unique<GatherKernel<int32_t>>(std::move(range), outer, count, slice_bytes, threads);
   }
-  return std::make_unique<GatherKernel<int64_t>>(outer, axis, count, slice_bytes, threads);
+  return std::make_unique<GatherKernel<int64_t>>(std::move(range), outer, count, slice_bytes, threads);
 }
 
 KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {

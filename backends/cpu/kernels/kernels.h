@@ -13,6 +13,7 @@
 #include "backends/meaning.h"
 #include "backends/cpu/pointwise.h"
 #include "core/device.h"
+#include "core/index_range.h"
 
 namespace rewright::cpu {
 
@@ -53,9 +54,9 @@ KernelPtr MakeLayerNormKernel(int64_t rows, int64_t size, double epsilon, int th
 
 // ---------------------------------------------------------------- gather.cc
 
-// Buffers: x, indices, out; all row-major. x is [outer, axis, inner], `count` indices pick along the axis; negative
-// ones count from the end.
-KernelPtr MakeGatherKernel(int64_t outer, int64_t axis, int64_t inner, int64_t count, size_t element_bytes,
+// Buffers: x, indices, out; all row-major. x is [outer, range.size(), inner], `count` indices pick along the axis;
+// negative ones count from the end. An index outside the range is a fault (FallibleKernel).
+KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64_t count, size_t element_bytes,
                            DType index_type, int threads);
 
 // ---------------------------------------------------------------- fill.cc
