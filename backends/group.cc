@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/memory.h"
 
 namespace rewright {
 
@@ -39,6 +40,17 @@ std::string GroupLabel(const Graph& graph, const Group& group) {
   return label;
 }
 
+std::string GroupText(const Graph& graph, const Group& group) {
+  const TensorType* largest = nullptr;
+  const auto see = [&](Value value) {
+    const TensorType& type = graph.type(value);
+    if (largest == nullptr || type.num_bytes() > largest->num_bytes()) largest = &type;
+  };
+  for (Value input : group.inputs) see(input);
+  for (Value output : group.outputs) see(output);
+  return absl::StrCat(GroupLabel(graph, group), largest == nullptr ? "" : absl::StrCat(" of ", largest->ToString()));
+}
+
 const Tensor* SingleConstant(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
   if (node.op != nullptr || !node.weight_only || node.data.data() == nullptr) return nullptr;
@@ -71,9 +83,10 @@ absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) 
     if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
       value = arena->AddConstant(*constant);
     } else if (graph.node(from.node).weight_only) {
-      Tensor data(type);
-      FillTypical(data.data(), type.dtype, type.num_elements());
-      value = arena->AddWeight(name, data);
+      absl::StatusOr<Tensor> data = AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group)));
+      if (!data.ok()) return data.status();
+      FillTypical(data->data(), type.dtype, type.num_elements());
+      value = arena->AddWeight(name, *data);
     } else {
       value = arena->AddInput(name, type);
       if (value.ok()) {

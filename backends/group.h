@@ -29,7 +29,11 @@ struct GroupGraph {
   Graph graph;
   absl::flat_hash_map<Value, Value> origin;  // of its inputs: the value of the graph that the group is from
 };
+// Error: too little memory for such a weight.
 absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group);
+
+// The label of a group and the type of the largest tensor that it reads or writes, for messages.
+std::string GroupText(const Graph& graph, const Group& group);
 
 // Elements with which no function is slower than on others: reals in [0.5, 1.5), small integers.
 void FillTypical(void* data, DType dtype, int64_t elements);

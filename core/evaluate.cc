@@ -4,13 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter_arith.h"
+#include "core/memory.h"
 
 namespace rewright {
 
 absl::StatusOr<Tensor> ToCarrier(const Tensor& tensor, Carrier carrier) {
   const DType stored = StoredDType(carrier, tensor.dtype());
   if (stored == tensor.dtype()) return tensor;
-  Tensor result(TensorType{stored, tensor.shape()});
+  auto allocated = AllocateTensor({stored, tensor.shape()}, "a copy");
+  if (!allocated.ok()) return allocated.status();
+  Tensor result = *std::move(allocated);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     const double value = tensor.At(i);
     if (carrier == Carrier::kFloat64) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/interpreter_program.h"
 #include "core/interpreter_run.h"
+#include "core/memory.h"
 
 namespace rewright {
 namespace interp {
@@ -90,9 +91,10 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& expected = program.inputs[i];
     if (program.carrier == Carrier::kFloat64 && inputs[i].dtype() == DType::kFloat32) {
-      Tensor wide(TensorType{DType::kFloat64, inputs[i].shape()});
-      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(), wide.as<double>());
-      inputs[i] = wide;
+      auto wide = AllocateTensor({DType::kFloat64, inputs[i].shape()}, "an operand");
+      if (!wide.ok()) return wide.status();
+      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(), wide->as<double>());
+      inputs[i] = *std::move(wide);
     }
     if (inputs[i].type() != expected) {
       return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ",
@@ -148,10 +150,11 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   for (const interp::Stage& stage : program.stages) {
     const interp::Rep rep = stage.nodes[static_cast<size_t>(stage.root)].rep;
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
-    Tensor result(TensorType{interp::DTypeOf(rep), stage.extents});
-    if (auto status = interp::RunStage(stage, operands, stage_threads, result.data()); !status.ok()) return status;
-    tensors.push_back(result);
-    operands.push_back(result.data());
+    auto result = AllocateTensor({interp::DTypeOf(rep), stage.extents}, "a result");
+    if (!result.ok()) return result.status();
+    if (auto status = interp::RunStage(stage, operands, stage_threads, result->data()); !status.ok()) return status;
+    operands.push_back(result->data());
+    tensors.push_back(*std::move(result));
   }
   std::vector<Tensor> outputs;
   for (int stage : program.output_stages) outputs.push_back(tensors[inputs.size() + static_cast<size_t>(stage)]);

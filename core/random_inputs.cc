@@ -4,7 +4,9 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/index_range.h"
+#include "core/memory.h"
 
 namespace rewright {
 namespace {
@@ -16,18 +18,16 @@ uint64_t HashName(const std::string& name) {
   return hash;
 }
 
-Tensor RandomTensor(const TensorType& type, int64_t least, int64_t values, std::mt19937_64& rng) {
-  Tensor tensor(type);
+void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* tensor) {
   std::normal_distribution<double> normal;
   std::uniform_int_distribution<int64_t> uniform(least, least + values - 1);
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    if (IsFloating(type.dtype)) {
-      tensor.Set(i, normal(rng));
+  for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+    if (IsFloating(tensor->dtype())) {
+      tensor->Set(i, normal(rng));
     } else {
-      tensor.SetInt(i, uniform(rng));
+      tensor->SetInt(i, uniform(rng));
     }
   }
-  return tensor;
 }
 
 }  // namespace
@@ -47,13 +47,21 @@ int64_t IndexedSize(const Graph& graph, Value input) {
   return size;
 }
 
-std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer) {
+absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer) {
   std::vector<Tensor> tensors;
   for (Value input : graph.inputs()) {
     const TensorType& type = graph.type(input);
-    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(graph.node(input.node).name));
+    const std::string& name = graph.node(input.node).name;
+    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(name));
     const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
-    tensors.push_back(indexed > 0 ? RandomTensor(type, 0, indexed, rng) : RandomTensor(type, least_integer, 2, rng));
+    absl::StatusOr<Tensor> tensor = AllocateTensor(type, absl::StrCat("input ", name));
+    if (!tensor.ok()) return tensor.status();
+    if (indexed > 0) {
+      FillRandomly(0, indexed, rng, &*tensor);
+    } else {
+      FillRandomly(least_integer, 2, rng, &*tensor);
+    }
+    tensors.push_back(*std::move(tensor));
   }
   return tensors;
 }

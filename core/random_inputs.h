@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/graph.h"
 
 namespace rewright {
@@ -16,7 +17,7 @@ int64_t IndexedSize(const Graph& graph, Value input);
 // In the order of Graph::inputs(). Floating elements are normal (mean 0, deviation 1), truth values are fair, integers
 // are uniform over 0..n-1, where n is IndexedSize or else 2 (masks, segment numbers); those that index nothing begin at
 // `least_integer` instead of 0: 1 for graphs that divide by them. An input's elements depend on the seed, its name and
-// its type alone.
-std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
+// its type alone. Error: an input is larger than the memory (core/memory.h).
+absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
 
 }  // namespace rewright

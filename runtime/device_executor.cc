@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/index_range.h"
+#include "core/memory.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -83,7 +84,11 @@ class DeviceExecutor : public Executable {
     outputs->resize(output_types_.size());
     for (size_t i = 0; i < output_types_.size(); ++i) {
       Tensor& output = (*outputs)[i];
-      if (output.data() == nullptr || output.type() != output_types_[i]) output = Tensor(output_types_[i]);
+      if (output.data() == nullptr || output.type() != output_types_[i]) {
+        absl::StatusOr<Tensor> tensor = AllocateTensor(output_types_[i], absl::StrCat("output ", i));
+        if (!tensor.ok()) return tensor.status();
+        output = *std::move(tensor);
+      }
       absl::Status status = memory_.CopyOut(output.data(), addresses_[static_cast<size_t>(schedule_.outputs[i])],
                                             static_cast<size_t>(output.num_bytes()));
       if (!status.ok()) return status;

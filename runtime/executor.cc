@@ -7,12 +7,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/memory.h"
 #include "runtime/device_executor.h"
 
 namespace rewright {
 namespace {
 
 absl::Status DeviceFault(const std::string& message) { return absl::InternalError("schedule: " + message); }
+
+// What takes most of the memory for activations.
+std::string ActivationsText(const Graph& graph) {
+  std::string text = "what the graph computes";
+  int64_t most = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.weight_only) continue;
+    for (const TensorType& type : node.outputs) {
+      if (type.num_bytes() <= most) continue;
+      most = type.num_bytes();
+      text = absl::StrCat("what the graph computes, above all ", type.ToString(), " of ", node.op->name, " (node ", id,
+                          "),");
+    }
+  }
+  return text;
+}
 
 class DeviceRunner : public GraphRunner {
  public:
@@ -37,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, S
   absl::StatusOr<MemoryPlan> plan = PlanMemory(schedule);
   if (!plan.ok()) return plan.status();
   executor->plan_ = *std::move(plan);
+  if (absl::Status fits = CheckMemory(executor->plan_.arena_bytes, ActivationsText(graph)); !fits.ok()) return fits;
   executor->schedule_ = std::move(schedule);
   for (Value input : graph.inputs()) {
     executor->input_names_.push_back(graph.node(input.node).name);
@@ -113,7 +132,7 @@ absl::Status Executor::Bind() {
   const size_t bytes = static_cast<size_t>(plan_.arena_bytes + kArenaAlignment);
   arena_ = {static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, bytes)), std::free};
   if (arena_ == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("activations need ", bytes, " bytes: out of memory"));
+    return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of activations: out of memory"));
   }
   std::vector<bool> copied;
   absl::StatusOr<std::vector<int>> externals = ExternalsOfBuffers(&copied);
@@ -157,7 +176,11 @@ absl::Status Executor::PrepareRun(const std::vector<Tensor>& inputs, std::vector
     bool fresh = output.data() == nullptr || output.type() != output_types_[i];
     for (const Tensor& input : inputs) fresh = fresh || input.data() == output.data();
     for (size_t j = 0; j < i && !fresh; ++j) fresh = (*outputs)[j].data() == output.data();
-    if (fresh) output = Tensor(output_types_[i]);
+    if (fresh) {
+      absl::StatusOr<Tensor> tensor = AllocateTensor(output_types_[i], absl::StrCat("output ", i));
+      if (!tensor.ok()) return tensor.status();
+      output = *std::move(tensor);
+    }
     externals_[inputs.size() + i] = output.data();
   }
   for (const Patch& patch : patches_) {

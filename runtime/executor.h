@@ -22,7 +22,7 @@ namespace rewright {
 // Not thread-safe: runs share the arena.
 class Executor : public Executable {
  public:
-  // Errors: those of PlanMemory, and a schedule that does not fit the graph (faults of the device).
+  // Errors: those of PlanMemory, too little memory, and a schedule that does not fit the graph (faults of the device).
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Schedule schedule);
 
   // Tensors in `outputs` that have the right type are written in place (whoever shares their memory sees it);

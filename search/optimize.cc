@@ -160,7 +160,8 @@ class Optimizer {
 
   // Times all contenders; those that are not faster are dropped, the others sorted by how much.
   absl::Status Time() {
-    const std::vector<Tensor> inputs = RandomInputs(graph_, options_.checking.seed);
+    const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph_, options_.checking.seed);
+    if (!inputs.ok()) return inputs.status();
     absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
     if (!original.ok()) return original.status();
     std::vector<Contender> faster;
@@ -168,7 +169,7 @@ class Optimizer {
     for (size_t i = 0; i < contenders_.size(); ++i) {
       Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
       Contender& contender = contenders_[i];
-      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, inputs);
+      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, *inputs);
       if (!measured.ok()) {
         Drop(*contender.candidate, Why::kFailed, std::string(measured.status().message()));
         continue;

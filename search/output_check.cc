@@ -88,17 +88,23 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Gra
 
 absl::Status OutputChecker::Prepare() {
   if (!inputs_.empty()) return absl::OkStatus();
-  const auto draw = [&](int64_t least_integer) {
+  const auto draw = [&](int64_t least_integer) -> absl::Status {
     inputs_.clear();
     for (int i = 0; i < std::max(1, options_.input_sets); ++i) {
-      inputs_.push_back(RandomInputs(original_, options_.seed + static_cast<uint64_t>(i), least_integer));
+      auto inputs = RandomInputs(original_, options_.seed + static_cast<uint64_t>(i), least_integer);
+      if (!inputs.ok()) {
+        inputs_.clear();
+        return inputs.status();
+      }
+      inputs_.push_back(*std::move(inputs));
     }
+    return absl::OkStatus();
   };
-  draw(0);
+  if (absl::Status status = draw(0); !status.ok()) return status;
   interpreted_ = runner_ == nullptr || *flops_ <= options_.interpreter_flops;
   absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_);
   if (absl::IsOutOfRange(expected.status())) {  // an integer was divided by 0
-    draw(1);
+    if (absl::Status status = draw(1); !status.ok()) return status;
     expected = Interpret(original_);
   }
   if (!expected.ok()) {

@@ -67,11 +67,12 @@ class TimeJudge : public Judge {
   }
 
   absl::StatusOr<bool> IsBad(const Graph& graph, std::string* evidence) override {
+    if (!inputs_.ok()) return inputs_.status();
     absl::StatusOr<std::unique_ptr<Executable>> standard = runner_.Prepare(original_);
     if (!standard.ok()) return standard.status();
     absl::StatusOr<std::unique_ptr<Executable>> candidate = runner_.Prepare(graph);
     if (!candidate.ok()) return candidate.status();
-    absl::StatusOr<Measurement> measured = MeasureInterleaved(**standard, **candidate, inputs_, options_);
+    absl::StatusOr<Measurement> measured = MeasureInterleaved(**standard, **candidate, *inputs_, options_);
     if (!measured.ok()) return measured.status();
     *evidence = absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs slower", measured->candidate_seconds * 1e3,
                                 measured->original_seconds * 1e3, measured->losses, measured->wins + measured->losses);
@@ -81,7 +82,7 @@ class TimeJudge : public Judge {
  private:
   const Graph& original_;
   GraphRunner& runner_;
-  const std::vector<Tensor> inputs_;
+  const absl::StatusOr<std::vector<Tensor>> inputs_;
   MeasureOptions options_;
 };
 

@@ -121,7 +121,9 @@ class Contest {
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
   absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline, const OptimizerRules& rules) {
-    inputs_ = RandomInputs(graph, session_.flags.seed);
+    absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph, session_.flags.seed);
+    if (!inputs.ok()) return inputs.status();
+    inputs_ = *std::move(inputs);
     absl::Status status = AddGraph("original", absl::StrCat(graph.num_runtime_nodes(), " nodes"), graph);
     if (!status.ok()) return status;
     absl::StatusOr<BaselineResult> simple = baseline.Apply(graph);

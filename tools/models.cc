@@ -31,7 +31,9 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
 
 absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,
                                                uint64_t seed) {
-  std::vector<Tensor> inputs = RandomInputs(graph, seed);
+  absl::StatusOr<std::vector<Tensor>> drawn = RandomInputs(graph, seed);
+  if (!drawn.ok()) return drawn.status();
+  std::vector<Tensor> inputs = *std::move(drawn);
   std::vector<std::string> names;
   for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
   for (const auto& [name, file] : files) {

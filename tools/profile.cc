@@ -74,9 +74,11 @@ absl::StatusOr<double> Rate(GraphRunner& runner, const std::string& text, double
   if (!graph.ok()) return graph.status();
   absl::StatusOr<std::unique_ptr<Executable>> executable = runner.Prepare(*graph);
   if (!executable.ok()) return executable.status();
+  const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(*graph, 1);
+  if (!inputs.ok()) return inputs.status();
   TimingOptions options;
   options.iterations = 10;
-  absl::StatusOr<Summary> seconds = TimeRuns(**executable, RandomInputs(*graph, 1), options);
+  absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
   if (!seconds.ok()) return seconds.status();
   return work / seconds->min;
 }

@@ -6,6 +6,7 @@
 #include "backends/cpu/lowering.h"
 #include "backends/fallible_kernel.h"
 #include "core/folded_values.h"
+#include "core/memory.h"
 
 namespace rewright::cpu {
 
@@ -60,10 +61,15 @@ const Tensor& Lowering::ConstantTensor(Value value) {
 absl::Status Lowering::FoldConstants() {
   if (options_.weights == WeightMode::kRuntime) return absl::OkStatus();
   std::vector<Output> wanted;
+  int64_t total = 0;
   for (Value value : FoldedValues(graph_)) {
     Tensor base;
     Layout layout;
     int64_t offset = 0;
+    const TensorType& type = graph_.type(value);
+    const std::string what = absl::StrCat("the weight ", type.ToString(), " that ", graph_.node(value.node).op->name,
+                                          " (node ", value.node, ") computes beforehand");
+    if (absl::Status status = CheckMemory(total += type.num_bytes(), what); !status.ok()) return status;
     if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back({value, ""});
   }
   if (wanted.empty()) return absl::OkStatus();
@@ -72,6 +78,9 @@ absl::Status Lowering::FoldConstants() {
   options.weights = WeightMode::kRuntime;
   absl::StatusOr<Schedule> schedule = Lowering(context_, constants, options).Run();
   if (!schedule.ok()) return schedule.status();
+  if (absl::Status status = CheckMemory(ScheduleBytes(*schedule), "computing weights beforehand"); !status.ok()) {
+    return status;
+  }
   auto memory = std::make_shared<ScheduleMemory>(*schedule);
   memory->Run(*schedule);
   if (absl::Status fault = TakeFaults(FallibleKernels(*schedule)); !fault.ok()) return fault;

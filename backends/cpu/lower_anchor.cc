@@ -8,11 +8,14 @@
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
+#include "core/memory.h"
 
 namespace rewright::cpu {
 namespace {
 
-std::shared_ptr<void> Allocate(size_t bytes) {
+absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {
+  const std::string what = absl::StrCat("the weight ", weights.ToString(), " packed");
+  if (absl::Status fits = CheckMemory(static_cast<int64_t>(bytes), what); !fits.ok()) return fits;
   return std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
 }
 
@@ -129,10 +132,11 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   if (!pack.ok()) return pack.status();
   if (IsConstant(w)) {
     Tensor plain = ConstantTensor(w);
-    std::shared_ptr<void> packed = Allocate(packed_bytes);
-    void* addresses[] = {plain.data(), packed.get()};
+    absl::StatusOr<std::shared_ptr<void>> packed = AllocatePacked(packed_bytes, plain.type());
+    if (!packed.ok()) return packed.status();
+    void* addresses[] = {plain.data(), packed->get()};
     (*pack)->Run(addresses);
-    buffers.push_back(AddConstant(std::move(packed), packed_bytes));
+    buffers.push_back(AddConstant(*std::move(packed), packed_bytes));
   } else {
     absl::StatusOr<Place> weights = FindRowMajor(w);
     if (!weights.ok()) return weights.status();
@@ -200,13 +204,14 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   if (IsConstant(b) && NumElements(b_dims) == k * n) {
     problem.packed = true;
     const size_t bytes = PackedMatmulBytes(k, n);
-    std::shared_ptr<void> packed = Allocate(bytes);
+    absl::StatusOr<std::shared_ptr<void>> packed = AllocatePacked(bytes, graph_.type(b));
+    if (!packed.ok()) return packed.status();
     absl::StatusOr<Place> weights = Find(b);
     if (!weights.ok()) return weights.status();
     const std::vector<int64_t>& strides = weights->layout.strides;
     PackMatmulWeights(static_cast<const float*>(schedule_.buffers[static_cast<size_t>(weights->buffer)].data.get()), k,
-                      n, strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed.get()));
-    b_place.buffer = AddConstant(std::move(packed), bytes);
+                      n, strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed->get()));
+    b_place.buffer = AddConstant(*std::move(packed), bytes);
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;
     packed_dims[rank - 1] = n;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
+#include "core/memory.h"
 
 namespace rewright::cpu {
 namespace {
@@ -33,7 +34,9 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
   const Layout layout = layouts[0];
   absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(program, layouts, layout, context_->threads);
   if (!kernel.ok()) return kernel.status();
-  auto tensor = std::make_shared<Tensor>(TensorType{program.dtype, layout.dims});
+  absl::StatusOr<Tensor> allocated = AllocateTensor({program.dtype, layout.dims}, "a weight computed beforehand");
+  if (!allocated.ok()) return allocated.status();
+  auto tensor = std::make_shared<Tensor>(*std::move(allocated));
   addresses.push_back(tensor->data());
   (*kernel)->Run(addresses.data());
   const size_t bytes = static_cast<size_t>(tensor->num_bytes());
@@ -43,9 +46,8 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
 absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
   absl::StatusOr<PointwiseProgram> program =
       BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
-        if (!IsConstant(value)) return nullptr;
-        const Tensor& tensor = ConstantTensor(value);
-        return tensor.num_elements() == 1 ? &tensor : nullptr;
+        const bool single = IsConstant(value) && graph_.type(value).num_elements() == 1;
+        return single ? &ConstantTensor(value) : nullptr;
       });
   if (!program.ok()) return program.status();
   const Value out = group.group.outputs[0];

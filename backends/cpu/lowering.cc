@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/group.h"
+#include "core/memory.h"
 
 namespace rewright::cpu {
 
@@ -134,6 +135,8 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
   const size_t bytes = Bytes(value, layout);
   Place place{-1, layout};
   if (schedule_.buffers[static_cast<size_t>(from->buffer)].kind == Buffer::Kind::kConstant) {
+    const std::string what = absl::StrCat("the weight ", graph_.type(value).ToString(), " in another layout");
+    if (absl::Status fits = CheckMemory(static_cast<int64_t>(bytes), what); !fits.ok()) return fits;
     std::shared_ptr<void> data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
     void* addresses[] = {schedule_.buffers[static_cast<size_t>(from->buffer)].data.get(), data.get()};
     (*kernel)->Run(addresses);
@@ -236,6 +239,14 @@ absl::Status Lowering::Finish() {
 }
 
 // ---------------------------------------------------------------- running
+
+int64_t ScheduleBytes(const Schedule& schedule) {
+  size_t bytes = 0;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.alias_of < 0 && buffer.kind != Buffer::Kind::kConstant) bytes += buffer.bytes;
+  }
+  return static_cast<int64_t>(bytes);
+}
 
 ScheduleMemory::ScheduleMemory(const Schedule& schedule) : addresses_(schedule.buffers.size(), nullptr) {
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {

@@ -119,7 +119,11 @@ class Lowering : private ScheduleBuilder {
 // Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad);
 
-// Runs a schedule on memory of its own, for folding constants and measuring.
+// What a ScheduleMemory allocates, in bytes.
+int64_t ScheduleBytes(const Schedule& schedule);
+
+// Runs a schedule on memory of its own, for folding constants and measuring. Whoever makes one has checked that there
+// is as much memory.
 class ScheduleMemory {
  public:
   explicit ScheduleMemory(const Schedule& schedule);

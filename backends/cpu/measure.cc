@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
+#include "core/memory.h"
 
 namespace rewright::cpu {
 namespace {
@@ -35,6 +37,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   absl::StatusOr<Schedule> schedule = Lowering(context, extracted->graph, std::move(options)).Run();
   if (!schedule.ok()) return schedule.status();
   if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
+  const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
+  if (absl::Status fits = CheckMemory(ScheduleBytes(*schedule), what); !fits.ok()) return fits;
   const ScheduleMemory memory(*schedule);
   for (size_t i = 0; i < schedule->inputs.size(); ++i) {
     const int buffer = schedule->inputs[i];

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/half.h"
 #include "backends/group.h"
+#include "core/memory.h"
 
 namespace rewright::cuda {
 namespace {
@@ -109,6 +111,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
 
   OperandSets operands(gpu, *schedule);
   const int64_t bytes = std::max<int64_t>(operands.set_bytes(), 1);
+  const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
+  if (absl::Status fits = CheckMemory(bytes, what); !fits.ok()) return fits;  // typical data are made here
   int64_t sets = std::clamp<int64_t>(2 * gpu.description().l2_bytes / bytes + 1, 1, kMaxSets);
   sets = std::clamp<int64_t>(kMaxBytes / bytes, 1, sets);
   std::vector<std::vector<char>> contents;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/memory.h"
 #include "core/onnx/operators.h"
 #include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
@@ -62,7 +63,7 @@ Values ConstantOfShape(OnnxNode& node) {
     return OneOutput(node.Expand(flat, shape));
   }
   RETURN_IF_ERROR(node.ChargeGenerated(type));
-  Tensor tensor(type);
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
   if (value.At(0) != 0 || std::signbit(value.At(0))) {
     for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, value.At(0));
   }
@@ -115,7 +116,7 @@ Values Range(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t count, RangeCount(node, bounds[0].At(0), bounds[1].At(0), bounds[2].At(0)));
   const TensorType type{dtype, {count}};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
-  Tensor tensor(type);
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
   for (int64_t i = 0; i < count; ++i) {
     if (IsInteger(dtype)) {
       // Wraps around like the types themselves.
@@ -140,7 +141,7 @@ Values EyeLike(OnnxNode& node) {
   }
   const TensorType type{dtype, shape};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
-  Tensor tensor(type);
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
   for (int64_t row = 0; row < shape[0]; ++row) {
     if (diagonal < -row || diagonal >= shape[1] - row) continue;
     tensor.SetInt(row * shape[1] + row + diagonal, 1);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/memory.h"
 #include "core/onnx/files.h"
 #include "core/onnx/proto.h"
 #include "core/onnx/status_macros.h"
@@ -145,7 +146,7 @@ absl::StatusOr<Tensor> LoadNpy(const InputFile& file) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.size() - data_begin, " bytes of data; ", type.ToString(), " has ", type.num_bytes()));
   }
-  Tensor tensor(type);
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
   RETURN_IF_ERROR(file.Read(data_begin, type.num_bytes(), tensor.data()));
   if (type.dtype == DType::kBool) {
     for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.SetInt(i, tensor.as<uint8_t>()[i]);

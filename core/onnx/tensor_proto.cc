@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/memory.h"
 #include "core/onnx/files.h"
 #include "core/onnx/status_macros.h"
 
@@ -79,7 +80,7 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
                                                    " do not lie in \"", external.location, "\", which has ",
                                                    file.size(), " bytes"));
   }
-  Tensor tensor(std::move(type));
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(std::move(type), "the tensor"));
   RETURN_IF_ERROR(file.Read(external.offset, bytes, tensor.data()));
   return tensor;
 }

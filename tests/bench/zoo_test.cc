@@ -322,7 +322,7 @@ TEST(ZooTest, OutputsAreOfOrdinarySize) {
   for (const Small& model : models) {
     SCOPED_TRACE(model.name);
     const Graph graph = Build(model.name, model.options);
-    const std::vector<Tensor> inputs = RandomInputs(graph, 1);
+    const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
     absl::flat_hash_map<std::string, Tensor> by_name;
     for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
     const auto outputs = InterpretGraph(graph, by_name);

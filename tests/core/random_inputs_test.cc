@@ -31,7 +31,7 @@ TEST(RandomInputs, IndicesStayInsideWhatTheyIndex) {
   const Graph graph = Parse(kEmbedding);
   EXPECT_EQ(IndexedSize(graph, graph.inputs()[0]), 7);
   EXPECT_EQ(IndexedSize(graph, graph.inputs()[1]), 0);
-  const std::vector<Tensor> inputs = RandomInputs(graph, 1);
+  const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
   ASSERT_EQ(inputs.size(), 2u);
   int64_t largest = 0;
   for (int64_t i = 0; i < inputs[0].num_elements(); ++i) {
@@ -46,12 +46,12 @@ TEST(RandomInputs, IndicesStayInsideWhatTheyIndex) {
 TEST(RandomInputs, DependOnSeedNameAndTypeAlone) {
   const Graph one = Parse("input x: f32[8]\noutput y = x\n");
   const Graph two = Parse("input w: f32[3]\ninput x: f32[8]\n%1 = neg(x)\noutput y = %1\noutput z = w\n");
-  EXPECT_TRUE(RandomInputs(one, 5)[0].BitEqual(RandomInputs(two, 5)[1]));
-  EXPECT_FALSE(RandomInputs(one, 5)[0].BitEqual(RandomInputs(one, 6)[0]));
+  EXPECT_TRUE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(two, 5))[1]));
+  EXPECT_FALSE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(one, 6))[0]));
 }
 
 TEST(RandomInputs, FloatsAreNormal) {
-  const Tensor x = RandomInputs(Parse("input x: f32[10000]\noutput y = x\n"), 1)[0];
+  const Tensor x = (*RandomInputs(Parse("input x: f32[10000]\noutput y = x\n"), 1))[0];
   double sum = 0;
   double squares = 0;
   for (int64_t i = 0; i < x.num_elements(); ++i) {

@@ -34,7 +34,7 @@ TEST(DeviceExecutor, RunsAgreeWithTheReference) {
     ASSERT_TRUE(expected_run.ok());
     // Other inputs each time: nothing is left over from the run before.
     for (uint64_t run = 0; run < 3; ++run) {
-      const std::vector<Tensor> inputs = RandomInputs(graph, run);
+      const std::vector<Tensor> inputs = *RandomInputs(graph, run);
       std::vector<Tensor> found, expected;
       ASSERT_TRUE((*executable)->Run(inputs, &found).ok());
       ASSERT_TRUE((*executable)->RunAgain(inputs, &found).ok());
@@ -56,7 +56,7 @@ TEST(DeviceExecutor, TimesWithoutMovingInputs) {
   const Graph graph = RandomMatrixGraph(1, 8);
   auto executable = runner->Prepare(graph);
   ASSERT_TRUE(executable.ok());
-  const auto summary = TimeRuns(**executable, RandomInputs(graph, 1), {});
+  const auto summary = TimeRuns(**executable, *RandomInputs(graph, 1), {});
   ASSERT_TRUE(summary.ok());
   EXPECT_GT(summary->median, 0);
 }

@@ -262,7 +262,7 @@ TEST(BaselineTest, EndsOnRandomGraphsAndKeepsTheirValues) {
     steps += result.steps;
     EXPECT_LE(result.graph.num_runtime_nodes(), graph.num_runtime_nodes());
     absl::flat_hash_map<std::string, Tensor> inputs;
-    const std::vector<Tensor> tensors = RandomInputs(graph, kSeed + static_cast<uint64_t>(i));
+    const std::vector<Tensor> tensors = *RandomInputs(graph, kSeed + static_cast<uint64_t>(i));
     for (size_t k = 0; k < tensors.size(); ++k) inputs[graph.node(graph.inputs()[k].node).name] = tensors[k];
     ExpectSameValues(graph, result.graph, inputs);
     EXPECT_EQ(Applied(result.graph).steps, 0) << "a fixed point is not one";

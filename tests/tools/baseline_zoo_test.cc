@@ -36,7 +36,7 @@ std::vector<Model> Models() {
 
 std::vector<Tensor> Values(const Graph& graph) {
   absl::flat_hash_map<std::string, Tensor> inputs;
-  const std::vector<Tensor> tensors = RandomInputs(graph, 1);
+  const std::vector<Tensor> tensors = *RandomInputs(graph, 1);
   for (size_t i = 0; i < tensors.size(); ++i) inputs[graph.node(graph.inputs()[i].node).name] = tensors[i];
   const auto values = InterpretGraph(graph, inputs);
   EXPECT_TRUE(values.ok()) << values.status();

@@ -49,11 +49,11 @@ TEST_P(ZooRuntime, RunsInLittleMemory) {
             1.25 * static_cast<double>((*executable)->peak_live_bytes()) + 4096);
 
   // Nothing of the first run is left in the second, whose arena is dirty.
-  const std::vector<Tensor> inputs = RandomInputs(*graph, 1);
+  const std::vector<Tensor> inputs = *RandomInputs(*graph, 1);
   std::vector<Tensor> first;
   std::vector<Tensor> second;
   ASSERT_TRUE((*executable)->Run(inputs, &first).ok());
-  ASSERT_TRUE((*executable)->Run(RandomInputs(*graph, 2), &second).ok());
+  ASSERT_TRUE((*executable)->Run(*RandomInputs(*graph, 2), &second).ok());
   ASSERT_TRUE((*executable)->Run(inputs, &second).ok());
   for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].BitEqual(second[i])) << "output " << i;
 
