@@ -1,6 +1,7 @@
 #include "core/op.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -478,19 +479,47 @@ absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>
 
 namespace {
 
-// Of the first samples the one with the fewest axes of size one, which would print as reads at index 0.
+// What a formula shows best: matrices.
+constexpr int kTypicalRank = 2;
+
+bool IsCopy(const OutputMeaning& output) {
+  const ExprNode& element = *output.element;
+  if (element.kind != ExprKind::kRead || element.args.size() != output.index_vars.size()) return false;
+  for (size_t axis = 0; axis < element.args.size(); ++axis) {
+    const ExprNode& index = *element.args[axis];
+    if (index.kind != ExprKind::kVar || index.integer != output.index_vars[axis]) return false;
+  }
+  return true;
+}
+
+// How little a sample's formula shows: copies of an operand as it is; axes of size one, which print as reads at index
+// 0; operands that are no matrices; another number of operands than two where there may be any.
+std::array<int64_t, 4> Dullness(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
+  int64_t units = 0, distance = 0;
+  for (const TensorType& type : sample.inputs) {
+    units += std::count(type.shape.begin(), type.shape.end(), 1);
+    distance += std::abs(type.rank() - kTypicalRank);
+  }
+  const int64_t operands = static_cast<int64_t>(sample.inputs.size());
+  const bool copies = std::all_of(meaning.outputs.begin(), meaning.outputs.end(), IsCopy);
+  return {copies, units, op.variadic ? std::abs(operands - 2) : 0, distance};
+}
+
+// The first sample of the least dullness.
 OpSample TypicalSample(const OpDef& op) {
+  constexpr uint64_t kSamples = 200;
   OpSample best;
-  int64_t fewest = INT64_MAX;
-  for (uint64_t seed = 0; seed < 50 && fewest > 0; ++seed) {
+  std::array<int64_t, 4> least;
+  MeaningCache cache;
+  for (uint64_t seed = 0; seed < kSamples; ++seed) {
     Rng rng(seed);
     OpSample sample = op.sample(rng);
-    int64_t units = 0;
-    for (const TensorType& type : sample.inputs) units += std::count(type.shape.begin(), type.shape.end(), 1);
-    if (units < fewest) {
-      fewest = units;
-      best = std::move(sample);
-    }
+    auto application = Apply(op, sample.inputs, sample.attrs, cache);
+    CHECK(application.ok()) << application.status().ToString();
+    const std::array<int64_t, 4> dullness = Dullness(op, sample, *application->meaning);
+    if (seed > 0 && dullness >= least) continue;
+    least = dullness;
+    best = std::move(sample);
   }
   return best;
 }

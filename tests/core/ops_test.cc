@@ -73,6 +73,23 @@ TEST(OpsTest, DescriptionsNameTheOperator) {
   }
 }
 
+// A page is read for its formula: it must show where elements come from.
+TEST(OpsTest, DescriptionsShowMatrices) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"transpose", "out[i0, i1] = x[i1, i0]"},
+      {"relu", "out[i0, i1] = max(x[i0, i1], 0)"},
+      {"add", "out[i0, i1] = a[i0, i1] + b[i0, i1]"},
+      {"matmul", "out[m, n] = sum k < |a|1: a[m, k] * b[k, n]"},
+  };
+  for (const auto& [name, formula] : expected) EXPECT_THAT(DescribeOp(*FindOp(name)), HasSubstr(formula));
+  for (const char* name : {"slice", "pad", "reverse", "reduce_sum", "softmax", "gather", "concat"}) {
+    EXPECT_THAT(DescribeOp(*FindOp(name)), testing::ContainsRegex("meaning, for inputs of ranks 2")) << name;
+  }
+  for (const OpDef* op : AllOps()) {
+    EXPECT_THAT(DescribeOp(*op), testing::Not(HasSubstr("for inputs of ranks 0"))) << op->name;
+  }
+}
+
 // ---------------------------------------------------------------- samples
 
 class SampleTest : public ::testing::TestWithParam<std::string> {};
