@@ -30,7 +30,7 @@ absl::StatusOr<Answer> ListModels(Session& session) {
   Json list = Json::array();
   for (const ZooModel& model : ZooModels()) {
     session.console.Result(absl::StrFormat("%-*s  %s", static_cast<int>(width), model.name, model.description));
-    list.push_back({{"name", model.name}, {"description", model.description}});
+    list.push_back({{"name", model.name}, {"description", model.description}, {"options", model.options}});
   }
   session.console.json()["models"] = std::move(list);
   return Answer::kYes;

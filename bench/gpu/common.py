@@ -44,7 +44,8 @@ def model_file(program, work, name, batch=1, *flags):
     os.makedirs(work, exist_ok=True)
     path = os.path.join(work, f"{name}-b{batch}.onnx")
     if not os.path.exists(path):
-        rewright(program, "zoo", name, "--batch", batch, *flags, "-o", path + ".part.onnx")
+        flags = [*flags, *(["--batch", batch] if batch != 1 else [])]  # some have none
+        rewright(program, "zoo", name, *flags, "-o", path + ".part.onnx")
         os.replace(path + ".part.onnx", path)
     return path
 

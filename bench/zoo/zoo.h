@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// Zero means the default of the model. An option that a model has no use for is ignored.
+// Zero means the default of the model.
 struct ZooOptions {
   int64_t batch = 0;            // 1
   int64_t image_size = 0;       // height and width: 224, or 299 for inception_v3
@@ -30,12 +30,15 @@ struct ZooOptions {
 struct ZooModel {
   std::string name;
   std::string description;  // one line
+  // The options of ZooOptions that it takes beside the seed, as the program spells them: "image-size".
+  std::vector<std::string> options;
 };
 
 // In the order in which they are listed to users.
 const std::vector<ZooModel>& ZooModels();
 
-// Errors: an unknown name (the message lists the known ones), or sizes that the architecture cannot have.
+// Errors: an unknown name (the message lists the known ones), an option that the model does not take (the message lists
+// those that it takes), or sizes that the architecture cannot have.
 absl::StatusOr<Graph> BuildZooModel(const std::string& name, const ZooOptions& options = {});
 
 }  // namespace rewright

@@ -373,6 +373,34 @@ TEST(ZooTest, ErrorsSayWhatIsWrong) {
   options = {};
   options.sequence_length = 513;
   EXPECT_THAT(std::string(BuildZooModel("bert_base", options).status().message()), HasSubstr("at most 512"));
+  options = {};
+  options.image_size = 64;
+  EXPECT_EQ(BuildZooModel("bert_base", options).status().message(),
+            "bert_base takes no --image-size, only --seed, --batch, --sequence-length, --layers, --attention-mask");
+}
+
+// Every model takes the options that it lists: the graph is another one with them.
+TEST(ZooTest, ListedOptionsMatter) {
+  for (const ZooModel& model : ZooModels()) {
+    const uint64_t plain = Build(model.name).CanonicalHash();
+    EXPECT_FALSE(model.options.empty()) << model.name;
+    for (const std::string& option : model.options) {
+      ZooOptions options;
+      if (option == "batch") options.batch = 2;
+      if (option == "image-size") options.image_size = 160;
+      if (option == "sequence-length") options.sequence_length = 16;
+      if (option == "layers") options.layers = 2;
+      if (option == "width") options.width = 192;
+      if (option == "attention-mask") options.attention_mask = true;
+      const absl::StatusOr<Graph> graph = BuildZooModel(model.name, options);
+      if (model.name == "vgg19" && option == "image-size") {  // takes its one size
+        EXPECT_FALSE(graph.ok());
+        continue;
+      }
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      EXPECT_NE(graph->CanonicalHash(), plain) << model.name << " --" << option;
+    }
+  }
 }
 
 }  // namespace
