@@ -18,6 +18,7 @@
 #include "substitutions/generate/definitions.h"
 #include "substitutions/generate/find_pairs.h"
 #include "substitutions/generate/ranks.h"
+#include "substitutions/generate/reverse_rules.h"
 #include "substitutions/generate/select_rules.h"
 #include "substitutions/rule_set.h"
 #include "tools/files.h"
@@ -108,6 +109,10 @@ class Generation {
       if (!complete) break;
     }
     if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
+    if (complete && !flags_.count_only) {
+      if (absl::Status added = AddReversed(); !added.ok()) return added;
+      complete = !stop_;
+    }
     if (!flags_.output.empty()) {
       std::vector<std::string> header = {CommandOf(flags_, session_)};
       if (!complete) header.push_back("Stopped before the end.");
@@ -155,6 +160,27 @@ class Generation {
       }
       return complete;
     }
+  }
+
+  // Adds what gains when it is read from right to left.
+  absl::Status AddReversed() {
+    generate::ReverseOptions options;
+    options.threads = Threads();
+    options.seed = session_.flags.seed;
+    options.rule_limit_s = flags_.rule_limit;
+    options.prefix = flags_.preset + "-";
+    options.stop = &stop_;
+    CheckTime();
+    const double before = ProcessCpuSeconds();
+    absl::StatusOr<std::vector<Rule>> reversed = generate::ReverseRules(rules_, options);
+    if (!reversed.ok()) return reversed.status();
+    const double cpu_s = ProcessCpuSeconds() - before;
+    reversed_ = reversed->size();
+    prove_total_s_ += cpu_s;
+    session_.console.Result(absl::StrFormat("reversed:   %s that gain from right to left; %.2f s of CPU time",
+                                            Counted(reversed_, "rule"), cpu_s));
+    for (Rule& rule : *reversed) rules_.push_back(std::move(rule));
+    return absl::OkStatus();
   }
 
   // What rank 0 has found out, to the others.
@@ -319,6 +345,7 @@ class Generation {
     json["special"] = selected_.special;
     json["derivable"] = selected_.derivable;
     json["kept"] = selected_.kept;
+    json["reversed"] = reversed_;
     json["complete"] = complete;
     json["enumerate_cpu_seconds"] = enumerate_total_s_;
     json["prove_cpu_seconds"] = prove_total_s_;
@@ -337,6 +364,7 @@ class Generation {
   const std::chrono::steady_clock::time_point start_;
   std::atomic<bool> stop_{false};
   uint64_t raw_ = 0;
+  size_t reversed_ = 0;
   std::vector<Rule> rules_;
   double enumerate_s_ = 0, prove_s_ = 0;  // of the space at hand; all others are totals
   generate::MatchCounts counts_;

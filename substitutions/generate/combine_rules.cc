@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -13,134 +12,14 @@
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/egraph/reverse_rule.h"
+#include "substitutions/generate/gain.h"
+#include "substitutions/generate/parallel.h"
 #include "substitutions/matcher.h"
 
 namespace rewright::generate {
 namespace {
 
 constexpr int kSteps = 3;         // of the rules so far that may take the place of one
-constexpr size_t kAllSubsets = 4;  // of more inputs only those that leave out one, or take one
-
-// What runs at inference. Views move nothing and start nothing.
-struct Work {
-  int operators = 0;
-  double flops = 0, bytes = 0;
-  int views = 0;
-};
-
-bool IsView(const OpDef& op) {
-  static const std::set<std::string> kViews = {"reshape", "transpose", "slice", "split", "expand", "identity"};
-  return kViews.count(op.name) > 0;
-}
-
-Graph GraphOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
-  std::vector<Output> named;
-  for (Value value : outputs) named.push_back(Output{value, ""});
-  return Graph(arena, {}, std::move(named));
-}
-
-Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {
-  const Graph graph = GraphOf(arena, outputs);
-  Work work;
-  for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
-    if (IsView(*node.op)) {
-      ++work.views;
-      continue;
-    }
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(arena->type(operand));
-    const CostFeatures features = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
-    ++work.operators;
-    work.flops += features.flops;
-    work.bytes += features.bytes;
-  }
-  return work;
-}
-
-// An instance of a rule, in an arena of its own.
-struct Place {
-  std::shared_ptr<Arena> arena;
-  Match match;
-  std::vector<std::pair<Value, Value>> sides;  // of what is replaced
-
-  std::vector<Value> Left() const { return Side(true); }
-  std::vector<Value> Right() const { return Side(false); }
-
- private:
-  std::vector<Value> Side(bool left) const {
-    std::vector<Value> values;
-    for (const auto& [from, to] : sides) values.push_back(left ? from : to);
-    return values;
-  }
-};
-
-// Some device may be one for which only operators, arithmetic or traffic count.
-bool Gains(const Place& place) {
-  const Work before = WorkOf(place.arena, place.Left()), after = WorkOf(place.arena, place.Right());
-  if (after.operators < before.operators || after.flops < before.flops || after.bytes < before.bytes) return true;
-  return after.operators == before.operators && after.flops == before.flops && after.bytes == before.bytes &&
-         after.views < before.views;
-}
-
-// The instance with some of its inputs weights: bit i of `weights` is the i-th input.
-std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
-  const Arena& from = *drawn.graph.arena();
-  Place place{std::make_shared<Arena>(), drawn.match, {}};
-  std::vector<NodeId> to;  // operands come before their users
-  uint32_t bit = 1;
-  for (NodeId id = 0; id < from.size(); ++id) {
-    const Node& node = from.node(id);
-    if (node.op != nullptr) {
-      std::vector<Value> operands;
-      for (Value value : node.operands) operands.push_back({to[static_cast<size_t>(value.node)], value.output});
-      to.push_back(place.arena->AddLike(node, std::move(operands)));
-    } else if (node.leaf == LeafKind::kConstant) {
-      to.push_back(place.arena->AddConstant(node.data).node);
-    } else {
-      const bool weight = node.leaf == LeafKind::kWeight || (weights & bit) != 0;
-      if (node.leaf == LeafKind::kInput) bit <<= 1;
-      // No rule may see special elements in it.
-      Tensor data = node.leaf == LeafKind::kWeight ? node.data : Tensor(node.outputs[0]);
-      if (node.leaf != LeafKind::kWeight) {
-        for (int64_t i = 0; i < data.num_elements(); ++i) {
-          const int64_t element = (i * 7 + id * 5 + 3) % 11 - 4;
-          if (IsFloating(data.type().dtype)) {
-            data.Set(i, static_cast<double>(element) + 0.5);
-          } else {
-            data.SetInt(i, element & 1);
-          }
-        }
-      }
-      const auto leaf =
-          weight ? place.arena->AddWeight(node.name, data) : place.arena->AddInput(node.name, node.outputs[0]);
-      if (!leaf.ok()) return std::nullopt;
-      to.push_back(leaf->node);
-    }
-  }
-  for (Value& value : place.match.nodes) value.node = to[static_cast<size_t>(value.node)];
-  for (Value& value : place.match.roots) value.node = to[static_cast<size_t>(value.node)];
-  const auto right = Instantiate(*place.arena, place.match);
-  if (!right.ok()) return std::nullopt;
-  for (Value root : place.match.roots) {
-    const auto it = right->find(root);
-    if (it != right->end()) place.sides.emplace_back(root, it->second);
-  }
-  return place;
-}
-
-std::vector<uint32_t> Subsets(size_t inputs) {
-  std::set<uint32_t> subsets;
-  const uint32_t all = (uint32_t{1} << inputs) - 1;
-  if (inputs <= kAllSubsets) {
-    for (uint32_t subset = 0; subset < all; ++subset) subsets.insert(subset);
-  } else {
-    subsets.insert(0);
-    for (size_t i = 0; i < inputs; ++i) subsets.insert({uint32_t{1} << i, all ^ (uint32_t{1} << i)});
-  }
-  return std::vector<uint32_t>(subsets.begin(), subsets.end());
-}
 
 // A rule of a file.
 struct Item {
@@ -243,40 +122,22 @@ class Combiner {
         wide.max_perm_rank < narrow.max_perm_rank || wide.max_broadcast_rank < narrow.max_broadcast_rank) {
       return false;
     }
-    return AtAllInstances(goal, [&](const Place& place) {
+    return AtAllInstances(goal.matcher->rule(), draws_, [&](const Place& place) {
       return Gives(*by.matcher, place.arena, place.Left(), place.Right());
     });
   }
 
-  // Whether one step leads back: the sides differ in the places of the inputs alone, as x + (y + z) and y + (x + z).
-  bool Exchanges(const Item& item) const {
-    return AtAllInstances(item, [&](const Place& place) {
-      return Gives(*item.matcher, place.arena, place.Right(), place.Left());
-    });
-  }
-
-  bool AtAllInstances(const Item& item, const std::function<bool(const Place&)>& holds) const {
-    int instances = 0;
-    bool all = true;
-    const auto look = [&](const RandomApplication& application) {
-      const auto place = PlaceOf(application, 0);
-      instances += place.has_value();
-      all = place && holds(*place);
-      return all;
-    };
-    const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, look);
-    return drawn.ok() && all && instances > 0;
-  }
 
   // Puts candidates in the place of rules of the base.
   void Replace() {
     std::vector<std::optional<size_t>> by(kept_.size());
-    Parallel(kept_.size(), [&](size_t i) {
+    Parallel(options_.threads, kept_.size(), [&](size_t i) {
+      if (Stopped()) return;
       if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty()) return;
       for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {
         const Item &own = kept_[i], &other = candidates_[k];
         if (other.matcher->root_op() != own.matcher->root_op() || !Covers(other, own)) continue;
-        if (!Exchanges(other) || Covers(own, other)) by[i] = k;
+        if (!Exchanges(*other.matcher, draws_) || Covers(own, other)) by[i] = k;
       }
     });
     std::set<size_t> taken;
@@ -304,9 +165,9 @@ class Combiner {
   // The instances of a kept rule at which it gains.
   void Learn(const Item& item) {
     const auto look = [&](const RandomApplication& application) {
-      for (uint32_t weights : Subsets(application.graph.inputs().size())) {
+      for (uint32_t weights : WeightSubsets(application.graph.inputs().size())) {
         auto place = PlaceOf(application, weights);
-        if (place && Gains(*place)) gaining_.emplace_back(item.rule, *std::move(place));
+        if (place && GainOf(*place) != Gain::kNone) gaining_.emplace_back(item.rule, *std::move(place));
       }
       return true;
     };
@@ -328,7 +189,7 @@ class Combiner {
   bool MeetInANumber(const Item& item) const {
     const std::vector<std::vector<int>>& paths = item.matcher->rule().entry_paths();
     if (paths.size() < 2) return false;
-    return AtAllInstances(item, [&](const Place& place) {
+    return AtAllInstances(item.matcher->rule(), draws_, [&](const Place& place) {
       return std::any_of(paths.begin() + 1, paths.end(), [&](const std::vector<int>& path) {
         if (path.empty()) return false;
         const Value shared = place.match.nodes[static_cast<size_t>(path[0])];
@@ -347,9 +208,9 @@ class Combiner {
     std::optional<bool> without_weights;  // at the instance at hand
     const auto look = [&](const RandomApplication& application) {
       without_weights.reset();
-      for (uint32_t weights : Subsets(application.graph.inputs().size())) {
+      for (uint32_t weights : WeightSubsets(application.graph.inputs().size())) {
         const auto place = PlaceOf(application, weights);
-        if (!place || !Gains(*place)) continue;
+        if (!place || GainOf(*place) == Gain::kNone) continue;
         gains = true;
         // What follows for any inputs does for weights.
         if (!without_weights) {
@@ -364,7 +225,7 @@ class Combiner {
     };
     const absl::Status drawn = ForEachDrawnInstance(item.matcher->rule(), draws_, look);
     (void)drawn;
-    if (gains && !follows && Exchanges(item)) {
+    if (gains && !follows && Exchanges(*item.matcher, draws_)) {
       ++result_.exchanging;
       Explain(*item.rule, "exchanges inputs");
     } else if (gains && !follows) {
@@ -396,7 +257,7 @@ class Combiner {
         }
         // The proof of the rule is about what it matches.
         if (!Gives(*item.matcher, place.arena, whole.Left(), place.Left())) continue;
-        if (!Gains(whole) || Meet(whole, rules)) continue;
+        if (GainOf(whole) == Gain::kNone || Meet(whole, rules)) continue;
         ++result_.enabling;
         Explain(*item.rule, absl::StrCat("enables ", gaining->name));
         kept_.push_back(item);
@@ -406,32 +267,6 @@ class Combiner {
     }
     ++result_.without_gain;
     Explain(*item.rule, "gains nothing, and enables nothing that does not follow");
-  }
-
-  // Whether one step of a rule makes `to` of `from`, up to the order of operands that may be exchanged.
-  static bool Gives(const Matcher& matcher, const std::shared_ptr<Arena>& arena, const std::vector<Value>& from,
-                    const std::vector<Value>& to) {
-    const Graph start = GraphOf(arena, from);
-    for (const Match& match : matcher.FindMatches(start)) {
-      const auto end = ApplyMatch(start, match);
-      if (!end.ok() || end->outputs().size() != to.size()) continue;
-      std::vector<std::pair<Value, Value>> pairs;
-      for (size_t k = 0; k < to.size(); ++k) pairs.emplace_back(end->outputs()[k].value, to[k]);
-      EGraph egraph(arena);
-      if (MakeEqual(egraph, pairs, {}, {}).end == SaturationEnd::kDone) return true;
-    }
-    return false;
-  }
-
-  void Parallel(size_t count, const std::function<void(size_t)>& work) const {
-    std::atomic<size_t> next{0};
-    const auto run = [&] {
-      for (size_t i = next++; i < count && !Stopped(); i = next++) work(i);
-    };
-    std::vector<std::thread> threads;
-    for (int t = 1; t < std::min(options_.threads, static_cast<int>(count)); ++t) threads.emplace_back(run);
-    run();
-    for (std::thread& thread : threads) thread.join();
   }
 
   const CombineOptions& options_;

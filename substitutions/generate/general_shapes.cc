@@ -19,7 +19,7 @@ absl::Status Error(const std::string& message) { return absl::InvalidArgumentErr
 
 const char* GeneralityName(Generality generality) {
   constexpr const char* kNames[] = {"any shape",  "any axis",       "any axes",  "any batch",
-                                    "any groups", "any attributes", "any sizes", "sizes of the space"};
+                                    "any groups", "any attributes", "any sizes", "any pools", "sizes of the space"};
   return kNames[static_cast<size_t>(generality)];
 }
 
@@ -30,7 +30,7 @@ bool HasWindows(const OperatorChoice& choice) {
 // `kernel`: of a convolution, whose extent may be any.
 GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t rank, bool kernel) {
   const bool extent = kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
-  const bool any = generality_ == Generality::kAnyAxis || (extent && generality_ != Generality::kSpace);
+  const bool any = generality_ == Generality::kAnyAxis || (extent && generality_ < Generality::kAnyPools);
   if (size.variable < 0 && !any) return Poly(size.number);
   if (generality_ == Generality::kAnyAxis && axis != axis_) {
     const auto [at, fresh] = shared_.try_emplace(static_cast<int>(axis));
@@ -281,6 +281,7 @@ absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const Operato
 }
 
 bool GeneralShapes::AnyAttrs(const OperatorChoice& choice) const {
+  if (generality_ == Generality::kAnyPools) return HasWindows(choice) && choice.op != "conv2d";
   return (generality_ == Generality::kAnyAttrs || generality_ == Generality::kAnyGroups) && HasWindows(choice);
 }
 std::string GeneralShapes::BundleOf(const OperatorChoice& choice) {

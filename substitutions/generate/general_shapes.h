@@ -28,11 +28,12 @@ enum class Generality : uint8_t {
   kAnyAttrs,   // every size its own, kernels of any extent; windows with any attributes, the same where the space has
                // the same
   kAnySizes,   // every size its own, kernels of any extent
+  kAnyPools,   // every size its own but the extents of kernels; pools with any attributes
   kSpace,      // sizes that are one variable in the space are equal
 };
 inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality::kAnyAxis,   Generality::kAnyAxes,
                                                Generality::kAnyBatch, Generality::kAnyGroups, Generality::kAnyAttrs,
-                                               Generality::kAnySizes, Generality::kSpace};
+                                               Generality::kAnySizes, Generality::kAnyPools,  Generality::kSpace};
 const char* GeneralityName(Generality generality);
 
 // Whether windows slide over its first operand.

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "substitutions/rule_terms.h"
 #include "substitutions/status_macros.h"
 
@@ -24,7 +25,7 @@ bool IsElementwise(const OperatorChoice& choice) {
   return choice.op == "add" || choice.op == "sub" || choice.op == "mul" || choice.op == "div" || choice.op == "max" ||
          choice.op == "min" || choice.op == "relu" || choice.op == "neg" || choice.op == "exp" || choice.op == "abs" ||
          choice.op == "tanh" || choice.op == "sigmoid" || choice.op == "sqrt" || choice.op == "reciprocal" ||
-         choice.op == "log" || choice.op == "erf" || choice.op == "gelu";
+         choice.op == "rsqrt" || choice.op == "log" || choice.op == "erf" || choice.op == "gelu";
 }
 
 class Builder {
@@ -188,7 +189,8 @@ class Builder {
         return elementwise && axes_.size() == 2 && !splits ? absl::OkStatus() : Error("no two axes that may be any");
       case Generality::kAnyBatch: return CheckMatrices();
       case Generality::kAnyGroups: return convs ? absl::OkStatus() : Error("no convolution");
-      case Generality::kAnyAttrs: return windows ? absl::OkStatus() : Error("no operator with windows");
+      case Generality::kAnyAttrs:
+      case Generality::kAnyPools: return windows ? absl::OkStatus() : Error("no operator with windows");
       default: return absl::OkStatus();
     }
   }
@@ -459,11 +461,34 @@ class Builder {
   absl::Status error_;
 };
 
+void AddNames(const TensorTerm& term, const RuleSide& side, std::vector<std::string>* names) {
+  if (term.kind == TensorTerm::Kind::kName) {
+    for (const LetTerm& let : side.lets) {
+      if (let.name == term.name) AddNames(let.term, side, names);
+    }
+  } else if (term.kind == TensorTerm::Kind::kApply) {
+    std::string name = term.name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    names->push_back(name);
+    for (const TensorTerm& operand : term.operands) AddNames(operand, side, names);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Rule> BuildRule(const Space& space, const Pair& pair, const std::vector<int>& outputs,
                                Generality generality) {
   return Builder(space, pair, outputs, generality).Run();
+}
+
+std::string LawName(const Rule& rule) {
+  std::vector<std::string> outputs;
+  for (const TensorTerm& output : rule.lhs.outputs) {
+    std::vector<std::string> names;
+    AddNames(output, rule.lhs, &names);
+    outputs.push_back(absl::StrJoin(names, "-of-"));
+  }
+  return absl::StrJoin(outputs, "-and-");
 }
 
 }  // namespace rewright::generate

@@ -5,6 +5,7 @@
 // The result is a conjecture for the verifier.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,5 +19,8 @@ namespace rewright::generate {
 // or not at all (constants that no rule can express; a left side that does not determine the right one).
 absl::StatusOr<Rule> BuildRule(const Space& space, const Pair& pair, const std::vector<int>& outputs,
                                Generality generality);
+
+// What a rule is called: the operators of its left side from outside in, as in "relu-of-concat".
+std::string LawName(const Rule& rule);
 
 }  // namespace rewright::generate

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "substitutions/generate/candidates.h"
 #include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/journal.h"
+#include "substitutions/generate/parallel.h"
 #include "substitutions/matcher.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -38,30 +38,6 @@ struct Kept {
   bool merge = false;              // two outputs from work that is shared on the right alone
   bool single = false;             // one output
 };
-
-// "relu-of-concat": the operators of a side from outside in.
-void AddNames(const TensorTerm& term, const RuleSide& side, std::vector<std::string>* names) {
-  if (term.kind == TensorTerm::Kind::kName) {
-    for (const LetTerm& let : side.lets) {
-      if (let.name == term.name) AddNames(let.term, side, names);
-    }
-  } else if (term.kind == TensorTerm::Kind::kApply) {
-    std::string name = term.name;
-    std::replace(name.begin(), name.end(), '_', '-');
-    names->push_back(name);
-    for (const TensorTerm& operand : term.operands) AddNames(operand, side, names);
-  }
-}
-
-std::string NameOf(const Rule& rule) {
-  std::vector<std::string> outputs;
-  for (const TensorTerm& output : rule.lhs.outputs) {
-    std::vector<std::string> names;
-    AddNames(output, rule.lhs, &names);
-    outputs.push_back(absl::StrJoin(names, "-of-"));
-  }
-  return absl::StrJoin(outputs, "-and-");
-}
 
 class Selector {
  public:
@@ -154,7 +130,7 @@ class Selector {
       judgements[i - begin].outcome = *found;
       known[i - begin] = true;
     }
-    Parallel(end - begin, [&](size_t k) {
+    Parallel(options_.threads, end - begin, [&](size_t k) {
       if (!known[k]) judgements[k] = Judge(candidates_[begin + k]);
     });
     if (Stopped()) {  // proofs may have been cut short
@@ -183,7 +159,7 @@ class Selector {
       kept.push_back(k);
     }
     std::vector<double> classify_s(kept.size());
-    Parallel(kept.size(), [&](size_t j) {
+    Parallel(options_.threads, kept.size(), [&](size_t j) {
       Judgement& judgement = judgements[kept[j]];
       if (known[kept[j]]) return;
       const double start_s = verifier::ThreadCpuSeconds();
@@ -207,18 +183,6 @@ class Selector {
     return journal_.Add(fresh);
   }
 
-  // Calls work(0), ..., work(count - 1) on all threads.
-  void Parallel(size_t count, const std::function<void(size_t)>& work) const {
-    std::atomic<size_t> next{0};
-    const auto run = [&] {
-      for (size_t i = next++; i < count; i = next++) work(i);
-    };
-    std::vector<std::thread> threads;
-    for (int t = 1; t < std::min(options_.threads, static_cast<int>(count)); ++t) threads.emplace_back(run);
-    run();
-    for (std::thread& thread : threads) thread.join();
-  }
-
   // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for those
   // of the space.
   Judgement Judge(const Candidate& candidate) const {
@@ -240,7 +204,7 @@ class Selector {
     const std::pair<Generality, Rule>* refuted = nullptr;  // the first that had attributes of its own, or sizes
     for (const auto& statement : statements) {
       const auto& [generality, rule] = statement;
-      if (candidate.special && generality == Generality::kSpace) {
+      if (candidate.special && generality >= Generality::kAnyPools) {
         outcome.fate = Fate::kSpecial;
         outcome.detail = PrintLaw(candidate.rule);
         break;
@@ -335,7 +299,7 @@ class Selector {
 
   // Takes a proved rule into the set, which others may then follow from.
   absl::Status Keep(const Candidate& candidate, const Outcome& outcome, Rule rule) {
-    const std::string name = options_.prefix + NameOf(rule);
+    const std::string name = options_.prefix + LawName(rule);
     do {
       const int number = ++names_[name];
       rule.name = number == 1 ? name : absl::StrCat(name, "-", number);

@@ -31,6 +31,7 @@ std::vector<Space> ElementwiseSpaces() {
   return {Elements("sums", 3, {Binary("add"), Ordered("sub"), Unary("neg"), zero}),
           Elements("products", 3, {Binary("add"), Binary("mul"), Unary("neg"), zero, one}),
           Elements("quotients", 3, {Binary("mul"), Ordered("div"), Unary("neg"), one, zero}),
+          Elements("reciprocals", 2, {Binary("mul"), Ordered("div"), Unary("reciprocal"), Unary("sqrt"), Unary("rsqrt"), one}),
           Elements("order", 3, {Binary("max"), Binary("min"), Unary("neg"), Unary("relu"), zero}),
           Elements("functions", 2, {Unary("exp"), Unary("sqrt"), Unary("abs"), Unary("log"), Unary("relu"), mul, zero, one}),
           Elements("exponents", 2, {Unary("exp"), Unary("neg"), Binary("add"), Ordered("sub"), Binary("mul"), Ordered("div"), one, zero}),

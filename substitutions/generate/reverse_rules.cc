@@ -1,0 +1,182 @@
+#include "substitutions/generate/reverse_rules.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/egraph/reverse_rule.h"
+#include "substitutions/generate/gain.h"
+#include "substitutions/generate/parallel.h"
+#include "substitutions/generate/rule_builder.h"
+#include "substitutions/matcher.h"
+#include "substitutions/rule_set.h"
+#include "substitutions/rule_terms.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright::generate {
+namespace {
+
+constexpr int kSizes = 32;  // of a rule, at which it is looked for gain
+
+// Whether the side is the result of one operator.
+bool IsOneValue(const CompiledRule& rule, const std::vector<RuleValue>& outputs) {
+  if (outputs.size() != 1) return false;
+  const OpDef* op = rule.nodes()[static_cast<size_t>(outputs[0].node)].op;
+  return op != nullptr && !(outputs[0].whole && op->name == "split");
+}
+
+// The inputs of which kernels of convolutions are made: bit i is the i-th one.
+uint32_t KernelsOf(const Graph& graph) {
+  std::set<NodeId> made;  // into kernels
+  for (auto it = graph.nodes().rbegin(); it != graph.nodes().rend(); ++it) {
+    const rewright::Node& node = graph.node(*it);
+    if (node.op == nullptr) continue;
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      if (made.count(*it) > 0 || (node.op->name == "conv2d" && k == 1)) made.insert(node.operands[k].node);
+    }
+  }
+  uint32_t kernels = 0;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (made.count(graph.inputs()[i].node) > 0) kernels |= uint32_t{1} << i;
+  }
+  return kernels;
+}
+
+class Reverser {
+ public:
+  explicit Reverser(const ReverseOptions& options) : options_(options) {
+    draws_.instances = 3;
+    draws_.seed = options.seed;
+  }
+
+  absl::StatusOr<std::vector<Rule>> Run(const std::vector<Rule>& rules) {
+    for (const Rule& rule : rules) {
+      if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is not proved"));
+      auto compiled = CompileRule(rule);
+      if (!compiled.ok()) return compiled.status();
+      forward_.push_back(std::make_shared<const Matcher>(*compiled, rule.proof->domain));
+      names_.insert(rule.name);
+    }
+    std::vector<std::optional<Rule>> reversed(rules.size());
+    Parallel(options_.threads, rules.size(), [&](size_t i) {
+      if (!Stopped()) reversed[i] = ReverseOf(i);
+    });
+    std::vector<Rule> result;
+    std::vector<std::shared_ptr<const Matcher>> kept;
+    for (std::optional<Rule>& rule : reversed) {
+      if (!rule) continue;
+      // Of two that do the same the first is kept.
+      auto matcher = std::make_shared<const Matcher>(*CompileRule(*rule), rule->proof->domain);
+      if (IsOneStepOf(kept, *matcher)) continue;
+      kept.push_back(std::move(matcher));
+      rule->name = NewName(*rule);
+      const absl::StatusOr<ProofRecord> record = RecordAs(*rule);
+      if (!record.ok()) return record.status();
+      rule->proof = *record;
+      result.push_back(*std::move(rule));
+    }
+    return result;
+  }
+
+ private:
+  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+
+  std::string NewName(const Rule& rule) {
+    const std::string name = absl::StrCat(options_.prefix, LawName(rule));
+    std::string numbered = name;
+    for (int number = 2; !names_.insert(numbered).second; ++number) numbered = absl::StrCat(name, "-", number);
+    return numbered;
+  }
+
+  std::optional<Rule> ReverseOf(size_t i) const {
+    const CompiledRule& rule = forward_[i]->rule();
+    if (!IsOneValue(rule, rule.lhs()) || !IsOneValue(rule, rule.rhs())) return std::nullopt;
+    if (Exchanges(*forward_[i], draws_)) return std::nullopt;
+    Rule reversed = ReverseRule(rule.rule());
+    reversed.name = "reversed";
+    const auto compiled = CompileRule(reversed);
+    if (!compiled.ok()) return std::nullopt;
+    const std::optional<std::vector<std::string>> weights = WeightsToGain(**compiled);
+    if (!weights || IsOneStepOf(forward_, Matcher(*compiled, rule.rule().proof->domain))) return std::nullopt;
+    for (const std::string& name : *weights) {
+      reversed.conditions.push_back(CallArg(ArgFn::kWeight, {NameArg(name)}));
+    }
+    return Proved(std::move(reversed));
+  }
+
+  // The fewest inputs that have to be weights, beside the kernels of convolutions, for it to gain: at all sizes where
+  // there are any. Nothing where it does not gain.
+  std::optional<std::vector<std::string>> WeightsToGain(const CompiledRule& rule) const {
+    std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
+    const auto look = [&](const RandomApplication& application) {
+      const std::vector<rewright::Value>& inputs = application.graph.inputs();
+      const uint32_t kernels = KernelsOf(application.graph);
+      for (uint32_t subset : WeightSubsets(inputs.size())) {
+        if ((subset & kernels) != 0) continue;
+        const auto place = PlaceOf(application, subset | kernels);
+        if (!place || GainOf(*place) < (subset == 0 ? Gain::kAtTheSizes : Gain::kAtAllSizes)) continue;
+        std::vector<std::string> names;
+        for (size_t k = 0; k < inputs.size(); ++k) {
+          if ((subset >> k) & 1) names.push_back(application.graph.node(inputs[k].node).name);
+        }
+        found.try_emplace({std::popcount(subset), subset}, std::move(names));
+      }
+      return found.empty() || found.begin()->first.first > 0;
+    };
+    DeriveOptions draws = draws_;
+    draws.instances = kSizes;
+    if (!ForEachDrawnInstance(rule, draws, look).ok() || found.empty()) return std::nullopt;
+    return found.begin()->second;
+  }
+
+  // Whether one of the rules does what `goal` does, at all its instances.
+  bool IsOneStepOf(const std::vector<std::shared_ptr<const Matcher>>& rules, const Matcher& goal) const {
+    return std::any_of(rules.begin(), rules.end(), [&](const std::shared_ptr<const Matcher>& rule) {
+      return rule->root_op() == goal.root_op() && AtAllInstances(goal.rule(), draws_, [&](const Place& place) {
+               return Gives(*rule, place.arena, place.Left(), place.Right());
+             });
+    });
+  }
+
+  std::optional<Rule> Proved(Rule rule) const {
+    RuleProofOptions options;
+    options.time_limit_s = options.instance_limit_s = options_.rule_limit_s;
+    options.seed = options_.seed;
+    options.stop = options_.stop;
+    const RuleVerdict verdict = ProveRule(rule, options);
+    if (verdict.verdict != Verdict::kProved) return std::nullopt;
+    absl::StatusOr<ProofRecord> record = RecordOf(rule, verdict);
+    if (!record.ok()) return std::nullopt;
+    rule.proof = *std::move(record);
+    return rule;
+  }
+
+  // The proof under the rule's new name.
+  static absl::StatusOr<ProofRecord> RecordAs(const Rule& rule) {
+    RuleVerdict verdict;
+    verdict.verdict = Verdict::kProved;
+    verdict.rule_class = rule.proof->rule_class;
+    verdict.limits = rule.proof->domain;
+    verdict.instances = rule.proof->instances;
+    return RecordOf(rule, verdict);
+  }
+
+  const ReverseOptions& options_;
+  DeriveOptions draws_;
+  std::vector<std::shared_ptr<const Matcher>> forward_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Rule>> ReverseRules(const std::vector<Rule>& rules, const ReverseOptions& options) {
+  return Reverser(options).Run(rules);
+}
+
+}  // namespace rewright::generate
