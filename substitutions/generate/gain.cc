@@ -48,6 +48,20 @@ Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outpu
   return work;
 }
 
+// A tensor in which no rule can see special elements.
+Tensor PlainTensor(const TensorType& type, NodeId id) {
+  Tensor data(type);
+  for (int64_t i = 0; i < data.num_elements(); ++i) {
+    const int64_t element = (i * 7 + id * 5 + 3) % 11 - 4;
+    if (IsFloating(type.dtype)) {
+      data.Set(i, static_cast<double>(element) + 0.5);
+    } else {
+      data.SetInt(i, element & 1);
+    }
+  }
+  return data;
+}
+
 }  // namespace
 
 std::vector<Value> Place::Side(bool left) const {
@@ -70,22 +84,11 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
     } else if (node.leaf == LeafKind::kConstant) {
       to.push_back(place.arena->AddConstant(node.data).node);
     } else {
-      const bool weight = node.leaf == LeafKind::kWeight || (weights & bit) != 0;
-      if (node.leaf == LeafKind::kInput) bit <<= 1;
-      // No rule may see special elements in it.
-      Tensor data = node.leaf == LeafKind::kWeight ? node.data : Tensor(node.outputs[0]);
-      if (node.leaf != LeafKind::kWeight) {
-        for (int64_t i = 0; i < data.num_elements(); ++i) {
-          const int64_t element = (i * 7 + id * 5 + 3) % 11 - 4;
-          if (IsFloating(data.type().dtype)) {
-            data.Set(i, static_cast<double>(element) + 0.5);
-          } else {
-            data.SetInt(i, element & 1);
-          }
-        }
-      }
-      const auto leaf =
-          weight ? place.arena->AddWeight(node.name, data) : place.arena->AddInput(node.name, node.outputs[0]);
+      const bool input = node.leaf == LeafKind::kInput, stays = input && (weights & bit) == 0;
+      if (input) bit <<= 1;
+      const auto leaf = stays   ? place.arena->AddInput(node.name, node.outputs[0])
+                        : input ? place.arena->AddWeight(node.name, PlainTensor(node.outputs[0], id))
+                                : place.arena->AddWeight(node.name, node.data);
       if (!leaf.ok()) return std::nullopt;
       to.push_back(leaf->node);
     }

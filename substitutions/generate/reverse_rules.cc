@@ -114,11 +114,12 @@ class Reverser {
   // there are any. Nothing where it does not gain.
   std::optional<std::vector<std::string>> WeightsToGain(const CompiledRule& rule) const {
     std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
+    int instances = 0;
     const auto look = [&](const RandomApplication& application) {
       const std::vector<rewright::Value>& inputs = application.graph.inputs();
       const uint32_t kernels = KernelsOf(application.graph);
       for (uint32_t subset : WeightSubsets(inputs.size())) {
-        if ((subset & kernels) != 0) continue;
+        if ((subset & kernels) != 0 || (subset != 0 && instances >= draws_.instances)) continue;
         const auto place = PlaceOf(application, subset | kernels);
         if (!place || GainOf(*place) < (subset == 0 ? Gain::kAtTheSizes : Gain::kAtAllSizes)) continue;
         std::vector<std::string> names;
@@ -127,6 +128,7 @@ class Reverser {
         }
         found.try_emplace({std::popcount(subset), subset}, std::move(names));
       }
+      ++instances;
       return found.empty() || found.begin()->first.first > 0;
     };
     DeriveOptions draws = draws_;
