@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import os
 import statistics
+import subprocess
 
 from common import describe, main_of, merge_rows, model_file, require_device, rewright
 
@@ -43,13 +44,22 @@ def alternatives(args, path):
     return found
 
 
+def described_device():
+    """The description of the GPU at hand, where there is one; else the H200's."""
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+    except OSError:
+        return "analytic:h200"
+    return "analytic:h100" if "H100" in found.stdout else "analytic:h200"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--analytic", default="analytic:h200", help="whose prediction stands beside")
-    parser.add_argument("--choose-for", nargs="*",
-                        default=["analytic:k80", "analytic:v100-roofline", "analytic:h200", "analytic:zen3"])
+    parser.add_argument("--analytic", default=described_device(), help="whose prediction stands beside")
+    parser.add_argument("--choose-for", nargs="*", default=["analytic:k80", "analytic:v100-roofline", "analytic:h100",
+                                                            "analytic:h200", "analytic:zen3"])
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--work", default="build/gpu")
     parser.add_argument("--rounds", type=int, default=5)

@@ -270,7 +270,7 @@ TEST(Analytic, ConcatMovesItsOutputTwice) {
 }
 
 TEST(Roofline, ShippedDescriptionsAreDevices) {
-  for (const char* name : {"k80", "v100-roofline", "h200", "zen3"}) {
+  for (const char* name : {"k80", "v100-roofline", "h100", "h200", "zen3"}) {
     const auto device = MakeDevice(absl::StrCat("analytic:", name));
     ASSERT_TRUE(device.ok()) << device.status();
     EXPECT_EQ((*device)->name(), absl::StrCat("analytic:", name));
