@@ -175,7 +175,7 @@ def strategies(program, args):
             os.remove(os.path.join(program.folder, file))
 
 
-GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape"]
+GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape", "definitions"]
 
 
 def rules(program, args):

@@ -32,16 +32,41 @@ GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t 
   const bool extent = kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
   const bool any = generality_ == Generality::kAnyAxis || (extent && generality_ < Generality::kAnyPools);
   if (size.variable < 0 && !any) return Poly(size.number);
+  const int64_t nominal = NominalOf(size);
   if (generality_ == Generality::kAnyAxis && axis != axis_) {
     const auto [at, fresh] = shared_.try_emplace(static_cast<int>(axis));
-    if (fresh) at->second = sizes_.New(kHints[rank][axis]);
+    if (fresh) at->second = NewSize(kHints[rank][axis], nominal);
     return at->second;
   }
-  if (generality_ == Generality::kAnyAxis) return sizes_.New("s");
-  if (generality_ != Generality::kSpace) return sizes_.New(kHints[rank][axis]);
+  if (generality_ == Generality::kAnyAxis) return NewSize("s", nominal);
+  if (generality_ != Generality::kSpace) return NewSize(kHints[rank][axis], nominal);
   const auto [at, fresh] = shared_.try_emplace(size.variable);
-  if (fresh) at->second = sizes_.New(space_.variables[static_cast<size_t>(size.variable)]);
+  if (fresh) at->second = NewSize(space_.variables[static_cast<size_t>(size.variable)], nominal);
   return at->second;
+}
+
+int64_t GeneralShapes::NominalOf(const Size& size) const {
+  return size.variable < 0 ? size.number : space_.nominal[static_cast<size_t>(size.variable)];
+}
+
+GeneralShapes::Poly GeneralShapes::NewSize(const std::string& hint, int64_t nominal) {
+  Poly size = sizes_.New(hint);
+  nominals_[size] = nominal;
+  return size;
+}
+
+std::optional<int64_t> GeneralShapes::NominalOf(const Poly& size) const {
+  int64_t sum = 0;
+  for (const auto& [monomial, factor] : size.terms()) {
+    int64_t product = factor;
+    for (int variable : monomial) {
+      const auto found = nominals_.find(Poly::Of(variable));
+      if (found == nominals_.end()) return std::nullopt;
+      product *= found->second;
+    }
+    sum += product;
+  }
+  return sum;
 }
 
 GeneralTensor GeneralShapes::Fresh(const std::vector<Size>& shape) {
@@ -50,7 +75,7 @@ GeneralTensor GeneralShapes::Fresh(const std::vector<Size>& shape) {
     const Size& size = shape[axis];
     const bool kernel = shape.size() == 4 && shape[0].variable >= 0;  // a bias is [1, c, 1, 1]
     tensor.sizes.push_back(SizeOf(size, axis, shape.size(), kernel));
-    tensor.nominal.push_back(size.variable < 0 ? size.number : space_.nominal[static_cast<size_t>(size.variable)]);
+    tensor.nominal.push_back(NominalOf(size));
   }
   tensor.cuts.resize(shape.size());
   return tensor;
@@ -61,12 +86,20 @@ GeneralTensor GeneralShapes::Fresh(const InputGroup& group) {
   const size_t axis = static_cast<size_t>(group.cut_axis);
   if (group.cuts.empty() || (generality_ == Generality::kAnyAxis && axis != axis_)) return tensor;
   Poly begin(0);
+  int64_t nominal_begin = 0;
   for (const Size& cut : group.cuts) {
     const Poly size = SizeOf(cut, axis, group.shape.size(), false);
+    if (generality_ != Generality::kSpace) {  // the size of a part
+      nominals_[size] = NominalOf(cut) - nominal_begin;
+      nominal_begin = NominalOf(cut);
+    }
     begin = generality_ == Generality::kSpace ? size : begin + size;
     tensor.cuts[axis].push_back(begin);
   }
-  if (generality_ != Generality::kSpace) tensor.sizes[axis] = begin + tensor.sizes[axis];
+  if (generality_ != Generality::kSpace) {
+    nominals_[tensor.sizes[axis]] = tensor.nominal[axis] - nominal_begin;
+    tensor.sizes[axis] = begin + tensor.sizes[axis];
+  }
   return tensor;
 }
 
@@ -130,10 +163,7 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
       }
       sizes.push_back(operands[0].sizes[axis] - begin);
       (*symbolic)["sizes"] = sizes;
-      // The nominal sizes of the parts matter only in that they add up.
-      std::vector<int64_t> nominal_sizes(parts, 1);
-      nominal_sizes.back() = operands[0].nominal[axis] - choice.parts + 1;
-      (*nominal)["sizes"] = nominal_sizes;
+      (*nominal)["sizes"] = NominalParts(sizes, operands[0].nominal[axis]);
       return absl::OkStatus();
     }
     case Derived::kFirst: {
@@ -188,6 +218,21 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
     }
   }
   return absl::OkStatus();
+}
+
+// Parts of an axis of that size. Where theirs are not known, or where in the space they do not add up to it, it matters
+// only that these do.
+std::vector<int64_t> GeneralShapes::NominalParts(const std::vector<Poly>& parts, int64_t whole) const {
+  std::vector<int64_t> sizes;
+  int64_t rest = whole;
+  for (const Poly& part : parts) {
+    sizes.push_back(NominalOf(part).value_or(0));
+    rest -= sizes.back();
+  }
+  if (rest == 0 && std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size > 0; })) return sizes;
+  sizes.assign(parts.size(), 1);
+  sizes.back() = whole - static_cast<int64_t>(parts.size()) + 1;
+  return sizes;
 }
 
 // As many as the channels are times those of the kernel.

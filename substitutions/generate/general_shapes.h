@@ -70,6 +70,11 @@ class GeneralShapes {
   using PolyLists = std::map<std::string, std::vector<Poly>>;  // values of derived attributes
 
   Poly SizeOf(const Size& size, size_t axis, size_t rank, bool kernel);
+  Poly NewSize(const std::string& hint, int64_t nominal);
+  // In the space's nominal assignment; nothing where that does not say.
+  int64_t NominalOf(const Size& size) const;
+  std::optional<int64_t> NominalOf(const Poly& size) const;
+  std::vector<int64_t> NominalParts(const std::vector<Poly>& parts, int64_t whole) const;
   GeneralTensor Fresh(const std::vector<Size>& shape);
   GeneralTensor Fresh(const InputGroup& group);
   absl::Status Derive(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands, Attrs* nominal,
@@ -91,6 +96,7 @@ class GeneralShapes {
   const size_t axis_;
   taso::Sizes sizes_;
   std::map<int, Poly> shared_;
+  std::map<Poly, int64_t> nominals_;  // of sizes
   std::map<Ref, GeneralTensor> inputs_;
   std::vector<const OperatorChoice*> bundles_[2];  // the first with its attributes: of convolutions, of pools
   std::map<std::tuple<std::string, std::string, size_t>, Poly> any_attrs_;

@@ -137,4 +137,40 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
           .denominator = denominator};
 }
 
+Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
+                  const std::vector<std::vector<int64_t>>& others, int rank) {
+  const int first = static_cast<int>(axes.size());  // of the variables: sizes of parts, and where the third one begins
+  const std::vector<std::vector<int64_t>> sizes = {{5, 6, 7}, {4, 2, 6}, {3, 7, 4}, {5, 3, 2}, {3, 2, 4}};
+  const auto assignment = [&](size_t number) {
+    const std::vector<int64_t>& part = sizes[number];
+    std::vector<int64_t> values = others[number];
+    values.insert(values.begin() + static_cast<int64_t>(axis), part[0] + part[1] + (parts > 2 ? part[2] : 0));
+    values.insert(values.end(), {part[0], part[1], part[2], part[0] + part[1]});
+    return values;
+  };
+  InputGroup whole{.name = "x", .cut_axis = static_cast<int>(axis), .cuts = {Var(first)}};
+  for (int k = 0; k < first; ++k) whole.shape.push_back(Var(k));
+  if (parts > 2) whole.cuts.push_back(Var(first + 3));
+  Space space{.name = name,
+              .variables = axes,
+              .inputs = {whole},
+              .max_ops = parts + 1,
+              .max_outputs = parts,
+              .assignments = {assignment(0), assignment(1)},
+              .confirmation = {assignment(2), assignment(3)},
+              .nominal = assignment(4)};
+  for (const char* part : {"p", "q", "r", "t"}) space.variables.push_back(part);
+  const size_t at = rank > 1 ? axis : 0;
+  for (int k = 0; k < parts; ++k) {
+    std::vector<Size> shape(static_cast<size_t>(rank), Num(1));
+    shape[at] = Var(first + k);
+    space.inputs.push_back({space.variables[static_cast<size_t>(first + k)], shape, 1});
+  }
+  OperatorChoice beside = Concat(rank, static_cast<int64_t>(at), parts);
+  beside.leaf_only = beside.ascending = true;
+  space.operators = {Split(static_cast<int64_t>(axis), parts), beside, Stretched("mul", {first, rank}),
+                     Stretched("add", {first, rank})};
+  return space;
+}
+
 }  // namespace rewright::generate

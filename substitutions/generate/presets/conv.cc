@@ -50,6 +50,7 @@ std::vector<Space> ConvSpaces() {
   Space batch_norm = OneOutput(Images("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
                                       {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels}));
   batch_norm.max_simpler_ops = 3;
+  const std::vector<std::vector<int64_t>> others = {{2, 4, 3}, {3, 2, 5}, {2, 3, 5}, {4, 2, 3}, {2, 4, 3}};
   return {
       Images("joins", {{"i", kImage, 3}}, 2, {Binary("add"), Concat(4, 1), Concat(4, 0)}),
       Images("kernels", {images, {"u", Kernel(3, 3), 2, true}}, 3,
@@ -67,6 +68,8 @@ std::vector<Space> ConvSpaces() {
       // A number for each channel before and after a convolution.
       OneOutput(Images("channels", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 3,
                        {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), by_output, mul_channels})),
+      ScaledParts("channels-in-two", 2, 1, {"n", "c", "h", "w"}, others, 4),
+      ScaledParts("channels-in-three", 3, 1, {"n", "c", "h", "w"}, others, 4),
       // Batch normalization: (conv(x, k) - mean) factor; the shift that follows stays.
       batch_norm,
   };

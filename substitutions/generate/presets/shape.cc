@@ -56,6 +56,8 @@ std::vector<Space> ShapeSpaces() {
                           {Split(1), Split(1, 3), Concat(2, 1), Concat(2, 1, 3)})),
       TwoOutputs(Shapes("functions-of-parts", {InTwo("x", 1)}, 3,
                         {Split(1), Unary("relu"), Unary("sigmoid"), Unary("tanh"), Unary("gelu")})),
+      ScaledParts("columns-in-two", 2, 1, {"m", "n"}, {{4}, {3}, {2}, {6}, {2}}, 1),
+      ScaledParts("columns-in-three", 3, 1, {"m", "n"}, {{4}, {3}, {2}, {6}, {2}}, 1),
       TwoOutputs(Shapes("elements", {matrices}, 3,
                         {Concat(2, 0), Concat(2, 1), Split(1), FirstPart(2, 1), Transpose({1, 0}), Unary("relu"),
                          Binary("add"), Merge("flatten", {{0, 1}}, 2), Reshape("matrix", 1, kMatrix)})),
