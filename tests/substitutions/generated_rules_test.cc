@@ -76,6 +76,25 @@ const Goal kGoals[] = {
      {"shape-relu-of-split-and-relu-of-split"},
      "let s = split(x[n, c, h, w], axis=1, sizes=[?p, ?q]) in\n"
      "{ relu(s.0), relu(s.1) } => split(relu(x), axis=1, sizes=[?p, ?q])"},
+    {"FactorsOfParts",
+     "conv",
+     {"conv-mul-of-split-and-mul-of-split"},
+     "let s = split(x[n, c + d, h, w], axis=1, sizes=[c, d]) in { mul(s.0, a[1, c, 1, 1]), mul(s.1, b[1, d, 1, 1]) }\n"
+     "=> split(mul(x, concat(a, b, axis=1)), axis=1, sizes=[c, d])"},
+    {"ConvTakesInAFactorOfChannels",
+     "conv",
+     {"conv-mul-of-conv2d-3"},
+     "mul(conv2d(x[n, c, h, w], k[o, c, r, s], pads=[1, 1, 1, 1]), f[1, o, 1, 1])\n"
+     "=> conv2d(x, mul(k, transpose(f, perm=[1, 0, 2, 3])), pads=[1, 1, 1, 1])"},
+    {"PointwiseConvBeforeAnAveragePool",
+     "conv",
+     {"conv-conv2d-of-avg-pool2d"},
+     "conv2d(avg_pool2d(x[n, c, h, w], kernel=[3, 3], strides=[2, 1], count_include_pad=0), k[o, c, 1, 1])\n"
+     "=> avg_pool2d(conv2d(x, k), kernel=[3, 3], strides=[2, 1], count_include_pad=0)"},
+    {"DivisionByAWeight",
+     "elementwise",
+     {"elementwise-div-2"},
+     "div(x[b, m, n], y[n]) => mul(x, reciprocal(y)) when weight(y)"},
     {"DepthwiseMerge",
      "conv",
      {"conv-conv2d-and-conv2d-4"},
