@@ -45,7 +45,9 @@ class AnalyticDevice : public Device {
         }
       }
       const NodeId result = group.nodes.back();
-      for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) group.outputs.push_back({result, k});
+      for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) {
+        group.outputs.push_back({result, k});
+      }
       groups[static_cast<size_t>(last)] = std::move(group);
     }
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });

@@ -3,8 +3,8 @@
 // v100 follows the convention of TASO's evaluation. A group costs 5 us + max(FLOPs / 9e12, bytes / 0.7e12) seconds.
 // FLOPs: convolution 2 * out * (Cin/g) * kh * kw, matrix product 2 * out * k, pooling out * kh * kw, anything else one
 // per output element. Bytes: each operand once and the output once, 4 bytes an element; a concat moves its output
-// twice. A relu, sigmoid or tanh that alone reads a convolution is part of its group, at no cost. Reshape, transpose and split are
-// free, and so is everything that depends on weights alone.
+// twice. A relu, sigmoid or tanh that alone reads a convolution is part of its group, at no cost. Reshape, transpose
+// and split are free, and so is everything that depends on weights alone.
 //
 // v100-strict charges transposes, and splits that are no views (anything but the leading axis of size above one), as
 // kernels.

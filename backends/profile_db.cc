@@ -11,10 +11,12 @@ namespace {
 
 constexpr char kCreate[] =
     "CREATE TABLE IF NOT EXISTS profile (device TEXT NOT NULL, signature TEXT NOT NULL, fastest REAL NOT NULL,"
-    " median REAL NOT NULL, spread REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (device, signature)) WITHOUT ROWID";
+    " median REAL NOT NULL, spread REAL NOT NULL, count INTEGER NOT NULL,"
+    " PRIMARY KEY (device, signature)) WITHOUT ROWID";
 constexpr char kFind[] = "SELECT fastest, median, spread, count FROM profile WHERE device = ?1 AND signature = ?2";
 constexpr char kPut[] =
-    "INSERT OR REPLACE INTO profile (device, signature, fastest, median, spread, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    "INSERT OR REPLACE INTO profile (device, signature, fastest, median, spread, count)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 constexpr char kList[] =
     "SELECT device, signature, fastest, median, spread, count FROM profile ORDER BY device, signature";
 

@@ -113,9 +113,9 @@ int Main(int argc, char** argv) {
   }
   std::sort(processor.begin(), processor.end());
   std::sort(whole.begin(), whole.end());
-  std::printf("%s: min %.3f ms, median %.3f ms; processor time min %.3f ms; compile %.0f ms; arena %.1f MB\n", model.c_str(), whole[0] * 1e3,
-              whole[whole.size() / 2] * 1e3, processor[0] * 1e3, (compiled - start) * 1e3,
-              static_cast<double>((*executor)->arena_bytes()) / 1e6);
+  std::printf("%s: min %.3f ms, median %.3f ms; processor time min %.3f ms; compile %.0f ms; arena %.1f MB\n",
+              model.c_str(), whole[0] * 1e3, whole[whole.size() / 2] * 1e3, processor[0] * 1e3,
+              (compiled - start) * 1e3, static_cast<double>((*executor)->arena_bytes()) / 1e6);
   if (flags["--check"] != 0) {
     if (absl::Status status = Check(*graph, inputs, outputs); !status.ok()) return Fail(status);
   }

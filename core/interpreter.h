@@ -15,10 +15,10 @@
 // The last two are for fingerprints, see core/evaluate.h.
 //
 // Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
-// index is data). A value that does not exist (an integer or field division by zero, a rest in kExactInteger, a constant
-// that is no integer) is an OutOfRangeError, and so is an index of gather outside its axis when a whole graph is run
-// (core/index_range.h); a single application takes it as its declaration says. A tensor for which there is no memory is
-// a ResourceExhaustedError.
+// index is data). A value that does not exist (an integer or field division by zero, a rest in kExactInteger, a
+// constant that is no integer) is an OutOfRangeError, and so is an index of gather outside its axis when a whole graph
+// is run (core/index_range.h); a single application takes it as its declaration says. A tensor for which there is no
+// memory is a ResourceExhaustedError.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Memory that models ask for. A model is untrusted and may declare tensors larger than the machine: what its shapes make
-// large is allocated here, and an error where it does not fit.
+// Memory that models ask for. A model is untrusted and may declare tensors larger than the machine: what its shapes
+// make large is allocated here, and an error where it does not fit.
 #pragma once
 
 #include <cstdint>

@@ -120,7 +120,8 @@ class Contest {
   Contest(const CompareFlags& flags, const Session& session, const Engine& engine, Progress& progress)
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
-  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline, const OptimizerRules& rules) {
+  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline,
+                       const OptimizerRules& rules) {
     absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph, session_.flags.seed);
     if (!inputs.ok()) return inputs.status();
     inputs_ = *std::move(inputs);
@@ -258,7 +259,9 @@ class Contest {
 
   void CompareOutputs(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, Contestant* contestant) {
     contestant->equal = actual.size() == expected.size();
-    if (!contestant->equal) contestant->difference = absl::StrCat(actual.size(), " outputs, expected ", expected.size());
+    if (!contestant->equal) {
+      contestant->difference = absl::StrCat(actual.size(), " outputs, expected ", expected.size());
+    }
     for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
       if (actual[i].type() != expected[i].type()) {
         contestant->equal = false;
@@ -290,8 +293,8 @@ constexpr size_t kOriginal = 0, kBaseline = 1;
 void Report(const std::string& model, const Contest& contest, Console& console, std::string* csv) {
   const std::vector<Contestant>& all = contest.contestants();
   console.Result(absl::StrFormat("%s, %d rounds", model, all[kOriginal].seconds.size()));
-  console.Result(absl::StrFormat("  %-22s %10s %10s %7s  %9s %9s  %-8s %s", "", "median ms", "min ms", "spread", "/original",
-                                 "/baseline", "outputs", ""));
+  console.Result(absl::StrFormat("  %-22s %10s %10s %7s  %9s %9s  %-8s %s", "", "median ms", "min ms", "spread",
+                                 "/original", "/baseline", "outputs", ""));
   Json rows = Json::array();
   for (const Contestant& one : all) {
     const Summary summary = Summarize(one.seconds);

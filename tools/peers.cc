@@ -134,7 +134,9 @@ absl::StatusOr<std::string> Peer::Ask(const std::string& line, const std::string
     return absl::UnavailableError(absl::StrCat(setting_.kind, ": ended before it was asked to"));
   }
   absl::StatusOr<std::string> answer = ReadLine(seconds);
-  if (!answer.ok()) return absl::Status(answer.status().code(), absl::StrCat(setting_.kind, ": ", answer.status().message()));
+  if (!answer.ok()) {
+    return absl::Status(answer.status().code(), absl::StrCat(setting_.kind, ": ", answer.status().message()));
+  }
   if (answer->rfind(word + " ", 0) != 0) {
     return absl::InternalError(absl::StrCat(setting_.kind, ": answered `", *answer, "`, expected ", word));
   }

@@ -1,5 +1,5 @@
-// Other programs that run models, each a child process that speaks the line protocol of tools/peers.py, so that its runs
-// can be interleaved with ours.
+// Other programs that run models, each a child process that speaks the line protocol of tools/peers.py, so that its
+// runs can be interleaved with ours.
 #pragma once
 
 #include <sys/types.h>
@@ -55,7 +55,8 @@ class Peer {
 // All kinds that peers.py knows.
 const std::vector<std::string>& PeerKinds();
 
-// The Python to run them with: $REWRIGHT_PYTHON, or .venv/bin/python above the program's folder, or python3 on the PATH.
+// The Python to run them with: $REWRIGHT_PYTHON, or .venv/bin/python above the program's folder, or python3 on the
+// PATH.
 std::string PeerPython();
 
 }  // namespace rewright

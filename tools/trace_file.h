@@ -5,8 +5,8 @@
 //   rules                           [{file, hash}], the rule files
 //   options                         what the search was told
 //   steps                           [{parent, rule, place, cost_before_ms, cost_after_ms}], all that were carried out
-//   path                            [{step, rule, node, match, graph}] or [{step, rule, replacement, graph}], what leads to
-//                                   the result: see search/replay.h. Several may stem from one of `steps`
+//   path                            [{step, rule, node, match, graph}] or [{step, rule, replacement, graph}],
+//                                   what leads to the result: see search/replay.h. Several may stem from one of `steps`
 #pragma once
 
 #include <cstdint>

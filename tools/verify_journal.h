@@ -1,7 +1,7 @@
-// What `rewright verify --resume` remembers: a verdict per line (JSON and its hash), appended as it is found, so that an
-// interrupted or killed run loses only the rules that were being proved. A verdict counts again as long as nothing that
-// it depends on has changed: the law, the operators' meanings, the version of the prover, the limits and the seed. A
-// line that is not as it was written counts as not there.
+// What `rewright verify --resume` remembers: a verdict per line (JSON and its hash), appended as it is found, so that
+// an interrupted or killed run loses only the rules that were being proved. A verdict counts again as long as nothing
+// that it depends on has changed: the law, the operators' meanings, the version of the prover, the limits and the seed.
+// A line that is not as it was written counts as not there.
 #pragma once
 
 #include <fstream>

@@ -78,7 +78,8 @@ Action DeclareZoo(CLI::App& app) {
   AddInt(app, "--image-size", &options.image_size, 1, 1 << 14, "Height and width of images (default: the usual)");
   AddInt(app, "--sequence-length", &options.sequence_length, 1, 1 << 20, "Tokens (default: the usual)");
   AddInt(app, "--layers", &options.layers, 1, 10000, "Layers, blocks or steps (default: the usual)");
-  AddInt(app, "--width", &options.width, 1, 1 << 16, "Hidden size or channels, where a model has one (default: the usual)");
+  AddInt(app, "--width", &options.width, 1, 1 << 16,
+         "Hidden size or channels, where a model has one (default: the usual)");
   app.add_flag("--attention-mask", options.attention_mask, "bert_base: an input that masks tokens");
   return [flags](Session& session) { return flags->name.empty() ? ListModels(session) : WriteModel(*flags, session); };
 }

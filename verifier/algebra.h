@@ -32,8 +32,8 @@ NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const
 // Their arguments are compared in the ring; only where they are constants within the type, or sizes and positions of
 // tensors (which fit 64 bits; of i32, a plain position), are they the integers themselves, with their order.
 //
-// Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward zero),
-// pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
+// Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward
+// zero), pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args);
 NormalForm SumOver(Context& ctx, const std::vector<Var>& bound, const Guard& guard, const NormalForm& body);
 NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);

@@ -42,13 +42,17 @@ bool AllFinite(const Tensor& tensor) {
 
 double LargestError(const Tensor& value, const Tensor& truth) {
   double error = 0;
-  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) error = std::max(error, std::abs(value.At(i) - truth.At(i)));
+  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) {
+    error = std::max(error, std::abs(value.At(i) - truth.At(i)));
+  }
   return error;
 }
 
 double LargestElement(const Tensor& tensor) {
   double largest = 0;
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) largest = std::max(largest, std::abs(tensor.At(i)));
+  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
+    largest = std::max(largest, std::abs(tensor.At(i)));
+  }
   return largest;
 }
 

@@ -2,9 +2,9 @@
 //
 // Found by measurement, since no proof over the reals can tell: both sides of instances are computed by the reference
 // interpreter in float32 and in float64, on leaves of ordinary size, of very different sizes, far from zero with little
-// spread (where cancellation shows), and on leaves with some elements that are infinite or NaN, or with an infinite real
-// attribute; where f32 and f64 both occur also on leaves all over the range of their types, since a value of one may be
-// infinite in the other.
+// spread (where cancellation shows), and on leaves with some elements that are infinite or NaN, or with an infinite
+// real attribute; where f32 and f64 both occur also on leaves all over the range of their types, since a value of one
+// may be infinite in the other.
 //
 //   numerically-risky   somewhere the right side's error was more than kRiskFactor times the left side's (or the
 //                       rounding of its result), or it was not finite where the left side was, on finite leaves; or the
@@ -17,8 +17,8 @@
 //                       signs, ties, and the largest and smallest numbers of the type among the leaves
 //   reassociating       everything else
 //
-// A rule about floats holds for f32 and f64, and so must its class. A rule about f64 alone is measured for its errors as
-// if it were about f32: there is no wider type to compare it with.
+// A rule about floats holds for f32 and f64, and so must its class. A rule about f64 alone is measured for its errors
+// as if it were about f32: there is no wider type to compare it with.
 #pragma once
 
 #include <cstdint>

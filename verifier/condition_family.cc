@@ -116,7 +116,8 @@ ArgExpr ConditionAtom::ToExpr() const {
     }
     case Form::kOdd:
     case Form::kEven:
-      return ArgExpr::Binary(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, left, ArgExpr::Int(2)), ArgExpr::Int(form == Form::kOdd));
+      return ArgExpr::Binary(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, left, ArgExpr::Int(2)),
+                             ArgExpr::Int(form == Form::kOdd));
     case Form::kDivides:
       return ArgExpr::Binary(ArgOp::kEqual, ArgExpr::Binary(ArgOp::kMod, left, TermExpr(b)), ArgExpr::Int(0));
     case Form::kLessEqual: return ArgExpr::Binary(ArgOp::kLessEqual, left, TermExpr(b));

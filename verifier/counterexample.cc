@@ -314,7 +314,8 @@ std::string Counterexample::ToString() const {
   }
   for (const Input& input : inputs) {
     absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [",
-                    input.integers.empty() ? absl::StrJoin(input.values, ",") : absl::StrJoin(input.integers, ","), "]");
+                    input.integers.empty() ? absl::StrJoin(input.values, ",") : absl::StrJoin(input.integers, ","),
+                    "]");
   }
   return out;
 }

@@ -439,7 +439,9 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kTanh: return Apply(ctx_, "tanh", args);
     case Fn::kSigmoid: return Apply(ctx_, "sigmoid", args);
     case Fn::kAbs:
-      if (IsInteger(e->dtype)) return Apply(ctx_, Typed("max", e->dtype), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
+      if (IsInteger(e->dtype)) {
+        return Apply(ctx_, Typed("max", e->dtype), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
+      }
       return Apply(ctx_, "abs", args);
     case Fn::kFloor: return Apply(ctx_, "floor", args);
     case Fn::kCeil: return Apply(ctx_, "ceil", args);

@@ -140,7 +140,9 @@ class Side {
       text = n.splat ? absl::StrCat("constant ", *n.splat) : absl::StrCat("leaf ", node);
     } else {
       text = absl::StrCat(n.op->name, "(");
-      for (SymbolicValue input : n.inputs) absl::StrAppend(&text, Application(Node(input.node)), ".", input.output, ",");
+      for (SymbolicValue input : n.inputs) {
+        absl::StrAppend(&text, Application(Node(input.node)), ".", input.output, ",");
+      }
       for (const ExprPtr& index : n.indices) absl::StrAppend(&text, index ? PrintExpr(index, {}) : "", ";");
       for (const ExprPtr& param : n.params) absl::StrAppend(&text, PrintExpr(param, {}), ";");
       for (const OutputMeaning& output : n.meaning->outputs) {

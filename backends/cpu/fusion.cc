@@ -114,7 +114,8 @@ class Fuser {
                                     node.operands.begin());
     if (*stage == Stage::kLinear && IsLinearStep(anchor, node, step.operand, type)) {
       step.kind = EpilogueStep::Kind::kLinear;
-    } else if (*stage == Stage::kLinear && node.op->name == "add" && IsResidual(node.operands[1 - step.operand], type)) {
+    } else if (*stage == Stage::kLinear && node.op->name == "add" &&
+               IsResidual(node.operands[1 - step.operand], type)) {
       step.kind = EpilogueStep::Kind::kResidual;
       step.other = node.operands[static_cast<size_t>(1 - step.operand)];
       *stage = Stage::kActivations;

@@ -118,7 +118,8 @@ bool OnlyAdds(const Node& pad) {
     return std::all_of(entries.begin(), entries.end(), test);
   };
   const auto adds = [](int64_t entry) { return entry >= 0; };
-  return all_of("before", adds) && all_of("after", adds) && all_of("interior", [](int64_t entry) { return entry == 0; });
+  return all_of("before", adds) && all_of("after", adds) &&
+         all_of("interior", [](int64_t entry) { return entry == 0; });
 }
 
 absl::Status Lowering::LowerPad(NodeId id) {

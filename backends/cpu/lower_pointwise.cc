@@ -107,7 +107,8 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
     const PointwiseOperand& operand = program->operands[i];
     const auto reads = std::count_if(program->operands.begin(), program->operands.end(),
                                      [&](const PointwiseOperand& other) { return other.value == operand.value; });
-    if (reads == 1 && computed.count(static_cast<int>(i)) == 0 && layouts[i].dims == dims && IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
+    if (reads == 1 && computed.count(static_cast<int>(i)) == 0 && layouts[i].dims == dims &&
+        IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
         CanOverwrite(operand.value, places[i], out, layout)) {
       result = places[i].buffer;
     }

@@ -65,7 +65,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
     total += seconds * repetitions;
   }
   const size_t n = samples.size();
-  return ProfileEntry{samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4], static_cast<int64_t>(n) * repetitions};
+  return ProfileEntry{samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4],
+                      static_cast<int64_t>(n) * repetitions};
 }
 
 }  // namespace rewright::cpu

@@ -121,8 +121,8 @@ class Function {
   virtual void Launch(int64_t blocks, int threads, void* const* pointers, int count) const = 0;
 };
 
-// One of several pieces of work of which some may run at the same time: behind the one before it on its lane, and behind
-// those that it waits for, which come before it in the list.
+// One of several pieces of work of which some may run at the same time: behind the one before it on its lane, and
+// behind those that it waits for, which come before it in the list.
 struct LaneStep {
   int lane = 0;
   std::vector<int> after;
@@ -135,8 +135,8 @@ class Recording {
   virtual void Run() const = 0;
 };
 
-// One GPU with one queue, on which everything but RunLanes is enqueued in order. An error of enqueued work shows at the next
-// Synchronize. Not thread-safe.
+// One GPU with one queue, on which everything but RunLanes is enqueued in order. An error of enqueued work shows at the
+// next Synchronize. Not thread-safe.
 class Gpu {
  public:
   virtual ~Gpu() = default;

@@ -120,8 +120,8 @@ std::string IndexForm::text() const {
   std::string text;
   for (const auto& [name, term] : terms_) {
     const int64_t size = std::abs(term.coefficient);
-    absl::StrAppend(&text, term.coefficient < 0 ? "-" : text.empty() ? "" : "+", size == 1 ? "" : absl::StrCat(size, "*"),
-                    name);
+    const char* sign = term.coefficient < 0 ? "-" : text.empty() ? "" : "+";
+    absl::StrAppend(&text, sign, size == 1 ? "" : absl::StrCat(size, "*"), name);
   }
   if (constant_ == 0 && terms_.size() == 1 && terms_.begin()->second.coefficient == 1) return text;
   if (constant_ != 0) absl::StrAppend(&text, constant_ > 0 ? "+" : "", constant_);
@@ -146,7 +146,9 @@ void IndexForm::Recombine() {
     if (quotient.constant_ != 0 || quotient.terms_.size() != 1) continue;
     const auto& [quotient_text, one] = *quotient.terms_.begin();
     const auto found = terms_.find(quotient_text);
-    if (found == terms_.end() || found->second.coefficient != one.coefficient * rest.coefficient * rest.atom->by) continue;
+    if (found == terms_.end() || found->second.coefficient != one.coefficient * rest.coefficient * rest.atom->by) {
+      continue;
+    }
     const Term taken = rest;
     terms_.erase(found);
     terms_.erase(terms_.find(taken.atom->text));

@@ -11,8 +11,8 @@
 namespace rewright::cuda {
 
 // Times the group on operands in the layouts that they have in the graph; conversions that it needs count. The group
-// runs many times in one recording, as it will in the whole graph, on sets of operands, weights among them, that together
-// exceed the cache twice.
+// runs many times in one recording, as it will in the whole graph, on sets of operands, weights among them, that
+// together exceed the cache twice.
 absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, ContextLayouts& layouts,
                                           LoweringOptions options);
 

@@ -346,7 +346,8 @@ void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
   for (size_t k = 0; k < dims.size(); ++k) laid[static_cast<size_t>(dims[k])] = x[k];
   const std::string turned = writer.Temporary(node);
   writer.SetInts(writer.AddNode("Transpose", node.inputs, {turned}), "perm", perm);
-  writer.AddNode("Expand", {Step(writer, node, "Reshape", {turned, writer.Ints(laid)}), writer.Ints(node.Ints("shape"))},
+  writer.AddNode("Expand",
+                 {Step(writer, node, "Reshape", {turned, writer.Ints(laid)}), writer.Ints(node.Ints("shape"))},
                  node.outputs);
 }
 

@@ -57,7 +57,9 @@ static absl::Status DotGeneralMeaning(OpBuilder& b) {
     return b.Error("batch and contracting axes must be distinct axes of their operand");
   }
   if (lhs.batch.size() != rhs.batch.size()) return b.Error("both operands must have as many batch axes");
-  if (lhs.contracting.size() != rhs.contracting.size()) return b.Error("both operands must have as many contracting axes");
+  if (lhs.contracting.size() != rhs.contracting.size()) {
+    return b.Error("both operands must have as many contracting axes");
+  }
   std::vector<Index> shape;
   OpBuilder::Ranges ranges;
   const auto size = [&](int input, int64_t axis) { return b.size(input, static_cast<int>(axis)); };

@@ -61,7 +61,8 @@ OpDef PadOp() {
                 SymbolicInts("after", std::nullopt, INT64_MIN,
                              "indices added at the end of each axis; cut off where negative"),
                 RealAttr("value", 0.0, "the value of the added elements"),
-                SymbolicInts("interior", List({}), 0, "indices added between two of each axis; empty where there are none")},
+                SymbolicInts("interior", List({}), 0,
+                             "indices added between two of each axis; empty where there are none")},
       .meaning = PadMeaning,
       .sample = PadSample};
 }

@@ -204,7 +204,8 @@ TEST(ProfileDb, EntriesThatAreNoneAreAnError) {
     EXPECT_TRUE((*db)->Find("d", "s").ok());
     sqlite3* file = nullptr;
     EXPECT_EQ(sqlite3_open(path.c_str(), &file), SQLITE_OK);
-    EXPECT_EQ(sqlite3_exec(file, ("UPDATE profile SET " + change).c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << change;
+    EXPECT_EQ(sqlite3_exec(file, ("UPDATE profile SET " + change).c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+        << change;
     sqlite3_close(file);
     const std::string found((*db)->Find("d", "s").status().message());
     EXPECT_EQ(std::string((*db)->List().status().message()), found);

@@ -8,8 +8,8 @@ namespace rewright {
 // A random application of an operator, its operands as inputs; `sample` tells the range of their elements.
 Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample);
 
-// About `nodes` operators on images [n, c, h, w], or on matrices [b, m, n]; some values on the way are outputs. The same
-// graph for the same seed.
+// About `nodes` operators on images [n, c, h, w], or on matrices [b, m, n]; some values on the way are outputs. The
+// same graph for the same seed.
 Graph RandomImageGraph(uint64_t seed, int nodes);
 Graph RandomMatrixGraph(uint64_t seed, int nodes);
 

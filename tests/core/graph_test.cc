@@ -45,7 +45,8 @@ TEST(ArenaTest, EqualApplicationsAreOneNode) {
 TEST(ArenaTest, AttributesAreCanonical) {
   Arena arena;
   const Value x = *arena.AddInput("x", {DType::kFloat32, {2, 3}});
-  EXPECT_EQ(*arena.Apply("softmax", {x}, {{"axis", int64_t{-1}}}), *arena.Apply("softmax", {x}, {{"axis", int64_t{1}}}));
+  EXPECT_EQ(*arena.Apply("softmax", {x}, {{"axis", int64_t{-1}}}),
+            *arena.Apply("softmax", {x}, {{"axis", int64_t{1}}}));
 }
 
 TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
@@ -136,9 +137,12 @@ TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
 }
 
 TEST(GraphTest, CanonicalHashIgnoresNamesAndOrder) {
-  const Graph a = Parse("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
-  const Graph b = Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
-  const Graph c = Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%0, %1)\noutput r = %2\n");
+  const Graph a =
+      Parse("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
+  const Graph b =
+      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
+  const Graph c =
+      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%0, %1)\noutput r = %2\n");
   const Graph d = Parse("input p: f32[2]\n%0 = tanh(p)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
   EXPECT_EQ(a.CanonicalHash(), b.CanonicalHash());
   EXPECT_NE(a.CanonicalHash(), c.CanonicalHash());

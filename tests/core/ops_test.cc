@@ -257,7 +257,10 @@ TEST(OpsTest, Shapes) {
         {"rhs_contracting", Ints{1}}},
        {F32({5, 2, 4, 6})}},
       // Of a transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
-      {"convolution", {F32({1, 2, 4}), F32({5, 2, 3})}, {{"lhs_dilations", Ints{2}}, {"pads", Ints{1, 0}}}, {F32({1, 5, 6})}},
+      {"convolution",
+       {F32({1, 2, 4}), F32({5, 2, 3})},
+       {{"lhs_dilations", Ints{2}}, {"pads", Ints{1, 0}}},
+       {F32({1, 5, 6})}},
       // One cut off: floor((6-1-3)/2)+1 = 2; extent (2-1)*3+1 = 4: floor((5+1-4)/1)+1 = 3.
       {"convolution",
        {F32({1, 2, 6, 5}), F32({4, 1, 3, 2})},

@@ -64,7 +64,8 @@ TEST(TextTest, ErrorsNamePlaceFoundAndExpected) {
   EXPECT_EQ(ErrorOf("input x: f33[2]\n"), "line 1: no element type f33");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(z)\n"), "line 2: no value z before this line");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = frobnicate(x)\n"), "line 2: no operator frobnicate");
-  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n"), "line 3, column 1: found the end, expected a line `output name = value`");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n"),
+            "line 3, column 1: found the end, expected a line `output name = value`");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n%0 = exp(x)\n"), "line 3: the value %0 is defined twice");
   EXPECT_EQ(ErrorOf("const %0: f32[3] = [1,2]\n"), "line 1: found 2 elements, expected 3");
   EXPECT_EQ(ErrorOf("input x: f32[99999999,99999999]\n"), "line 1: shape [99999999,99999999] is not possible");

@@ -72,7 +72,8 @@ TEST(IndexFaults, OfComputedValues) {
   ASSERT_TRUE(cpu.ok());
   const std::unique_ptr<GraphRunner> runners[] = {MakeGraphRunner(**cpu), MakeReferenceRunner(1)};
   for (const auto& runner : runners) {
-    ExpectFaults(*runner, kComputed, DType::kInt32, {-2, 0, 2}, {0, 3, 0}, "index 6 at element 1 of the indices i32[3]");
+    ExpectFaults(*runner, kComputed, DType::kInt32, {-2, 0, 2}, {0, 3, 0},
+                 "index 6 at element 1 of the indices i32[3]");
   }
 }
 
@@ -103,7 +104,8 @@ TEST(IndexFaults, OfWeights) {
   for (const auto& runner : runners) {
     const absl::Status status = runner->Prepare(graph).status();
     EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("index 7 at element 1 of ids i64[2], expected -5 <= index < 5"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("index 7 at element 1 of ids i64[2], expected -5 <= index < 5"));
   }
 }
 

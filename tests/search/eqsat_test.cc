@@ -174,7 +174,8 @@ TEST(EqsatTest, LimitsLeaveTheBestSoFar) {
 
 TEST(EqsatTest, TwoRunsGiveTheSameTraceAndGraph) {
   FakeDevice device({{"exp", 0.5}, {"mul", 0.02}, {"split", 0.03}, {"tanh", 0.2}});
-  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMergeSiblings + "rule e exp(mul(x, 0.5)) => sqrt(exp(x))\n");
+  const RuleIndex rules =
+      RulesFrom(std::string(kDetour) + kMergeSiblings + "rule e exp(mul(x, 0.5)) => sqrt(exp(x))\n");
   const SearchResult first = RunSearch(GraphFrom(Detours(5)), rules, device, Eqsat());
   const SearchResult second = RunSearch(GraphFrom(Detours(5)), rules, device, Eqsat());
   ASSERT_THAT(first.trace, SizeIs(second.trace.size()));

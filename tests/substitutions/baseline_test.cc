@@ -99,7 +99,8 @@ TEST(BaselineTest, PassesAreRefusedWhereTheyAreWrong) {
   FILE* file = std::fopen(path.c_str(), "w");
   std::fputs("pass a\nno-such-rule tvm\n", file);
   std::fclose(file);
-  EXPECT_THAT(std::string(Baseline::Load(path, {}).status().message()), HasSubstr("no rule file has a rule no-such-rule"));
+  EXPECT_THAT(std::string(Baseline::Load(path, {}).status().message()),
+              HasSubstr("no rule file has a rule no-such-rule"));
 }
 
 constexpr char kConvBatchNorm[] = R"(
@@ -142,7 +143,8 @@ TEST(BaselineTest, MergesThreeConvolutionsOfOneInputButNotTwo) {
     output z = %3
 )";
   EXPECT_THAT(Rules(Applied(GraphFrom(two))), ElementsAre());
-  const BaselineResult result = Applied(GraphFrom(two + "    %4 = conv2d(x, c)\n    %5 = relu(%4)\n    output w = %5\n"));
+  const BaselineResult result =
+      Applied(GraphFrom(two + "    %4 = conv2d(x, c)\n    %5 = relu(%4)\n    output w = %5\n"));
   EXPECT_THAT(Rules(result), ElementsAre("conv-merge-shared-input-three", "relus-of-split-three"));
   EXPECT_EQ(CountOps(result.graph), (std::map<std::string, int>{{"conv2d", 1}, {"relu", 1}, {"split", 1}}));
 }

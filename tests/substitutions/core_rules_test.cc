@@ -21,7 +21,8 @@ namespace {
 
 constexpr uint64_t kSeed = 20240607;
 // Of each rule; REWRIGHT_TRIALS asks for another number, in shards for long runs (bench/full).
-const int kApplications = std::getenv("REWRIGHT_TRIALS") != nullptr ? std::atoi(std::getenv("REWRIGHT_TRIALS")) : Cases(240);
+const int kApplications =
+    std::getenv("REWRIGHT_TRIALS") != nullptr ? std::atoi(std::getenv("REWRIGHT_TRIALS")) : Cases(240);
 constexpr int kTries = 4000;       // random sizes for one application
 
 // The default set, and what it leaves of the hand-written one and of the generated ones.

@@ -43,7 +43,8 @@ const Goal kGoals[] = {
     {"ReluAndMaxPool",
      "conv",
      {"conv-max-pool2d-of-relu"},
-     "relu(max_pool2d(x[n, c, h, w], kernel=[3, 3], strides=[2, 2])) => max_pool2d(relu(x), kernel=[3, 3], strides=[2, 2])"},
+     "relu(max_pool2d(x[n, c, h, w], kernel=[3, 3], strides=[2, 2]))"
+     " => max_pool2d(relu(x), kernel=[3, 3], strides=[2, 2])"},
     {"DelayedSoftmaxDivision",
      "reduce-softmax",
      {"reduce-softmax-matmul-of-div"},

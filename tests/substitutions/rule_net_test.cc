@@ -101,7 +101,8 @@ TEST(RuleNetTest, RulesShareTheirTops) {
 TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
   const auto core = FindRuleFile("core.rules");
   ASSERT_TRUE(core.ok()) << core.status();
-  const auto set = RuleSet::FromFiles({*core}, {.trust_unverified = true, .allow_risky = true, .allow_finite_only = true});
+  const auto set =
+      RuleSet::FromFiles({*core}, {.trust_unverified = true, .allow_risky = true, .allow_finite_only = true});
   ASSERT_TRUE(set.ok()) << set.status();
   const auto& matchers = set->matchers();
   std::vector<const CompiledRule*> rules;

@@ -201,8 +201,9 @@ TEST_P(ShippedSetTest, IsFoundAndProved) {
               HasSubstr("rules/none: found neither"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ShippedSetTest, ::testing::Values("all.rules", "core.rules"),
-                         [](const auto& info) { return std::string(info.param, 0, std::string(info.param).find('.')); });
+INSTANTIATE_TEST_SUITE_P(Files, ShippedSetTest, ::testing::Values("all.rules", "core.rules"), [](const auto& info) {
+  return std::string(info.param, 0, std::string(info.param).find('.'));
+});
 
 }  // namespace
 }  // namespace rewright

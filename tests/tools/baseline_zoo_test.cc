@@ -29,7 +29,9 @@ std::vector<Model> Models() {
           {"squeezenet", {.image_size = 64}, {"concat-of-relus"}},
           {"inception_v3", {.image_size = 75}, {"conv-absorb-batch-norm", "conv-bias-merge-shared-input-three"}},
           {"mobilenet_v2", {.image_size = 32}, {"conv-absorb-batch-norm"}},
-          {"bert_base", {.sequence_length = 8, .layers = 1}, {"gelu-from-erf", "linear-merge-shared-input-three", "div-as-mul"}},
+          {"bert_base",
+           {.sequence_length = 8, .layers = 1},
+           {"gelu-from-erf", "linear-merge-shared-input-three", "div-as-mul"}},
           {"gpt2_small", {.sequence_length = 8, .layers = 1}, {}},
           {"taso_nasrnn", {.layers = 2}, {"matmul-merge-shared-lhs-three"}}};
 }

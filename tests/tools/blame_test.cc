@@ -36,9 +36,9 @@ class Blame : public ::testing::Test {
 
   // The trace of an optimization with these rules.
   std::string Trace(const std::string& rules) const {
-    const Outcome outcome = Rewright("optimize --cost analytic:v100 --budget 50 --trust-unverified --check=off --rules " +
-                                     Path(rules) + " --trace " + Path("trace.json") + kQuick + Path("net.onnx") +
-                                     " -o " + Path("out.onnx"));
+    const Outcome outcome =
+        Rewright("optimize --cost analytic:v100 --budget 50 --trust-unverified --check=off --rules " + Path(rules) +
+                 " --trace " + Path("trace.json") + kQuick + Path("net.onnx") + " -o " + Path("out.onnx"));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return Path("trace.json");
   }
@@ -102,9 +102,9 @@ TEST_F(Blame, SaysWhatCannotBeReplayed) {
 }
 
 TEST_F(Blame, FindsTheFalseRuleInATraceOfEqualitySaturation) {
-  const Outcome outcome =
-      Rewright("optimize --cost analytic:v100 --search eqsat --trust-unverified --check=off --rules " + Path("false.rules") +
-               " --trace " + Path("trace.json") + kQuick + Path("net.onnx") + " -o " + Path("out.onnx"));
+  const Outcome outcome = Rewright(
+      "optimize --cost analytic:v100 --search eqsat --trust-unverified --check=off --rules " + Path("false.rules") +
+      " --trace " + Path("trace.json") + kQuick + Path("net.onnx") + " -o " + Path("out.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Outcome blamed = Rewright("blame" + std::string(kQuick) + Path("trace.json"));
   EXPECT_EQ(blamed.status, 1) << blamed.err;
@@ -143,8 +143,10 @@ TEST_F(Blame, RefusesDamagedTraces) {
     EXPECT_EQ(outcome.status, 2) << to;
     return outcome.err;
   };
-  EXPECT_THAT(error("\"model_hash\": ", "\"model_hash\": 7, \"hash\": "), HasSubstr("model_hash: found 7, expected a text"));
-  EXPECT_THAT(error("\"step\": 0", "\"step\": 4000000000"), HasSubstr("path: step: found 4000000000, expected an integer"));
+  EXPECT_THAT(error("\"model_hash\": ", "\"model_hash\": 7, \"hash\": "),
+              HasSubstr("model_hash: found 7, expected a text"));
+  EXPECT_THAT(error("\"step\": 0", "\"step\": 4000000000"),
+              HasSubstr("path: step: found 4000000000, expected an integer"));
   EXPECT_THAT(error("\"step\": 0", "\"step\": -1"), HasSubstr("path: step: found -1"));
   EXPECT_THAT(error("\"path\": [", "\"path\": [3, "), HasSubstr("path: step: not there"));
   EXPECT_THAT(error("\"node\": ", "\"node\": 99999, \"n\": "), HasSubstr("does not match at node 99999"));
@@ -155,12 +157,14 @@ TEST_F(Blame, RefusesDamagedTraces) {
     EXPECT_THAT(error("\"steps\": ", "\"steps\": " + found + ", \"s\": "),
                 HasSubstr("steps: found " + found + ", expected a list"));
   }
-  EXPECT_THAT(error("\"steps\": ", "\"steps\": [], \"s\": "), HasSubstr("steps: found none, expected those that the path"));
+  EXPECT_THAT(error("\"steps\": ", "\"steps\": [], \"s\": "),
+              HasSubstr("steps: found none, expected those that the path"));
   for (const std::string found : {"0", "1.5", "18446744073709551615", "\"n\""}) {
     EXPECT_THAT(error("\"dims\": {", "\"dims\": {\"batch\": " + found),
                 HasSubstr("options: dims: batch: found " + found + ", expected an integer from 1 to "));
   }
-  EXPECT_THAT(error("\"seed\": ", "\"seed\": 18446744073709551615, \"s\": "), HasSubstr("options: seed: found 18446744073709551615"));
+  EXPECT_THAT(error("\"seed\": ", "\"seed\": 18446744073709551615, \"s\": "),
+              HasSubstr("options: seed: found 18446744073709551615"));
   WriteContents(trace, whole.substr(0, whole.size() / 2));
   EXPECT_THAT(Rewright("blame " + trace).err, HasSubstr("no trace, which is a JSON object"));
 }

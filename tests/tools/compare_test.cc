@@ -25,7 +25,8 @@ class CompareTest : public ::testing::Test {
 
   // A program that stands in for Python: it gets peers.py and its arguments, and does what `script` says.
   std::string Python(const std::string& script) const {
-    WriteContents(Path("python"), "#!/bin/bash\n# $1: peers.py, $2: kind, $3: model, $4: folder, $5: threads\n" + script);
+    WriteContents(Path("python"),
+                  "#!/bin/bash\n# $1: peers.py, $2: kind, $3: model, $4: folder, $5: threads\n" + script);
     chmod(Path("python").c_str(), 0755);
     setenv("REWRIGHT_PYTHON", Path("python").c_str(), 1);
     return Path("python");
@@ -62,14 +63,16 @@ TEST_F(CompareTest, TimesGraphsInOneTable) {
 
 TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   Python("echo 'absent there is no such thing'\n");
-  const auto rows = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
+  const auto rows =
+      Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_EQ(rows["rows"].size(), 3u);
   ASSERT_EQ(rows["absent"].size(), 7u);
   EXPECT_EQ(rows["absent"][0]["name"], "onnxruntime-disabled");
   EXPECT_EQ(rows["absent"][0]["reason"], "there is no such thing");
 
   Python("exit 1\n");
-  const auto dead = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
+  const auto dead =
+      Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_THAT(dead["absent"][0]["reason"].get<std::string>(), HasSubstr("ended without an answer"));
 
   setenv("REWRIGHT_PYTHON", "/nonexistent/python", 1);
@@ -146,8 +149,8 @@ TEST_F(CompareTest, ProfileHoldsGroupsAgainstARoofline) {
   WriteContents(Path("machine.json"), R"({"name": "m", "source": "made up", "flops_per_second": 1e18,
     "bytes_per_second": 1e18, "launch_seconds": 1e-6, "processors": 1, "tile_elements": 1, "cache_bytes": 1e6,
     "cache_bytes_per_second": 1e18})");
-  const Outcome outcome = Rewright("profile --profile " + Path("c.db") + " --roofline --machine " + Path("machine.json") +
-                                   kQuick + Path("mlp.onnx"));
+  const Outcome outcome = Rewright("profile --profile " + Path("c.db") + " --roofline --machine " +
+                                   Path("machine.json") + kQuick + Path("mlp.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = outcome.Json();
   EXPECT_EQ(json["roofline"]["flops_per_second"], 1e18);
@@ -160,7 +163,8 @@ TEST_F(CompareTest, ProfileHoldsGroupsAgainstARoofline) {
 
 TEST_F(CompareTest, ImportsAreNotTrusted) {
   const auto error = [&](const std::string& entries) {
-    WriteContents(Path("bad.json"), "{\"format\": \"rewright-profile\", \"version\": 1, \"entries\": [" + entries + "]}");
+    WriteContents(Path("bad.json"),
+                  "{\"format\": \"rewright-profile\", \"version\": 1, \"entries\": [" + entries + "]}");
     const Outcome outcome = Rewright("profile --profile " + Path("bad.db") + " --import " + Path("bad.json"));
     EXPECT_EQ(outcome.status, 2) << entries;
     return outcome.err;

@@ -98,8 +98,9 @@ TEST_F(OptimizeLimits, ABudgetInStepsGivesTheSameGraphOnAnyNumberOfThreads) {
   for (int run = 0; run < Cases(20); ++run) {
     const TemporaryFolder folder;
     const std::string out = folder / "out.onnx";
-    const Outcome outcome = Rewright(absl::StrCat("optimize ", Model(), " -o ", out, " --cost analytic:v100 --budget 200",
-                                                  " --no-check --quiet --threads ", 1 + run % 2));
+    const Outcome outcome =
+        Rewright(absl::StrCat("optimize ", Model(), " -o ", out, " --cost analytic:v100 --budget 200",
+                              " --no-check --quiet --threads ", 1 + run % 2));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     if (run == 0) first = FileContents(out);
     EXPECT_EQ(FileContents(out) == first, true) << "run " << run;

@@ -252,8 +252,9 @@ TEST(Resumption, ALineThatWasAlteredIsNotBelieved) {
                              (folder / "journal");
   Rewright(verify);
   const std::string whole = FileContents(folder / "journal");
-  for (const auto& [from, to] : {std::pair(R"("verdict":"refuted")", R"("verdict":"proved")"),
-                                 std::pair(R"("max_rank":6)", R"("max_rank":99)"), std::pair(R"("key":")", R"("key":"0)")}) {
+  for (const auto& [from, to] :
+       {std::pair(R"("verdict":"refuted")", R"("verdict":"proved")"), std::pair(R"("max_rank":6)", R"("max_rank":99)"),
+        std::pair(R"("key":")", R"("key":"0)")}) {
     std::string journal = whole;
     ASSERT_NE(journal.find(from), std::string::npos) << journal;
     WriteContents(folder / "journal", journal.replace(journal.find(from), std::string(from).size(), to));

@@ -338,7 +338,8 @@ TEST(Certificate, AnotherClassIsRefused) {
   EXPECT_THAT(Refusal(Resealed(Lines(text))),
               HasSubstr("a.cert:5: found `class reassociating seed 1`, expected `class exact seed 1`"));
   text.replace(at, 26, "class exact");
-  EXPECT_THAT(Refusal(Resealed(Lines(text))), HasSubstr("a.cert:5: found `class exact`, expected `class CLASS seed N`"));
+  EXPECT_THAT(Refusal(Resealed(Lines(text))),
+              HasSubstr("a.cert:5: found `class exact`, expected `class CLASS seed N`"));
 }
 
 TEST(Certificate, TextThatIsNoCertificate) {

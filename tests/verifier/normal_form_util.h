@@ -1,5 +1,5 @@
-// Normal forms against plain evaluation: bound variables are enumerated over a box of integers, elements are computed by
-// walking the declarations.
+// Normal forms against plain evaluation: bound variables are enumerated over a box of integers, elements are computed
+// by walking the declarations.
 #pragma once
 
 #include <cstdint>

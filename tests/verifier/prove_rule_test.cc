@@ -101,9 +101,10 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r cast(cast(mul(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)), to=f32), to=f64)"
                   " => mul(cast(x, to=f64), cast(y, to=f64))",
                   RuleClass::kFiniteOnly},
-        ClassCase{"rule r cast(div(mul(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)), cast(z: f32[n], to=f64)), to=f32)"
-                  " => div(mul(x, y), z)",
-                  RuleClass::kNumericallyRisky},
+        ClassCase{
+            "rule r cast(div(mul(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)), cast(z: f32[n], to=f64)), to=f32)"
+            " => div(mul(x, y), z)",
+            RuleClass::kNumericallyRisky},
         ClassCase{"rule r cast(cast(x: f32[n], to=f64), to=f32) => x", RuleClass::kExact},
         ClassCase{"rule r cast(relu(x: f64[n]), to=f32) => relu(cast(x, to=f32))", RuleClass::kExact},
         // Products of large numbers cancel.

@@ -14,8 +14,13 @@ namespace {
 // A value that does not exist, such as a quotient by 0, is no fault: devices give something for it.
 class GenericKernel : public FallibleKernel {
  public:
-  GenericKernel(std::string label, CompiledMeaning meaning, std::vector<TensorType> inputs, std::vector<TensorType> outputs, int threads)
-      : label_(std::move(label)), meaning_(std::move(meaning)), inputs_(std::move(inputs)), outputs_(std::move(outputs)), threads_(threads) {}
+  GenericKernel(std::string label, CompiledMeaning meaning, std::vector<TensorType> inputs,
+                std::vector<TensorType> outputs, int threads)
+      : label_(std::move(label)),
+        meaning_(std::move(meaning)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        threads_(threads) {}
 
   void Run(void* const* buffers) const override {
     std::vector<Tensor> inputs;
@@ -55,7 +60,8 @@ absl::StatusOr<KernelPtr> MakeGenericKernel(const Graph& graph, NodeId id, int t
   absl::StatusOr<CompiledMeaning> meaning = CompiledMeaning::Compile(
       *node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs, node.outputs, Carrier::kNative);
   if (!meaning.ok()) return meaning.status();
-  return KernelPtr(std::make_unique<GenericKernel>(absl::StrCat(node.op->name, " (node ", id, ")"), *std::move(meaning), std::move(inputs), node.outputs, threads));
+  return KernelPtr(std::make_unique<GenericKernel>(absl::StrCat(node.op->name, " (node ", id, ")"), *std::move(meaning),
+                                                   std::move(inputs), node.outputs, threads));
 }
 
 }  // namespace rewright::cpu

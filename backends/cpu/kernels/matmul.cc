@@ -224,9 +224,11 @@ class MatmulKernel : public Kernel {
     }
     for (int64_t row = first_row; row < last_row; ++row) {
       float* c = at.c + row * c_row_;
-      if (in_place && at.bias != nullptr) Simd().f32[kTileAdd](c + first, c + first, at.bias + first, nullptr, last - first);
-      ApplyPostOps(at, problem_.post_ops, in_place || at.residual == nullptr ? nullptr : at.residual + row * r_row_, first,
-                   last - first, c + first);
+      if (in_place && at.bias != nullptr) {
+        Simd().f32[kTileAdd](c + first, c + first, at.bias + first, nullptr, last - first);
+      }
+      ApplyPostOps(at, problem_.post_ops, in_place || at.residual == nullptr ? nullptr : at.residual + row * r_row_,
+                   first, last - first, c + first);
     }
   }
 

@@ -53,7 +53,8 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
 
 bool RecallChoice(const Context& context, const std::string& key, int* choice) {
   std::string content;
-  return ReadCached(context, "choice", ChoiceKey(context, key), &content) && std::sscanf(content.c_str(), "%d", choice) == 1;
+  return ReadCached(context, "choice", ChoiceKey(context, key), &content) &&
+         std::sscanf(content.c_str(), "%d", choice) == 1;
 }
 
 void KeepChoice(const Context& context, const std::string& key, int choice) {

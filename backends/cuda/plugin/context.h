@@ -86,8 +86,8 @@ using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Des
 // `work` enqueues and does nothing else.
 Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded);
 
-// Queues beside the context's stream, and events between them. They are made at the first run of so many, which must not
-// be one that is recorded.
+// Queues beside the context's stream, and events between them. They are made at the first run of so many, which must
+// not be one that is recorded.
 class Lanes {
  public:
   explicit Lanes(Context& context) : context_(context) {}
@@ -147,8 +147,8 @@ Fault PlanCall(Context& context, const LayerNormProblem& problem, std::unique_pt
 // when it was built.
 Fault CheckArchitecture(const std::string& name, int architecture);
 
-// The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU. `report`, where it is not null, is
-// what the assembler says of each kernel: registers, spills.
+// The machine code of CUDA C++ for an architecture (90: sm_90), by NVRTC; needs no GPU. `report`, where it is not null,
+// is what the assembler says of each kernel: registers, spills.
 Fault CompileSource(const std::string& source, int architecture, std::string* code, std::string* report = nullptr);
 
 }  // namespace rewright::cuda

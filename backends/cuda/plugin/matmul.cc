@@ -1,8 +1,8 @@
 // Matrix products by cuBLASLt.
 //
 // cuBLASLt stores matrices by columns, so it is asked for the transposed product out^T = right^T left^T: a row-major
-// matrix is the transposed one by columns, and the bias along the columns of `out` is one along the rows of out^T, which
-// is what the library's epilogues add.
+// matrix is the transposed one by columns, and the bias along the columns of `out` is one along the rows of out^T,
+// which is what the library's epilogues add.
 #include "backends/cuda/plugin/context.h"
 
 namespace rewright::cuda {

@@ -57,7 +57,9 @@ class Collector : public cuda::Gpu {
     *best = 0;
     return {};
   }
-  cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override { return "nothing runs"; }
+  cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override {
+    return "nothing runs";
+  }
 
  private:
   std::map<std::string, std::string>& sources_;

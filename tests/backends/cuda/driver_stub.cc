@@ -1,5 +1,6 @@
-// A driver with no GPU behind it, built as libcuda.so.1: it takes kernels and runs none. cuDNN compiles the engines that
-// it makes at run time only where it finds a driver, and asks it to load what it compiled; nothing else is asked of it.
+// A driver with no GPU behind it, built as libcuda.so.1: it takes kernels and runs none. cuDNN compiles the engines
+// that it makes at run time only where it finds a driver, and asks it to load what it compiled; nothing else is asked
+// of it.
 #include <cstddef>
 
 namespace {

@@ -24,8 +24,8 @@ std::vector<int> Widths(const std::map<int, int>& accesses) {
 
 // The accesses of the kernel that gives %1 from x: f32[61, rows, columns], both stored as between kernels.
 GlobalAccesses AccessesOfKernel(const std::string& body, int64_t rows, int64_t columns, cuda::Precision precision) {
-  const Graph graph = GraphWithWeights(absl::StrCat("input x: f32[61,", rows, ",", columns, "]\nweight b: f32[", columns,
-                                                    "]\n", body, "\noutput y = %1\n"),
+  const Graph graph = GraphWithWeights(absl::StrCat("input x: f32[61,", rows, ",", columns, "]\nweight b: f32[",
+                                                    columns, "]\n", body, "\noutput y = %1\n"),
                                        -1, 1, 1);
   std::map<std::string, std::string> sources;
   Collector gpu(&sources);

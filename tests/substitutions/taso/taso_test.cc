@@ -140,16 +140,18 @@ std::vector<VerdictCase> VerdictCases() {
   const auto same = ConvParameters(1, 0, 0);
   const std::map<Key, int> transposed = {{Key::kRank, 2}, {Key::kPermutation, 2}, {Key::kShuffle, 1}};
   const auto pools = [](OpType type, int kernel, int stride, int padding) {
-    return TasoRuleText{{{type, {{-1, 0}}, Pool(kernel, stride, padding)},
-                         {type, {{-2, 0}}, Pool(kernel, stride, padding)},
-                         {OpType::kConcat, {{0, 0}, {1, 0}}, Axis(1, 4)}},
-                        {{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(1, 4)}, {type, {{0, 0}}, Pool(kernel, stride, padding)}},
-                        {{{2, 0}, {1, 0}}}};
+    return TasoRuleText{
+        {{type, {{-1, 0}}, Pool(kernel, stride, padding)},
+         {type, {{-2, 0}}, Pool(kernel, stride, padding)},
+         {OpType::kConcat, {{0, 0}, {1, 0}}, Axis(1, 4)}},
+        {{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(1, 4)}, {type, {{0, 0}}, Pool(kernel, stride, padding)}},
+        {{{2, 0}, {1, 0}}}};
   };
   const auto unary_of_concat = [](OpType type) {
-    return TasoRuleText{{{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(0, 3)}, {type, {{0, 0}}, kNone}},
-                        {{type, {{-1, 0}}, kNone}, {type, {{-2, 0}}, kNone}, {OpType::kConcat, {{0, 0}, {1, 0}}, Axis(0, 3)}},
-                        {{{1, 0}, {2, 0}}}};
+    return TasoRuleText{
+        {{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(0, 3)}, {type, {{0, 0}}, kNone}},
+        {{type, {{-1, 0}}, kNone}, {type, {{-2, 0}}, kNone}, {OpType::kConcat, {{0, 0}, {1, 0}}, Axis(0, 3)}},
+        {{{1, 0}, {2, 0}}}};
   };
   return {
       {"MaxPoolsOfChannels", pools(OpType::kMaxPool2d, 3, 1, 0), Verdict::kProved},
@@ -214,7 +216,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, TasoVerdict, ::testing::ValuesIn(VerdictCases())
                          [](const auto& info) { return info.param.name; });
 
 TEST(Taso, OperatorsWithoutCounterpartAreNamed) {
-  const TasoRule rule = Convert({{{OpType::kReshape, {{-1, 0}}, kNone}}, {{OpType::kRelu, {{-1, 0}}, kNone}}, {{{0, 0}, {0, 0}}}});
+  const TasoRule rule =
+      Convert({{{OpType::kReshape, {{-1, 0}}, kNone}}, {{OpType::kRelu, {{-1, 0}}, kNone}}, {{{0, 0}, {0, 0}}}});
   ASSERT_FALSE(rule.rule.ok());
   EXPECT_THAT(rule.rule.status().message(), HasSubstr("source operator 0 (reshape) has no counterpart here"));
 }
@@ -255,7 +258,8 @@ TEST(Taso, FilesOutOfRangeAreErrors) {
        "source operator 1 (relu): input 0: output 1 of operator 0, which has 1"},
       {{{{OpType::kRelu, {{-1, 2}}, kNone}}, {relu}, {}}, "input 0: output 2 of an input of the rule"},
       {{{{OpType::kRelu, {{-2000000, 0}}, kNone}}, {relu}, {}}, "the rule's input -2000000 is out of range"},
-      {{{relu}, {{OpType::kRelu, {{-7, 0}}, kNone}}, {}}, "target operator 0 (relu): input 0: the source has no input -7"},
+      {{{relu}, {{OpType::kRelu, {{-7, 0}}, kNone}}, {}},
+       "target operator 0 (relu): input 0: the source has no input -7"},
       {{{conv(no_stride)}, {relu}, {}}, "source operator 0 (conv2d): parameter stride_w is missing"},
       {{{conv(far)}, {relu}, {}}, "source operator 0 (conv2d): parameter acti is 4, expected 0 to 3"},
       {{{conv(ConvParameters(0, 0, 0))}, {relu}, {}}, "parameter stride_h is 0, expected 1 to 1024"},
