@@ -22,7 +22,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
         FindDataFile(absl::StrCat("devices/", name, ".json"), ProgramFolder(), REWRIGHT_BACKENDS_DIR);
     if (!shipped.ok() || absl::StrContains(name, '/')) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "analytic device ", name, ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
+          "analytic device ", name,
+          ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
     }
     path = *std::move(shipped);
   }

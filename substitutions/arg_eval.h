@@ -84,8 +84,8 @@ struct ArgValue {
 //   bool Get(ArgExpr::Ref ref, int id, ArgValue<A>* value)     false: not bound
 //   bool TensorShape(int id, std::vector<A::Int>* shape)       false: not bound
 //   bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, A::Bool* truth)
-// A Predicate (weight, constant, positive, finite) in a proof is unknown; `positive_place` says whether taking it for true
-// makes the condition weaker.
+// A Predicate (weight, constant, positive, finite) in a proof is unknown; `positive_place` says whether taking it for
+// true makes the condition weaker.
 template <typename A, typename Scope>
 class ArgEvaluator {
  public:

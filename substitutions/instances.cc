@@ -228,7 +228,8 @@ class Enumerator {
     if (result.outcome == InstanceResult::Outcome::kNone) return absl::OkStatus();
     if (result.outcome == InstanceResult::Outcome::kError) {
       const std::string at = Describe(rule_, structure_);
-      return Error(rule_, absl::StrCat(at.empty() ? "" : absl::StrCat("at ", at, ": "), "the right side: ", result.why));
+      return Error(rule_,
+                   absl::StrCat(at.empty() ? "" : absl::StrCat("at ", at, ": "), "the right side: ", result.why));
     }
     if (++count_ > limits_.max_instances) {
       return Error(rule_, absl::StrCat("more than ", limits_.max_instances, " combinations of structural values"));

@@ -309,9 +309,9 @@ class Generation {
     if (!flags_.count_only) {
       console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",
                                      selected.candidates, selected.unstated, selected.repeated));
-      console.Result(absl::StrFormat("rules:      %d kept; %d derivable, %d special, %d refuted, %d unknown; %.2f s of CPU time",
-                                     selected.kept, selected.derivable, selected.special, selected.refuted,
-                                     selected.unknown, prove_s_));
+      console.Result(absl::StrFormat(
+          "rules:      %d kept; %d derivable, %d special, %d refuted, %d unknown; %.2f s of CPU time", selected.kept,
+          selected.derivable, selected.special, selected.refuted, selected.unknown, prove_s_));
     }
     if (flags_.explain) {
       for (const std::string& line : selection.explanations) console.Result(line);
@@ -327,8 +327,9 @@ class Generation {
   void ReportTotal(bool complete) {
     Console& console = session_.console;
     if (spaces_.size() > 1) {
-      console.Result(absl::StrFormat("all:        %d graphs, %d candidates, %d rules; %.2f s of CPU time", counts_.graphs,
-                                     selected_.candidates, rules_.size(), enumerate_total_s_ + prove_total_s_));
+      console.Result(absl::StrFormat("all:        %d graphs, %d candidates, %d rules; %.2f s of CPU time",
+                                     counts_.graphs, selected_.candidates, rules_.size(),
+                                     enumerate_total_s_ + prove_total_s_));
     }
     Json& json = console.json();
     json["graphs"] = counts_.graphs;
@@ -438,7 +439,8 @@ absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session)
   if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
   if (!flags.space.empty() || flags.count_only || flags.max_ops > 0 || flags.inputs > 0 || !flags.resume.empty()) {
     return absl::InvalidArgumentError(
-        "--preset: definitions searches no space, of which --space, --count-only, --max-ops, --inputs and --resume are");
+        "--preset: definitions searches no space, of which --space, --count-only, --max-ops, --inputs and --resume "
+        "are");
   }
   if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
   std::vector<const OpDef*> operators = AllOps();
@@ -516,9 +518,10 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
 Action DeclareGenerate(CLI::App& app) {
   auto flags = std::make_shared<GenerateFlags>();
   app.add_option("-o,--output", flags->output, "Write the proved rules to this file")->type_name("OUT.rules");
-  app.add_option("--combine", flags->combine,
-                 "No search: of these files of proved rules, in their order, those that a search has use for; the first "
-                 "file's are given")
+  app.add_option(
+         "--combine", flags->combine,
+         "No search: of these files of proved rules, in their order, those that a search has use for; the first "
+         "file's are given")
       ->type_name("FILE...");
   app.add_option("--preset", flags->preset,
                  absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),

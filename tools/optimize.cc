@@ -346,7 +346,8 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,
                  "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
-                 "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, analytic:FILE.json")
+                 "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
+                 "analytic:FILE.json")
       ->check(
           [](const std::string& cost) {
             const bool known = cost == "measured" || absl::StartsWith(cost, "analytic:");

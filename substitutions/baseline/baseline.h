@@ -4,10 +4,10 @@
 // The rules are proved as all rules are; passes.txt names them, says which compiler does each, and gives the order. A
 // superoptimizer is worth what it adds to this, on the same device with the same fusion.
 //
-// The passes run one after the other, and all again until nothing changes. A pass repeats rounds; in a round each rule of
-// the pass, in order, is tried at every node, operands before users, and all places that do not overlap are rewritten at
-// once. A rule that would leave more applications that run than before does not apply: that is the compilers' own test
-// that what is folded has no other user. Each of these steps depends on the graph alone.
+// The passes run one after the other, and all again until nothing changes. A pass repeats rounds; in a round each rule
+// of the pass, in order, is tried at every node, operands before users, and all places that do not overlap are
+// rewritten at once. A rule that would leave more applications that run than before does not apply: that is the
+// compilers' own test that what is folded has no other user. Each of these steps depends on the graph alone.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +78,8 @@ class Baseline {
   std::vector<std::shared_ptr<const Matcher>> matchers() const;
 
   // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Leaves
-  // out the rules named in `without`. `looks`: of the graph's arena, when others need them too. Errors: a right side that
-  // cannot be built (a fault of the rule).
+  // out the rules named in `without`. `looks`: of the graph's arena, when others need them too. Errors: a right side
+  // that cannot be built (a fault of the rule).
   absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0,
                                        const std::set<std::string>& without = {}, NodeLooks* looks = nullptr) const;
 

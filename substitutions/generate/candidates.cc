@@ -23,7 +23,8 @@ int64_t TreeSize(const Space& space, const SmallGraph& graph) {
   std::vector<std::array<int64_t, kMaxOutputs>> uses(static_cast<size_t>(graph.size));
   const auto use = [&](Ref ref, int64_t times) {
     if (ref >= kOutputs) {
-      uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)] += times;
+      uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)] +=
+          times;
     }
   };
   for (Ref ref : OutputsOf(space, graph)) use(ref, 1);
@@ -128,7 +129,8 @@ class Stating {
     // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
     const bool forward =
         (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
-    const bool fewer = pair.first.size == pair.second.size && NumContractions(pair.first) > NumContractions(pair.second);
+    const bool fewer =
+        pair.first.size == pair.second.size && NumContractions(pair.first) > NumContractions(pair.second);
     for (const Pair& directed : forward ? std::vector<Pair>{pair}
                                 : fewer ? std::vector<Pair>{pair, swapped}
                                         : std::vector<Pair>{swapped, pair}) {
@@ -159,7 +161,8 @@ class Stating {
   // Whether the weight of a convolution, or what is made of it, is the image of a convolution or pooled.
   bool WeightAsImage(const SmallGraph& graph) const {
     std::vector<bool> weights;  // by input
-    for (const InputGroup& group : space_.inputs) weights.insert(weights.end(), static_cast<size_t>(group.count), group.kernel);
+    for (const InputGroup& group : space_.inputs)
+      weights.insert(weights.end(), static_cast<size_t>(group.count), group.kernel);
     std::vector<bool> made(static_cast<size_t>(graph.size));
     const auto is_weight = [&](Ref ref) {
       return ref < kOutputs ? weights[ref] : made[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];

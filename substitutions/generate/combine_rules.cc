@@ -184,8 +184,8 @@ class Combiner {
     return rules;
   }
 
-  // Whether outputs meet in a number alone, as { x s, y s } with a scalar s: a number is read all over a graph, and each
-  // pair of its readers would be a match.
+  // Whether outputs meet in a number alone, as { x s, y s } with a scalar s: a number is read all over a graph, and
+  // each pair of its readers would be a match.
   bool MeetInANumber(const Item& item) const {
     const std::vector<std::vector<int>>& paths = item.matcher->rule().entry_paths();
     if (paths.size() < 2) return false;

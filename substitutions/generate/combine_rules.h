@@ -10,7 +10,8 @@
 //   for what it enables   read backwards it fits into the left side of a rule that gains, and of these two steps the
 //                         rules without it do not say as much.
 // A rule that leads back by itself, x + (y + z) => y + (x + z), would be applied without end: the base says where to
-// exchange what. Outputs that meet in a number alone would make every pair of its readers a match. A rule of the base without conditions on values that another covers is replaced by it.
+// exchange what. Outputs that meet in a number alone would make every pair of its readers a match. A rule of the base
+// without conditions on values that another covers is replaced by it.
 //
 // All of this is looked at on instances (substitutions/egraph/derive.h); that the rules are true is for their proofs.
 #pragma once

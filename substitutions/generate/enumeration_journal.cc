@@ -41,7 +41,8 @@ bool ReadBlock(std::istream& in, std::vector<uint64_t>* block) {
   if ((*block)[kMagicWord] != kMagic || records > uint64_t{1} << 32) return false;
   const size_t rest = static_cast<size_t>(records) * 3 + 1;
   block->resize(kHeadWords + rest);
-  if (!in.read(reinterpret_cast<char*>(block->data() + kHeadWords), static_cast<std::streamsize>(rest * sizeof(uint64_t)))) {
+  if (!in.read(reinterpret_cast<char*>(block->data() + kHeadWords),
+               static_cast<std::streamsize>(rest * sizeof(uint64_t)))) {
     return false;
   }
   return HashOf(block->data(), block->size() - 1) == block->back();
@@ -76,7 +77,8 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     line.resize(static_cast<size_t>(in.gcount()));
     // One that was ended before its first line was written is empty.
     if (first_line.rfind(line, 0) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(file.path, " is of another run: ", line.substr(0, line.find('\n'))));
+      return absl::FailedPreconditionError(
+          absl::StrCat(file.path, " is of another run: ", line.substr(0, line.find('\n'))));
     }
     if (line.size() < first_line.size()) continue;
     file.begin = file.end = first_line.size();
@@ -108,7 +110,8 @@ absl::Status EnumerationJournal::Replay(const Level& level,
     std::vector<uint64_t> block;
     for (uint64_t at = file.begin; at < file.end; at += block.size() * sizeof(uint64_t)) {
       if (!ReadBlock(in, &block)) return absl::DataLossError(absl::StrCat(file.path, " has changed"));
-      if (block[kSize] != static_cast<uint64_t>(level.size) || block[kPart] != level.part || block[kParts] != level.parts) {
+      if (block[kSize] != static_cast<uint64_t>(level.size) || block[kPart] != level.part ||
+          block[kParts] != level.parts) {
         continue;
       }
       FinishedSubtree subtree{.number = block[kNumber],

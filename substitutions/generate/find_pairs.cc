@@ -76,7 +76,8 @@ class Divider {
   uint64_t num_divided_ = 0;
 };
 
-std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignments, const std::vector<int64_t>& last) {
+std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignments,
+                                       const std::vector<int64_t>& last) {
   assignments.push_back(last);
   return assignments;
 }
@@ -232,10 +233,12 @@ class Finder {
         next_report = counts.graphs + kBetweenReports;
         const size_t bytes = Bytes();
         result_.bytes = std::max(result_.bytes, bytes);
-        Report(level, counts, static_cast<double>(done) * static_cast<double>(ranks) / static_cast<double>(total), bytes);
+        Report(level, counts, static_cast<double>(done) * static_cast<double>(ranks) / static_cast<double>(total),
+               bytes);
         if (options_.stop != nullptr && *options_.stop) result_.complete = false;
         // All of the smaller graphs are needed.
-        if (largest && options_.memory_limit > 0 && !regardless_ && bytes > static_cast<size_t>(options_.memory_limit)) {
+        if (largest && options_.memory_limit > 0 && !regardless_ &&
+            bytes > static_cast<size_t>(options_.memory_limit)) {
           if (!shared && journal_.is_open()) {
             spilled = true;
             classes_.Drop();
@@ -314,8 +317,9 @@ class Finder {
   void Gather() {
     if (num_ranks_ == 1) return;
     const MatchCounts& c = result_.counts;
-    std::vector<uint64_t> words = {c.graphs,    c.reducible, c.repeated, c.undefined,        c.distinct, c.matches,
-                                   c.congruent, c.separate,  c.instances, c.constant, result_.bytes, result_.pairs.size()};
+    std::vector<uint64_t> words = {c.graphs,    c.reducible, c.repeated,    c.undefined,
+                                   c.distinct,  c.matches,   c.congruent,   c.separate,
+                                   c.instances, c.constant,  result_.bytes, result_.pairs.size()};
     for (const Pair& pair : result_.pairs) {
       for (const SmallGraph* graph : {&pair.first, &pair.second}) {
         const PackedGraph packed = code_.Pack(*graph);
@@ -332,7 +336,8 @@ class Finder {
       result_.bytes = std::max<size_t>(result_.bytes, w[10]);
       at += 12;
       for (uint64_t k = 0; k < w[11]; ++k, at += 4) {
-        result_.pairs.push_back({code_.Unpack({words[at], words[at + 1]}), code_.Unpack({words[at + 2], words[at + 3]})});
+        result_.pairs.push_back(
+            {code_.Unpack({words[at], words[at + 1]}), code_.Unpack({words[at + 2], words[at + 3]})});
       }
     }
   }
@@ -368,7 +373,8 @@ class Finder {
         case Redundancy::kCongruent: ++result_.counts.congruent; break;
         case Redundancy::kInstance: ++result_.counts.instances; break;
         case Redundancy::kNone: {
-          const Pair pair{code_.Unpack(classes_.Representative(matches[i].fingerprint)), code_.Unpack(matches[i].graph)};
+          const Pair pair{code_.Unpack(classes_.Representative(matches[i].fingerprint)),
+                          code_.Unpack(matches[i].graph)};
           if (pair.first.size > space_.max_simpler_ops) break;
           if (space_.merges_only && SharesWork(space_, pair.first) == SharesWork(space_, pair.second)) break;
           result_.pairs.push_back(pair);

@@ -43,7 +43,8 @@ Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outpu
     ++work.operators;
     work.flops += features.flops;
     work.bytes += features.bytes;
-    if (Divides(node.meaning->outputs[0].element)) work.divisions += static_cast<double>(node.outputs[0].num_elements());
+    if (Divides(node.meaning->outputs[0].element))
+      work.divisions += static_cast<double>(node.outputs[0].num_elements());
   }
   return work;
 }

@@ -29,7 +29,8 @@ bool HasWindows(const OperatorChoice& choice) {
 
 // `kernel`: of a convolution, whose extent may be any.
 GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t rank, bool kernel) {
-  const bool extent = kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
+  const bool extent =
+      kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
   const bool any = generality_ == Generality::kAnyAxis || (extent && generality_ < Generality::kAnyPools);
   if (size.variable < 0 && !any) return Poly(size.number);
   const int64_t nominal = NominalOf(size);
@@ -117,7 +118,8 @@ const GeneralTensor& GeneralShapes::Input(Ref input) {
 
 const GeneralTensor& GeneralShapes::Of(Ref ref, const Values& values) {
   if (ref < kOutputs) return Input(ref);
-  return values[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)];
+  return values[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)]
+               [static_cast<size_t>((ref - kOutputs) % kMaxOutputs)];
 }
 
 absl::Status GeneralShapes::Infer(const SmallGraph& graph, Values* values) {
@@ -136,8 +138,8 @@ absl::Status GeneralShapes::Infer(const SmallGraph& graph, Values* values) {
   return absl::OkStatus();
 }
 
-absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands, Attrs* nominal,
-                    PolyLists* symbolic) {
+absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands,
+                                   Attrs* nominal, PolyLists* symbolic) {
   *nominal = choice.attrs;
   switch (choice.derived) {
     case Derived::kNone: return absl::OkStatus();
@@ -269,7 +271,8 @@ std::optional<GeneralShapes::Poly> GeneralShapes::GroupsOf(const GeneralTensor& 
   return channels == group ? Poly(1) : channels.DividedBy(group);
 }
 
-absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands) {
+absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const OperatorChoice& choice,
+                                                                   const std::vector<GeneralTensor>& operands) {
   Attrs attrs;
   PolyLists symbolic;
   REWRIGHT_RETURN_IF_ERROR(Derive(choice, operands, &attrs, &symbolic));
@@ -360,7 +363,8 @@ GeneralShapes::Poly GeneralShapes::WindowCount(const ExprPtr& size, const std::v
   return at->second;
 }
 
-std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e, const std::vector<std::optional<Poly>>& variables) {
+std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e,
+                                                           const std::vector<std::optional<Poly>>& variables) {
   if (e->kind == ExprKind::kInt) return Poly(e->integer);
   if (e->kind == ExprKind::kVar) {
     const std::optional<Poly>& value = variables[static_cast<size_t>(e->integer)];
@@ -387,8 +391,9 @@ bool GeneralShapes::Demand(const ExprPtr& cond, const std::vector<std::optional<
 }
 
 // As Terms::CutsOf.
-std::vector<std::vector<GeneralShapes::Poly>> GeneralShapes::CutsOf(const OperatorChoice& choice, const std::vector<GeneralTensor>& operands, int output,
-                                      const OutputMeaning& meaning) {
+std::vector<std::vector<GeneralShapes::Poly>> GeneralShapes::CutsOf(const OperatorChoice& choice,
+                                                                    const std::vector<GeneralTensor>& operands,
+                                                                    int output, const OutputMeaning& meaning) {
   const size_t rank = meaning.shape.size();
   std::vector<std::vector<Poly>> cuts(rank);
   const size_t at = choice.op == "concat" || choice.op == "split"
@@ -422,13 +427,15 @@ std::vector<GeneralShapes::Poly> GeneralShapes::PartCuts(const std::vector<Poly>
   const Poly middle = sizes_.Resolve(cuts.back());
   for (size_t k = 0; k + 1 < cuts.size(); ++k) {
     const Poly rest = middle - sizes_.Resolve(cuts[k]);
-    const bool before = std::all_of(rest.terms().begin(), rest.terms().end(), [](const auto& t) { return t.second > 0; });
+    const bool before =
+        std::all_of(rest.terms().begin(), rest.terms().end(), [](const auto& t) { return t.second > 0; });
     if (before == (output == 0)) result.push_back(output == 0 ? cuts[k] : cuts[k] - middle);
   }
   return result;
 }
 
-std::vector<GeneralShapes::Poly> GeneralShapes::CarriedCuts(const std::vector<GeneralTensor>& operands, const OutputMeaning& meaning, size_t axis) {
+std::vector<GeneralShapes::Poly> GeneralShapes::CarriedCuts(const std::vector<GeneralTensor>& operands,
+                                                            const OutputMeaning& meaning, size_t axis) {
   std::vector<Poly> result;
   bool first = true;
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& e) {

@@ -79,7 +79,8 @@ absl::Status SelectionJournal::Open(const std::string& path, const std::string& 
   std::istringstream lines(text);
   std::string line;
   if (!text.empty() && (!std::getline(lines, line) || line != first)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":1: found `", line.substr(0, 200), "`, expected `", first, "`"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":1: found `", line.substr(0, 200), "`, expected `", first, "`"));
   }
   while (std::getline(lines, line)) {
     std::string key;

@@ -111,7 +111,8 @@ MatchCounts& MatchCounts::operator+=(const MatchCounts& other) {
 // ---------------------------------------------------------------- classes
 
 Classes::Classes(const Space& space, const GraphCode& code) : space_(space), code_(code) {
-  for (size_t g = 0; g < space.inputs.size(); ++g) group_of_.insert(group_of_.end(), space.inputs[g].count, static_cast<int>(g));
+  for (size_t g = 0; g < space.inputs.size(); ++g)
+    group_of_.insert(group_of_.end(), space.inputs[g].count, static_cast<int>(g));
 }
 
 Simplicity Classes::SimplicityOf(PackedGraph graph) const {
@@ -344,7 +345,8 @@ bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, c
     }
     const uint64_t rank = RankOf(graph, own);
     if (part.least.rank < rank) return true;
-    if (part.least.rank == rank && own == layout.cones[static_cast<size_t>(i)] && part.least.form < part.form) return true;
+    if (part.least.rank == rank && own == layout.cones[static_cast<size_t>(i)] && part.least.form < part.form)
+      return true;
   }
   return false;
 }

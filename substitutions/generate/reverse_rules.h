@@ -1,8 +1,8 @@
 // Rules read from right to left, where that gains.
 //
 // The generator states a law once, from its complicated side to its simple one, and derives others from it in both
-// directions. A search reads rules from left to right: where the other direction gains, it is a rule of its own. That is
-// so where the complicated side does with as many operators less arithmetic or traffic, at some sizes, or where with
+// directions. A search reads rules from left to right: where the other direction gains, it is a rule of its own. That
+// is so where the complicated side does with as many operators less arithmetic or traffic, at some sizes, or where with
 // some inputs weights so much of it is computed at load that it gains at all sizes: then these have to be weights. The
 // kernels of convolutions are weights in every model.
 #pragma once
@@ -25,8 +25,8 @@ struct ReverseOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Of proved rules of one output: those reversed ones that gain and that no single step of the rules does, with names and
-// proofs of their own. What is not proved in time is left out. Errors: a rule without a proof, or one that does not
+// Of proved rules of one output: those reversed ones that gain and that no single step of the rules does, with names
+// and proofs of their own. What is not proved in time is left out. Errors: a rule without a proof, or one that does not
 // compile.
 absl::StatusOr<std::vector<Rule>> ReverseRules(const std::vector<Rule>& rules, const ReverseOptions& options);
 

@@ -354,7 +354,8 @@ class Builder {
     } else {
       for (const auto& [name, value] : choice.attrs) {
         if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
-          if (choice.op == "conv2d" && std::all_of(list->begin(), list->end(), [](int64_t v) { return v == 0; })) continue;
+          if (choice.op == "conv2d" && std::all_of(list->begin(), list->end(), [](int64_t v) { return v == 0; }))
+            continue;
           const bool axes = name == "axes" || name == "perm";
           term.attrs.push_back({name, axes ? Axes(name, *list, rank) : NumbersArg(*list)});
         } else if (const auto* number = std::get_if<int64_t>(&value)) {

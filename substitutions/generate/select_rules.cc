@@ -170,7 +170,8 @@ class Selector {
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });
     for (size_t j = 0; j < kept.size(); ++j) {
-      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]); !status.ok()) {
+      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]);
+          !status.ok()) {
         return status;
       }
       result_.counts.classify_s += classify_s[j];
@@ -183,8 +184,8 @@ class Selector {
     return journal_.Add(fresh);
   }
 
-  // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for those
-  // of the space.
+  // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for
+  // those of the space.
   Judgement Judge(const Candidate& candidate) const {
     Judgement judgement;
     Outcome& outcome = judgement.outcome;

@@ -22,7 +22,8 @@ namespace rewright::generate {
 
 struct SelectCounts {
   uint64_t pairs = 0;
-  // Of no use as a rule: a side that cannot be looked for, sides that are the same in our operators, a constant on both.
+  // Of no use as a rule: a side that cannot be looked for, sides that are the same in our operators, a constant on
+  // both.
   uint64_t unstated = 0;
   uint64_t repeated = 0;    // pairs that are stated by the same rule as another
   uint64_t candidates = 0;  // different rules

@@ -103,7 +103,8 @@ class TapeCompiler {
     // Asked once for every element.
     const auto found = reads_data_.find(e.get());
     if (found != reads_data_.end()) return found->second;
-    const bool reads = std::any_of(e->args.begin(), e->args.end(), [this](const ExprPtr& arg) { return ReadsData(arg); });
+    const bool reads =
+        std::any_of(e->args.begin(), e->args.end(), [this](const ExprPtr& arg) { return ReadsData(arg); });
     return reads_data_[e.get()] = reads;
   }
 

@@ -62,7 +62,8 @@ class Tape {
 class TapeCache {
  public:
   // `application` is that of `op` to elements of float32 in the shapes of `inputs`. Null where Tape::Compile fails.
-  std::shared_ptr<const Tape> Get(const OpDef& op, const std::vector<TensorType>& inputs, const Application& application);
+  std::shared_ptr<const Tape> Get(const OpDef& op, const std::vector<TensorType>& inputs,
+                                  const Application& application);
 
  private:
   std::mutex mutex_;

@@ -206,7 +206,8 @@ namespace {
 
 class RawWalk {
  public:
-  RawWalk(const Space& space, int max_ops) : space_(space), terms_(space, {space.nominal}, false, 0), max_ops_(max_ops) {
+  RawWalk(const Space& space, int max_ops)
+      : space_(space), terms_(space, {space.nominal}, false, 0), max_ops_(max_ops) {
     for (int input = 0; input < terms_.num_inputs(); ++input) values_.push_back(input);
   }
 
@@ -228,7 +229,8 @@ class RawWalk {
           Try(depth, static_cast<int>(op), j, -1);
           continue;
         }
-        for (int k = choice.commutative || choice.in_order ? j + 1 : 0; k < n; ++k) Try(depth, static_cast<int>(op), j, k);
+        for (int k = choice.commutative || choice.in_order ? j + 1 : 0; k < n; ++k)
+          Try(depth, static_cast<int>(op), j, k);
       }
     }
   }

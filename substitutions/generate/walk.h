@@ -20,7 +20,9 @@ inline constexpr int kMaxOps = 6;
 // A value of a graph: an input of the space, or output k of application i as kOutputs + i * kMaxOutputs + k.
 using Ref = uint8_t;
 inline constexpr Ref kOutputs = 64;
-inline Ref OutputRef(int application, int output) { return static_cast<Ref>(kOutputs + application * kMaxOutputs + output); }
+inline Ref OutputRef(int application, int output) {
+  return static_cast<Ref>(kOutputs + application * kMaxOutputs + output);
+}
 
 struct SmallGraph {
   struct Application {

@@ -221,8 +221,8 @@ class Converter {
                     const std::vector<TensorShape>& shapes) {
     TensorTerm term = Application("conv2d", std::move(operands));
     AddWindows(op, shapes[0], shapes[1].dims[2], shapes[1].dims[3], &term);
-    const ArgExpr groups =
-        source_ ? Print(shapes_.groups().at(number)) : TargetGroups(shapes[0].dims[1], shapes[1].dims[0], shapes[1].dims[1]);
+    const ArgExpr groups = source_ ? Print(shapes_.groups().at(number))
+                                   : TargetGroups(shapes[0].dims[1], shapes[1].dims[0], shapes[1].dims[1]);
     if (!IsInt(groups, 1)) AddAttr("groups", groups, &term);
     return term;
   }

@@ -66,7 +66,8 @@ OperatorChoice Pool(const std::string& op, int64_t stride) {
 }
 
 OperatorChoice Enlarge(int64_t r, int64_t s) {
-  return {.name = "enlarge", .op = "pad", .derived = Derived::kEnlarge, .leaf_only = true, .ranks = {4}, .extent = {r, s}};
+  return {
+      .name = "enlarge", .op = "pad", .derived = Derived::kEnlarge, .leaf_only = true, .ranks = {4}, .extent = {r, s}};
 }
 
 OperatorChoice Reduce(const std::string& op, int64_t axis) {
@@ -98,7 +99,8 @@ OperatorChoice Split(int64_t axis, int parts) {
 }
 
 OperatorChoice FirstPart(int rank, int64_t axis) {
-  return {.name = absl::StrCat("slice", axis), .op = "slice", .derived = Derived::kFirst, .ranks = {rank}, .axis = axis};
+  return {
+      .name = absl::StrCat("slice", axis), .op = "slice", .derived = Derived::kFirst, .ranks = {rank}, .axis = axis};
 }
 
 OperatorChoice Transpose(const std::vector<int64_t>& perm) {

@@ -46,8 +46,8 @@ OperatorChoice Pad(const std::string& name, const std::vector<int64_t>& before, 
 OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, std::vector<Size> shape,
                         int64_t numerator = 1, int64_t denominator = 1);
 
-// A tensor that is known to be two or three parts along `axis`, and for each part numbers along that axis by which it is
-// multiplied, or which are added to it. `others`: the sizes of the other axes by assignment; `rank`: of the numbers.
+// A tensor that is known to be two or three parts along `axis`, and for each part numbers along that axis by which it
+// is multiplied, or which are added to it. `others`: the sizes of the other axes by assignment; `rank`: of the numbers.
 Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
                   const std::vector<std::vector<int64_t>>& others, int rank);
 

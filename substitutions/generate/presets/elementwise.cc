@@ -28,14 +28,19 @@ std::vector<Space> ElementwiseSpaces() {
   add.distinct = mul.distinct = false;  // x + x
   Space scaled = Elements("scaled", 2, {Binary("add"), Ordered("sub"), Unary("neg"), Unary("relu"), Scale(), zero});
   scaled.inputs.push_back({"s", {}, 2});
-  return {Elements("sums", 3, {Binary("add"), Ordered("sub"), Unary("neg"), zero}),
-          Elements("products", 3, {Binary("add"), Binary("mul"), Unary("neg"), zero, one}),
-          Elements("quotients", 3, {Binary("mul"), Ordered("div"), Unary("neg"), one, zero}),
-          Elements("reciprocals", 2, {Binary("mul"), Ordered("div"), Unary("reciprocal"), Unary("sqrt"), Unary("rsqrt"), one}),
-          Elements("order", 3, {Binary("max"), Binary("min"), Unary("neg"), Unary("relu"), zero}),
-          Elements("functions", 2, {Unary("exp"), Unary("sqrt"), Unary("abs"), Unary("log"), Unary("relu"), mul, zero, one}),
-          Elements("exponents", 2, {Unary("exp"), Unary("neg"), Binary("add"), Ordered("sub"), Binary("mul"), Ordered("div"), one, zero}),
-          Elements("sigmoids", 1, {Unary("sigmoid"), Unary("neg"), Ordered("sub"), one}, 4), scaled};
+  return {
+      Elements("sums", 3, {Binary("add"), Ordered("sub"), Unary("neg"), zero}),
+      Elements("products", 3, {Binary("add"), Binary("mul"), Unary("neg"), zero, one}),
+      Elements("quotients", 3, {Binary("mul"), Ordered("div"), Unary("neg"), one, zero}),
+      Elements("reciprocals", 2,
+               {Binary("mul"), Ordered("div"), Unary("reciprocal"), Unary("sqrt"), Unary("rsqrt"), one}),
+      Elements("order", 3, {Binary("max"), Binary("min"), Unary("neg"), Unary("relu"), zero}),
+      Elements("functions", 2,
+               {Unary("exp"), Unary("sqrt"), Unary("abs"), Unary("log"), Unary("relu"), mul, zero, one}),
+      Elements("exponents", 2,
+               {Unary("exp"), Unary("neg"), Binary("add"), Ordered("sub"), Binary("mul"), Ordered("div"), one, zero}),
+      Elements("sigmoids", 1, {Unary("sigmoid"), Unary("neg"), Ordered("sub"), one}, 4),
+      scaled};
 }
 
 }  // namespace rewright::generate

@@ -61,8 +61,8 @@ std::vector<Space> LinearSpaces() {
                 Transpose({1, 0}), Constant("identity", Kind::kIdentity, kWeight)}),
       // A factor of each column or row, and biases.
       Matrices("biases", {{"x", kData, 2}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 3,
-               {MatrixMatmul(), Binary("add"), bias, columns, rows, Reshape("column", 1, {Var(kK), Num(1)}), Concat(2, 1),
-                Concat(1, 0), Transpose({1, 0})}),
+               {MatrixMatmul(), Binary("add"), bias, columns, rows, Reshape("column", 1, {Var(kK), Num(1)}),
+                Concat(2, 1), Concat(1, 0), Transpose({1, 0})}),
       Merges(Matrices("shared-input", {{"x", kData, 1}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 5,
                       {of_input, of_product, beside, biases, Split(1)})),
       SharedByThree("shared-by-three", kData, MatrixMatmul()),

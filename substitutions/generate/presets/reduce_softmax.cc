@@ -10,7 +10,8 @@ const std::vector<Size> kWeight = {Var(kK), Var(kK)};
 const std::vector<Size> kRow = {Var(kK)};
 const std::vector<Size> kColumn = {Var(kM), Num(1)};  // a number for each row
 
-Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
+Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
+           std::vector<OperatorChoice> operators) {
   return {.name = name,
           .variables = {"m", "k"},
           .inputs = std::move(inputs),
@@ -26,7 +27,8 @@ Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
 enum : int { kBatch, kRows, kColumns };
 const std::vector<Size> kCube = {Var(kBatch), Var(kRows), Var(kColumns)};
 
-Space Cubes(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
+Space Cubes(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
+            std::vector<OperatorChoice> operators) {
   return {.name = name,
           .variables = {"b", "m", "k"},
           .inputs = std::move(inputs),
@@ -38,7 +40,9 @@ Space Cubes(const std::string& name, std::vector<InputGroup> inputs, int max_ops
           .nominal = {2, 3, 4}};
 }
 
-OperatorChoice Softmax() { return {.name = "softmax1", .op = "softmax", .attrs = {{"axis", int64_t{1}}}, .ranks = {2}}; }
+OperatorChoice Softmax() {
+  return {.name = "softmax1", .op = "softmax", .attrs = {{"axis", int64_t{1}}}, .ranks = {2}};
+}
 
 OperatorChoice LayerNorm() {
   return {.name = "layer_norm",

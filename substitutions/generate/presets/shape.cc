@@ -9,7 +9,8 @@ const std::vector<Size> kVector = {Var(kN)};
 const std::vector<Size> kMatrix = {Var(kM), Var(kN)};
 const std::vector<Size> kCube = {Var(kB), Var(kM), Var(kN)};
 
-Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_ops, std::vector<OperatorChoice> operators) {
+Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
+             std::vector<OperatorChoice> operators) {
   return {.name = name,
           .variables = {"b", "m", "n", "p", "q"},
           .inputs = std::move(inputs),
@@ -48,12 +49,15 @@ std::vector<Space> ShapeSpaces() {
   sum.no_units = max.no_units = true;
   moves.insert(moves.end(), {Unary("relu"), Unary("exp"), sum, max, Binary("add")});
   return {
-      TwoOutputs(Shapes("joins", {{"x", kMatrix, 3}}, 3,
-                        {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1),
-                         Transpose({1, 0})})),
+      TwoOutputs(Shapes(
+          "joins", {{"x", kMatrix, 3}}, 3,
+          {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1), Transpose({1, 0})})),
       // A tensor of two or three parts, and what is done to each of them.
-      ThreeOutputs(Shapes("parts", {InTwo("x", 1), {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kP), Var(kQ)}}, {"z", kMatrix, 3}}, 2,
-                          {Split(1), Split(1, 3), Concat(2, 1), Concat(2, 1, 3)})),
+      ThreeOutputs(Shapes("parts",
+                          {InTwo("x", 1),
+                           {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kP), Var(kQ)}},
+                           {"z", kMatrix, 3}},
+                          2, {Split(1), Split(1, 3), Concat(2, 1), Concat(2, 1, 3)})),
       TwoOutputs(Shapes("functions-of-parts", {InTwo("x", 1)}, 3,
                         {Split(1), Unary("relu"), Unary("sigmoid"), Unary("tanh"), Unary("gelu")})),
       ScaledParts("columns-in-two", 2, 1, {"m", "n"}, {{4}, {3}, {2}, {6}, {2}}, 1),

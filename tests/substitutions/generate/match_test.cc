@@ -116,7 +116,8 @@ TEST(Fingerprints, NoTruePairIsLost) {
       for (size_t b = 0; b < a; ++b) {
         const bool expected =
             Close(results[a].first, results[b].first) && Close(results[a].second, results[b].second);
-        EXPECT_EQ(terms.value(graphs[a]).hash == terms.value(graphs[b]).hash, expected) << texts[a] << " and " << texts[b];
+        EXPECT_EQ(terms.value(graphs[a]).hash == terms.value(graphs[b]).hash, expected)
+            << texts[a] << " and " << texts[b];
         equal += expected;
       }
     }
@@ -133,7 +134,8 @@ TEST(Fingerprints, FindsEqualityUpToExchangedInputs) {
   const auto found = FindPairs(space, {});
   ASSERT_TRUE(found.ok());
   std::set<std::string> pairs;
-  for (const Pair& pair : found->pairs) pairs.insert(ToString(space, pair.first) + " = " + ToString(space, pair.second));
+  for (const Pair& pair : found->pairs)
+    pairs.insert(ToString(space, pair.first) + " = " + ToString(space, pair.second));
   EXPECT_TRUE(pairs.count("t0 = sub(x1, x2) = t0 = sub(x2, x1); t1 = neg(t0.0)") == 1 ||
               pairs.count("t0 = sub(x2, x1) = t0 = sub(x1, x2); t1 = neg(t0.0)") == 1)
       << testing::PrintToString(pairs);
@@ -203,7 +205,8 @@ TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
           fingerprinter.Add(graph, values, &kept);
           const size_t before = every.size();
           all.Add(graph, values, &every);
-          if (every.size() > before && OutputsOf(space, graph).size() > 1 && !SharesWork(space, graph)) every.resize(before);
+          if (every.size() > before && OutputsOf(space, graph).size() > 1 && !SharesWork(space, graph))
+            every.resize(before);
           return true;
         });
         ASSERT_TRUE(walk.Run());

@@ -38,7 +38,8 @@ Space Small() {
 std::string Text(const Space& space, const FoundPairs& found) {
   std::string text = std::to_string(found.counts.graphs) + " " + std::to_string(found.counts.distinct) + " " +
                      std::to_string(found.counts.matches) + " " + std::to_string(found.counts.instances) + "\n";
-  for (const Pair& pair : found.pairs) text += ToString(space, pair.first) + " = " + ToString(space, pair.second) + "\n";
+  for (const Pair& pair : found.pairs)
+    text += ToString(space, pair.first) + " = " + ToString(space, pair.second) + "\n";
   return text;
 }
 

@@ -55,8 +55,9 @@ TEST(ReverseRules, LessWorkAtSomeSizesNeedsNoWeights) {
 
 TEST(ReverseRules, KernelsOfConvolutionsAreWeights) {
   EXPECT_THAT(
-      Reversed("rule a conv2d(x[n, c, h, w], mul(y[o, c, r, s], transpose(z[1, o, 1, 1], perm=[1, 0, 2, 3])), groups=1, "
-               "attrs=?c) => mul(conv2d(x, y, groups=1, attrs=?c), z)"),
+      Reversed(
+          "rule a conv2d(x[n, c, h, w], mul(y[o, c, r, s], transpose(z[1, o, 1, 1], perm=[1, 0, 2, 3])), groups=1, "
+          "attrs=?c) => mul(conv2d(x, y, groups=1, attrs=?c), z)"),
       ElementsAre("rule back-mul-of-conv2d\n"
                   "  mul(conv2d(x[n, c, h, w], y[o, c, r, s], groups=1, attrs=?c), z[1, o, 1, 1])\n"
                   "  => conv2d(x, mul(y, transpose(z, perm=[1, 0, 2, 3])), groups=1, attrs=?c)\n"));
@@ -80,7 +81,8 @@ TEST(ReverseRules, LeavesOutWhatGainsNothingOrIsThereAlready) {
 }
 
 TEST(ReverseRules, OfTwoThatDoTheSameTheFirstIsTaken) {
-  const std::string two = "rule a mul(x, reciprocal(y)) => div(x, y)\nrule b mul(u[n], reciprocal(v[n])) => div(u, v)\n";
+  const std::string two =
+      "rule a mul(x, reciprocal(y)) => div(x, y)\nrule b mul(u[n], reciprocal(v[n])) => div(u, v)\n";
   EXPECT_EQ(Reversed(two).size(), 1);
   EXPECT_EQ(Reversed(two), Reversed(two, 2));
 }

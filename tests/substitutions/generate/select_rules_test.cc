@@ -66,7 +66,8 @@ TEST(SelectRules, ThreadsDoNotMatter) {
 // A run that was killed at any byte of its journal goes on to the same rules.
 TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
   const Space space = Small(kLinear, 3);
-  const std::string path = testing::TempDir() + "/selection_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + ".journal";
+  const std::string path = testing::TempDir() + "/selection_" +
+                           std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + ".journal";
   std::remove(path.c_str());
   const std::string whole = Rules(space, {.journal = path});
   std::string text;

@@ -79,7 +79,8 @@ class Naive {
         bool repeated = false;
         for (int k = 0; k < terms_.node(node).num_outputs; ++k) {
           const ValueId value = terms_.node(node).first + k;
-          for (ValueId other : Used(nodes, node)) repeated = repeated || terms_.value(other).hash == terms_.value(value).hash;
+          for (ValueId other : Used(nodes, node))
+            repeated = repeated || terms_.value(other).hash == terms_.value(value).hash;
           more.push_back(value);
         }
         if (repeated && left > 1) return;
