@@ -29,7 +29,13 @@ Model Image(const char* name, int64_t size, bool small = false) {
 Model Layers(const char* name, int64_t layers, bool small = false) {
   Model model{name, {}, small};
   model.options.layers = layers;
-  model.options.sequence_length = 16;
+  return model;
+}
+
+// A transformer of one layer.
+Model Text(const char* name, int64_t length, bool small = false) {
+  Model model = Layers(name, 1, small);
+  model.options.sequence_length = length;
   return model;
 }
 
@@ -71,7 +77,7 @@ TEST_P(ZooRuntime, RunsInLittleMemory) {
 INSTANTIATE_TEST_SUITE_P(Models, ZooRuntime,
                          ::testing::Values(Image("resnet50", 32), Image("squeezenet", 64, true),
                                            Image("mobilenet_v2", 32, true), Image("inception_v3", 96),
-                                           Image("taso_nasnet_a", 32), Layers("bert_base", 1, true),
+                                           Image("taso_nasnet_a", 32), Text("bert_base", 16, true),
                                            Layers("taso_nasrnn", 2, true), Layers("mlp", 1, true)),
                          [](const auto& info) { return info.param.name; });
 
