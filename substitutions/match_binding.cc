@@ -1,6 +1,8 @@
 #include "substitutions/match_binding.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "substitutions/rule_binding.h"
@@ -33,6 +35,19 @@ bool MatchBinder::Bound(ArgExpr::Ref ref, int id) const {
   return ref == ArgExpr::Ref::kPack ? pack_bound_[at] : attr_bound_[at];
 }
 
+// Whether an operator of the right side has it as an attribute.
+bool MatchBinder::BecomesAttribute(int attr) const {
+  const auto names = [&](const ArgExpr& expr) { return expr.ref == ArgExpr::Ref::kAttr && expr.id == attr; };
+  return std::any_of(rule_.nodes().begin() + rule_.num_lhs_nodes(), rule_.nodes().end(),
+                     [&](const RuleNode& node) { return std::any_of(node.attrs.begin(), node.attrs.end(), names); });
+}
+
+// ONNX stores real attributes in 32 bits, those of operators on doubles, too.
+bool MatchBinder::SurvivesFloat(double value) {
+  return std::isfinite(value) && std::abs(value) <= std::numeric_limits<float>::max() &&
+         static_cast<double>(static_cast<float>(value)) == value;
+}
+
 bool MatchBinder::Run() {
   if (!BindTypes()) return false;
   for (const RuleEquation& equation : rule_.binding_order()) {
@@ -59,6 +74,9 @@ bool MatchBinder::BindTypes() {
       if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
       bindings_.attrs[attr] = value;
       attr_bound_[attr] = true;
+      if (dtype == DType::kFloat64 && BecomesAttribute(leaf.value->id) && !SurvivesFloat(std::get<double>(value))) {
+        return false;
+      }
     }
     if (leaf.dtype_attr >= 0) {
       const size_t attr = static_cast<size_t>(leaf.dtype_attr);

@@ -25,6 +25,8 @@ class MatchBinder {
 
  private:
   bool BindTypes();
+  bool BecomesAttribute(int attr) const;
+  static bool SurvivesFloat(double value);
   bool BindEquation(const RuleEquation& equation);
   bool BindShape(const RuleNode& leaf, int node);
   bool BindBroadcast(const RuleNode& leaf, int node, const std::vector<int64_t>& shape);

@@ -185,7 +185,7 @@ const char* RuleClassName(RuleClass rule_class);  // exact, reassociating, numer
 bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 
 // A verdict `proved`, as it stands in a rule file:
-//   proved reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=7 spec="0123456789abcdef"
+//   proved reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=8 spec="0123456789abcdef"
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits domain;

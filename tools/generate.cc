@@ -61,6 +61,7 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
   if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
   if (flags.inputs > 0) absl::StrAppend(&command, " --inputs ", flags.inputs);
+  if (flags.rule_limit != 1) absl::StrAppend(&command, " --rule-limit ", flags.rule_limit);
   if (session.flags.seed != 1) absl::StrAppend(&command, " --seed ", session.flags.seed);
   return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
 }
@@ -170,7 +171,7 @@ class Generation {
     options.rule_limit_s = flags_.rule_limit;
     options.prefix = flags_.preset + "-";
     options.stop = &stop_;
-    CheckTime();
+    options.progress = [this] { CheckTime(); };
     const double before = ProcessCpuSeconds();
     absl::StatusOr<std::vector<Rule>> reversed = generate::ReverseRules(rules_, options);
     if (!reversed.ok()) return reversed.status();
@@ -437,26 +438,34 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
 // --preset definitions: no search, what the operators' meanings say.
 absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session) {
   if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  if (!flags.space.empty() || flags.count_only || flags.max_ops > 0 || flags.inputs > 0 || !flags.resume.empty()) {
+  if (!flags.space.empty() || flags.count_only || flags.count_raw || flags.sample != 1 || flags.max_ops > 0 ||
+      flags.inputs > 0 || flags.memory_limit > 0 || !flags.resume.empty()) {
     return absl::InvalidArgumentError(
-        "--preset: definitions searches no space, of which --space, --count-only, --max-ops, --inputs and --resume "
-        "are");
+        "--preset: definitions searches no space, of which --space, --count-only, --count-raw, --sample, --max-ops, "
+        "--inputs, --memory-limit and --resume are");
   }
+  if (generate::Ranks::World().rank() != 0) return Answer::kYes;  // too little work to share
   if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
   std::vector<const OpDef*> operators = AllOps();
   if (!flags.ops.empty()) {
     operators.clear();
     for (const std::string& name : flags.ops) {
-      operators.push_back(FindOp(name));
-      if (operators.back() == nullptr) {
+      const OpDef* op = FindOp(name);
+      if (op == nullptr) {
         return absl::InvalidArgumentError(absl::StrCat("--ops: found `", name, "`, expected an operator"));
       }
+      if (std::find(operators.begin(), operators.end(), op) == operators.end()) operators.push_back(op);
     }
   }
   const double before = ProcessCpuSeconds();
   generate::DefinitionOptions options;
   options.seed = session.flags.seed;
-  options.stop = &InterruptGuard::flag();
+  options.rule_limit_s = flags.rule_limit;
+  const auto start = std::chrono::steady_clock::now();
+  options.stop = [&] {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    return InterruptGuard::flag() || (flags.time_limit > 0 && elapsed.count() > flags.time_limit);
+  };
   const absl::StatusOr<generate::DefinitionRules> found = generate::RulesOfDefinitions(operators, options);
   if (!found.ok()) return found.status();
   if (flags.explain) {
@@ -496,6 +505,9 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (!spaces.ok()) return spaces.status();
   if (flags.output.empty() && !flags.count_only) {
     return absl::InvalidArgumentError("-o: the file for the rules is missing (or --count-only)");
+  }
+  if (flags.count_only && !flags.output.empty()) {
+    return absl::InvalidArgumentError("--count-only: proves nothing that -o could write");
   }
   if (!flags.output.empty()) {
     if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;

@@ -46,7 +46,7 @@ void AddRules(CLI::App& app, RuleFlags* flags) {
   app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_flag("--exact", flags->exact, "Only rules that keep every bit");
+  app.add_flag("--exact", flags->exact, "Only rules that keep every bit in the reference interpreter's float32 and float64");
   app.add_flag("--assume-finite", flags->assume_finite, "Also rules that need every value to be finite");
   app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -23,12 +24,15 @@ constexpr size_t kAssignments = 3;
 constexpr size_t kMostAssignments = 12;
 constexpr size_t kAssignmentsOfAll = 36;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
-// With elements that are not finite, at each assignment: where such an element stands matters.
+// With elements that are not finite, at each assignment: where such an element stands matters. Of an instance with few
+// assignments, which has few elements, too, so many in all.
 constexpr int kNotFiniteRuns = 4;
+constexpr int kLeastNotFiniteRuns = 96;
 // With elements all over the range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
 // In search of kComparedElements.
-constexpr int kMaxBitRuns = 260;
+constexpr size_t kLeastBitRuns = 20;
+constexpr size_t kMaxBitRuns = 260;
 constexpr int kMaxDraws = 40;  // of five assignments each
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
@@ -153,6 +157,8 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
+  const int count = std::max(1, static_cast<int>(assignments.size()));
+  const int not_finite_runs = std::max(kNotFiniteRuns, (kLeastNotFiniteRuns + count - 1) / count);
   for (size_t a = 0; a < assignments.size(); ++a) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary);
@@ -160,7 +166,7 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves);
     }
-    for (int run = 0; run < kNotFiniteRuns && !finite_only_; ++run) {
+    for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
       MeasureErrors(measured, symbols, Leaves::kNotFinite);
     }
     for (int run = 0; run < kFullRangeRuns && casts; ++run) MeasureErrors(measured, symbols, Leaves::kFullRange);
@@ -235,6 +241,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
       } else if (IsFloating(leaf.dtype())) {
         double value = offset + scale * normal(rng_);
         if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
+        if (kind == Leaves::kZeros) value = rng_() % 2 == 0 ? 0.0 : -0.0;
         if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
         if (kind == Leaves::kFullRange) value = FullRange(leaf.dtype());
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
@@ -292,13 +299,14 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
   const auto enough = [&] {
     return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
   };
-  for (int run = 0; run < kMaxBitRuns && same_bits_ && !enough(); ++run) {
-    const Symbols& symbols = assignments[static_cast<size_t>(run) % assignments.size()];
+  for (size_t run = 0; run < kMaxBitRuns && same_bits_ && (run < kLeastBitRuns || !enough()); ++run) {
+    const Symbols& symbols = assignments[run % assignments.size()];
     const std::vector<double> reals = Reals(instance);
     const NumericInstance numeric(instance, symbols, reals);
     std::vector<Tensor> leaves;
-    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kExtreme};
-    const Leaves kind = kKinds[run % 4];
+    // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order.
+    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kZeros, Leaves::kExtreme};
+    const Leaves kind = kKinds[run % std::size(kKinds)];
     if (!DrawLeaves(instance, symbols, reals, kind, carrier, &leaves)) continue;
     const auto values = numeric.Run(leaves, carrier, instance.nodes.size());
     if (!values.ok()) continue;

@@ -55,7 +55,7 @@ class RuleClassifier {
   RuleClass Class() const;
 
  private:
-  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kExtreme, kFullRange, kNotFinite };
+  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kZeros, kExtreme, kFullRange, kNotFinite };
   using Symbols = std::vector<int64_t>;
 
   // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.

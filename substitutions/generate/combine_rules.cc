@@ -19,7 +19,7 @@
 namespace rewright::generate {
 namespace {
 
-constexpr int kSteps = 3;         // of the rules so far that may take the place of one
+constexpr int kSteps = 3;  // of the rules so far that may take the place of one
 
 // A rule of a file.
 struct Item {
@@ -67,7 +67,9 @@ class Combiner {
       ++done_;
       Report();
     }
-    for (const Item* item : others) Enable(*item);
+    for (const Item* item : others) {
+      if (!Stopped()) Enable(*item);
+    }
     result_.complete = !Stopped();
     for (const Item& item : kept_) result_.rules.push_back(*item.rule);
     for (size_t i = 0; i < heads_.size(); ++i) {
@@ -126,7 +128,6 @@ class Combiner {
       return Gives(*by.matcher, place.arena, place.Left(), place.Right());
     });
   }
-
 
   // Puts candidates in the place of rules of the base.
   void Replace() {

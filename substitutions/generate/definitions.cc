@@ -53,6 +53,11 @@ class Prover {
   DefinitionRules Result() { return std::move(result_); }
 
  private:
+  bool Stopped() {
+    if (options_.stop && options_.stop()) result_.complete = false;
+    return !result_.complete;
+  }
+
   // One operator on the operands as they are.
   static bool IsElementary(const Definition& definition) {
     const auto is_operand = [](const PartPtr& part) { return part->kind == Part::Kind::kOperand; };
@@ -107,18 +112,17 @@ class Prover {
   // Of the statements that are proved the one with the most instances: of the last where they are as many, which says
   // the same with fewer packs. Nothing where there is none, or where it follows from others of the operator.
   std::optional<Proved> ProveMostGeneral(const std::vector<std::string>& statements) {
-    if (statements.empty()) return std::nullopt;
+    if (statements.empty() || Stopped()) return std::nullopt;
     ++result_.counts.stated;
     RuleProofOptions options;
     options.time_limit_s = options.instance_limit_s = options_.rule_limit_s;
     options.seed = options_.seed;
-    options.stop = options_.stop;
     std::optional<Proved> best;
     bool refuted = false;  // the last one
     std::string reason;
     for (size_t k = 0; k < statements.size(); ++k) {
-      if (options_.stop != nullptr && *options_.stop) {
-        result_.complete = false;
+      if (Stopped()) {
+        --result_.counts.stated;
         return std::nullopt;
       }
       const auto parsed = ParseRules(absl::StrCat("rule definition\n", statements[k]), "definition");

@@ -8,8 +8,8 @@
 // proved. Nothing is stated that the verifier does not prove.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +20,9 @@
 namespace rewright::generate {
 
 struct DefinitionOptions {
-  double rule_limit_s = 10;  // of CPU time, for a proof
+  double rule_limit_s = 1;  // of CPU time, for a proof
   uint64_t seed = 1;
-  const std::atomic<bool>* stop = nullptr;
+  std::function<bool()> stop;  // asked before each proof
 };
 
 struct DefinitionCounts {

@@ -2,13 +2,15 @@
 //
 // The generator states a law once, from its complicated side to its simple one, and derives others from it in both
 // directions. A search reads rules from left to right: where the other direction gains, it is a rule of its own. That
-// is so where the complicated side does with as many operators less arithmetic or traffic, at some sizes, or where with
-// some inputs weights so much of it is computed at load that it gains at all sizes: then these have to be weights. The
-// kernels of convolutions are weights in every model.
+// is so where the complicated side does with as many operators less arithmetic or traffic at some sizes, or where with
+// some inputs weights so much of it is computed at load that there are fewer operators or divisions left: then these
+// have to be weights. Kernels of convolutions are taken for weights; a model in which they are not loses nothing, since
+// costs decide.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct ReverseOptions {
   double rule_limit_s = 1;  // of CPU time, for a proof
   std::string prefix;       // of the rules' names
   const std::atomic<bool>* stop = nullptr;
+  std::function<void()> progress;  // called for every rule, from any thread
 };
 
 // Of proved rules of one output: those reversed ones that gain and that no single step of the rules does, with names
