@@ -48,6 +48,21 @@ uint32_t KernelsOf(const Graph& graph) {
   return kernels;
 }
 
+bool Reduces(const ExprPtr& expr) {
+  return expr->kind == ExprKind::kReduce || std::any_of(expr->args.begin(), expr->args.end(), Reduces);
+}
+
+// Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an order
+// of operations gains by that is not worth a rule.
+bool IsElementwise(const Graph& graph) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) {
+    const rewright::Node& node = graph.node(id);
+    if (node.op == nullptr) return true;
+    const bool same_place = node.op->broadcasts || (node.op->inputs.size() == 1 && node.op->attrs.empty());
+    return same_place && !Reduces(node.meaning->outputs[0].element);
+  });
+}
+
 class Reverser {
  public:
   explicit Reverser(const ReverseOptions& options) : options_(options) {
@@ -111,27 +126,19 @@ class Reverser {
     return Proved(std::move(reversed));
   }
 
-  // Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an
-  // order of operations gains by that is not worth a rule.
-  static bool IsElementwise(const CompiledRule& rule) {
-    return std::all_of(rule.nodes().begin(), rule.nodes().end(), [](const RuleNode& node) {
-      return node.op == nullptr || node.op->broadcasts || (node.op->inputs.size() == 1 && node.op->attrs.empty());
-    });
-  }
-
   // The fewest inputs that have to be weights, beside the kernels of convolutions, for it to gain: at all sizes where
   // there are any. Nothing where it does not gain.
   std::optional<std::vector<std::string>> WeightsToGain(const CompiledRule& rule) const {
     std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
     int instances = 0;
-    const bool elementwise = IsElementwise(rule);
     const auto look = [&](const RandomApplication& application) {
       const std::vector<rewright::Value>& inputs = application.graph.inputs();
       const uint32_t kernels = KernelsOf(application.graph);
+      const Gain least = IsElementwise(application.graph) ? Gain::kAtAllSizes : Gain::kAtTheSizes;
       for (uint32_t subset : WeightSubsets(inputs.size())) {
         if ((subset & kernels) != 0 || (subset != 0 && instances >= draws_.instances)) continue;
         const auto place = PlaceOf(application, subset | kernels);
-        if (!place || GainOf(*place) < (subset == 0 && !elementwise ? Gain::kAtTheSizes : Gain::kAtAllSizes)) continue;
+        if (!place || GainOf(*place) < (subset == 0 ? least : Gain::kAtAllSizes)) continue;
         std::vector<std::string> names;
         for (size_t k = 0; k < inputs.size(); ++k) {
           if ((subset >> k) & 1) names.push_back(application.graph.node(inputs[k].node).name);

@@ -40,6 +40,28 @@ TEST_P(Classes, AreFound) {
   EXPECT_STREQ(RuleClassName(verdict.rule_class), RuleClassName(GetParam().expected));
 }
 
+// What a class hangs on shows at every seed, though a scalar is a single element and a maximum is rarely a zero.
+TEST(RuleClasses, DoNotHangOnTheSeed) {
+  const std::pair<const char*, RuleClass> cases[] = {
+      {"rule r relu(sub(x[], relu(x))) => add(x, neg(x))", RuleClass::kFiniteOnly},
+      {"rule r add(x[], sub(y[], x)) => y", RuleClass::kFiniteOnly},
+      {"rule r reduce_max(concat(x[m, n], y[k, n], axis=0), axes=[0]) "
+       "=> max(reduce_max(y, axes=[0]), reduce_max(x, axes=[0]))",
+       RuleClass::kReassociating},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto rules = ParseRules(text, "test");
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      RuleProofOptions options;
+      options.seed = seed;
+      const RuleVerdict verdict = ProveRule(rules->front(), options);
+      ASSERT_EQ(verdict.verdict, Verdict::kProved) << text << ": " << verdict.reason;
+      EXPECT_STREQ(RuleClassName(verdict.rule_class), RuleClassName(expected)) << text << ", seed " << seed;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Rules, Classes,
     ::testing::Values(
