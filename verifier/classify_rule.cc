@@ -24,8 +24,8 @@ constexpr size_t kAssignments = 3;
 constexpr size_t kMostAssignments = 12;
 constexpr size_t kAssignmentsOfAll = 36;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
-// With elements that are not finite, at each assignment: where such an element stands matters. Of an instance with few
-// assignments, which has few elements, too, so many in all.
+// With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
+// instances so many at each of them: with few sizes to choose, it has few elements, too.
 constexpr int kNotFiniteRuns = 4;
 constexpr int kLeastNotFiniteRuns = 96;
 // With elements all over the range of their types, at each assignment.
@@ -157,8 +157,10 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
+  // Of many instances each is measured a few times.
+  const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
   const int count = std::max(1, static_cast<int>(assignments.size()));
-  const int not_finite_runs = std::max(kNotFiniteRuns, (kLeastNotFiniteRuns + count - 1) / count);
+  const int not_finite_runs = std::max(kNotFiniteRuns, (least + count - 1) / count);
   for (size_t a = 0; a < assignments.size(); ++a) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary);
