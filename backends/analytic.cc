@@ -24,19 +24,19 @@ class AnalyticDevice : public Device {
     // By position of the last node of each group, so that operands come before users.
     std::vector<Group> groups(graph.nodes().size());
     for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-      const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+      const NodeId id = graph.nodes()[i];
       const Node& node = graph.node(id);
-      if (node.op == nullptr || node.weight_only || taken[static_cast<size_t>(i)]) continue;
+      if (node.op == nullptr || node.weight_only || taken[i]) continue;
       Group group;
       group.nodes = {id};
       int last = i;
       if (node.op->name == "conv2d" && !graph.is_output({id, 0}) && graph.users(i).size() == 1) {
         const int user = graph.users(i)[0];
-        const std::string& name = graph.node(graph.nodes()[static_cast<size_t>(user)]).op->name;
+        const std::string& name = graph.node(graph.nodes()[user]).op->name;
         if (name == "relu" || name == "sigmoid" || name == "tanh") {
-          taken[static_cast<size_t>(user)] = true;
+          taken[user] = true;
           last = user;
-          group.nodes.push_back(graph.nodes()[static_cast<size_t>(user)]);
+          group.nodes.push_back(graph.nodes()[user]);
         }
       }
       for (Value operand : node.operands) {
@@ -48,7 +48,7 @@ class AnalyticDevice : public Device {
       for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) {
         group.outputs.push_back({result, k});
       }
-      groups[static_cast<size_t>(last)] = std::move(group);
+      groups[last] = std::move(group);
     }
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
     return groups;
@@ -107,8 +107,7 @@ class AnalyticDevice : public Device {
 
 absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
   if (name != "v100" && name != "v100-strict") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("analytic device ", name, ": expected v100 or v100-strict"));
+    return absl::InvalidArgumentError(absl::StrCat("analytic device ", name, ": expected v100 or v100-strict"));
   }
   return std::unique_ptr<Device>(std::make_unique<AnalyticDevice>(name == "v100-strict"));
 }

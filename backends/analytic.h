@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 

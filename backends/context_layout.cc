@@ -42,7 +42,7 @@ std::optional<Layout> ContextLayouts::Moved(const Graph& graph, Value value) con
   if (node.op->name == "reshape") {
     view = ReshapeLayout(Known(graph, node.operands[0]), dims, &layout);
   } else if (const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output)) {
-    const Value from = node.operands[static_cast<size_t>(access->input)];
+    const Value from = node.operands[access->input];
     view = ViewOf(Known(graph, from), *access, dims, &layout, &offset);
   } else {
     return std::nullopt;

@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/layout.h"
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

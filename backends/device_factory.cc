@@ -9,7 +9,8 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/roofline.h"
-#include "core/data_file.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -21,9 +22,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
     absl::StatusOr<std::string> shipped =
         FindDataFile(absl::StrCat("devices/", name, ".json"), ProgramFolder(), REWRIGHT_BACKENDS_DIR);
     if (!shipped.ok() || absl::StrContains(name, '/')) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "analytic device ", name,
-          ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("analytic device ", name,
+                       ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
     }
     path = *std::move(shipped);
   }
@@ -55,16 +56,14 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
   if (!profile.ok()) return profile.status();
   absl::StatusOr<std::unique_ptr<cuda::Gpu>> gpu = cuda::OpenGpu(ordinal);
   if (gpu.ok()) {
-    if (absl::Status status = cuda::CheckPrecision((*gpu)->description(), cuda_options.precision); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(cuda::CheckPrecision((*gpu)->description(), cuda_options.precision));
     return cuda::MakeCudaDevice(*std::move(gpu), *std::move(profile), cuda_options);
   }
   if (options.profile_path.empty()) return gpu.status();
   absl::StatusOr<std::unique_ptr<Device>> known = cuda::MakeProfiledCudaDevice(*std::move(profile), cuda_options);
   if (known.ok()) return known;
-  return absl::NotFoundError(absl::StrCat(gpu.status().message(), "; profile ", options.profile_path, ": ",
-                                          known.status().message()));
+  return absl::NotFoundError(
+      absl::StrCat(gpu.status().message(), "; profile ", options.profile_path, ": ", known.status().message()));
 }
 
 }  // namespace

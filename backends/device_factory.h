@@ -5,13 +5,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 
 struct DeviceOptions {
-  int threads = 0;           // 0: one per processor that this process may use
-  std::string profile_path;  // of the profile database; empty: measured costs are kept in memory only
+  int threads = 0;                 // 0: one per processor that this process may use
+  std::string profile_path;        // of the profile database; empty: measured costs are kept in memory only
   std::string precision = "fp32";  // on a GPU: "fp32", "tf32", "fp16", "bf16"
 };
 

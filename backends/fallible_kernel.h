@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 

@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/memory.h"
+#include "core/ir/memory.h"
 
 namespace rewright {
 
@@ -13,7 +13,7 @@ std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members)
   std::vector<Value> inputs;
   absl::flat_hash_set<Value> seen;
   for (int i : members) {
-    for (Value operand : graph.node(graph.nodes()[static_cast<size_t>(i)]).operands) {
+    for (Value operand : graph.node(graph.nodes()[i]).operands) {
       const bool inside = std::binary_search(members.begin(), members.end(), graph.index(operand.node));
       if (!inside && seen.insert(operand).second) inputs.push_back(operand);
     }
@@ -23,7 +23,7 @@ std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members)
 
 Group MakeGroup(const Graph& graph, const std::vector<int>& members) {
   Group group;
-  for (int i : members) group.nodes.push_back(graph.nodes()[static_cast<size_t>(i)]);
+  for (int i : members) group.nodes.push_back(graph.nodes()[i]);
   group.inputs = InputsOf(graph, members);
   const NodeId last = group.nodes.back();
   const int outputs = static_cast<int>(graph.node(last).outputs.size());

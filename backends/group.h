@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

@@ -41,23 +41,21 @@ class Linearizer {
   }
 
  private:
-  LinearIndex Constant(int64_t value) const {
-    return {value, std::vector<int64_t>(output_.index_vars.size(), 0)};
-  }
+  LinearIndex Constant(int64_t value) const { return {value, std::vector<int64_t>(output_.index_vars.size(), 0)}; }
   static bool IsConstant(const LinearIndex& index) {
     return std::all_of(index.coefficients.begin(), index.coefficients.end(), [](int64_t c) { return c == 0; });
   }
 
   std::optional<LinearIndex> OfVariable(int64_t id) const {
     using VarKind = Meaning::VarKind;
-    const VarKind kind = meaning_.variables[static_cast<size_t>(id)].kind;
+    const VarKind kind = meaning_.variables[id].kind;
     if (kind == VarKind::kSize || kind == VarKind::kAttr) {
-      return Constant(bindings_.variables[static_cast<size_t>(id)]);
+      return Constant(bindings_.variables[id]);
     }
     const int axis = OutputAxis(output_, id);
     if (axis < 0) return std::nullopt;
     LinearIndex index = Constant(0);
-    index.coefficients[static_cast<size_t>(axis)] = 1;
+    index.coefficients[axis] = 1;
     return index;
   }
 
@@ -113,8 +111,8 @@ bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
         if (index->kind == ExprKind::kInt && index->integer == 0) continue;
         if (index->kind != ExprKind::kVar) return false;
         const int axis = OutputAxis(meaning.outputs[0], index->integer);
-        if (axis < 0 || seen[static_cast<size_t>(axis)]) return false;
-        seen[static_cast<size_t>(axis)] = true;
+        if (axis < 0 || seen[axis]) return false;
+        seen[axis] = true;
       }
       return true;
     }
@@ -143,7 +141,7 @@ void CollectReads(const Meaning& meaning, const ExprNode& expr, std::vector<Poin
 }  // namespace
 
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {
-  const OutputMeaning& meaning = node.meaning->outputs[static_cast<size_t>(output)];
+  const OutputMeaning& meaning = node.meaning->outputs[output];
   if (meaning.element->kind != ExprKind::kRead) return std::nullopt;
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
@@ -197,8 +195,8 @@ bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int 
   if (operand.dtype != DType::kFloat32 || operand.rank() > accumulated.rank()) return false;
   const int skipped = accumulated.rank() - operand.rank();
   for (int d = 0; d < operand.rank(); ++d) {
-    const int64_t size = operand.shape[static_cast<size_t>(d)];
-    if (size != 1 && (d + skipped != channel_axis || size != accumulated.shape[static_cast<size_t>(channel_axis)])) {
+    const int64_t size = operand.shape[d];
+    if (size != 1 && (d + skipped != channel_axis || size != accumulated.shape[channel_axis])) {
       return false;
     }
   }
@@ -211,13 +209,13 @@ Layout LayoutForReader(const Graph& graph, Value value) {
   if (graph.is_output(value)) return row_major;
   const std::vector<int>& users = graph.users(graph.index(value.node));
   if (users.size() != 1 || dims.empty()) return row_major;
-  const Node& user = graph.node(graph.nodes()[static_cast<size_t>(users[0])]);
+  const Node& user = graph.node(graph.nodes()[users[0]]);
   if (user.op->name != "transpose") return row_major;
   const std::vector<int64_t>& perm = Ints(user, "perm");
   if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
   const Layout after = Layout::RowMajor(user.outputs[0].shape);
   Layout layout = row_major;
-  for (size_t k = 0; k < perm.size(); ++k) layout.strides[static_cast<size_t>(perm[k])] = after.strides[k];
+  for (size_t k = 0; k < perm.size(); ++k) layout.strides[perm[k]] = after.strides[k];
   return layout;
 }
 

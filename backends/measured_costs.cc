@@ -1,5 +1,7 @@
 #include "backends/measured_costs.h"
 
+#include "core/base/status_macros.h"
+
 namespace rewright {
 
 absl::StatusOr<double> MeasuredCosts::Of(const std::string& signature,
@@ -10,7 +12,7 @@ absl::StatusOr<double> MeasuredCosts::Of(const std::string& signature,
   if (!stored->has_value()) {
     absl::StatusOr<ProfileEntry> measured = measure();
     if (!measured.ok()) return measured.status();
-    if (absl::Status status = profile_->Put(device_, signature, *measured); !status.ok()) return status;
+    RETURN_IF_ERROR(profile_->Put(device_, signature, *measured));
     *stored = *measured;
   }
   return known_[signature] = (*stored)->fastest;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -46,7 +47,7 @@ std::string Found(sqlite3_stmt* row, int column) {
 
 absl::StatusOr<std::unique_ptr<ProfileDb>> ProfileDb::Open(const std::string& path) {
   std::unique_ptr<ProfileDb> db(new ProfileDb(path));
-  if (absl::Status status = db->Init(); !status.ok()) return status;
+  RETURN_IF_ERROR(db->Init());
   return db;
 }
 
@@ -92,9 +93,9 @@ absl::StatusOr<ProfileEntry> ProfileDb::EntryAt(sqlite3_stmt* row, int first, co
     const bool number = sqlite3_column_type(row, first + k) == SQLITE_FLOAT;
     *seconds = sqlite3_column_double(row, first + k);
     if (number && *seconds >= 0 && *seconds <= kMaxProfileSeconds) continue;
-    return WrongEntry(device, signature,
-                      absl::StrCat(name, ": found ", Found(row, first + k), ", expected seconds from 0 to ",
-                                   kMaxProfileSeconds));
+    return WrongEntry(
+        device, signature,
+        absl::StrCat(name, ": found ", Found(row, first + k), ", expected seconds from 0 to ", kMaxProfileSeconds));
   }
   entry.count = sqlite3_column_int64(row, first + 3);
   if (sqlite3_column_type(row, first + 3) != SQLITE_INTEGER || entry.count < 1) {

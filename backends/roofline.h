@@ -18,19 +18,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 
 struct RooflineSpec {
   std::string name;
-  std::string source;                // where the figures are from
-  double flops_per_second = 0;       // of fp32, peak
-  double bytes_per_second = 0;       // of memory
-  double launch_seconds = 0;         // of one kernel
-  int64_t processors = 0;            // that run tiles independently
-  int64_t tile_elements = 0;         // elements of a result that one processor computes at once
-  double cache_bytes = 0;            // of the last level
+  std::string source;           // where the figures are from
+  double flops_per_second = 0;  // of fp32, peak
+  double bytes_per_second = 0;  // of memory
+  double launch_seconds = 0;    // of one kernel
+  int64_t processors = 0;       // that run tiles independently
+  int64_t tile_elements = 0;    // elements of a result that one processor computes at once
+  double cache_bytes = 0;       // of the last level
   double cache_bytes_per_second = 0;
 };
 

@@ -4,7 +4,7 @@ namespace rewright {
 
 int RootOf(const Schedule& schedule, int id, size_t* offset) {
   size_t bytes = 0;
-  const auto at = [&](int i) -> const Buffer& { return schedule.buffers[static_cast<size_t>(i)]; };
+  const auto at = [&](int i) -> const Buffer& { return schedule.buffers[i]; };
   for (; at(id).alias_of >= 0; id = at(id).alias_of) bytes += at(id).offset;
   if (offset != nullptr) *offset = bytes;
   return id;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 
@@ -25,8 +25,8 @@ class ScheduleBuilder {
   void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
             const std::string& label);
 
-  Buffer& buffer(int id) { return schedule_.buffers[static_cast<size_t>(id)]; }
-  const Buffer& buffer(int id) const { return schedule_.buffers[static_cast<size_t>(id)]; }
+  Buffer& buffer(int id) { return schedule_.buffers[id]; }
+  const Buffer& buffer(int id) const { return schedule_.buffers[id]; }
 
   Schedule schedule_;
   int group_ = -1;  // being lowered

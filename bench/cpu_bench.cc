@@ -15,15 +15,13 @@
 #include "backends/device_factory.h"
 #include "backends/thread_wait.h"
 #include "bench/zoo/zoo.h"
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "runtime/executor.h"
 
 namespace rewright {
 namespace {
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Seconds of processor time, of all threads: steadier than the clock on a machine that others use.
 double ProcessorTime() {
@@ -152,7 +150,7 @@ int Main(int argc, char** argv) {
     const Step& step = steps[order[i]];
     std::string types;
     if (step.group >= 0) {
-      const Group& group = (*executor)->schedule().groups[static_cast<size_t>(step.group)];
+      const Group& group = (*executor)->schedule().groups[step.group];
       for (Value input : group.inputs) types += " " + graph->type(input).ToString();
       types += " -> " + graph->type(group.outputs[0]).ToString();
     }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/interpreter.h"
-#include "core/random_tensor.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_tensor.h"
 
 namespace rewright {
 namespace {
@@ -33,11 +33,11 @@ std::vector<Case> Cases() {
   const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
   using Ints = std::vector<int64_t>;
   const Attrs padded = {{"pads", Ints{1, 1, 1, 1}}};
-  const auto grouped = [&](int64_t groups) {
-    return Attrs{{"pads", Ints{1, 1, 1, 1}}, {"groups", groups}};
-  };
+  const auto grouped = [&](int64_t groups) { return Attrs{{"pads", Ints{1, 1, 1, 1}}, {"groups", groups}}; };
   return {
-      {"conv2d", {f32({1, 3, 224, 224}), f32({64, 3, 7, 7})}, {{"pads", Ints{3, 3, 3, 3}}, {"strides", Ints{2, 2}}},
+      {"conv2d",
+       {f32({1, 3, 224, 224}), f32({64, 3, 7, 7})},
+       {{"pads", Ints{3, 3, 3, 3}}, {"strides", Ints{2, 2}}},
        0.1180},
       {"conv2d", {f32({1, 64, 56, 56}), f32({64, 64, 3, 3})}, padded, 0.1156},
       {"conv2d", {f32({1, 256, 14, 14}), f32({256, 256, 3, 3})}, padded, 0.1156},
@@ -47,8 +47,9 @@ std::vector<Case> Cases() {
       {"conv2d", {f32({1, 144, 56, 56}), f32({144, 1, 3, 3})}, grouped(144), 0.0041},
       {"matmul", {f32({128, 768}), f32({768, 3072})}, {}, 0.3020},
       {"matmul", {f32({12, 128, 64}), f32({12, 64, 128})}, {}, 0.0126},
-      {"max_pool2d", {f32({1, 64, 112, 112})}, {{"kernel", Ints{3, 3}}, {"strides", Ints{2, 2}},
-                                                {"pads", Ints{1, 1, 1, 1}}}},
+      {"max_pool2d",
+       {f32({1, 64, 112, 112})},
+       {{"kernel", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}},
       {"softmax", {f32({12, 128, 128})}, {{"axis", int64_t{2}}}},
       {"layer_norm", {f32({128, 768}), f32({768}), f32({768})}, {}},
       {"gelu", {f32({128, 3072})}, {}},

@@ -9,7 +9,7 @@
 
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 #include "runtime/executor.h"
 
 namespace rewright {
@@ -26,8 +26,8 @@ int Report(const std::string& name, Device& device, double* worst) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), executable.status().ToString().c_str());
     return 2;
   }
-  const double ratio = static_cast<double>((*executable)->arena_bytes()) /
-                       static_cast<double>((*executable)->peak_live_bytes());
+  const double ratio =
+      static_cast<double>((*executable)->arena_bytes()) / static_cast<double>((*executable)->peak_live_bytes());
   *worst = ratio > *worst ? ratio : *worst;
   std::printf("%s,%lld,%lld,%.4f\n", name.c_str(), static_cast<long long>((*executable)->arena_bytes()),
               static_cast<long long>((*executable)->peak_live_bytes()), ratio);

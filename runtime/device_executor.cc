@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/index_range.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/index_range.h"
+#include "core/ir/memory.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -46,15 +47,15 @@ class DeviceExecutor : public Executable {
       }
     }
     for (const ResolvedBuffer& at : plan_.resolved) {
-      void* root = roots[static_cast<size_t>(at.root)];
+      void* root = roots[at.root];
       addresses_.push_back(root == nullptr ? nullptr : static_cast<char*>(root) + at.offset);
     }
     for (const Step& step : schedule_.steps) {
-      for (int id : step.buffers) step_addresses_.push_back(addresses_[static_cast<size_t>(id)]);
+      for (int id : step.buffers) step_addresses_.push_back(addresses_[id]);
     }
     // Once as it is: what kernels do at their first run must not be recorded.
     Enqueue();
-    if (absl::Status status = memory_.Synchronize(); !status.ok()) return status;
+    RETURN_IF_ERROR(memory_.Synchronize());
     absl::StatusOr<std::function<void()>> recorded = memory_.Record([this] { Enqueue(); });
     if (!recorded.ok()) return recorded.status();
     run_ = *std::move(recorded);
@@ -73,12 +74,12 @@ class DeviceExecutor : public Executable {
                                                        input_types_[i].ToString()));
       }
       if (schedule_.inputs[i] < 0) continue;
-      absl::Status status = memory_.CopyIn(addresses_[static_cast<size_t>(schedule_.inputs[i])], inputs[i].data(),
-                                           static_cast<size_t>(inputs[i].num_bytes()));
+      absl::Status status =
+          memory_.CopyIn(addresses_[schedule_.inputs[i]], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes()));
       if (!status.ok()) return status;
     }
     for (const IndexInput& index : index_inputs_) {
-      if (absl::Status status = index.range.Check(inputs[index.input]); !status.ok()) return status;
+      RETURN_IF_ERROR(index.range.Check(inputs[index.input]));
     }
     run_();
     outputs->resize(output_types_.size());
@@ -89,8 +90,8 @@ class DeviceExecutor : public Executable {
         if (!tensor.ok()) return tensor.status();
         output = *std::move(tensor);
       }
-      absl::Status status = memory_.CopyOut(output.data(), addresses_[static_cast<size_t>(schedule_.outputs[i])],
-                                            static_cast<size_t>(output.num_bytes()));
+      absl::Status status =
+          memory_.CopyOut(output.data(), addresses_[schedule_.outputs[i]], static_cast<size_t>(output.num_bytes()));
       if (!status.ok()) return status;
     }
     return memory_.Synchronize();
@@ -130,7 +131,7 @@ class DeviceExecutor : public Executable {
 absl::StatusOr<std::unique_ptr<Executable>> MakeDeviceExecutor(const Graph& graph, Schedule schedule,
                                                                DeviceMemory& memory) {
   auto executor = std::make_unique<DeviceExecutor>(graph, std::move(schedule), memory);
-  if (absl::Status status = executor->Bind(); !status.ok()) return status;
+  RETURN_IF_ERROR(executor->Bind());
   return std::unique_ptr<Executable>(std::move(executor));
 }
 

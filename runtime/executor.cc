@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
-#include "core/memory.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "runtime/device_executor.h"
 
 namespace rewright {
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, S
   absl::StatusOr<MemoryPlan> plan = PlanMemory(schedule);
   if (!plan.ok()) return plan.status();
   executor->plan_ = *std::move(plan);
-  if (absl::Status fits = CheckMemory(executor->plan_.arena_bytes, ActivationsText(graph)); !fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckMemory(executor->plan_.arena_bytes, ActivationsText(graph)));
   executor->schedule_ = std::move(schedule);
   for (Value input : graph.inputs()) {
     executor->input_names_.push_back(graph.node(input.node).name);
@@ -82,19 +83,19 @@ absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>*
     if (id < 0 || static_cast<size_t>(id) >= buffers.size()) {
       return DeviceFault(absl::StrCat("input ", i, " in buffer ", id, ", of ", buffers.size()));
     }
-    const Buffer& buffer = buffers[static_cast<size_t>(id)];
-    if (buffer.kind != Buffer::Kind::kInput || buffer.alias_of >= 0 || externals[static_cast<size_t>(id)] >= 0) {
+    const Buffer& buffer = buffers[id];
+    if (buffer.kind != Buffer::Kind::kInput || buffer.alias_of >= 0 || externals[id] >= 0) {
       return DeviceFault(absl::StrCat("input ", i, " has no buffer of its own"));
     }
     if (static_cast<int64_t>(buffer.bytes) != input_types_[i].num_bytes()) {
       return DeviceFault(
           absl::StrCat("input ", i, " has ", input_types_[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
-    externals[static_cast<size_t>(id)] = static_cast<int>(i);
+    externals[id] = static_cast<int>(i);
   }
   copied->assign(schedule_.outputs.size(), true);
   for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
-    const size_t id = static_cast<size_t>(schedule_.outputs[i]);
+    const size_t id = schedule_.outputs[i];
     const Buffer& buffer = buffers[id];
     if (static_cast<int64_t>(buffer.bytes) != output_types_[i].num_bytes()) {
       return DeviceFault(
@@ -108,8 +109,8 @@ absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>*
 }
 
 absl::Status Executor::AddSlot(int id, const std::vector<int>& externals) {
-  const ResolvedBuffer at = plan_.resolved[static_cast<size_t>(id)];
-  const size_t root = static_cast<size_t>(at.root);
+  const ResolvedBuffer at = plan_.resolved[id];
+  const size_t root = at.root;
   const Buffer& buffer = schedule_.buffers[root];
   void* base = nullptr;
   switch (buffer.kind) {
@@ -129,7 +130,7 @@ absl::Status Executor::AddSlot(int id, const std::vector<int>& externals) {
 }
 
 absl::Status Executor::Bind() {
-  const size_t bytes = static_cast<size_t>(plan_.arena_bytes + kArenaAlignment);
+  const size_t bytes = plan_.arena_bytes + kArenaAlignment;
   arena_ = {static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, bytes)), std::free};
   if (arena_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of activations: out of memory"));

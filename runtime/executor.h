@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backends/fallible_kernel.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {

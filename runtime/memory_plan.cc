@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -23,28 +23,27 @@ Placement PlaceInOrder(const std::vector<Lifetime>& lifetimes, const std::vector
   std::vector<int> placed;  // by offset, ascending
   placed.reserve(lifetimes.size());
   for (int id : order) {
-    const Lifetime& item = lifetimes[static_cast<size_t>(id)];
+    const Lifetime& item = lifetimes[id];
     const int64_t need = Aligned(item.bytes);
     if (need == 0) continue;
     int64_t end = 0;  // of the memory taken so far, going up
     int64_t best = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
     for (int other : placed) {
-      if (!Meet(item, lifetimes[static_cast<size_t>(other)])) continue;
-      const int64_t offset = placement.offsets[static_cast<size_t>(other)];
+      if (!Meet(item, lifetimes[other])) continue;
+      const int64_t offset = placement.offsets[other];
       const int64_t gap = offset - end;
       if (gap >= need && gap < best_gap) {
         best = end;
         best_gap = gap;
       }
-      end = std::max(end, offset + Aligned(lifetimes[static_cast<size_t>(other)].bytes));
+      end = std::max(end, offset + Aligned(lifetimes[other].bytes));
     }
     const int64_t offset = best >= 0 ? best : end;
-    placement.offsets[static_cast<size_t>(id)] = offset;
+    placement.offsets[id] = offset;
     placement.arena_bytes = std::max(placement.arena_bytes, offset + need);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t value, int other) {
-      return value < placement.offsets[static_cast<size_t>(other)];
-    });
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](int64_t value, int other) { return value < placement.offsets[other]; });
     placed.insert(at, id);
   }
   return placement;
@@ -57,7 +56,7 @@ std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes, bool alig
   std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
   for (const Lifetime& item : lifetimes) {
     const int64_t bytes = aligned ? Aligned(item.bytes) : item.bytes;
-    live[static_cast<size_t>(item.first)] += bytes;
+    live[item.first] += bytes;
     live[static_cast<size_t>(item.last) + 1] -= bytes;
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
@@ -68,9 +67,7 @@ template <typename Key>
 std::vector<int> OrderBy(const std::vector<Lifetime>& lifetimes, const Key& key) {
   std::vector<int> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return key(lifetimes[static_cast<size_t>(a)]) < key(lifetimes[static_cast<size_t>(b)]);
-  });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(lifetimes[a]) < key(lifetimes[b]); });
   return order;
 }
 
@@ -104,7 +101,7 @@ Placement Improve(const std::vector<Lifetime>& lifetimes, std::vector<int> order
   for (int round = 0; round < rounds && best.arena_bytes > floor; ++round) {
     // The first in order among those that reach the top.
     const auto top = std::find_if(order.begin(), order.end(), [&](int id) {
-      const size_t i = static_cast<size_t>(id);
+      const size_t i = id;
       return current.offsets[i] + Aligned(lifetimes[i].bytes) == current.arena_bytes;
     });
     CHECK(top != order.end()) << "the arena is larger than what it holds";
@@ -124,12 +121,12 @@ absl::StatusOr<std::vector<ResolvedBuffer>> ResolveViews(const std::vector<Buffe
   std::vector<ResolvedBuffer> resolved(buffers.size());
   for (int id = 0; id < count; ++id) {
     ResolvedBuffer at{id, 0};
-    for (int depth = 0; buffers[static_cast<size_t>(at.root)].alias_of >= 0; ++depth) {
-      const Buffer& view = buffers[static_cast<size_t>(at.root)];
+    for (int depth = 0; buffers[at.root].alias_of >= 0; ++depth) {
+      const Buffer& view = buffers[at.root];
       if (view.alias_of >= count) {
         return DeviceFault(absl::StrCat("buffer ", at.root, " is a view of buffer ", view.alias_of, ", of ", count));
       }
-      const Buffer& base = buffers[static_cast<size_t>(view.alias_of)];
+      const Buffer& base = buffers[view.alias_of];
       if (view.offset + view.bytes > base.bytes) {
         return DeviceFault(absl::StrCat("buffer ", at.root, " views bytes ", view.offset, "..",
                                         view.offset + view.bytes, " of buffer ", view.alias_of, ", which has ",
@@ -139,7 +136,7 @@ absl::StatusOr<std::vector<ResolvedBuffer>> ResolveViews(const std::vector<Buffe
       at.offset += static_cast<int64_t>(view.offset);
       at.root = view.alias_of;
     }
-    resolved[static_cast<size_t>(id)] = at;
+    resolved[id] = at;
   }
   return resolved;
 }
@@ -181,13 +178,13 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule) {
 
   std::vector<Lifetime> all(schedule.buffers.size(), {0, -1, -1});
   const auto touch = [&](int id, int step) {
-    Lifetime& life = all[static_cast<size_t>(plan.resolved[static_cast<size_t>(id)].root)];
+    Lifetime& life = all[plan.resolved[id].root];
     if (life.first < 0) life.first = step;
     life.last = step;
   };
   const int num_steps = static_cast<int>(schedule.steps.size());
   for (int s = 0; s < num_steps; ++s) {
-    for (int id : schedule.steps[static_cast<size_t>(s)].buffers) {
+    for (int id : schedule.steps[s].buffers) {
       if (!in_range(id)) return DeviceFault(absl::StrCat("step ", s, " uses buffer ", id, ", of ", count));
       touch(id, s);
     }
@@ -200,8 +197,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule) {
   std::vector<Lifetime> lifetimes;
   std::vector<int> owners;
   for (int id = 0; id < count; ++id) {
-    const Buffer& buffer = schedule.buffers[static_cast<size_t>(id)];
-    Lifetime& life = all[static_cast<size_t>(id)];
+    const Buffer& buffer = schedule.buffers[id];
+    Lifetime& life = all[id];
     if (buffer.kind != Buffer::Kind::kActivation || buffer.alias_of >= 0 || life.first < 0) continue;
     life.bytes = static_cast<int64_t>(buffer.bytes);
     lifetimes.push_back(life);
@@ -209,7 +206,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule) {
   }
   const Placement placement = PlaceLifetimes(lifetimes);
   plan.offsets.assign(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < owners.size(); ++i) plan.offsets[static_cast<size_t>(owners[i])] = placement.offsets[i];
+  for (size_t i = 0; i < owners.size(); ++i) plan.offsets[owners[i]] = placement.offsets[i];
   plan.arena_bytes = placement.arena_bytes;
   plan.peak_live_bytes = PeakLiveBytes(lifetimes);
   return plan;

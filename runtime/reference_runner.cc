@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -66,13 +66,13 @@ int64_t PeakLiveBytes(const Graph& graph) {
   std::vector<Lifetime> lifetimes;
   const int count = static_cast<int>(graph.nodes().size());
   for (int i = 0; i < count; ++i) {
-    const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+    const NodeId id = graph.nodes()[i];
     const Node& node = graph.node(id);
     if (node.leaf != LeafKind::kNone || node.weight_only) continue;
     const std::vector<int>& users = graph.users(i);
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
       if (graph.is_output({id, k})) continue;
-      lifetimes.push_back({node.outputs[static_cast<size_t>(k)].num_bytes(), i, users.empty() ? i : users.back()});
+      lifetimes.push_back({node.outputs[k].num_bytes(), i, users.empty() ? i : users.back()});
     }
   }
   return PeakLiveBytes(lifetimes);

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/status_macros.h"
+
 namespace rewright {
 namespace {
 
@@ -13,7 +15,7 @@ class Stopwatch {
 
   absl::StatusOr<double> Run() {
     if (outputs_.empty()) {
-      if (absl::Status status = executable_.Run(inputs_, &outputs_); !status.ok()) return status;
+      RETURN_IF_ERROR(executable_.Run(inputs_, &outputs_));
     }
     const auto start = std::chrono::steady_clock::now();
     absl::Status status = executable_.RunAgain(inputs_, &outputs_);

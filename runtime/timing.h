@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
-#include "core/stats.h"
+#include "core/base/stats.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 

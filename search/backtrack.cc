@@ -50,7 +50,7 @@ class Backtracking {
   double Allowance() const { return (explorer_.options().alpha - 1) * explorer_.best().cost.total(); }
 
   void Visit(const Entry& entry) {
-    const SearchState& parent = states_[static_cast<size_t>(entry.parent)];
+    const SearchState& parent = states_[entry.parent];
     if (entry.detour >= Allowance()) return;
     const Graph graph = explorer_.View(parent);
     const double limit = parent.base_cost + Allowance();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "search/explorer.h"
 #include "search/extraction.h"
 #include "search/tiles.h"
@@ -85,8 +85,8 @@ class SaturatedGraph {
         if (maker == extraction.choice[c]) continue;
         std::vector<int> choice = filled;
         choice[c] = maker;
-        for (int made : problem().nodes[static_cast<size_t>(maker)].makes) {
-          if (extraction.choice[static_cast<size_t>(made)] >= 0) choice[static_cast<size_t>(made)] = maker;
+        for (int made : problem().nodes[maker].makes) {
+          if (extraction.choice[made] >= 0) choice[made] = maker;
         }
         Extraction exchanged = Needed(problem(), choice);
         if (exchanged.cost <= limit) found.push_back(std::move(exchanged));
@@ -134,10 +134,10 @@ class SaturatedGraph {
     std::vector<int> stack = {root};
     while (!stack.empty()) {
       const int c = stack.back();
-      const int chosen = extraction.choice[static_cast<size_t>(c)];
+      const int chosen = extraction.choice[c];
       const size_t before = stack.size();
       if (!built_.contains(c)) {
-        for (int need : problem().nodes[static_cast<size_t>(chosen)].needs) {
+        for (int need : problem().nodes[chosen].needs) {
           if (!built_.contains(need)) stack.push_back(need);
         }
         if (stack.size() > before) continue;
@@ -219,7 +219,7 @@ class SaturatedGraph {
     return absl::StrJoin(names, kRuleSeparator);
   }
 
-  const std::string& RuleName(int rule) const { return rules_[static_cast<size_t>(rule)].matcher->rule().name(); }
+  const std::string& RuleName(int rule) const { return rules_[rule].matcher->rule().name(); }
 
   Explorer& explorer_;
   const std::vector<DirectedRule>& rules_;

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "search/parallel.h"
 #include "search/resources.h"
 
@@ -99,7 +99,7 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
   absl::flat_hash_set<NodeId> region;
   if (!near.empty()) {
     roots = NodesAround(graph, near, kNear + kLeftSideDepth);
-    for (int position : NodesAround(graph, near, kNear)) region.insert(graph.nodes()[static_cast<size_t>(position)]);
+    for (int position : NodesAround(graph, near, kNear)) region.insert(graph.nodes()[position]);
   }
   const auto is_near = [&](NodeId id) { return region.contains(id); };
   std::vector<Proposal> proposals;
@@ -118,7 +118,7 @@ std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
   const std::vector<uint64_t> surroundings = large ? Surroundings(graph, looks_, radius) : std::vector<uint64_t>();
   std::vector<Proposal> paying;
   for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-    int* idle = large ? &idle_[surroundings[static_cast<size_t>(i)]] : nullptr;
+    int* idle = large ? &idle_[surroundings[i]] : nullptr;
     if (large && *idle >= kTriesPerLook) continue;
     if (Interrupted()) break;
     bool pays = false;
@@ -392,8 +392,8 @@ bool Explorer::Offer(SearchState* state) {
 
 std::vector<Explorer::Move> Explorer::MovesBetween(int ancestor, int step) const {
   std::vector<Move> moves;
-  for (int at = step; at >= 0 && at != ancestor; at = trace_[static_cast<size_t>(at)].parent) {
-    moves.push_back(moves_[static_cast<size_t>(at)]);
+  for (int at = step; at >= 0 && at != ancestor; at = trace_[at].parent) {
+    moves.push_back(moves_[at]);
   }
   std::reverse(moves.begin(), moves.end());
   return moves;

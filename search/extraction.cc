@@ -52,19 +52,19 @@ Trees PriceTrees(const ExtractionProblem& problem) {
     const ExtractionProblem::Node& node = problem.nodes[n];
     missing[n] = node.needs.size();
     sum[n] = node.cost;
-    for (int need : node.needs) users[static_cast<size_t>(need)].push_back(static_cast<int>(n));
+    for (int need : node.needs) users[need].push_back(static_cast<int>(n));
     if (missing[n] == 0 && node.cost < kInfinity) queue.emplace(sum[n], static_cast<int>(n));
   }
   while (!queue.empty()) {
     const auto [price, n] = queue.top();
     queue.pop();
-    for (int made : problem.nodes[static_cast<size_t>(n)].makes) {
-      const size_t at = static_cast<size_t>(made);
+    for (int made : problem.nodes[n].makes) {
+      const size_t at = made;
       if (trees.choice[at] >= 0) continue;
       trees.choice[at] = n;
       trees.price[at] = price;
       for (int user : users[at]) {
-        const size_t u = static_cast<size_t>(user);
+        const size_t u = user;
         sum[u] += price;
         if (--missing[u] == 0 && sum[u] < kInfinity) queue.emplace(sum[u], user);
       }
@@ -92,8 +92,8 @@ class Search {
   BranchAndBound Run(const std::vector<std::vector<int>>& starts) {
     for (const std::vector<int>& start : starts) Offer(Needed(problem_, start));
     Offer(Needed(problem_, trees_.choice));
-    const bool possible = std::all_of(problem_.roots.begin(), problem_.roots.end(),
-                                      [&](int root) { return trees_.choice[static_cast<size_t>(root)] >= 0; });
+    const bool possible =
+        std::all_of(problem_.roots.begin(), problem_.roots.end(), [&](int root) { return trees_.choice[root] >= 0; });
     if (possible) {
       for (int root : problem_.roots) Need(root);
       Branch();
@@ -103,14 +103,14 @@ class Search {
   }
 
  private:
-  const ExtractionProblem::Node& node(int n) const { return problem_.nodes[static_cast<size_t>(n)]; }
+  const ExtractionProblem::Node& node(int n) const { return problem_.nodes[n]; }
 
   // By class: e-nodes that can be part of a graph, the most promising first, and what every one of them needs.
   void Prepare() {
     const size_t classes = problem_.makers.size();
     const auto tree = [&](int n) {
       double sum = node(n).cost;
-      for (int need : node(n).needs) sum += trees_.price[static_cast<size_t>(need)];
+      for (int need : node(n).needs) sum += trees_.price[need];
       return sum;
     };
     for (size_t c = 0; c < classes; ++c) {
@@ -132,7 +132,7 @@ class Search {
         ClassSet common(classes, /*full=*/true);
         for (int n : makers_[c]) {
           ClassSet all(classes);
-          for (int need : node(n).needs) all.Unite(must_[static_cast<size_t>(need)]);
+          for (int need : node(n).needs) all.Unite(must_[need]);
           common.Intersect(all);
         }
         if (makers_[c].empty()) common = ClassSet(classes);
@@ -162,8 +162,8 @@ class Search {
   }
 
   void Need(int c) {
-    if (needed_[static_cast<size_t>(c)]) return;
-    needed_[static_cast<size_t>(c)] = true;
+    if (needed_[c]) return;
+    needed_[c] = true;
     open_.push_back(c);
     trail_.push_back({Change::kNeeded, c});
   }
@@ -171,10 +171,10 @@ class Search {
   // False when that closes a cycle.
   bool Choose(int c, int n) {
     if (ReachesBack(n, c)) return false;
-    choice_[static_cast<size_t>(c)] = n;
+    choice_[c] = n;
     std::erase(open_, c);
     trail_.push_back({Change::kChosen, c});
-    if (used_[static_cast<size_t>(n)]++ == 0) cost_ += node(n).cost;
+    if (used_[n]++ == 0) cost_ += node(n).cost;
     for (int need : node(n).needs) Need(need);
     return true;
   }
@@ -182,13 +182,13 @@ class Search {
   void Undo(size_t mark) {
     for (; trail_.size() > mark; trail_.pop_back()) {
       const auto [change, c] = trail_.back();
-      const size_t at = static_cast<size_t>(c);
+      const size_t at = c;
       if (change == Change::kNeeded) {
         needed_[at] = false;
         std::erase(open_, c);
       } else {
         const int n = std::exchange(choice_[at], -1);
-        if (--used_[static_cast<size_t>(n)] == 0) cost_ -= node(n).cost;
+        if (--used_[n] == 0) cost_ -= node(n).cost;
         open_.push_back(c);
       }
     }
@@ -196,7 +196,7 @@ class Search {
 
   // Whether the choices lead from the operands of `n` to `c`.
   bool ReachesBack(int n, int c) const {
-    const auto is_open_elsewhere = [&](int need) { return need != c && choice_[static_cast<size_t>(need)] < 0; };
+    const auto is_open_elsewhere = [&](int need) { return need != c && choice_[need] < 0; };
     if (std::all_of(node(n).needs.begin(), node(n).needs.end(), is_open_elsewhere)) return false;
     std::vector<int> stack = node(n).needs;
     std::vector<bool> seen(choice_.size(), false);
@@ -204,9 +204,9 @@ class Search {
       const int at = stack.back();
       stack.pop_back();
       if (at == c) return true;
-      if (seen[static_cast<size_t>(at)]) continue;
-      seen[static_cast<size_t>(at)] = true;
-      const int chosen = choice_[static_cast<size_t>(at)];
+      if (seen[at]) continue;
+      seen[at] = true;
+      const int chosen = choice_[at];
       if (chosen >= 0) stack.insert(stack.end(), node(chosen).needs.begin(), node(chosen).needs.end());
     }
     return false;
@@ -214,7 +214,7 @@ class Search {
 
   double Bound() const {
     ClassSet all(choice_.size());
-    for (int c : open_) all.Unite(must_[static_cast<size_t>(c)]);
+    for (int c : open_) all.Unite(must_[c]);
     double bound = cost_;
     all.ForEach([&](size_t c) {
       if (c < choice_.size() && choice_[c] < 0) bound += floor_[c];
@@ -227,7 +227,7 @@ class Search {
     // Classes without a choice first.
     for (size_t i = 0; i < open_.size();) {
       const int c = open_[i];
-      const std::vector<int>& makers = makers_[static_cast<size_t>(c)];
+      const std::vector<int>& makers = makers_[c];
       if (makers.size() > 1) {
         ++i;
         continue;
@@ -240,12 +240,10 @@ class Search {
     } else if (result_.steps < max_steps_ && Bound() < JustBelow(result_.best.cost)) {
       ++result_.steps;
       const int c = *std::min_element(open_.begin(), open_.end(), [&](int a, int b) {
-        const auto rank = [&](int x) {
-          return std::tuple(-trees_.price[static_cast<size_t>(x)], makers_[static_cast<size_t>(x)].size(), x);
-        };
+        const auto rank = [&](int x) { return std::tuple(-trees_.price[x], makers_[x].size(), x); };
         return rank(a) < rank(b);
       });
-      for (int n : makers_[static_cast<size_t>(c)]) {
+      for (int n : makers_[c]) {
         const size_t before = trail_.size();
         if (Choose(c, n)) Branch();
         Undo(before);
@@ -295,20 +293,20 @@ Extraction Needed(const ExtractionProblem& problem, const std::vector<int>& choi
     const int c = stack.back();
     stack.pop_back();
     if (c < 0) {
-      states[static_cast<size_t>(-1 - c)] = State::kDone;
+      states[-1 - c] = State::kDone;
       continue;
     }
-    const size_t at = static_cast<size_t>(c);
+    const size_t at = c;
     if (states[at] == State::kDone) continue;
     if (states[at] == State::kOpen || choice[at] < 0) return none;
     states[at] = State::kOpen;
     stack.push_back(-1 - c);
     const int n = choice[at];
     extraction.choice[at] = n;
-    if (!paid[static_cast<size_t>(n)]) extraction.cost += problem.nodes[static_cast<size_t>(n)].cost;
-    paid[static_cast<size_t>(n)] = true;
-    for (int need : problem.nodes[static_cast<size_t>(n)].needs) {
-      if (states[static_cast<size_t>(need)] != State::kDone) stack.push_back(need);
+    if (!paid[n]) extraction.cost += problem.nodes[n].cost;
+    paid[n] = true;
+    for (int need : problem.nodes[n].needs) {
+      if (states[need] != State::kDone) stack.push_back(need);
     }
   }
   return extraction.cost < kInfinity ? extraction : none;

@@ -2,7 +2,8 @@
 
 #include <chrono>
 
-#include "core/stats.h"
+#include "core/base/stats.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -13,7 +14,7 @@ class Contestant {
 
   absl::StatusOr<double> Run() {
     if (outputs_.empty()) {
-      if (absl::Status status = executable_.Run(inputs_, &outputs_); !status.ok()) return status;
+      RETURN_IF_ERROR(executable_.Run(inputs_, &outputs_));
     }
     const auto start = std::chrono::steady_clock::now();
     const absl::Status status = executable_.RunAgain(inputs_, &outputs_);

@@ -10,7 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/random_inputs.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_inputs.h"
 #include "search/resources.h"
 
 namespace rewright {
@@ -24,7 +25,7 @@ constexpr size_t kMaxBlamed = 8;
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
-    for (absl::string_view rule : absl::StrSplit(trace[static_cast<size_t>(step)].rule, kRuleSeparator)) {
+    for (absl::string_view rule : absl::StrSplit(trace[step].rule, kRuleSeparator)) {
       ++counts[std::string(rule)];
     }
   }
@@ -51,7 +52,7 @@ class Optimizer {
     CostModel costs(device_);
     for (bool again = true; again;) {
       Phase("searching");
-      if (absl::Status status = SearchOnce(rules, costs); !status.ok()) return status;
+      RETURN_IF_ERROR(SearchOnce(rules, costs));
       absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
       if (!blamed.ok()) return blamed.status();
       again = *blamed;
@@ -116,7 +117,7 @@ class Optimizer {
   // True when a rule was found to be wrong and disabled: the search must be done again.
   absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
     if (options_.measure && !contenders_.empty()) {
-      if (absl::Status status = Time(); !status.ok()) return status;
+      RETURN_IF_ERROR(Time());
     }
     for (const Contender& contender : contenders_) {
       if (!options_.check) {
@@ -155,7 +156,7 @@ class Optimizer {
       if (!check.ok()) return "";
       (check->equal ? right : wrong) = middle;
     }
-    return report_.search.trace[static_cast<size_t>(path[right])].rule;
+    return report_.search.trace[path[right]].rule;
   }
 
   // Times all contenders; those that are not faster are dropped, the others sorted by how much.
@@ -196,9 +197,8 @@ class Optimizer {
 
   void Drop(const Candidate& candidate, Why why, std::string text) {
     const std::vector<TraceStep>& trace = report_.search.trace;
-    report_.dropped.push_back(
-        {why, std::move(text), candidate.cost.seconds, CountRewrites(trace, PathTo(trace, candidate.step)),
-         candidate.second_start});
+    report_.dropped.push_back({why, std::move(text), candidate.cost.seconds,
+                               CountRewrites(trace, PathTo(trace, candidate.step)), candidate.second_start});
   }
 
   void Take(const Contender& contender) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 #include "search/measure.h"
 #include "search/output_check.h"
 #include "search/rewriter.h"

@@ -7,9 +7,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/compare.h"
-#include "core/folded_values.h"
-#include "core/random_inputs.h"
+#include "core/base/status_macros.h"
+#include "core/ir/compare.h"
+#include "core/ir/folded_values.h"
+#include "core/ir/random_inputs.h"
 
 namespace rewright {
 namespace {
@@ -80,7 +81,7 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Gra
   std::vector<Outputs> results;
   for (const std::vector<Tensor>& set : inputs_) {
     Outputs outputs;
-    if (absl::Status status = (*executable)->Run(set, &outputs); !status.ok()) return status;
+    RETURN_IF_ERROR((*executable)->Run(set, &outputs));
     results.push_back(std::move(outputs));
   }
   return results;
@@ -100,11 +101,11 @@ absl::Status OutputChecker::Prepare() {
     }
     return absl::OkStatus();
   };
-  if (absl::Status status = draw(0); !status.ok()) return status;
+  RETURN_IF_ERROR(draw(0));
   interpreted_ = runner_ == nullptr || *flops_ <= options_.interpreter_flops;
   absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_);
   if (absl::IsOutOfRange(expected.status())) {  // an integer was divided by 0
-    if (absl::Status status = draw(1); !status.ok()) return status;
+    RETURN_IF_ERROR(draw(1));
     expected = Interpret(original_);
   }
   if (!expected.ok()) {
@@ -207,13 +208,13 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& candidate) {
     check.text = *fault;
     return check;
   }
-  if (absl::Status status = Prepare(); !status.ok()) return status;
+  RETURN_IF_ERROR(Prepare());
   absl::StatusOr<std::vector<Outputs>> actual = runner_ == nullptr ? Interpret(candidate) : Run(candidate);
   if (!actual.ok()) return actual.status();
   check = Held(*actual);
   if (check.equal || *flops_ > options_.interpreter_flops) return check;
   if (rounding_.empty() && options_.atol < 0) {
-    if (absl::Status status = MeasureRounding(); !status.ok()) return status;
+    RETURN_IF_ERROR(MeasureRounding());
     check = Held(*actual);
   }
   if (check.equal || runner_ == nullptr || !interpreted_) return check;

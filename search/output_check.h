@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 
@@ -42,8 +42,8 @@ struct OutputCheck {
   bool done = false;  // else the text says why nothing was checked
   bool equal = false;
   double max_abs_diff = 0;
-  double max_rel_diff = 0;  // of the largest magnitude in the original's output
-  std::string text;         // the worst element, or the weights at fault
+  double max_rel_diff = 0;   // of the largest magnitude in the original's output
+  std::string text;          // the worst element, or the weights at fault
   std::string device_fault;  // where the runner leaves the interpreter on the original; empty: nowhere
 };
 

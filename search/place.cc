@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "substitutions/node_looks.h"
 
 namespace rewright {
@@ -26,7 +26,7 @@ std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seed
   std::vector<int> found;  // in the order of distance
   const auto visit = [&](int position) {
     if (found.size() >= kMaxPlaceNodes) return;
-    if (!RunsAtRuntime(graph.node(graph.nodes()[static_cast<size_t>(position)]))) return;
+    if (!RunsAtRuntime(graph.node(graph.nodes()[position]))) return;
     if (place.insert(position).second) found.push_back(position);
   };
   for (NodeId id : seeds) visit(graph.index(id));
@@ -52,9 +52,9 @@ class PlaceEstimator::Cutter {
         rewrite_(rewrite),
         scratch_(estimator.scratch_),
         place_(NodesAround(graph, rewrite.matched, estimator.radius_)) {
-    for (int i : place_) inside_.insert(graph.nodes()[static_cast<size_t>(i)]);
+    for (int i : place_) inside_.insert(graph.nodes()[i]);
     for (int i : place_) {
-      const NodeId id = graph.nodes()[static_cast<size_t>(i)];
+      const NodeId id = graph.nodes()[i];
       const int32_t count = static_cast<int32_t>(graph.node(id).outputs.size());
       for (int32_t output = 0; output < count; ++output) {
         if (Escapes(i, Value{id, output})) escaping_.push_back(Value{id, output});
@@ -66,7 +66,7 @@ class PlaceEstimator::Cutter {
   // outside are called.
   uint64_t Look() {
     Put(static_cast<uint64_t>(rewrite_.rule));
-    for (int i : place_) PutValue({graph_.nodes()[static_cast<size_t>(i)], 0});
+    for (int i : place_) PutValue({graph_.nodes()[i], 0});
     for (Value value : escaping_) PutValue(value);
     for (const auto& [from, to] : rewrite_.replacement) {
       PutValue(from);
@@ -90,7 +90,7 @@ class PlaceEstimator::Cutter {
       return it == rebuilt.end() ? Copy(value) : it->second;
     };
     for (int i : place_) {
-      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      const NodeId id = graph_.nodes()[i];
       const Node& node = graph_.node(id);
       const bool changed = std::any_of(node.operands.begin(), node.operands.end(),
                                        [&](Value operand) { return rebuilt.contains(operand); });
@@ -111,7 +111,7 @@ class PlaceEstimator::Cutter {
   bool Escapes(int position, Value value) const {
     if (graph_.is_output(value)) return true;
     for (int user : graph_.users(position)) {
-      const NodeId id = graph_.nodes()[static_cast<size_t>(user)];
+      const NodeId id = graph_.nodes()[user];
       if (inside_.contains(id)) continue;
       const std::vector<Value>& operands = graph_.node(id).operands;
       if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
@@ -168,9 +168,7 @@ class PlaceEstimator::Cutter {
     return Add(node, std::move(operands));
   }
 
-  NodeId Add(const Node& like, std::vector<Value> operands) {
-    return scratch_->AddLike(like, std::move(operands));
-  }
+  NodeId Add(const Node& like, std::vector<Value> operands) { return scratch_->AddLike(like, std::move(operands)); }
 
   NodeId CopyWeightOnly(NodeId id) {
     if (auto it = estimator_.copied_.find(id); it != estimator_.copied_.end()) return it->second;

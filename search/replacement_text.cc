@@ -11,8 +11,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "core/check.h"
-#include "core/text.h"
+#include "core/base/check.h"
+#include "core/ir/text.h"
 
 namespace rewright {
 namespace {
@@ -30,7 +30,7 @@ std::optional<Value> ValueNamed(const Graph& graph, absl::string_view name) {
       static_cast<size_t>(node) >= graph.nodes().size()) {
     return std::nullopt;
   }
-  const Value value{graph.nodes()[static_cast<size_t>(node)], output};
+  const Value value{graph.nodes()[node], output};
   // One way to write it: `n01.0` is no name.
   if (static_cast<size_t>(output) >= graph.node(value.node).outputs.size() || NameOf(graph, value) != name) {
     return std::nullopt;

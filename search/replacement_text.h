@@ -1,7 +1,7 @@
 // A replacement as text: for steps of a search that are no match of one rule, such as an extraction from an e-graph.
 //
-// The text is a printed graph (core/text.h). Its inputs are values of the graph before the step, `n12.0` for output 0
-// of the node at position 12 of Graph::nodes(); its outputs are named after the values that they replace:
+// The text is a printed graph (core/ir/text.h). Its inputs are values of the graph before the step, `n12.0` for output
+// 0 of the node at position 12 of Graph::nodes(); its outputs are named after the values that they replace:
 //
 //   input n3.0: f32[4,8]
 //   %0 = relu(n3.0)
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

@@ -54,16 +54,14 @@ class Derivation {
   }
 
   int Foreign(const Graph& graph) const {
-    return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                          [&](NodeId id) { return !to_.contains(id); }));
+    return static_cast<int>(
+        std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) { return !to_.contains(id); }));
   }
 
   // Continues moves_ from `graph`, of which `foreign` nodes are foreign.
   bool Reach(const Graph& graph, int foreign, int detour) {
     if (IsThere(graph)) return true;
-    if (ReachBy(graph, [&](const Graph& after, int left) {
-          return left < foreign && Reach(after, left, kDetour);
-        })) {
+    if (ReachBy(graph, [&](const Graph& after, int left) { return left < foreign && Reach(after, left, kDetour); })) {
       return true;
     }
     return detour > 0 && ReachBy(graph, [&](const Graph& after, int left) {
@@ -154,14 +152,14 @@ absl::StatusOr<Graph> CarryOut(const Graph& graph, const ReplayStep& step, const
   if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
   std::vector<Match> matches;
   if (step.node >= 0 && step.node < static_cast<int>(graph.nodes().size())) {
-    const NodeId id = graph.nodes()[static_cast<size_t>(step.node)];
+    const NodeId id = graph.nodes()[step.node];
     if (graph.node(id).op != nullptr) matcher->MatchAt(graph, id, &matches);
   }
   if (step.match < 0 || step.match >= static_cast<int>(matches.size())) {
     return absl::FailedPreconditionError(
         absl::StrCat("rule ", step.rule, " does not match at node ", step.node, " any more"));
   }
-  return ApplyMatch(graph, matches[static_cast<size_t>(step.match)]);
+  return ApplyMatch(graph, matches[step.match]);
 }
 
 }  // namespace
@@ -171,7 +169,7 @@ absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const 
   std::vector<ReplayStep> steps;
   Graph graph = original;
   for (size_t i = 0; i < path.size(); ++i) {
-    const TraceStep& made = trace[static_cast<size_t>(path[i])];
+    const TraceStep& made = trace[path[i]];
     const ValueMap replacement(made.replacement.begin(), made.replacement.end());
     absl::StatusOr<Graph> next = ReplaceValues(graph, replacement);
     if (!next.ok()) return next.status();
@@ -206,9 +204,7 @@ absl::StatusOr<Replay> Replay::Run(const Graph& original, const std::vector<Repl
   return replay;
 }
 
-Graph Replay::At(int steps) const {
-  return Graph(original_.arena(), original_.inputs(), roots_[static_cast<size_t>(steps)]);
-}
+Graph Replay::At(int steps) const { return Graph(original_.arena(), original_.inputs(), roots_[steps]); }
 
 absl::StatusOr<int> FirstBadStep(int steps, const std::function<absl::StatusOr<bool>(int)>& is_bad) {
   if (steps == 0) return 0;

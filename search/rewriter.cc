@@ -11,7 +11,7 @@ RuleRewriter::RuleRewriter(const RuleRewriter& of) : rules_(of.rules_), failures
 
 void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector<Rewrite>* found) {
   std::vector<Match> matches;
-  rules_.matchers()[static_cast<size_t>(rule)]->MatchAt(graph, node, &matches);
+  rules_.matchers()[rule]->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
     const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match);
     if (absl::IsOutOfRange(replacement.status())) continue;
@@ -27,7 +27,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
     }
     if (rewrite.replacement.empty()) continue;
     for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
-      const size_t at = static_cast<size_t>(i);
+      const size_t at = i;
       if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
     }
     found->push_back(std::move(rewrite));
@@ -40,7 +40,7 @@ const RuleRewriter::AtNode& RuleRewriter::KnownAt(const Graph& graph, NodeId nod
   std::vector<int> rules;
   rules_.Candidates(graph, node, &rules);
   for (int rule : rules) {
-    if (rules_.matchers()[static_cast<size_t>(rule)]->rule().lhs().size() == 1) {
+    if (rules_.matchers()[rule]->rule().lhs().size() == 1) {
       FindAt(graph, node, rule, &it->second.rewrites);
     } else {
       it->second.of_several_outputs.push_back(rule);
@@ -56,7 +56,7 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
   }
   std::vector<Rewrite> found;
   for (int position : positions) {
-    const NodeId id = graph.nodes()[static_cast<size_t>(position)];
+    const NodeId id = graph.nodes()[position];
     const Node& node = graph.node(id);
     if (node.op == nullptr || node.weight_only) continue;
     const AtNode& known = KnownAt(graph, id);

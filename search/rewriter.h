@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/matcher.h"
 
 namespace rewright {
@@ -59,12 +59,8 @@ class RuleRewriter : public Rewriter {
   explicit RuleRewriter(const RuleIndex& rules) : rules_(rules) {}
 
   int num_rules() const override { return static_cast<int>(rules_.matchers().size()); }
-  const std::string& rule_name(int rule) const override {
-    return rules_.matchers()[static_cast<size_t>(rule)]->rule().name();
-  }
-  std::shared_ptr<const Matcher> matcher(int rule) const override {
-    return rules_.matchers()[static_cast<size_t>(rule)];
-  }
+  const std::string& rule_name(int rule) const override { return rules_.matchers()[rule]->rule().name(); }
+  std::shared_ptr<const Matcher> matcher(int rule) const override { return rules_.matchers()[rule]; }
   std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) override;
 
   std::unique_ptr<Rewriter> Fork() const override;
@@ -76,7 +72,7 @@ class RuleRewriter : public Rewriter {
  private:
   // What is the same in all graphs.
   struct AtNode {
-    std::vector<Rewrite> rewrites;       // by rules with one output, ascending
+    std::vector<Rewrite> rewrites;        // by rules with one output, ascending
     std::vector<int> of_several_outputs;  // rules that may match, ascending
   };
 

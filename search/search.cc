@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "search/explorer.h"
 
 namespace rewright {
@@ -79,7 +80,7 @@ const char* SearchEndName(SearchEnd end) {
 
 absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
                                     const SearchOptions& options) {
-  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOptions(options));
   const int nodes = graph.num_runtime_nodes();
   const bool large =
       options.windows == WindowUse::kAuto ? nodes > options.whole_nodes : options.windows == WindowUse::kAlways;
@@ -91,7 +92,7 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
     scaled.budget = static_cast<int64_t>(std::min(budget, 9e18));
   }
   Explorer explorer(graph, rewriter, costs, scaled);
-  if (absl::Status status = explorer.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(explorer.Start());
   if (options.strategy == SearchStrategy::kGreedy) {
     Graph view;
     DescendFromStarts(explorer, &view);
@@ -108,7 +109,7 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
 Graph GraphAt(const SearchResult& result, const Graph& original, int step) {
   Graph graph = original;
   for (int at : PathTo(result.trace, step)) {
-    const auto& replacement = result.trace[static_cast<size_t>(at)].replacement;
+    const auto& replacement = result.trace[at].replacement;
     absl::StatusOr<Graph> next = ReplaceValues(graph, ValueMap(replacement.begin(), replacement.end()));
     CHECK(next.ok()) << next.status().ToString();
     graph = *std::move(next);
@@ -118,7 +119,7 @@ Graph GraphAt(const SearchResult& result, const Graph& original, int step) {
 
 std::vector<int> PathTo(const std::vector<TraceStep>& trace, int step) {
   std::vector<int> path;
-  for (int at = step; at >= 0; at = trace[static_cast<size_t>(at)].parent) path.push_back(at);
+  for (int at = step; at >= 0; at = trace[at].parent) path.push_back(at);
   std::reverse(path.begin(), path.end());
   return path;
 }

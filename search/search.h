@@ -42,7 +42,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "search/cost_model.h"
 #include "search/rewriter.h"
 #include "substitutions/node_looks.h"
@@ -124,9 +124,9 @@ struct SearchOptions {
 
 // One rewrite that was carried out: an edge of the tree of graphs.
 struct TraceStep {
-  int parent = -1;         // the step that made the graph it starts from; -1: the original
-  std::string rule;        // or several, with kRuleSeparator between them
-  std::string place;       // names of the replaced values, or operator and number where they have none
+  int parent = -1;    // the step that made the graph it starts from; -1: the original
+  std::string rule;   // or several, with kRuleSeparator between them
+  std::string place;  // names of the replaced values, or operator and number where they have none
   // Seconds; within a round of descent as estimated. The last step to the second start answers for the cost of all.
   double cost_before = 0;
   double cost_after = 0;

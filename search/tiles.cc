@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -55,7 +55,7 @@ void TileProblem::AddSingles() {
   absl::flat_hash_map<NodeId, bool> known;
   // Classes are appended while they are gone through.
   for (int c = 0; c < num_classes(); ++c) {
-    const std::vector<NodeId>& nodes = egraph_.Nodes(classes_[static_cast<size_t>(c)]);
+    const std::vector<NodeId>& nodes = egraph_.Nodes(classes_[c]);
     for (NodeId id : nodes) {
       if (!known.try_emplace(id, true).second) continue;
       const Tile tile = {{c, id}};
@@ -84,7 +84,7 @@ void TileProblem::AddTile(Tile tile, double cost) {
   std::vector<int> makes = node.makes;
   std::sort(makes.begin(), makes.end());
   makes.erase(std::unique(makes.begin(), makes.end()), makes.end());
-  for (int made : makes) problem_.makers[static_cast<size_t>(made)].push_back(number);
+  for (int made : makes) problem_.makers[made].push_back(number);
   problem_.nodes.push_back(std::move(node));
   tiles_.push_back(std::move(tile));
 }
@@ -99,17 +99,17 @@ void TileProblem::Fuse() {
     for (int t = begin; t < end; ++t) {
       const Node& root = egraph_.arena()->node(tile(t)[0].second);
       if (root.op == nullptr || root.weight_only || root.outputs.size() != 1) continue;
-      below[static_cast<size_t>(tile(t)[0].first)].push_back(t);
+      below[tile(t)[0].first].push_back(t);
     }
     for (int n = 0; n < singles; ++n) {
       const Node& node = egraph_.arena()->node(tile(n)[0].second);
-      if (node.op == nullptr || node.weight_only || problem_.nodes[static_cast<size_t>(n)].cost <= kLeastCost) continue;
+      if (node.op == nullptr || node.weight_only || problem_.nodes[n].cost <= kLeastCost) continue;
       std::vector<int> tried;
       for (Value operand : node.operands) {
         const int c = ClassOf(operand);
         if (std::find(tried.begin(), tried.end(), c) != tried.end()) continue;
         tried.push_back(c);
-        for (int t : below[static_cast<size_t>(c)]) TryFuse(n, operand, t);
+        for (int t : below[c]) TryFuse(n, operand, t);
       }
     }
     begin = end;
@@ -117,8 +117,8 @@ void TileProblem::Fuse() {
 }
 
 bool TileProblem::TryFuse(int node, Value operand, int below) {
-  const ExtractionProblem::Node& lower = problem_.nodes[static_cast<size_t>(below)];
-  const ExtractionProblem::Node& upper = problem_.nodes[static_cast<size_t>(node)];
+  const ExtractionProblem::Node& lower = problem_.nodes[below];
+  const ExtractionProblem::Node& upper = problem_.nodes[node];
   const int inner = ClassOf(operand);
   // What the lower tile reads must not depend on what it is fused into or on itself.
   for (int need : lower.needs) {

@@ -29,7 +29,7 @@ class TileProblem {
   TileProblem(const EGraph& egraph, const std::vector<Value>& roots, CostModel& costs);
 
   const ExtractionProblem& problem() const { return problem_; }
-  const Tile& tile(int node) const { return tiles_[static_cast<size_t>(node)]; }
+  const Tile& tile(int node) const { return tiles_[node]; }
   int num_classes() const { return static_cast<int>(classes_.size()); }
   // -1: the roots cannot need it.
   int ClassOf(Value value) const;

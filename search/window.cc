@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -16,7 +16,7 @@ template <typename Nodes>
 bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
   if (graph.is_output(value)) return true;
   for (int user : graph.users(graph.index(value.node))) {
-    const NodeId id = graph.nodes()[static_cast<size_t>(user)];
+    const NodeId id = graph.nodes()[user];
     if (nodes.contains(id)) continue;
     const std::vector<Value>& operands = graph.node(id).operands;
     if (std::find(operands.begin(), operands.end(), value) != operands.end()) return true;
@@ -31,7 +31,7 @@ class Cutter {
   GraphWindow Cut(const std::vector<int>& positions) {
     std::vector<Output> outputs;
     for (int i : positions) {
-      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      const NodeId id = graph_.nodes()[i];
       window_.nodes.push_back(id);
       Copy(id);
     }
@@ -117,9 +117,9 @@ class KeyWriter {
   KeyWriter(const Graph& graph, NodeLooks& looks) : graph_(graph), looks_(looks) {}
 
   WindowKey Write(const std::vector<int>& positions) {
-    for (int i : positions) PutNode(graph_.nodes()[static_cast<size_t>(i)]);
+    for (int i : positions) PutNode(graph_.nodes()[i]);
     for (int i : positions) {
-      const NodeId id = graph_.nodes()[static_cast<size_t>(i)];
+      const NodeId id = graph_.nodes()[i];
       for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
         if (IsReadOutside(graph_, {id, k}, numbers_)) Put(numbers_.at(id), static_cast<uint64_t>(k));
       }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/node_looks.h"
 
 namespace rewright {

@@ -25,15 +25,15 @@ class RunningNodes {
   }
 
   int count() const { return static_cast<int>(positions_.size()); }
-  int position(int number) const { return positions_[static_cast<size_t>(number)]; }
+  int position(int number) const { return positions_[number]; }
   const Node& node(int number) const { return graph_.node(id(number)); }
   // -1: it does not run.
-  int NumberOf(NodeId id) const { return numbers_[static_cast<size_t>(graph_.index(id))]; }
+  int NumberOf(NodeId id) const { return numbers_[graph_.index(id)]; }
 
   // Ascending.
   std::vector<int> Users(int number) const {
     std::vector<int> users;
-    for (int user : graph_.users(position(number))) users.push_back(numbers_[static_cast<size_t>(user)]);
+    for (int user : graph_.users(position(number))) users.push_back(numbers_[user]);
     return users;
   }
   std::vector<int> Readers(Value value) const {
@@ -44,7 +44,7 @@ class RunningNodes {
     }
     return readers;
   }
-  NodeId id(int number) const { return graph_.nodes()[static_cast<size_t>(position(number))]; }
+  NodeId id(int number) const { return graph_.nodes()[position(number)]; }
 
  private:
   const Graph& graph_;
@@ -62,7 +62,7 @@ std::vector<bool> PassedByAll(const RunningNodes& nodes) {
     const std::vector<int> users = nodes.Users(static_cast<int>(i));
     for (int user : users) {
       boost::add_edge(i, static_cast<size_t>(user), flow);
-      reads[static_cast<size_t>(user)] = true;
+      reads[user] = true;
     }
     if (users.empty()) boost::add_edge(i, sink, flow);
   }
@@ -193,7 +193,7 @@ std::vector<std::vector<int>> CutIntoWindows(const Graph& graph, int size, doubl
     int behind = -1;  // the node in the band nearest to the target that all paths pass
     for (int i = begin; i < end; ++i) {
       const bool nearer = behind < 0 || std::abs(i + 1 - target) < std::abs(behind + 1 - target);
-      if (passed[static_cast<size_t>(i)] && nearer) behind = i;
+      if (passed[i] && nearer) behind = i;
     }
     std::vector<int> before;
     if (behind >= 0) {
@@ -201,16 +201,16 @@ std::vector<std::vector<int>> CutIntoWindows(const Graph& graph, int size, doubl
     } else {
       before = BandCut(nodes, begin, end, target).Before();
     }
-    window.resize(static_cast<size_t>(begin), borders);
-    window.resize(static_cast<size_t>(end), borders + 1);
-    for (int i : before) window[static_cast<size_t>(i)] = borders;
+    window.resize(begin, borders);
+    window.resize(end, borders + 1);
+    for (int i : before) window[i] = borders;
     ++borders;
     target = begin + static_cast<int>(before.size()) + size;  // the next band begins behind this one
   }
-  window.resize(static_cast<size_t>(nodes.count()), borders);
+  window.resize(nodes.count(), borders);
   std::vector<std::vector<int>> windows(static_cast<size_t>(borders) + 1);
   for (int i = 0; i < nodes.count(); ++i) {
-    windows[static_cast<size_t>(window[static_cast<size_t>(i)])].push_back(nodes.position(i));
+    windows[window[i]].push_back(nodes.position(i));
   }
   std::erase_if(windows, [](const std::vector<int>& positions) { return positions.empty(); });
   return windows;

@@ -17,7 +17,7 @@
 
 #include <vector>
 
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

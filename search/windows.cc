@@ -116,7 +116,7 @@ class WindowSearch {
     double cost = result->original_cost.total();
     const int best = result->candidates[0].step;
     for (int step : PathTo(result->trace, best)) {
-      const TraceStep& made = result->trace[static_cast<size_t>(step)];
+      const TraceStep& made = result->trace[step];
       // The last step answers for the difference of what steps were estimated to cost.
       const double after = step == best ? result->candidates[0].cost.total() : made.cost_after;
       solution.steps.push_back({made.rule, after - cost, GraphAt(*result, window.graph, step)});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "substitutions/match_scope.h"
 #include "substitutions/matcher.h"
 
@@ -68,8 +69,8 @@ class Applier {
   }
 
   void Expand(const RuleValue& term, std::vector<Value>* values) const {
-    const Value value = nodes_[static_cast<size_t>(term.node)];
-    const bool leaf = rule_.nodes()[static_cast<size_t>(term.node)].op == nullptr;
+    const Value value = nodes_[term.node];
+    const bool leaf = rule_.nodes()[term.node].op == nullptr;
     if (leaf) {
       values->push_back(value);
     } else if (term.whole || term.all) {
@@ -98,7 +99,7 @@ class Applier {
             absl::StrCat("attribute ", spec.name, " of ", node.op->name, ": ",
                          evaluator.error() == nullptr ? "wrong kind" : evaluator.error()));
       }
-      if (absl::Status status = CheckRange(match_.bindings.floating, attrs[spec.name]); !status.ok()) return status;
+      RETURN_IF_ERROR(CheckRange(match_.bindings.floating, attrs[spec.name]));
     }
     auto id = arena_.Add(*node.op, std::move(operands), std::move(attrs));
     if (!id.ok()) return id.status();
@@ -115,14 +116,14 @@ class Applier {
     }
     TensorType type{match_.bindings.floating, dims.list};
     if (!leaf.floating) type.dtype = leaf.dtype;
-    if (leaf.dtype_attr >= 0) type.dtype = std::get<DType>(match_.bindings.attrs[static_cast<size_t>(leaf.dtype_attr)]);
+    if (leaf.dtype_attr >= 0) type.dtype = std::get<DType>(match_.bindings.attrs[leaf.dtype_attr]);
     int64_t count = 1;
     for (int64_t size : type.shape) {
       if (size < 1 || __builtin_mul_overflow(count, size, &count) || count > kMaxConstant) {
         return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
       }
     }
-    if (absl::Status status = CheckRange(type.dtype, real); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckRange(type.dtype, real));
     Tensor tensor(type);
     for (int64_t i = 0; i < count; ++i) tensor.Set(i, std::get<double>(real));
     return arena_.AddConstant(tensor);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/expr.h"
+#include "core/ir/expr.h"
 #include "substitutions/rule.h"
 
 namespace rewright {
@@ -301,7 +301,7 @@ class ArgEvaluator {
     if (!ListArg(expr.args[0], &list) || !Int64(expr.args[1], &at)) return false;
     const int64_t size = static_cast<int64_t>(list.list.size());
     if (!Literal(at, -size, size - 1, &position)) return false;
-    return SetInt(list.list[static_cast<size_t>(position < 0 ? position + size : position)], value);
+    return SetInt(list.list[position < 0 ? position + size : position], value);
   }
 
   bool ListArg(const ArgExpr& expr, Value* value) {
@@ -361,7 +361,7 @@ class ArgEvaluator {
     int64_t axis;
     const int64_t rank = static_cast<int64_t>(shape.size());
     if (!Int64(expr.args[1], &at) || !Literal(at, -rank, rank - 1, &axis)) return false;
-    return SetInt(shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)], value);
+    return SetInt(shape[axis < 0 ? axis + rank : axis], value);
   }
 
   bool Extremum(const ArgExpr& expr, Value* value) {
@@ -426,7 +426,7 @@ class ArgEvaluator {
     for (const Int& element : inner.list) {
       int64_t at;
       if (!Literal(element, 0, static_cast<int64_t>(outer.list.size()) - 1, &at)) return false;
-      value->list.push_back(outer.list[static_cast<size_t>(at)]);
+      value->list.push_back(outer.list[at]);
     }
     return true;
   }
@@ -437,7 +437,7 @@ class ArgEvaluator {
     for (size_t i = 0; i < list.list.size(); ++i) {
       int64_t at, taken;
       if (!Literal(list.list[i], 0, static_cast<int64_t>(list.list.size()) - 1, &at)) return false;
-      Int& place = value->list[static_cast<size_t>(at)];
+      Int& place = value->list[at];
       if (!A::Literal(place, &taken) || taken >= 0) return Fail("inverse of what is no permutation");
       place = Int(static_cast<int64_t>(i));
     }

@@ -77,13 +77,13 @@ class Binding {
 
   bool BindEquation(const RuleEquation& equation) {
     const auto bound = [this](ArgExpr::Ref ref, int id) { return order_.bound.count({ref, id}) > 0; };
-    const RuleNode& node = nodes_[static_cast<size_t>(equation.node)];
+    const RuleNode& node = nodes_[equation.node];
     if (equation.attr < 0) {
       if (!node.shape.broadcasts) return BindList(node.shape.dims);
       return std::all_of(node.shape.dims.begin(), node.shape.dims.end(),
                          [&](const ArgExpr& dim) { return AllBound(dim, bound); });
     }
-    const ArgExpr& expr = node.attrs[static_cast<size_t>(equation.attr)];
+    const ArgExpr& expr = node.attrs[equation.attr];
     return expr.kind == ArgExpr::Kind::kList ? BindList(expr.args) : BindItem(expr);
   }
 

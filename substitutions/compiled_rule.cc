@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "substitutions/binding_order.h"
 #include "substitutions/match_plan.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_symmetry.h"
-#include "substitutions/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -138,13 +138,13 @@ class RuleCompiler {
 
   absl::Status Term(const TensorTerm& term, RuleValue& value) {
     switch (term.kind) {
-      case TensorTerm::Kind::kName: REWRIGHT_RETURN_IF_ERROR(Variable(term, value)); break;
-      case TensorTerm::Kind::kValue: REWRIGHT_RETURN_IF_ERROR(ConstantTerm(term, value)); break;
-      case TensorTerm::Kind::kApply: REWRIGHT_RETURN_IF_ERROR(Application(term, value)); break;
+      case TensorTerm::Kind::kName: RETURN_IF_ERROR(Variable(term, value)); break;
+      case TensorTerm::Kind::kValue: RETURN_IF_ERROR(ConstantTerm(term, value)); break;
+      case TensorTerm::Kind::kApply: RETURN_IF_ERROR(Application(term, value)); break;
     }
     if (out_->nodes_.size() > kMaxNodes) return Error(term, "the rule is too large");
     if (term.output < 0 && !term.all) return absl::OkStatus();
-    if (!value.whole || out_->nodes_[static_cast<size_t>(value.node)].op == nullptr) {
+    if (!value.whole || out_->nodes_[value.node].op == nullptr) {
       return Error(term, "only an application has outputs to select");
     }
     value.whole = false;
@@ -171,7 +171,7 @@ class RuleCompiler {
       value = AddNode(std::move(leaf));
       return absl::OkStatus();
     }
-    REWRIGHT_RETURN_IF_ERROR(ElementType(term, leaf));
+    RETURN_IF_ERROR(ElementType(term, leaf));
     if (term.shape) {
       leaf.shape = *term.shape;
     } else {
@@ -223,7 +223,7 @@ class RuleCompiler {
     RuleNode leaf;
     leaf.value = term.value;
     leaf.name = PrintArg(term.value);
-    REWRIGHT_RETURN_IF_ERROR(ElementType(term, leaf));
+    RETURN_IF_ERROR(ElementType(term, leaf));
     if (term.shape) leaf.shape = *term.shape;
     if (!left_ && leaf.shape.broadcasts) return Error(term, "`~` is for variables of the left side");
     leaf.any_shape = left_ && !term.shape;
@@ -247,7 +247,7 @@ class RuleCompiler {
     std::string key = term.name;
     for (const TensorTerm& operand : term.operands) {
       RuleValue& ref = node.operands.emplace_back();
-      REWRIGHT_RETURN_IF_ERROR(Term(operand, ref));
+      RETURN_IF_ERROR(Term(operand, ref));
       absl::StrAppend(&key, ",", ref.node, ".", ref.output, ref.whole ? "w" : "", ref.all ? "a" : "");
     }
     const size_t declared = term.op->inputs.size();
@@ -261,14 +261,14 @@ class RuleCompiler {
                                            declared, term.op->variadic ? " or more" : "")));
     }
     for (const RuleValue& operand : node.operands) {
-      const RuleNode& leaf = out_->nodes_[static_cast<size_t>(operand.node)];
+      const RuleNode& leaf = out_->nodes_[operand.node];
       if (leaf.any_shape && !term.op->broadcasts) {
-        errors_.Add(Error(term, absl::StrCat("found the constant ", leaf.name, " without a shape, expected one: ",
-                                             term.name, " does not broadcast")));
+        errors_.Add(Error(term, absl::StrCat("found the constant ", leaf.name,
+                                             " without a shape, expected one: ", term.name, " does not broadcast")));
       }
     }
     for (const AttrSpec& spec : term.op->attrs) {
-      REWRIGHT_RETURN_IF_ERROR(Attribute(term, spec, node.attrs.emplace_back()));
+      RETURN_IF_ERROR(Attribute(term, spec, node.attrs.emplace_back()));
       absl::StrAppend(&key, ",", PrintArg(node.attrs.back()));
     }
     // Equal applications are one node of a graph.
@@ -311,7 +311,7 @@ class RuleCompiler {
   absl::Status CheckRoots() const {
     for (size_t k = 0; k < out_->lhs_.size(); ++k) {
       const TensorTerm& term = out_->rule_.lhs.outputs[k];
-      if (out_->nodes_[static_cast<size_t>(out_->root(k))].op == nullptr) {
+      if (out_->nodes_[out_->root(k)].op == nullptr) {
         return Error(term, "an output of the left side must be an application");
       }
       for (size_t other = 0; other < k; ++other) {
@@ -334,7 +334,7 @@ class RuleCompiler {
       for (const ArgExpr& dim : node.shape.dims) FindSizes(dim);
       for (size_t k = 0; k < node.attrs.size(); ++k) {
         FindSizes(node.attrs[k]);
-        REWRIGHT_RETURN_IF_ERROR(DeclareAttr(static_cast<int>(i), node.op->attrs[k], node.attrs[k]));
+        RETURN_IF_ERROR(DeclareAttr(static_cast<int>(i), node.op->attrs[k], node.attrs[k]));
       }
     }
     return absl::OkStatus();
@@ -364,7 +364,7 @@ class RuleCompiler {
       const bool splice = item.kind == ArgExpr::Kind::kSplice;
       const ArgExpr& name = splice ? item.args[0] : item;
       if (name.kind != ArgExpr::Kind::kAttr) continue;
-      REWRIGHT_RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice, /*whole=*/false));
+      RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice, /*whole=*/false));
     }
     return absl::OkStatus();
   }
@@ -390,7 +390,7 @@ class RuleCompiler {
       out_->attrs_.push_back(attr);
       return absl::OkStatus();
     }
-    RuleAttr& known = out_->attrs_[static_cast<size_t>(place->second)];
+    RuleAttr& known = out_->attrs_[place->second];
     known.min = std::max(known.min, attr.min);
     const bool becomes_fixed = (known.kind == Class::kInt && attr.kind == Class::kFixedInt) ||
                                (known.kind == Class::kList && attr.kind == Class::kFixedList);
@@ -406,7 +406,7 @@ class RuleCompiler {
   }
 
   void ResolveNodes(int begin) {
-    for (size_t i = static_cast<size_t>(begin); i < out_->nodes_.size(); ++i) {
+    for (size_t i = begin; i < out_->nodes_.size(); ++i) {
       RuleNode& node = out_->nodes_[i];
       for (ArgExpr& dim : node.shape.dims) errors_.Add(Resolve(dim));
       for (ArgExpr& attr : node.attrs) errors_.Add(Resolve(attr));
@@ -480,9 +480,9 @@ class RuleCompiler {
       if (IsPlainName(expr) && order.bound.count({expr.ref, expr.id}) == 0 && told.insert({expr.ref, expr.id}).second) {
         const char* before = expr.ref == ArgExpr::Ref::kAttr ? "?" : "";
         const char* after = expr.ref == ArgExpr::Ref::kPack ? ".." : "";
-        errors_.Add(Error(expr.line > 0 ? expr.line : out_->rule_.line, std::max(expr.column, 1),
-                          absl::StrCat("found ", before, expr.name, after,
-                                       ", expected a name that the left side determines")));
+        errors_.Add(
+            Error(expr.line > 0 ? expr.line : out_->rule_.line, std::max(expr.column, 1),
+                  absl::StrCat("found ", before, expr.name, after, ", expected a name that the left side determines")));
       }
       for (const ArgExpr& arg : expr.args) visit(arg);
     };
@@ -496,22 +496,21 @@ class RuleCompiler {
   // Structural attributes are chosen at the node that binds them, operands first: no expression may need one earlier.
   absl::Status CheckDecisions() const {
     for (size_t i = 0; i < out_->nodes_.size(); ++i) {
-      for (const ArgExpr& attr : out_->nodes_[i].attrs)
-        REWRIGHT_RETURN_IF_ERROR(CheckDecided(attr, static_cast<int>(i)));
+      for (const ArgExpr& attr : out_->nodes_[i].attrs) RETURN_IF_ERROR(CheckDecided(attr, static_cast<int>(i)));
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckDecided(const ArgExpr& expr, int node) const {
     if (expr.ref == ArgExpr::Ref::kAttr) {
-      const RuleAttr& attr = out_->attrs_[static_cast<size_t>(expr.id)];
+      const RuleAttr& attr = out_->attrs_[expr.id];
       const bool symbol = attr.kind == RuleAttr::Class::kInt || attr.kind == RuleAttr::Class::kReal;
       if (!symbol && attr.node > node) {
         return Error(expr.line, expr.column,
                      absl::StrCat("?", attr.name, " is bound by an application that comes later"));
       }
     }
-    for (const ArgExpr& arg : expr.args) REWRIGHT_RETURN_IF_ERROR(CheckDecided(arg, node));
+    for (const ArgExpr& arg : expr.args) RETURN_IF_ERROR(CheckDecided(arg, node));
     return absl::OkStatus();
   }
 
@@ -519,9 +518,8 @@ class RuleCompiler {
   // elsewhere.
   absl::Status CheckTypes() const {
     const auto names_type = [](const RuleNode& node) {
-      return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(), [](const AttrSpec& spec) {
-               return spec.kind == AttrKind::kDType;
-             });
+      return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(),
+                                               [](const AttrSpec& spec) { return spec.kind == AttrKind::kDType; });
     };
     if (std::none_of(out_->nodes_.begin(), out_->nodes_.end(), names_type)) return absl::OkStatus();
     for (const RuleNode& node : out_->nodes_) {
@@ -540,11 +538,11 @@ class RuleCompiler {
     if (condition.fn != ArgFn::kPositive && condition.fn != ArgFn::kFinite) return;
     const ArgExpr& arg = condition.args[0];
     if (arg.ref == ArgExpr::Ref::kTensor) {
-      RuleNode& node = out_->nodes_[static_cast<size_t>(arg.id)];
+      RuleNode& node = out_->nodes_[arg.id];
       node.finite = true;
       node.positive = node.positive || condition.fn == ArgFn::kPositive;
     }
-    if (arg.ref == ArgExpr::Ref::kAttr) out_->attrs_[static_cast<size_t>(arg.id)].positive = true;
+    if (arg.ref == ArgExpr::Ref::kAttr) out_->attrs_[arg.id].positive = true;
   }
 
   std::shared_ptr<CompiledRule> out_;

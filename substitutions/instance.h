@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/op.h"
+#include "core/ir/op.h"
 
 namespace rewright {
 

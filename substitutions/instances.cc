@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/symbolic_builder.h"
 
@@ -89,7 +90,7 @@ class Enumerator {
   }
 
   absl::Status Run() {
-    if (absl::Status error = Packs(0); !error.ok()) return error;
+    RETURN_IF_ERROR(Packs(0));
     if (count_ > 0) return absl::OkStatus();
     return Error(rule_, builder_.why().empty()
                             ? "no structural values satisfy the conditions"
@@ -102,19 +103,19 @@ class Enumerator {
     if (pack == structure_.packs.size()) return LeafRanksFit() ? DTypes(0) : absl::OkStatus();
     for (int length = 0; length <= limits_.max_rank; ++length) {
       structure_.packs[pack] = length;
-      if (absl::Status error = Packs(pack + 1); !error.ok()) return error;
+      RETURN_IF_ERROR(Packs(pack + 1));
     }
     return absl::OkStatus();
   }
 
   bool LeafRanksFit() const {
     for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
-      const RuleNode& node = rule_.nodes()[static_cast<size_t>(i)];
+      const RuleNode& node = rule_.nodes()[i];
       if (node.op != nullptr || node.shape.broadcasts) continue;
       int rank = 0;
       for (const ArgExpr& dim : node.shape.dims) {
         const bool pack = dim.kind == ArgExpr::Kind::kSplice && dim.args[0].ref == ArgExpr::Ref::kPack;
-        rank += pack ? structure_.packs[static_cast<size_t>(dim.args[0].id)] : 1;
+        rank += pack ? structure_.packs[dim.args[0].id] : 1;
       }
       if (rank > limits_.max_rank) return false;
     }
@@ -126,7 +127,7 @@ class Enumerator {
     if (rule_.attrs()[attr].kind != Class::kDType || rule_.attrs()[attr].node >= 0) return DTypes(attr + 1);
     for (DType type : kAllDTypes) {
       structure_.attrs[attr] = {static_cast<int64_t>(type)};
-      if (absl::Status error = DTypes(attr + 1); !error.ok()) return error;
+      RETURN_IF_ERROR(DTypes(attr + 1));
     }
     structure_.attrs[attr].clear();
     return absl::OkStatus();
@@ -136,7 +137,7 @@ class Enumerator {
   absl::Status Nodes() {
     if (++steps_ > kMaxSteps) return TooManySteps();
     if (builder_.next() == rule_.num_lhs_nodes()) return Finish();
-    const RuleNode& node = rule_.nodes()[static_cast<size_t>(builder_.next())];
+    const RuleNode& node = rule_.nodes()[builder_.next()];
     if (node.shape.broadcasts) return Broadcasts(node);
     if (node.op != nullptr) return Attributes(0);
     return BuildNode();
@@ -152,9 +153,9 @@ class Enumerator {
   absl::Status Broadcasts(const RuleNode& leaf) {
     std::vector<Index> target;
     if (!builder_.BroadcastTarget(leaf, &target)) return Error(rule_, absl::StrCat(leaf.name, ": ", builder_.why()));
-    const size_t most = static_cast<size_t>(std::min(limits_.max_broadcast_rank, kMostBroadcastRank));
+    const size_t most = std::min(limits_.max_broadcast_rank, kMostBroadcastRank);
     if (target.size() > most) return absl::OkStatus();
-    uint32_t& choice = structure_.broadcasts[static_cast<size_t>(builder_.next())];
+    uint32_t& choice = structure_.broadcasts[builder_.next()];
     for (uint32_t rank = 0; rank <= target.size(); ++rank) {
       for (uint32_t units = 0; units < 1u << rank; ++units) {
         bool repeats = false;  // a size that is one anyway needs no choice
@@ -163,7 +164,7 @@ class Enumerator {
         }
         if (repeats) continue;
         choice = rank | units << 8;
-        if (absl::Status error = BuildNode(); !error.ok()) return error;
+        RETURN_IF_ERROR(BuildNode());
       }
     }
     choice = 0;
@@ -177,7 +178,7 @@ class Enumerator {
       return Attributes(attr + 1);
     for (std::vector<int64_t>& values : Choices(open)) {
       structure_.attrs[attr] = std::move(values);
-      if (absl::Status error = Attributes(attr + 1); !error.ok()) return error;
+      RETURN_IF_ERROR(Attributes(attr + 1));
     }
     structure_.attrs[attr].clear();
     return absl::OkStatus();
@@ -185,10 +186,10 @@ class Enumerator {
 
   // Axes count in the first operand of the node that binds the attribute.
   int FirstRank() const {
-    const RuleNode& node = rule_.nodes()[static_cast<size_t>(builder_.next())];
+    const RuleNode& node = rule_.nodes()[builder_.next()];
     if (node.operands.empty()) return 0;
-    const SymbolicNode& operand = builder_.nodes()[static_cast<size_t>(node.operands[0].node)];
-    const size_t output = static_cast<size_t>(node.operands[0].output);
+    const SymbolicNode& operand = builder_.nodes()[node.operands[0].node];
+    const size_t output = node.operands[0].output;
     return output < operand.shapes.size() ? static_cast<int>(operand.shapes[output].size()) : 0;
   }
 
@@ -252,7 +253,7 @@ class Enumerator {
 };
 
 std::string PrintValue(const RuleInstance& instance, SymbolicValue value) {
-  const SymbolicNode& node = instance.nodes[static_cast<size_t>(value.node)];
+  const SymbolicNode& node = instance.nodes[value.node];
   if (node.op == nullptr) return node.name;
   const std::string number = absl::StrCat("%", value.node);
   return node.shapes.size() > 1 ? absl::StrCat(number, ".", value.output) : number;
@@ -324,8 +325,8 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
   }
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
     const auto type = [&](SymbolicValue value) {
-      const SymbolicNode& node = builder.nodes()[static_cast<size_t>(value.node)];
-      const size_t output = static_cast<size_t>(value.output);
+      const SymbolicNode& node = builder.nodes()[value.node];
+      const size_t output = value.output;
       return std::pair(node.shapes[output].size(), node.dtypes[output]);
     };
     const auto left = type(instance.lhs[k]), right = type(instance.rhs[k]);

@@ -30,7 +30,7 @@ MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std
 }
 
 bool MatchBinder::Bound(ArgExpr::Ref ref, int id) const {
-  const size_t at = static_cast<size_t>(id);
+  const size_t at = id;
   if (ref == ArgExpr::Ref::kSize) return bindings_.sizes[at] != 0;
   return ref == ArgExpr::Ref::kPack ? pack_bound_[at] : attr_bound_[at];
 }
@@ -70,7 +70,7 @@ bool MatchBinder::BindTypes() {
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
       // That its elements are known and equal has been seen when the node was assigned.
       const Attr value = arena_.node(nodes_[i].node).data.At(0);
-      const size_t attr = static_cast<size_t>(leaf.value->id);
+      const size_t attr = leaf.value->id;
       if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
       bindings_.attrs[attr] = value;
       attr_bound_[attr] = true;
@@ -79,7 +79,7 @@ bool MatchBinder::BindTypes() {
       }
     }
     if (leaf.dtype_attr >= 0) {
-      const size_t attr = static_cast<size_t>(leaf.dtype_attr);
+      const size_t attr = leaf.dtype_attr;
       if (attr_bound_[attr] && std::get<DType>(bindings_.attrs[attr]) != dtype) return false;
       bindings_.attrs[attr] = dtype;
       attr_bound_[attr] = true;
@@ -95,17 +95,17 @@ bool MatchBinder::BindTypes() {
 }
 
 bool MatchBinder::BindEquation(const RuleEquation& equation) {
-  const RuleNode& node = rule_.nodes()[static_cast<size_t>(equation.node)];
+  const RuleNode& node = rule_.nodes()[equation.node];
   if (equation.attr < 0) return BindShape(node, equation.node);
-  const Node& found = arena_.node(nodes_[static_cast<size_t>(equation.node)].node);
-  const size_t at = static_cast<size_t>(equation.attr);
+  const Node& found = arena_.node(nodes_[equation.node].node);
+  const size_t at = equation.attr;
   const AttrSpec& spec = node.op->attrs[at];
   const int rank = found.operands.empty() ? 0 : arena_.type(found.operands[0]).rank();
   return BindAttr(spec, node.attrs[at], found.attrs.at(spec.name), rank);
 }
 
 bool MatchBinder::BindShape(const RuleNode& leaf, int node) {
-  const std::vector<int64_t>& shape = arena_.type(nodes_[static_cast<size_t>(node)]).shape;
+  const std::vector<int64_t>& shape = arena_.type(nodes_[node]).shape;
   if (leaf.shape.broadcasts) return BindBroadcast(leaf, node, shape);
   return BindList(leaf.shape.dims, shape, nullptr, 0);
 }
@@ -122,7 +122,7 @@ bool MatchBinder::BindBroadcast(const RuleNode& leaf, int node, const std::vecto
     if (shape[axis] != 1) return false;
     choice |= 1u << (8 + axis);
   }
-  broadcasts_[static_cast<size_t>(node)] = choice;
+  broadcasts_[node] = choice;
   return true;
 }
 
@@ -136,8 +136,8 @@ bool MatchBinder::BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr
     return BindInt(expr, *integer, &spec, rank);
   }
   if (expr.ref == ArgExpr::Ref::kAttr && !Bound(expr.ref, expr.id)) {
-    bindings_.attrs[static_cast<size_t>(expr.id)] = attr;
-    attr_bound_[static_cast<size_t>(expr.id)] = true;
+    bindings_.attrs[expr.id] = attr;
+    attr_bound_[expr.id] = true;
     return true;
   }
   if (!AllBound(expr, bound)) return true;  // comes up again
@@ -155,7 +155,7 @@ bool MatchBinder::BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr
 
 // Of a splice that is not bound: false when it is not known.
 bool MatchBinder::SpliceLength(const ArgExpr& name, int64_t* length) const {
-  *length = name.ref == ArgExpr::Ref::kPack ? pack_lengths_[static_cast<size_t>(name.id)] : -1;
+  *length = name.ref == ArgExpr::Ref::kPack ? pack_lengths_[name.id] : -1;
   return *length >= 0;
 }
 
@@ -210,7 +210,7 @@ bool MatchBinder::BindList(const std::vector<ArgExpr>& items, const std::vector<
 }
 
 bool MatchBinder::BindOpenSplice(const ArgExpr& name, std::vector<int64_t> values) {
-  const size_t id = static_cast<size_t>(name.id);
+  const size_t id = name.id;
   if (name.ref == ArgExpr::Ref::kPack) {
     if (std::any_of(values.begin(), values.end(), [](int64_t size) { return size < 1; })) return false;
     bindings_.packs[id] = std::move(values);
@@ -252,12 +252,12 @@ bool MatchBinder::Solve(const ArgExpr& expr, int64_t value) {
 
 bool MatchBinder::SetName(const ArgExpr& name, int64_t value) {
   if (IsLength(name)) {
-    int64_t& length = pack_lengths_[static_cast<size_t>(name.args[0].id)];
+    int64_t& length = pack_lengths_[name.args[0].id];
     if (value < 0 || (length >= 0 && length != value)) return false;
     length = value;
     return true;
   }
-  const size_t id = static_cast<size_t>(name.id);
+  const size_t id = name.id;
   if (name.ref == ArgExpr::Ref::kSize) {
     if (value < 1) return false;
     bindings_.sizes[id] = value;

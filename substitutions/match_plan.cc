@@ -16,7 +16,7 @@ class Planner {
     for (size_t k = 0; k < rule_.lhs().size(); ++k) {
       const int root = rule_.root(k);
       std::vector<int> path;
-      if (k > 0 && !bound_[static_cast<size_t>(root)]) {
+      if (k > 0 && !bound_[root]) {
         path = EntryPath(root);
         if (path.empty()) return false;
       }
@@ -27,7 +27,7 @@ class Planner {
   }
 
  private:
-  const RuleNode& node(int id) const { return rule_.nodes()[static_cast<size_t>(id)]; }
+  const RuleNode& node(int id) const { return rule_.nodes()[id]; }
 
   // The shortest way from a bound node (no constant: those have no one place in a graph) up to `root`.
   std::vector<int> EntryPath(int root) const {
@@ -36,13 +36,13 @@ class Planner {
     while (!queue.empty()) {
       const int id = queue.front();
       queue.pop_front();
-      if (bound_[static_cast<size_t>(id)] && !node(id).value) {
+      if (bound_[id] && !node(id).value) {
         std::vector<int> path = {id};
-        while (path.back() != root) path.push_back(user[static_cast<size_t>(path.back())]);
+        while (path.back() != root) path.push_back(user[path.back()]);
         return path;
       }
       for (const RuleValue& operand : node(id).operands) {
-        int& from = user[static_cast<size_t>(operand.node)];
+        int& from = user[operand.node];
         if (from >= 0) continue;
         from = id;
         queue.push_back(operand.node);
@@ -54,13 +54,13 @@ class Planner {
   // Operands come before users in nodes(), so descending numbers are users first.
   void Bind(int root, std::vector<int>* order) {
     std::vector<bool> wanted(bound_.size(), false);
-    wanted[static_cast<size_t>(root)] = true;
+    wanted[root] = true;
     for (int id = root; id >= 0; --id) {
-      if (!wanted[static_cast<size_t>(id)] || bound_[static_cast<size_t>(id)]) continue;
-      bound_[static_cast<size_t>(id)] = true;
+      if (!wanted[id] || bound_[id]) continue;
+      bound_[id] = true;
       if (node(id).op == nullptr) continue;
       order->push_back(id);
-      for (const RuleValue& operand : node(id).operands) wanted[static_cast<size_t>(operand.node)] = true;
+      for (const RuleValue& operand : node(id).operands) wanted[operand.node] = true;
     }
   }
 

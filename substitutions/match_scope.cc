@@ -21,7 +21,7 @@ bool AllElementsEqual(const Tensor& tensor, double value) {
 }
 
 bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
-  const size_t at = static_cast<size_t>(id);
+  const size_t at = id;
   switch (ref) {
     case ArgExpr::Ref::kSize:
       value->kind = Value::Kind::kInt;
@@ -37,7 +37,7 @@ bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
 }
 
 bool MatchScope::TensorShape(int node, std::vector<int64_t>* shape) const {
-  const size_t at = static_cast<size_t>(node);
+  const size_t at = node;
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
   if (arena_.node(nodes_[at].node).outputs.size() != 1 && arena_.node(nodes_[at].node).op == nullptr) return false;
   *shape = arena_.type(nodes_[at]).shape;
@@ -46,11 +46,11 @@ bool MatchScope::TensorShape(int node, std::vector<int64_t>* shape) const {
 
 bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) const {
   if (arg.ref == ArgExpr::Ref::kAttr) {
-    const double* real = std::get_if<double>(&bindings_.attrs[static_cast<size_t>(arg.id)]);
+    const double* real = std::get_if<double>(&bindings_.attrs[arg.id]);
     *truth = fn == ArgFn::kPositive && real != nullptr && *real > 0;
     return true;
   }
-  const size_t at = static_cast<size_t>(arg.id);
+  const size_t at = arg.id;
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
   if (fn == ArgFn::kWeight) {
     *truth = arena_.node(nodes_[at].node).weight_only;

@@ -47,17 +47,17 @@ class MatchSearch {
     bool only = false;  // it must have no other output
   };
 
-  const RuleNode& pattern(int id) const { return rule_.nodes()[static_cast<size_t>(id)]; }
+  const RuleNode& pattern(int id) const { return rule_.nodes()[id]; }
   const Node& node(NodeId id) const { return view_.arena().node(id); }
-  bool IsChosen(int id) const { return nodes_[static_cast<size_t>(id)].node >= 0; }
+  bool IsChosen(int id) const { return nodes_[id].node >= 0; }
 
   // Matches match_order()[k] and what follows.
   void Step(size_t k) {
     if (k == rule_.match_order().size()) return Finish();
     const int id = rule_.match_order()[k];
     if (IsChosen(id)) return Application(k, id);
-    if (view_.kOneMaker || wanted_[static_cast<size_t>(id)].empty()) return FurtherRoot(k, id);
-    const Wanted wanted = wanted_[static_cast<size_t>(id)][0];
+    if (view_.kOneMaker || wanted_[id].empty()) return FurtherRoot(k, id);
+    const Wanted wanted = wanted_[id][0];
     view_.ForEachMaker(wanted.value, wanted.output, pattern(id).op, [&](NodeId maker) { Try(k, id, maker); });
   }
 
@@ -75,7 +75,7 @@ class MatchSearch {
     const std::vector<int>& path = rule_.entry_paths()[root];
     std::vector<int> places;
     const bool leaf = pattern(path[0]).op == nullptr;
-    AppendUsers(nodes_[static_cast<size_t>(path[0])], leaf, pattern(path[1]).op, &places);
+    AppendUsers(nodes_[path[0]], leaf, pattern(path[1]).op, &places);
     for (size_t step = 2; step < path.size(); ++step) {
       const std::vector<int> below = std::move(places);
       places.clear();
@@ -84,7 +84,7 @@ class MatchSearch {
     std::sort(places.begin(), places.end());
     places.erase(std::unique(places.begin(), places.end()), places.end());
     // Of a pair of matches that differ by exchanging outputs, the one in the order of the places is taken.
-    const Value before = nodes_[static_cast<size_t>(rule_.root(root - 1))];
+    const Value before = nodes_[rule_.root(root - 1)];
     const int after = rule_.symmetric(root - 1) ? view_.PlaceOf(before.node) : -1;
     for (int place : places) {
       if (place > after) Try(k, id, view_.NodeAt(place));
@@ -100,7 +100,7 @@ class MatchSearch {
 
   void Application(size_t k, int id) {
     const RuleNode& wanted = pattern(id);
-    const std::vector<Value>& operands = node(nodes_[static_cast<size_t>(id)].node).operands;
+    const std::vector<Value>& operands = node(nodes_[id].node).operands;
     const bool spread =
         std::any_of(wanted.operands.begin(), wanted.operands.end(), [](const RuleValue& v) { return v.all; });
     if (!spread && operands.size() != wanted.operands.size()) return;
@@ -139,7 +139,7 @@ class MatchSearch {
   }
 
   bool Operand(const RuleValue& wanted, Value found) {
-    const size_t id = static_cast<size_t>(wanted.node);
+    const size_t id = wanted.node;
     if (pattern(wanted.node).op == nullptr) return AssignLeaf(wanted.node, found);
     if constexpr (View::kOneMaker) {
       if (found.output != wanted.output) return false;
@@ -164,7 +164,7 @@ class MatchSearch {
   }
 
   bool AssignLeaf(int id, Value value) {
-    Value& place = nodes_[static_cast<size_t>(id)];
+    Value& place = nodes_[id];
     if (place.node >= 0) return place == value;
     if (!CanBeLeaf(pattern(id), value)) return false;
     place = value;
@@ -187,15 +187,15 @@ class MatchSearch {
 
   // Checks of an application that fail early.
   bool Choose(int id, NodeId chosen) {
-    Value& place = nodes_[static_cast<size_t>(id)];
+    Value& place = nodes_[id];
     if (place.node >= 0) return place.node == chosen;
     const Node& found = node(chosen);
     if (found.op != pattern(id).op) return false;
-    for (const auto& [name, attr] : matcher_.literals_[static_cast<size_t>(id)]) {
+    for (const auto& [name, attr] : matcher_.literals_[id]) {
       if (found.attrs.at(name) != attr) return false;
     }
     if constexpr (!View::kOneMaker) {
-      for (const Wanted& wish : wanted_[static_cast<size_t>(id)]) {
+      for (const Wanted& wish : wanted_[id]) {
         if (!Makes(chosen, wish)) return false;
       }
     }
@@ -208,9 +208,9 @@ class MatchSearch {
     for (; trail_.size() > mark; trail_.pop_back()) {
       const int id = trail_.back();
       if (id >= 0) {
-        nodes_[static_cast<size_t>(id)] = Value{};
+        nodes_[id] = Value{};
       } else {
-        wanted_[static_cast<size_t>(~id)].pop_back();
+        wanted_[~id].pop_back();
       }
     }
   }
@@ -224,7 +224,7 @@ class MatchSearch {
 
   bool Roots(std::vector<Value>* roots) const {
     for (const RuleValue& term : rule_.lhs()) {
-      const NodeId root = nodes_[static_cast<size_t>(term.node)].node;
+      const NodeId root = nodes_[term.node].node;
       const int32_t count = static_cast<int32_t>(node(root).outputs.size());
       if (!term.whole && term.output >= count) return false;
       const int32_t begin = term.whole ? 0 : term.output;

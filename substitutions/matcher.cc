@@ -27,7 +27,7 @@ class GraphView {
     if (value.output == output && graph_.node(value.node).op == op) visit(value.node);
   }
   int PlaceOf(NodeId node) const { return graph_.index(node); }
-  NodeId NodeAt(int place) const { return graph_.nodes()[static_cast<size_t>(place)]; }
+  NodeId NodeAt(int place) const { return graph_.nodes()[place]; }
   void AppendUsers(Value value, const OpDef* op, std::vector<int>* places) const {
     for (int user : graph_.users(graph_.index(value.node))) {
       if (graph_.node(NodeAt(user)).op == op) places->push_back(user);
@@ -39,10 +39,10 @@ class GraphView {
     if (rule.lhs().size() == 1) return false;
     absl::flat_hash_set<NodeId> seen;
     NodeId first = arena().size();
-    for (const RuleValue& term : rule.lhs()) first = std::min(first, nodes[static_cast<size_t>(term.node)].node);
+    for (const RuleValue& term : rule.lhs()) first = std::min(first, nodes[term.node].node);
     const auto is_root = [&](NodeId id) {
       return std::any_of(rule.lhs().begin(), rule.lhs().end(),
-                         [&](const RuleValue& term) { return nodes[static_cast<size_t>(term.node)].node == id; });
+                         [&](const RuleValue& term) { return nodes[term.node].node == id; });
     };
     std::vector<NodeId> stack;
     const auto push = [&](NodeId id) {
@@ -86,11 +86,11 @@ bool IsTrivial(const ExprPtr& condition) {
 
 Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits, const MatchOptions& options)
     : rule_(std::move(rule)), limits_(limits), options_(options) {
-  const RuleNode& root = rule_->nodes()[static_cast<size_t>(rule_->root(0))];
+  const RuleNode& root = rule_->nodes()[rule_->root(0)];
   root_op_ = root.op;
   const NoScope scope;
   for (int i = 0; i < rule_->num_lhs_nodes(); ++i) {
-    const RuleNode& node = rule_->nodes()[static_cast<size_t>(i)];
+    const RuleNode& node = rule_->nodes()[i];
     auto& literals = literals_.emplace_back();
     for (size_t k = 0; k < node.attrs.size(); ++k) {
       const AttrSpec& spec = node.op->attrs[k];
@@ -128,7 +128,7 @@ std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> ro
     if (!EvalCond(requirement, symbols)) return std::nullopt;
   }
   for (const auto& [id, shape] : domain->shapes) {
-    const Shape& found = arena.type(nodes[static_cast<size_t>(id)]).shape;
+    const Shape& found = arena.type(nodes[id]).shape;
     if (found.size() != shape.size()) return std::nullopt;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       if (EvalIndex(shape[axis], symbols) != found[axis]) return std::nullopt;
@@ -151,15 +151,15 @@ Matcher::Domain Matcher::MakeDomain(const Structure& structure) const {
   if (result.outcome != InstanceResult::Outcome::kBuilt) return domain;
   domain.proved = true;
   for (int i = 0; i < rule_->num_lhs_nodes(); ++i) {
-    const SymbolicNode& node = result.instance.nodes[static_cast<size_t>(i)];
+    const SymbolicNode& node = result.instance.nodes[i];
     if (node.op == nullptr || !node.op->broadcasts) continue;
     for (const Requirement& requirement : node.meaning->requirements) {
       ExprPtr condition = Substitute(requirement.condition, node.indices, node.params);
       if (!IsTrivial(condition)) domain.requirements.push_back(std::move(condition));
     }
-    const auto& operands = rule_->nodes()[static_cast<size_t>(i)].operands;
+    const auto& operands = rule_->nodes()[i].operands;
     const bool any_shape = std::any_of(operands.begin(), operands.end(), [&](const RuleValue& operand) {
-      return rule_->nodes()[static_cast<size_t>(operand.node)].any_shape;
+      return rule_->nodes()[operand.node].any_shape;
     });
     if (any_shape) domain.shapes.emplace_back(i, node.shapes[0]);
   }
@@ -194,7 +194,7 @@ void RuleIndex::Candidates(const Graph& graph, NodeId node, std::vector<int>* ru
 void RuleIndex::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
   std::vector<int> rules;
   Candidates(graph, node, &rules);
-  for (int rule : rules) matchers_[static_cast<size_t>(rule)]->MatchAt(graph, node, matches);
+  for (int rule : rules) matchers_[rule]->MatchAt(graph, node, matches);
 }
 
 std::vector<Match> RuleIndex::FindMatches(const Graph& graph) const {

@@ -15,7 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_net.h"

@@ -81,8 +81,8 @@ uint64_t NodeLooks::Number(const std::string& text) {
 }
 
 uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
-  const size_t at = static_cast<size_t>(id);
-  if (at >= nodes_.size()) nodes_.resize(static_cast<size_t>(graph.arena()->size()), 0);
+  const size_t at = id;
+  if (at >= nodes_.size()) nodes_.resize(graph.arena()->size(), 0);
   if (nodes_[at] == 0) {
     const Node& node = graph.node(id);
     nodes_[at] = Number(Describe(node) + (node.leaf == LeafKind::kWeight ? ElementsOf(node.data) : ""));
@@ -116,16 +116,16 @@ std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int rad
   std::vector<uint32_t> positions(static_cast<size_t>(graph.arena()->size()));  // by identity; operands come first
   for (size_t i = 0; i < now.size(); ++i) {
     const NodeId id = graph.nodes()[i];
-    positions[static_cast<size_t>(id)] = static_cast<uint32_t>(i);
+    positions[id] = static_cast<uint32_t>(i);
     now[i] = looks.Of(graph, id);
     uint64_t number = 0;
     for (Value operand : graph.node(id).operands) {
-      edges.push_back({static_cast<uint32_t>(i), positions[static_cast<size_t>(operand.node)],
+      edges.push_back({static_cast<uint32_t>(i), positions[operand.node],
                        (number++ << 32) + static_cast<uint64_t>(operand.output)});
     }
   }
   for (const Output& output : graph.outputs()) {
-    uint64_t& look = now[static_cast<size_t>(graph.index(output.value.node))];
+    uint64_t& look = now[graph.index(output.value.node)];
     look = Mix(look, static_cast<uint64_t>(output.value.output));
   }
   std::vector<uint64_t> next;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 
@@ -28,9 +28,9 @@ class NodeLooks {
   uint64_t Number(const std::string& text);
   const std::string& ElementsOf(const Tensor& weight);
 
-  std::vector<uint64_t> nodes_;  // by identity; 0: not known
+  std::vector<uint64_t> nodes_;                            // by identity; 0: not known
   absl::flat_hash_map<const void*, std::string> weights_;  // by where the elements are
-  absl::flat_hash_map<uint64_t, std::string> texts_;  // what each number was given for
+  absl::flat_hash_map<uint64_t, std::string> texts_;       // what each number was given for
 };
 
 // By position in graph.nodes(): the look of all that lies within `radius` edges of the node, up and down, by Weisfeiler

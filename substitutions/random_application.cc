@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "substitutions/match_scope.h"
 
 namespace rewright {
@@ -21,7 +21,7 @@ int64_t Draw(std::mt19937_64& rng, int64_t low, int64_t high) {
 std::vector<ExprPtr> Constraints(const RuleInstance& instance) {
   std::vector<ExprPtr> constraints = instance.conditions;
   for (int i = 0; i < instance.num_lhs_nodes; ++i) {
-    const SymbolicNode& node = instance.nodes[static_cast<size_t>(i)];
+    const SymbolicNode& node = instance.nodes[i];
     if (node.op == nullptr) continue;
     for (const Requirement& requirement : node.meaning->requirements) {
       constraints.push_back(Substitute(requirement.condition, node.indices, node.params));
@@ -38,11 +38,11 @@ std::vector<ExprPtr> Constraints(const RuleInstance& instance) {
 bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
   if (constraint->kind != ExprKind::kEqual) return false;
   for (int side = 0; side < 2; ++side) {
-    const ExprPtr& variable = constraint->args[static_cast<size_t>(side)];
+    const ExprPtr& variable = constraint->args[side];
     if (variable->kind != ExprKind::kVar) continue;
-    const int64_t value = EvalIndex(constraint->args[static_cast<size_t>(1 - side)], *symbols);
+    const int64_t value = EvalIndex(constraint->args[1 - side], *symbols);
     if (value < 1 || value > 12) continue;
-    (*symbols)[static_cast<size_t>(variable->integer)] = value;
+    (*symbols)[variable->integer] = value;
     return true;
   }
   return false;
@@ -157,7 +157,7 @@ class Builder {
   std::optional<RandomApplication> Run() {
     RandomApplication result;
     for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
-      const RuleNode& node = rule_.nodes()[static_cast<size_t>(i)];
+      const RuleNode& node = rule_.nodes()[i];
       const std::optional<Value> value = node.op == nullptr ? Leaf(i, node, &result) : Application(node);
       if (!value.has_value()) return std::nullopt;
       nodes_.push_back(*value);
@@ -187,7 +187,7 @@ class Builder {
   }
 
   Value Leaf(int id, const RuleNode& leaf, RandomApplication* result) {
-    const SymbolicNode& symbolic = instance_.nodes[static_cast<size_t>(id)];
+    const SymbolicNode& symbolic = instance_.nodes[id];
     TensorType type{symbolic.dtypes[0], {}};
     for (const ExprPtr& size : symbolic.shapes[0]) type.shape.push_back(EvalIndex(size, symbols_));
     if (leaf.value) {
@@ -208,7 +208,7 @@ class Builder {
   }
 
   std::vector<Value> Values(const RuleValue& term) const {
-    const Value value = nodes_[static_cast<size_t>(term.node)];
+    const Value value = nodes_[term.node];
     std::vector<Value> values;
     const int32_t count = static_cast<int32_t>(arena_->node(value.node).outputs.size());
     if (!term.whole && !term.all) return {Value{value.node, term.output}};

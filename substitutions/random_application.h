@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/matcher.h"

@@ -29,7 +29,7 @@ class RuleNetBuilder {
   using Test = RuleNet::Test;
   using Tests = std::vector<RuleNet::Edge>;
 
-  const RuleNode& node(int id) const { return rule_->nodes()[static_cast<size_t>(id)]; }
+  const RuleNode& node(int id) const { return rule_->nodes()[id]; }
 
   // What constants of the rule and conditions that stand by themselves say of leaves.
   void NoteLeaves() {
@@ -38,7 +38,7 @@ class RuleNetBuilder {
       if (condition.kind != ArgExpr::Kind::kCall || condition.args.size() != 1) continue;
       const ArgExpr& arg = condition.args[0];
       if (arg.ref != ArgExpr::Ref::kTensor || static_cast<size_t>(arg.id) >= leaves_.size()) continue;
-      Test& test = leaves_[static_cast<size_t>(arg.id)];
+      Test& test = leaves_[arg.id];
       switch (condition.fn) {
         case ArgFn::kWeight: test = test == Test::kAny ? Test::kWeight : test; break;
         case ArgFn::kConstant:
@@ -55,7 +55,7 @@ class RuleNetBuilder {
   // The tests of a value and what is below it, in all orders of the operands of commutative operators.
   std::vector<Tests> Orders(const RuleValue& value, int depth) const {
     const RuleNode& of = node(value.node);
-    if (of.op == nullptr) return {{{leaves_[static_cast<size_t>(value.node)]}}};
+    if (of.op == nullptr) return {{{leaves_[value.node]}}};
     if (depth == kMaxDepth) return {{{Test::kAny}}};
     const bool spread = std::any_of(of.operands.begin(), of.operands.end(), [](const RuleValue& v) { return v.all; });
     const int32_t operands = spread ? -1 : static_cast<int32_t>(of.operands.size());
@@ -98,12 +98,12 @@ class RuleNetBuilder {
   void Insert(int number, const Tests& tests) {
     int state = Follow(&net_.roots_[tests[0].op], tests[0]);
     for (size_t i = 1; i < tests.size(); ++i) {
-      std::vector<RuleNet::Edge> edges = std::move(net_.states_[static_cast<size_t>(state)].edges);
+      std::vector<RuleNet::Edge> edges = std::move(net_.states_[state].edges);
       const int next = Follow(&edges, tests[i]);
-      net_.states_[static_cast<size_t>(state)].edges = std::move(edges);
+      net_.states_[state].edges = std::move(edges);
       state = next;
     }
-    std::vector<int>& rules = net_.states_[static_cast<size_t>(state)].rules;
+    std::vector<int>& rules = net_.states_[state].rules;
     if (rules.empty() || rules.back() != number) rules.push_back(number);
   }
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 
@@ -97,7 +97,7 @@ void RuleNet::Enter(const View& view, const Edge& edge, NodeId node, const Pendi
 
 template <typename View>
 void RuleNet::Walk(const View& view, int state, Pending pending, std::vector<int>* rules) const {
-  const State& at = states_[static_cast<size_t>(state)];
+  const State& at = states_[state];
   while (pending.next == pending.end) {
     if (pending.rest == nullptr) {
       rules->insert(rules->end(), at.rules.begin(), at.rules.end());

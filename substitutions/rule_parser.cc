@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
-#include "substitutions/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -132,12 +132,12 @@ class Parser {
     if (Peek().kind != Kind::kName) return Found("the name of the rule");
     rule.name = Peek().text;
     ++at_;
-    REWRIGHT_RETURN_IF_ERROR(Side(rule.lhs));
-    REWRIGHT_RETURN_IF_ERROR(Expect("=>"));
-    REWRIGHT_RETURN_IF_ERROR(Side(rule.rhs));
+    RETURN_IF_ERROR(Side(rule.lhs));
+    RETURN_IF_ERROR(Expect("=>"));
+    RETURN_IF_ERROR(Side(rule.rhs));
     if (AcceptWord("when")) {
       ArgExpr condition;
-      REWRIGHT_RETURN_IF_ERROR(Arg(condition));
+      RETURN_IF_ERROR(Arg(condition));
       AddConjuncts(std::move(condition), rule.conditions);
     }
     if (AcceptWord("expect")) {
@@ -147,7 +147,7 @@ class Parser {
     }
     if (AcceptWord("proved")) {
       rule.proof.emplace();
-      REWRIGHT_RETURN_IF_ERROR(Proof(*rule.proof));
+      RETURN_IF_ERROR(Proof(*rule.proof));
     }
     if (Peek().kind != Kind::kEnd && !IsWord("rule")) return Found("`when`, `expect`, `proved` or the next rule");
     return absl::OkStatus();
@@ -163,10 +163,10 @@ class Parser {
 
   absl::Status Proof(ProofRecord& proof) {
     std::string word;
-    REWRIGHT_RETURN_IF_ERROR(Name(word, "the class of the rule"));
+    RETURN_IF_ERROR(Name(word, "the class of the rule"));
     while (Accept("-")) {
       std::string part;
-      REWRIGHT_RETURN_IF_ERROR(Name(part, "the class of the rule"));
+      RETURN_IF_ERROR(Name(part, "the class of the rule"));
       word += "-" + part;
     }
     if (!ParseRuleClass(word, &proof.rule_class)) {
@@ -176,7 +176,7 @@ class Parser {
     while (Peek().kind == Kind::kName && IsSign("=", 1)) {
       const std::string key = Peek().text;
       at_ += 2;
-      REWRIGHT_RETURN_IF_ERROR(ProofField(key, proof));
+      RETURN_IF_ERROR(ProofField(key, proof));
     }
     return absl::OkStatus();
   }
@@ -225,16 +225,16 @@ class Parser {
     while (AcceptWord("let")) {
       if (side.lets.size() >= kMaxItems) return Error("too many let terms");
       LetTerm let;
-      REWRIGHT_RETURN_IF_ERROR(Name(let.name, "a name"));
-      REWRIGHT_RETURN_IF_ERROR(Expect("="));
-      REWRIGHT_RETURN_IF_ERROR(Term(let.term));
+      RETURN_IF_ERROR(Name(let.name, "a name"));
+      RETURN_IF_ERROR(Expect("="));
+      RETURN_IF_ERROR(Term(let.term));
       if (!AcceptWord("in") && !IsWord("let")) return Found("`in` or `let`");
       side.lets.push_back(std::move(let));
     }
     const bool braces = Accept("{");
     do {
       if (side.outputs.size() >= kMaxItems) return Error("too many outputs");
-      REWRIGHT_RETURN_IF_ERROR(Term(side.outputs.emplace_back()));
+      RETURN_IF_ERROR(Term(side.outputs.emplace_back()));
     } while (braces && Accept(","));
     return braces ? Expect("}") : absl::OkStatus();
   }
@@ -249,7 +249,7 @@ class Parser {
     term.column = Peek().column;
     const bool number = Peek().kind == Kind::kInt || Peek().kind == Kind::kReal || IsSign("-");
     if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
-      REWRIGHT_RETURN_IF_ERROR(ValueTerm(term));
+      RETURN_IF_ERROR(ValueTerm(term));
     } else {
       // `div` is an operator of graphs as well as of expressions.
       const bool op = Peek().kind == Kind::kName && IsSign("(", 1) && FindOp(Peek().text) != nullptr;
@@ -257,7 +257,7 @@ class Parser {
         term.name = Peek().text;
         ++at_;
       } else {
-        REWRIGHT_RETURN_IF_ERROR(Name(term.name, "a tensor: a variable, an operator or a number"));
+        RETURN_IF_ERROR(Name(term.name, "a tensor: a variable, an operator or a number"));
       }
       if (Accept("(")) {
         term.kind = TensorTerm::Kind::kApply;
@@ -265,9 +265,9 @@ class Parser {
         if (term.op == nullptr) {
           Complain(term.line, term.column, absl::StrCat("found `", term.name, "`, expected an operator"));
         }
-        REWRIGHT_RETURN_IF_ERROR(Operands(term));
+        RETURN_IF_ERROR(Operands(term));
       } else {
-        REWRIGHT_RETURN_IF_ERROR(TypeAndShape(term));
+        RETURN_IF_ERROR(TypeAndShape(term));
       }
     }
     if (Accept("..")) {
@@ -283,12 +283,12 @@ class Parser {
   absl::Status ValueTerm(TensorTerm& term) {
     term.kind = TensorTerm::Kind::kValue;
     if (AcceptWord("scalar")) {
-      REWRIGHT_RETURN_IF_ERROR(Expect("("));
-      REWRIGHT_RETURN_IF_ERROR(Arg(term.value));
-      REWRIGHT_RETURN_IF_ERROR(Expect(")"));
+      RETURN_IF_ERROR(Expect("("));
+      RETURN_IF_ERROR(Arg(term.value));
+      RETURN_IF_ERROR(Expect(")"));
     } else {
       term_value_ = true;
-      REWRIGHT_RETURN_IF_ERROR(Unary(term.value));
+      RETURN_IF_ERROR(Unary(term.value));
       term_value_ = false;
       if (term.value.kind == ArgExpr::Kind::kElement || term.value.kind == ArgExpr::Kind::kList) {
         return RuleError(file_, term.line, term.column,
@@ -301,7 +301,7 @@ class Parser {
   absl::Status TypeAndShape(TensorTerm& term) {
     if (Accept(":")) {
       term.dtype.emplace();
-      REWRIGHT_RETURN_IF_ERROR(Primary(*term.dtype));
+      RETURN_IF_ERROR(Primary(*term.dtype));
       if (term.dtype->kind != ArgExpr::Kind::kDType && term.dtype->kind != ArgExpr::Kind::kAttr) {
         return RuleError(file_, term.dtype->line, term.dtype->column,
                          absl::StrCat("found ", PrintArg(*term.dtype), ", expected an element type or ?name"));
@@ -318,10 +318,10 @@ class Parser {
     do {
       if (term.operands.size() + term.attrs.size() >= kMaxItems) return Error("too many operands");
       if (Peek().kind == Kind::kName && IsSign("=", 1)) {
-        REWRIGHT_RETURN_IF_ERROR(Attribute(term));
+        RETURN_IF_ERROR(Attribute(term));
       } else {
         if (!term.attrs.empty() || !term.bundle.empty()) return Found("an attribute: operands come before attributes");
-        REWRIGHT_RETURN_IF_ERROR(Term(term.operands.emplace_back()));
+        RETURN_IF_ERROR(Term(term.operands.emplace_back()));
       }
     } while (Accept(","));
     return Expect(")");
@@ -335,7 +335,7 @@ class Parser {
         Complain(name.line, name.column, "found attrs again, expected it once");
         term.bundle.clear();
       }
-      REWRIGHT_RETURN_IF_ERROR(Expect("?"));
+      RETURN_IF_ERROR(Expect("?"));
       return Name(term.bundle, "a name");
     }
     if (term.op != nullptr && term.op->FindAttr(name.text) == nullptr) {
@@ -365,7 +365,7 @@ class Parser {
     if (depth_ > 8 * kMaxDepth) return Error("the expression is nested too deeply");
     if (level == 2) return NotLevel(expr);
     if (level == 6) return Unary(expr);
-    REWRIGHT_RETURN_IF_ERROR(BinaryLevel(expr, level + 1));
+    RETURN_IF_ERROR(BinaryLevel(expr, level + 1));
     size_t count = 0;
     ArgOp op;
     while (BinaryOp(level, &op)) {
@@ -375,7 +375,7 @@ class Parser {
       joined.kind = ArgExpr::Kind::kOp;
       joined.op = op;
       joined.args.push_back(std::move(expr));
-      REWRIGHT_RETURN_IF_ERROR(BinaryLevel(joined.args.emplace_back(), level + 1));
+      RETURN_IF_ERROR(BinaryLevel(joined.args.emplace_back(), level + 1));
       expr = std::move(joined);
       if (level == 3) break;
     }
@@ -421,7 +421,7 @@ class Parser {
     const ArgExpr at = At();
     ++at_;
     ArgExpr operand;
-    REWRIGHT_RETURN_IF_ERROR(Unary(operand));
+    RETURN_IF_ERROR(Unary(operand));
     expr = at;
     if (operand.kind == ArgExpr::Kind::kInt) {
       expr.kind = ArgExpr::Kind::kInt;
@@ -438,15 +438,15 @@ class Parser {
   }
 
   absl::Status Postfix(ArgExpr& expr) {
-    REWRIGHT_RETURN_IF_ERROR(Primary(expr));
+    RETURN_IF_ERROR(Primary(expr));
     // In a term, `?e[n]` is a constant with a shape; elements are taken of attributes in expressions alone.
     while (IsSign("[") && !term_value_) {
       ArgExpr element = At();
       ++at_;
       element.kind = ArgExpr::Kind::kElement;
       element.args.push_back(std::move(expr));
-      REWRIGHT_RETURN_IF_ERROR(Arg(element.args.emplace_back()));
-      REWRIGHT_RETURN_IF_ERROR(Expect("]"));
+      RETURN_IF_ERROR(Arg(element.args.emplace_back()));
+      RETURN_IF_ERROR(Expect("]"));
       expr = std::move(element);
     }
     return absl::OkStatus();
@@ -468,11 +468,11 @@ class Parser {
     }
     if (Accept("?")) {
       expr.kind = ArgExpr::Kind::kAttr;
-      REWRIGHT_RETURN_IF_ERROR(Name(expr.name, "the name of an attribute"));
+      RETURN_IF_ERROR(Name(expr.name, "the name of an attribute"));
       if (!IsSign(".") || Peek(1).kind != Kind::kName) return absl::OkStatus();
       ++at_;  // ?c.strides: one attribute of a bundle
       std::string part;
-      REWRIGHT_RETURN_IF_ERROR(Name(part, "the name of an attribute"));
+      RETURN_IF_ERROR(Name(part, "the name of an attribute"));
       expr.name += "." + part;
       return absl::OkStatus();
     }
@@ -481,7 +481,7 @@ class Parser {
       return Items("]", expr.args);
     }
     if (Accept("(")) {
-      REWRIGHT_RETURN_IF_ERROR(Arg(expr));
+      RETURN_IF_ERROR(Arg(expr));
       return Expect(")");
     }
     if (token.kind == Kind::kName && ParseDType(token.text, &expr.dtype)) {
@@ -489,7 +489,7 @@ class Parser {
       expr.kind = ArgExpr::Kind::kDType;
       return absl::OkStatus();
     }
-    REWRIGHT_RETURN_IF_ERROR(Name(expr.name, "an expression"));
+    RETURN_IF_ERROR(Name(expr.name, "an expression"));
     expr.kind = ArgExpr::Kind::kName;
     if (!IsSign("(")) return absl::OkStatus();
     if (!ParseArgFn(expr.name, &expr.fn)) {
@@ -507,7 +507,7 @@ class Parser {
     do {
       if (items.size() >= kMaxItems) return Error("the list is too long");
       ArgExpr item;
-      REWRIGHT_RETURN_IF_ERROR(Arg(item));
+      RETURN_IF_ERROR(Arg(item));
       if (IsSign("..")) {
         ArgExpr splice = At();
         ++at_;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kOpNames[] = {
     "+", "-", "*", "div", "mod", "/", "-", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"};
 
-constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",     "len",  "sum",
-                                    "prod",     "compose",    "inverse",  "iota",   "repeat",  "take", "drop",
+constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",    "len",     "sum",
+                                    "prod",     "compose",    "inverse",  "iota",   "repeat", "take",    "drop",
                                     "contains", "count_less", "positive", "finite", "weight", "constant"};
 
 // How strongly an operator binds, from `or` on.

@@ -14,9 +14,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
-#include "core/data_file.h"
-#include "core/text_hash.h"
+#include "core/base/check.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
@@ -142,7 +143,7 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
     auto compiled = CompileRule(rule);
     if (!compiled.ok()) return compiled.status();
     // Before the class is believed.
-    if (absl::Status error = CheckProof(**compiled, options); !error.ok()) return error;
+    RETURN_IF_ERROR(CheckProof(**compiled, options));
     if (IsLeftOut(rule, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
     matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, options.match));
@@ -167,7 +168,7 @@ const Matcher* RuleSet::Find(const std::string& name) const {
 
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path) {
   std::string text;
-  if (absl::Status error = ReadText(path, &text); !error.ok()) return error;
+  RETURN_IF_ERROR(ReadText(path, &text));
   return ParseRules(text, path);
 }
 

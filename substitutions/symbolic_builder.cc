@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -112,7 +112,7 @@ Index SymbolicBuilder::SymbolVar(int id, const std::string& name) const {
 
 bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
   using Class = RuleAttr::Class;
-  const size_t at = static_cast<size_t>(id);
+  const size_t at = id;
   if (ref == ArgExpr::Ref::kSize) {
     value->kind = Value::Kind::kInt;
     value->integer = SymbolVar(id, rule_.sizes()[at]);
@@ -176,7 +176,7 @@ bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
 
 bool SymbolicBuilder::TensorShape(int node, std::vector<Index>* shape) const {
   if (node >= next()) return false;
-  const SymbolicNode& built = nodes_[static_cast<size_t>(node)];
+  const SymbolicNode& built = nodes_[node];
   if (built.shapes.size() != 1) return false;
   shape->clear();
   for (const ExprPtr& size : built.shapes[0]) shape->push_back(Index(size));
@@ -287,7 +287,7 @@ bool SymbolicBuilder::Fill(const Scalar& value, SymbolicNode* node) {
 
 bool SymbolicBuilder::Operands(const std::vector<RuleValue>& operands, std::vector<SymbolicValue>* inputs) {
   for (const RuleValue& operand : operands) {
-    const int count = static_cast<int>(nodes_[static_cast<size_t>(operand.node)].shapes.size());
+    const int count = static_cast<int>(nodes_[operand.node].shapes.size());
     if (operand.all) {
       for (int k = 0; k < count; ++k) inputs->push_back(SymbolicValue{operand.node, k});
       continue;
@@ -305,10 +305,10 @@ bool SymbolicBuilder::BuildApplication(const RuleNode& application, SymbolicNode
   if (!Operands(application.operands, &node->inputs)) return false;
   StructuralKey key;
   for (const SymbolicValue& input : node->inputs) {
-    const SymbolicNode& operand = nodes_[static_cast<size_t>(input.node)];
-    const std::vector<ExprPtr>& shape = operand.shapes[static_cast<size_t>(input.output)];
+    const SymbolicNode& operand = nodes_[input.node];
+    const std::vector<ExprPtr>& shape = operand.shapes[input.output];
     key.ranks.push_back(static_cast<int>(shape.size()));
-    key.dtypes.push_back(operand.dtypes[static_cast<size_t>(input.output)]);
+    key.dtypes.push_back(operand.dtypes[input.output]);
     if (shape.size() > 31) return Fail("a value has more than 31 axes");
     if (!op.broadcasts) continue;
     uint32_t units = 0;
@@ -409,11 +409,10 @@ bool SymbolicBuilder::Bind(const StructuralKey& key, const std::vector<std::vect
   for (const Meaning::Variable& variable : node->meaning->variables) {
     ExprPtr& index = node->indices.emplace_back();
     if (variable.kind == Meaning::VarKind::kSize) {
-      const SymbolicValue& input = node->inputs[static_cast<size_t>(variable.input)];
-      index = nodes_[static_cast<size_t>(input.node)]
-                  .shapes[static_cast<size_t>(input.output)][static_cast<size_t>(variable.axis)];
+      const SymbolicValue& input = node->inputs[variable.input];
+      index = nodes_[input.node].shapes[input.output][variable.axis];
     } else if (variable.kind == Meaning::VarKind::kAttr) {
-      index = attr_values[attr_index(variable.attr)][static_cast<size_t>(variable.axis)];
+      index = attr_values[attr_index(variable.attr)][variable.axis];
     }
   }
   for (const std::string& name : node->meaning->params) node->params.push_back(attr_values[attr_index(name)][0]);
@@ -448,7 +447,7 @@ bool SymbolicBuilder::Conditions(std::vector<ExprPtr>* conditions) {
 
 bool SymbolicBuilder::Outputs(const std::vector<RuleValue>& terms, std::vector<SymbolicValue>* outputs) {
   for (const RuleValue& term : terms) {
-    const int count = static_cast<int>(nodes_[static_cast<size_t>(term.node)].shapes.size());
+    const int count = static_cast<int>(nodes_[term.node].shapes.size());
     if (!term.whole && term.output >= count) return Fail(absl::StrCat("there is no output ", term.output));
     if (!term.whole) {
       outputs->push_back(SymbolicValue{term.node, term.output});

@@ -6,19 +6,24 @@ cd "$1" || exit 2
 
 # folder: folders it may include, itself apart
 arrows='
-core:
-core/onnx: core
-substitutions: core
-substitutions/baseline: core substitutions
-substitutions/taso: core substitutions
-verifier: core substitutions
-substitutions/generate: core substitutions substitutions/taso verifier
-search: core substitutions substitutions/baseline
-backends: core
-runtime: core backends
-bench/zoo: core
-tools: core core/onnx substitutions substitutions/baseline substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
+core/base:
+core/ir: core/base
+core/index: core/base core/ir
+core/ops: core/base core/ir
+core/interpreter: core/base core/ir core/index
+core/onnx: CORE
+substitutions: CORE
+substitutions/baseline: CORE substitutions
+substitutions/taso: CORE substitutions
+verifier: CORE substitutions
+substitutions/generate: CORE substitutions substitutions/taso verifier
+search: CORE substitutions substitutions/baseline
+backends: CORE
+runtime: CORE backends
+bench/zoo: CORE
+tools: CORE core/onnx substitutions substitutions/baseline substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
 '
+arrows=${arrows//CORE/core/base core/ir core/index core/ops core/interpreter}
 # The longest folder of the table that contains a path.
 room_of() {
   local best="" folder

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/random_inputs.h"
-#include "core/stats.h"
+#include "core/base/stats.h"
+#include "core/ir/random_inputs.h"
 #include "search/measure.h"
 #include "search/output_check.h"
 #include "tools/flags.h"
@@ -108,8 +108,8 @@ void Report(const TraceFile& trace, const std::string& what, int step, const std
   console.Result(absl::StrFormat("rule:     %s", found.rule));
   console.Result(absl::StrFormat("place:    %s", found.place));
   console.Result(absl::StrFormat("step:     %d of %d", step, trace.path.size()));
-  console.Result(absl::StrFormat("cost:     %.4g ms -> %.4g ms as estimated", found.cost_before_ms,
-                                 found.cost_after_ms));
+  console.Result(
+      absl::StrFormat("cost:     %.4g ms -> %.4g ms as estimated", found.cost_before_ms, found.cost_after_ms));
   console.Result(absl::StrFormat("evidence: %s", evidence));
 }
 

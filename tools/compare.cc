@@ -20,9 +20,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/stats.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_inputs.h"
 #include "core/onnx/tensor_file.h"
-#include "core/random_inputs.h"
-#include "core/stats.h"
 #include "search/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/baseline/baseline.h"
@@ -61,7 +62,7 @@ constexpr auto kPause = std::chrono::milliseconds(3);
 // One column of the contest: a way to run the model.
 struct Contestant {
   std::string name;
-  std::string text;  // version, or what was done to the graph
+  std::string text;                             // version, or what was done to the graph
   std::function<absl::StatusOr<double>()> run;  // seconds
   std::function<absl::StatusOr<std::vector<Tensor>>()> outputs;
   std::vector<double> seconds;
@@ -129,14 +130,15 @@ class Contest {
     if (!status.ok()) return status;
     absl::StatusOr<BaselineResult> simple = baseline.Apply(graph);
     if (!simple.ok()) return simple.status();
-    status = AddGraph("baseline", absl::StrCat(simple->graph.num_runtime_nodes(), " nodes, ",
-                                               Counted(static_cast<size_t>(simple->steps), "rewrite")),
+    status = AddGraph("baseline",
+                      absl::StrCat(simple->graph.num_runtime_nodes(), " nodes, ",
+                                   Counted(static_cast<size_t>(simple->steps), "rewrite")),
                       simple->graph);
     if (!status.ok()) return status;
     absl::StatusOr<OptimizeReport> optimized = Superoptimize(graph, rules);
     if (!optimized.ok()) return optimized.status();
-    status = AddGraph("superoptimized", absl::StrCat(optimized->nodes_after, " nodes, ",
-                                                     Counted(optimized->path.size(), "rewrite")),
+    status = AddGraph("superoptimized",
+                      absl::StrCat(optimized->nodes_after, " nodes, ", Counted(optimized->path.size(), "rewrite")),
                       optimized->graph);
     if (!status.ok()) return status;
     return flags_.peers ? AddPeers(path, graph) : absl::OkStatus();
@@ -188,7 +190,7 @@ class Contest {
     auto kept = std::make_shared<std::vector<Tensor>>();  // so that later runs allocate nothing
     contestant.run = [this, executable, kept]() -> absl::StatusOr<double> {
       if (kept->empty()) {
-        if (absl::Status status = executable->Run(inputs_, kept.get()); !status.ok()) return status;
+        RETURN_IF_ERROR(executable->Run(inputs_, kept.get()));
       }
       const auto start = std::chrono::steady_clock::now();
       const absl::Status status = executable->RunAgain(inputs_, kept.get());
@@ -228,7 +230,7 @@ class Contest {
       if (!status.ok()) return status;
     }
     const std::string text = names.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (absl::Status status = WriteText(folder_.path() + "/inputs.json", text); !status.ok()) return status;
+    RETURN_IF_ERROR(WriteText(folder_.path() + "/inputs.json", text));
     PeerSetting setting;
     setting.model = std::filesystem::absolute(path).string();
     setting.folder = folder_.path();
@@ -331,7 +333,7 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
 absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session) {
   Console& console = session.console;
   if (!flags.csv.empty()) {
-    if (absl::Status status = CheckWritable(flags.csv); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckWritable(flags.csv));
   }
   absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
   if (!baseline.ok()) return baseline.status();
@@ -362,7 +364,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     for (const Contestant& one : contest.contestants()) equal &= one.equal;
   }
   if (!flags.csv.empty()) {
-    if (absl::Status status = WriteText(flags.csv, csv); !status.ok()) return status;
+    RETURN_IF_ERROR(WriteText(flags.csv, csv));
   }
   return equal ? Answer::kYes : Answer::kNo;
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/taso/taso.h"
@@ -61,7 +62,7 @@ absl::StatusOr<std::vector<Goal>> ReadGoals(const DeriveFlags& flags) {
     const absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.goals);
     if (!rules.ok()) return rules.status();
     for (const Rule& rule : *rules) {
-      if (absl::Status status = add(rule.name, rule); !status.ok()) return status;
+      RETURN_IF_ERROR(add(rule.name, rule));
     }
     return goals;
   }
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<Goal>> ReadGoals(const DeriveFlags& flags) {
   const auto rules = ReadTasoRules(*data, std::filesystem::path(flags.goals).filename().string());
   if (!rules.ok()) return rules.status();
   for (const TasoRule& rule : *rules) {
-    if (absl::Status status = add(rule.name, rule.rule); !status.ok()) return status;
+    RETURN_IF_ERROR(add(rule.name, rule.rule));
   }
   return goals;
 }

@@ -130,7 +130,7 @@ std::vector<T> Reorder(const std::vector<T>& from, const std::vector<std::string
   std::vector<T> result;
   for (const std::string& name : names) {
     const auto at = std::find(from_names.begin(), from_names.end(), name);
-    result.push_back(from[static_cast<size_t>(at - from_names.begin())]);
+    result.push_back(from[at - from_names.begin()]);
   }
   return result;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/counterexamples.h"
@@ -111,13 +112,13 @@ class Generation {
     }
     if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
     if (complete && !flags_.count_only) {
-      if (absl::Status added = AddReversed(); !added.ok()) return added;
+      RETURN_IF_ERROR(AddReversed());
       complete = !stop_;
     }
     if (!flags_.output.empty()) {
       std::vector<std::string> header = {CommandOf(flags_, session_)};
       if (!complete) header.push_back("Stopped before the end.");
-      if (absl::Status written = WriteRules(flags_.output, header, rules_); !written.ok()) return written;
+      RETURN_IF_ERROR(WriteRules(flags_.output, header, rules_));
     }
     if (!complete) session_.console.Warning("stopped before the end");
     ReportTotal(complete);
@@ -143,8 +144,8 @@ class Generation {
           selection = *std::move(selected);
           complete = selection.complete;
           if (complete && restart < generate::kMaxRestarts) {
-            counterexamples = generate::FindCounterexamples(
-                space, selection.refuted, session_.flags.seed + static_cast<uint64_t>(restart));
+            counterexamples = generate::FindCounterexamples(space, selection.refuted,
+                                                            session_.flags.seed + static_cast<uint64_t>(restart));
           }
           prove_s_ += ProcessCpuSeconds() - before;
         }
@@ -199,9 +200,7 @@ class Generation {
     *counterexamples = generate::FromWords(space, words);
   }
 
-  double Elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   int Threads() const {
     return session_.flags.threads > 0 ? session_.flags.threads
                                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -228,7 +227,7 @@ class Generation {
     options.ranks = &ranks_;
     options.sample = static_cast<uint64_t>(std::max<int64_t>(flags_.sample, 1));
     if (!folder.empty()) {
-      if (absl::Status made = MakeFolder(folder); !made.ok()) return made;
+      RETURN_IF_ERROR(MakeFolder(folder));
       options.journal = folder;
     }
     const double began = Elapsed();
@@ -257,8 +256,8 @@ class Generation {
     return found;
   }
 
-  absl::StatusOr<generate::Selection> Select(const generate::Space& space,
-                                             const std::vector<generate::Pair>& pairs, const std::string& folder) {
+  absl::StatusOr<generate::Selection> Select(const generate::Space& space, const std::vector<generate::Pair>& pairs,
+                                             const std::string& folder) {
     Progress progress(session_.console, "prove");
     generate::SelectOptions options;
     options.threads = Threads();
@@ -274,11 +273,11 @@ class Generation {
       const double fraction =
           counts.candidates == 0 ? 1 : static_cast<double>(counts.done) / static_cast<double>(counts.candidates);
       const double left = (Elapsed() - began) * (1 / std::max(fraction, 1e-6) - 1);
-      progress.Update(fraction, absl::StrFormat("%d of %d candidates  %d kept  %d derivable  %d refuted  %d unknown  "
-                                                "%.0f MB  %.0f s left",
-                                                counts.done, counts.candidates, counts.kept, counts.derivable,
-                                                counts.refuted, counts.unknown,
-                                                static_cast<double>(ResidentBytes()) / 1e6, left));
+      progress.Update(fraction,
+                      absl::StrFormat("%d of %d candidates  %d kept  %d derivable  %d refuted  %d unknown  "
+                                      "%.0f MB  %.0f s left",
+                                      counts.done, counts.candidates, counts.kept, counts.derivable, counts.refuted,
+                                      counts.unknown, static_cast<double>(ResidentBytes()) / 1e6, left));
     };
     return generate::SelectRules(space, pairs, options);
   }
@@ -379,7 +378,7 @@ class Generation {
 // --combine: no search, a selection from files.
 absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+  RETURN_IF_ERROR(CheckWritable(flags.output));
   LoadOptions all;
   all.allow_risky = all.allow_finite_only = true;
   // Proofs that are stale are an error.
@@ -445,7 +444,7 @@ absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session)
         "--inputs, --memory-limit and --resume are");
   }
   if (generate::Ranks::World().rank() != 0) return Answer::kYes;  // too little work to share
-  if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+  RETURN_IF_ERROR(CheckWritable(flags.output));
   std::vector<const OpDef*> operators = AllOps();
   if (!flags.ops.empty()) {
     operators.clear();
@@ -474,9 +473,9 @@ absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session)
   const generate::DefinitionCounts& counts = found->counts;
   session.console.Result(absl::StrFormat("operators:  %d, of them %d elementary and %d not read", counts.operators,
                                          counts.elementary, counts.unread));
-  session.console.Result(absl::StrFormat(
-      "rules:      %d proved; %d derivable, %d refuted, %d unknown; %.2f s of CPU time", counts.proved,
-      counts.derivable, counts.refuted, counts.unknown, ProcessCpuSeconds() - before));
+  session.console.Result(
+      absl::StrFormat("rules:      %d proved; %d derivable, %d refuted, %d unknown; %.2f s of CPU time", counts.proved,
+                      counts.derivable, counts.refuted, counts.unknown, ProcessCpuSeconds() - before));
   Json& json = session.console.json();
   json["operators"] = counts.operators;
   json["elementary"] = counts.elementary;
@@ -510,7 +509,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
     return absl::InvalidArgumentError("--count-only: proves nothing that -o could write");
   }
   if (!flags.output.empty()) {
-    if (absl::Status writable = CheckWritable(flags.output); !writable.ok()) return writable;
+    RETURN_IF_ERROR(CheckWritable(flags.output));
   }
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright {
 

@@ -83,9 +83,9 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   html.EndTable();
   if (report.measured) {
     const Measurement& m = *report.measured;
-    html.Note(absl::StrFormat(
-        "Interleaved pairs of runs: %d of %d faster, median of the ratios %.4g, sign test p = %.2g.", m.wins,
-        m.wins + m.losses, m.ratio, m.p_value));
+    html.Note(
+        absl::StrFormat("Interleaved pairs of runs: %d of %d faster, median of the ratios %.4g, sign test p = %.2g.",
+                        m.wins, m.wins + m.losses, m.ratio, m.p_value));
   }
 
   html.Heading("Check of the outputs");
@@ -102,8 +102,8 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   html.Heading("Search");
   html.BeginTable({"", ""});
   const SearchResult& search = report.search;
-  html.Row({"strategy", absl::StrFormat("%s, alpha %g, budget %d", page.setting.search, page.setting.alpha,
-                                        page.setting.budget)});
+  html.Row({"strategy",
+            absl::StrFormat("%s, alpha %g, budget %d", page.setting.search, page.setting.alpha, page.setting.budget)});
   html.Row({"graphs built", absl::StrCat(search.steps)});
   html.Row({"rewrites judged", absl::StrCat(report.graphs_explored)});
   html.Row({"CPU time", absl::StrFormat("%.2f s", report.search_cpu_seconds)});
@@ -162,15 +162,15 @@ void Curve(const std::vector<double>& costs, Page& html) {
 void Path(const OptimizeReport& report, Page& html) {
   if (report.path.empty()) return;
   html.Heading("Path");
-  std::vector<double> costs = {report.search.trace[static_cast<size_t>(report.path[0])].cost_before};
-  for (int at : report.path) costs.push_back(report.search.trace[static_cast<size_t>(at)].cost_after);
+  std::vector<double> costs = {report.search.trace[report.path[0]].cost_before};
+  for (int at : report.path) costs.push_back(report.search.trace[at].cost_after);
   Curve(costs, html);
   html.Note("Costs within a round of rewrites that are taken together are estimates.");
   html.BeginTable({"#step", "rule", "place", "#before", "#after"});
   for (size_t i = 0; i < std::min(report.path.size(), kMaxRows); ++i) {
-    const TraceStep& step = report.search.trace[static_cast<size_t>(report.path[i])];
-    html.Row({absl::StrCat(i + 1), step.rule, step.place, Milliseconds(step.cost_before),
-              Milliseconds(step.cost_after)});
+    const TraceStep& step = report.search.trace[report.path[i]];
+    html.Row(
+        {absl::StrCat(i + 1), step.rule, step.place, Milliseconds(step.cost_before), Milliseconds(step.cost_after)});
   }
   html.EndTable();
   if (report.path.size() > kMaxRows) html.Note(absl::StrCat("and ", report.path.size() - kMaxRows, " more"));
@@ -192,9 +192,9 @@ void Groups(const ReportPage& page, Page& html) {
     }
   }
   std::vector<std::pair<std::pair<std::string, std::string>, Both>> rows(all.begin(), all.end());
-  rows.erase(std::remove_if(rows.begin(), rows.end(),
-                            [](const auto& row) { return std::abs(row.second.saved()) < 1e-12; }),
-             rows.end());
+  rows.erase(
+      std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return std::abs(row.second.saved()) < 1e-12; }),
+      rows.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::abs(a.second.saved()) > std::abs(b.second.saved());
   });

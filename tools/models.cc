@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
+#include "core/ir/random_inputs.h"
 #include "core/onnx/tensor_file.h"
-#include "core/random_inputs.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tools/flags.h"
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::ma
     }
     absl::StatusOr<Tensor> tensor = LoadTensorFile(file);
     if (!tensor.ok()) return tensor.status();
-    const size_t i = static_cast<size_t>(at - names.begin());
+    const size_t i = at - names.begin();
     if (tensor->type() != inputs[i].type()) {
       return absl::InvalidArgumentError(absl::StrCat("--input: ", file, " holds ", tensor->type().ToString(),
                                                      ", expected ", inputs[i].type().ToString(), " for input ", name));

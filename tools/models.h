@@ -9,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "tools/console.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/ir/op.h"
 #include "core/onnx/onnx.h"
-#include "core/op.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
 

@@ -19,7 +19,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
 #include "tools/files.h"
@@ -281,7 +282,7 @@ absl::Status CheckOutputs(const OptimizeFlags& flags) {
 
 absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
   Console& console = session.console;
-  if (absl::Status status = CheckOutputs(flags); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOutputs(flags));
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
@@ -314,9 +315,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
-  if (absl::Status status = WriteModel(flags, *model, engine->runner(), options.checking, &*report); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(WriteModel(flags, *model, engine->runner(), options.checking, &*report));
   Report(flags, *report, console);
   FillJson(*report, &console.json());
   if (!flags.report.empty()) {

@@ -17,7 +17,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/data_file.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/tensor_file.h"
 
 namespace rewright {
@@ -31,10 +32,13 @@ constexpr int kMaxOutputs = 10000;
 }  // namespace
 
 const std::vector<std::string>& PeerKinds() {
-  static const auto* kinds =
-      new std::vector<std::string>{"onnxruntime-disabled", "onnxruntime-basic", "onnxruntime-extended",
-                                   "onnxruntime-all",      "torch",             "torch-compile",
-                                   "jax"};
+  static const auto* kinds = new std::vector<std::string>{"onnxruntime-disabled",
+                                                          "onnxruntime-basic",
+                                                          "onnxruntime-extended",
+                                                          "onnxruntime-all",
+                                                          "torch",
+                                                          "torch-compile",
+                                                          "jax"};
   return *kinds;
 }
 
@@ -55,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Peer>> Peer::Start(const PeerSetting& setting) {
   absl::StatusOr<std::string> script = FindDataFile("peers.py", ProgramFolder(), REWRIGHT_TOOLS_DIR);
   if (!script.ok()) return script.status();
   std::unique_ptr<Peer> peer(new Peer(setting));
-  if (absl::Status status = peer->Spawn(PeerPython(), *script); !status.ok()) return status;
+  RETURN_IF_ERROR(peer->Spawn(PeerPython(), *script));
   absl::StatusOr<std::string> answer = peer->ReadLine(setting.start_seconds);
   if (!answer.ok()) return absl::NotFoundError(answer.status().message());
   if (answer->rfind("ready ", 0) == 0) {
@@ -71,8 +75,9 @@ absl::Status Peer::Spawn(const std::string& python, const std::string& script) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::InternalError(absl::StrCat("no socket for a peer: ", std::strerror(errno)));
   }
-  std::vector<std::string> words = {python,         script,          setting_.kind,
-                                    setting_.model, setting_.folder, absl::StrCat(setting_.threads),
+  std::vector<std::string> words = {python,          script,
+                                    setting_.kind,   setting_.model,
+                                    setting_.folder, absl::StrCat(setting_.threads),
                                     setting_.device, setting_.precision};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

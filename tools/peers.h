@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/tensor.h"
+#include "core/ir/tensor.h"
 
 namespace rewright {
 
@@ -20,8 +20,8 @@ struct PeerSetting {
   int threads = 1;
   std::string device = "cpu";      // or "cuda:N"
   std::string precision = "fp32";  // on a GPU
-  double start_seconds = 300;  // that it may take to load and compile
-  double run_seconds = 120;    // and for one run
+  double start_seconds = 300;      // that it may take to load and compile
+  double run_seconds = 120;        // and for one run
 };
 
 class Peer {

@@ -14,8 +14,9 @@
 #include "backends/profile_db.h"
 #include "backends/profile_text.h"
 #include "backends/roofline.h"
-#include "core/random_inputs.h"
-#include "core/text.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/text.h"
 #include "runtime/timing.h"
 #include "tools/files.h"
 #include "tools/flags.h"
@@ -126,11 +127,11 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
     if (peaks != nullptr) bound += peaks->Bound(line) * line.count;
     rows.push_back(LineJson(line, peaks));
   }
-  console.Result(absl::StrFormat("%s: %d groups, %d different, %.4g ms together", model, groups, lines.size(),
-                                 total * 1e3));
+  console.Result(
+      absl::StrFormat("%s: %d groups, %d different, %.4g ms together", model, groups, lines.size(), total * 1e3));
   if (peaks != nullptr && total > 0) {
-    console.Result(absl::StrFormat("  on the roofline %.4g ms, %.1f %% of what was measured", bound * 1e3,
-                                   100 * bound / total));
+    console.Result(
+        absl::StrFormat("  on the roofline %.4g ms, %.1f %% of what was measured", bound * 1e3, 100 * bound / total));
     console.Result(absl::StrFormat("  %5s %9s %9s %9s %-10s %5s  %s", "count", "ms each", "GFLOP/s", "GB/s", "bound by",
                                    "of it", "group"));
   }
@@ -189,7 +190,7 @@ absl::Status Import(const ProfileFlags& flags, Console& console) {
   if (!records.ok()) return records.status();
   absl::StatusOr<std::unique_ptr<ProfileDb>> db = ProfileDb::Open(flags.profile);
   if (!db.ok()) return db.status();
-  if (absl::Status status = (*db)->PutAll(*records); !status.ok()) return status;
+  RETURN_IF_ERROR((*db)->PutAll(*records));
   console.Result(absl::StrCat(flags.import_file, ": ", records->size(), " costs read"));
   console.json()["imported"] = records->size();
   return absl::OkStatus();
@@ -200,7 +201,7 @@ absl::Status Export(const ProfileFlags& flags, Console& console) {
   if (!db.ok()) return db.status();
   absl::StatusOr<std::vector<ProfileRecord>> records = (*db)->List();
   if (!records.ok()) return records.status();
-  if (absl::Status status = WriteText(flags.export_file, PrintProfile(*records)); !status.ok()) return status;
+  RETURN_IF_ERROR(WriteText(flags.export_file, PrintProfile(*records)));
   console.Result(absl::StrCat(flags.export_file, ": ", records->size(), " costs written"));
   console.json()["exported"] = records->size();
   return absl::OkStatus();

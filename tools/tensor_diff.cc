@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/check.h"
-#include "core/compare.h"
+#include "core/base/check.h"
+#include "core/ir/compare.h"
 
 namespace rewright {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/text_hash.h"
+#include "core/base/text_hash.h"
 #include "tools/files.h"
 
 namespace rewright {
@@ -124,7 +124,7 @@ absl::Status ReadPath(Reader& top, const std::string& where, TraceFile* trace) {
     const std::string hash = reader.Text("graph");
     if (!ParseHex(hash, &replay.graph_hash)) reader.Fail(absl::StrCat("graph: found ", hash, ", expected a hash"));
     if (!reader.status().ok()) return reader.status();
-    Reader made(steps[static_cast<size_t>(at)], absl::StrCat(where, ": steps: ", at));
+    Reader made(steps[at], absl::StrCat(where, ": steps: ", at));
     TraceFile::Step step;
     step.rule = replay.rule;
     step.place = made.Text("place");
@@ -178,9 +178,8 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
   if (replay.ok()) {
     Json path = Json::array();
     for (const ReplayStep& step : *replay) {
-      Json& item = path.emplace_back(Json{{"step", report.path[static_cast<size_t>(step.made_by)]},
-                                          {"rule", step.rule},
-                                          {"graph", TextHash::Hex(step.graph_hash)}});
+      Json& item = path.emplace_back(
+          Json{{"step", report.path[step.made_by]}, {"rule", step.rule}, {"graph", TextHash::Hex(step.graph_hash)}});
       if (step.replacement.empty()) {
         item["node"] = step.node;
         item["match"] = step.match;
@@ -229,9 +228,8 @@ absl::StatusOr<Replay> ReplayTrace(const TraceFile& trace, const std::string& mo
   absl::StatusOr<std::string> model_hash = FileHash(model_path);
   if (!model_hash.ok()) return model_hash.status();
   if (*model_hash != trace.model_hash || TextHash::Hex(original.CanonicalHash()) != trace.graph_hash) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(model_path, ": not the model that was optimized: its hash is ", *model_hash, ", the trace has ",
-                     trace.model_hash));
+    return absl::FailedPreconditionError(absl::StrCat(model_path, ": not the model that was optimized: its hash is ",
+                                                      *model_hash, ", the trace has ", trace.model_hash));
   }
   for (const TraceFile::RuleFile& file : trace.rule_files) {
     const absl::StatusOr<std::string> hash = FileHash(file.path);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_set.h"
@@ -55,8 +56,8 @@ struct Entry {
 struct RuleOutcome {
   RuleVerdict verdict;
   Json counterexample;
-  std::string seal;     // of the certificate that was written
-  bool reused = false;  // from the journal
+  std::string seal;                    // of the certificate that was written
+  bool reused = false;                 // from the journal
   std::optional<Inference> inference;  // where one was asked for and the rule is refuted
 };
 
@@ -69,7 +70,7 @@ class Verification {
 
   absl::Status Run() {
     if (!flags_.journal.empty()) {
-      if (absl::Status opened = journal_.Open(flags_.journal); !opened.ok()) return opened;
+      RETURN_IF_ERROR(journal_.Open(flags_.journal));
     }
     if (!flags_.only.empty() && !flags_.certificates.empty()) {
       // Certificates of the other rules stay.
@@ -284,8 +285,7 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
   std::vector<Rule> rules;
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::optional<Inference>& inference = outcomes[i].inference;
-    const InferredCondition* inferred =
-        inference && !inference->answers.empty() ? &inference->answers[0] : nullptr;
+    const InferredCondition* inferred = inference && !inference->answers.empty() ? &inference->answers[0] : nullptr;
     Rule rule = inferred != nullptr ? inferred->rule : entries[i].rule;
     const RuleVerdict& verdict = inferred != nullptr ? inferred->verdict : outcomes[i].verdict;
     const bool imported = flags.format != "rewright";
@@ -310,8 +310,8 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     console.Warning(absl::StrCat(flags.output, ": ", rules_text, " without a proof"));
   }
   if (unmatched > 0) {
-    console.Warning(absl::StrFormat("%s: %d proved rules are left out, since their outputs share nothing",
-                                    flags.output, unmatched));
+    console.Warning(absl::StrFormat("%s: %d proved rules are left out, since their outputs share nothing", flags.output,
+                                    unmatched));
   }
   return WriteRules(flags.output, {}, rules);
 }
@@ -321,7 +321,7 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   if (flags.format == "rewright") {
     absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
     if (!rules.ok()) return rules.status();
-    if (absl::Status understood = CheckRules(*rules); !understood.ok()) return understood;
+    RETURN_IF_ERROR(CheckRules(*rules));
     for (Rule& rule : *rules) entries.push_back({rule.name, std::move(rule), ""});
     return entries;
   }
@@ -352,7 +352,7 @@ absl::StatusOr<std::vector<Entry>> LoadEntries(const VerifyFlags& flags) {
       return absl::InvalidArgumentError(
           absl::StrCat("--rule: ", flags.file, " has no rule `", name, "`", DidYouMean(name, names)));
     }
-    chosen.push_back((*entries)[static_cast<size_t>(at - names.begin())]);
+    chosen.push_back((*entries)[at - names.begin()]);
   }
   return chosen;
 }
@@ -372,7 +372,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   const double cpu_before = ProcessCpuSeconds();
   const InterruptGuard interrupt;
   Verification verification(*rules, flags, session);
-  if (absl::Status status = verification.Run(); !status.ok()) return status;
+  RETURN_IF_ERROR(verification.Run());
   const std::vector<RuleOutcome>& outcomes = verification.outcomes();
 
   std::map<Verdict, int> counts;

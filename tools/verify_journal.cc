@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/sealed_line.h"
-#include "core/text_hash.h"
+#include "core/base/sealed_line.h"
+#include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -146,8 +146,8 @@ std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& 
   TextHash key;
   key.Add(PrintLaw(rule));
   key.Add(absl::StrCat(*hash, " ", kProverVersion, " ", options.limits.max_rank, " ", options.limits.max_perm_rank, " ",
-                       options.limits.max_broadcast_rank, " ", options.time_limit_s, " ", options.instance_limit_s,
-                       " ", options.seed));
+                       options.limits.max_broadcast_rank, " ", options.time_limit_s, " ", options.instance_limit_s, " ",
+                       options.seed));
   return key.Hex();
 }
 

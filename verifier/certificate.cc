@@ -12,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/text_hash.h"
+#include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "substitutions/status_macros.h"
 #include "verifier/classify_rule.h"
 
 namespace rewright {
@@ -76,10 +76,10 @@ class Reader {
   }
 
   absl::Status Run() {
-    REWRIGHT_RETURN_IF_ERROR(Header());
-    REWRIGHT_RETURN_IF_ERROR(Law());
-    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "instance ")) REWRIGHT_RETURN_IF_ERROR(Instance());
-    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "query ")) REWRIGHT_RETURN_IF_ERROR(Query());
+    RETURN_IF_ERROR(Header());
+    RETURN_IF_ERROR(Law());
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "instance ")) RETURN_IF_ERROR(Instance());
+    while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "query ")) RETURN_IF_ERROR(Query());
     if (at_ + 1 != lines_.size() || !absl::StartsWith(lines_[at_], "seal ")) {
       return Found("an instance, a query, or a seal at the end");
     }
@@ -210,8 +210,8 @@ class Reader {
     const std::string name = TextHash::HexOf(text);
     const std::vector<absl::string_view> words = absl::StrSplit(head, ' ');
     if (words[1] != name) {
-      return ErrorAt(line, absl::StrCat("found query ", Shown(words[1]), ", expected ", name,
-                                        ", which is the hash of its text"));
+      return ErrorAt(
+          line, absl::StrCat("found query ", Shown(words[1]), ", expected ", name, ", which is the hash of its text"));
     }
     known_.insert(name);
     texts_.insert(std::move(text));
@@ -234,9 +234,9 @@ class Reader {
 // What is wrong with the law, in the words of all refusals.
 absl::Status OfLaw(const Reader& reader, const absl::Status& status) {
   if (absl::StrContains(status.message(), "found ") && absl::StrContains(status.message(), "expected ")) return status;
-  return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
-                        absl::StrCat("found a law that makes no sense, expected one that was proved: ",
-                                     std::string(status.message())));
+  return reader.ErrorAt(
+      static_cast<size_t>(reader.law_line()),
+      absl::StrCat("found a law that makes no sense, expected one that was proved: ", std::string(status.message())));
 }
 
 absl::StatusOr<Rule> ReadLaw(const Reader& reader, const std::string& file) {
@@ -269,20 +269,20 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reade
     const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
     const ProofResult proof = Replay(instance, strategies[number], known);
     if (proof.verdict != Verdict::kProved) {
-      return reader.ErrorAt(static_cast<size_t>(reader.instance_lines()[number]),
-                            absl::StrCat("found that instance ", number + 1, " (", instance.description,
-                                         ") does not follow from the queries of the certificate, expected a proof: ",
-                                         proof.reason));
+      return reader.ErrorAt(
+          static_cast<size_t>(reader.instance_lines()[number]),
+          absl::StrCat("found that instance ", number + 1, " (", instance.description,
+                       ") does not follow from the queries of the certificate, expected a proof: ", proof.reason));
     }
-    derived.instances.push_back({PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps,
-                                 proof.smtlib});
+    derived.instances.push_back(
+        {PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps, proof.smtlib});
     return absl::OkStatus();
   };
-  REWRIGHT_RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
+  RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
   const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),
                                        [](const InstanceCertificate& instance) { return instance.finite_laws; });
-  const auto found = ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws,
-                                  reader.seed());
+  const auto found =
+      ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws, reader.seed());
   if (!found.ok()) return found.status();
   derived.rule_class = *found;
   derived.seed = reader.seed();
@@ -306,8 +306,7 @@ std::string PrintCertificate(const Certificate& certificate) {
   std::string text =
       absl::StrCat(kFirstLine, "\nprover ", certificate.prover, "\nspec ", TextHash::Hex(certificate.spec_hash), "\n",
                    DomainLine(certificate.domain), "\n", ClassLine(certificate.rule_class, certificate.seed),
-                   "\ninstances ", certificate.instances.size(), "\nqueries ",
-                   queries.size(), "\nlaw\n");
+                   "\ninstances ", certificate.instances.size(), "\nqueries ", queries.size(), "\nlaw\n");
   AppendIndented(certificate.law, "  ", &text);
   int number = 0;
   for (const InstanceCertificate& instance : certificate.instances) {
@@ -334,7 +333,7 @@ absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const 
 
 absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file) {
   Reader reader(text, file);
-  REWRIGHT_RETURN_IF_ERROR(reader.Run());
+  RETURN_IF_ERROR(reader.Run());
   auto rule = ReadLaw(reader, file);
   if (!rule.ok()) return rule.status();
   auto compiled = CompileRule(*rule, RuleUse::kProof);
@@ -342,7 +341,7 @@ absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, con
   auto derived = Derive(**compiled, reader);
   if (!derived.ok()) return OfLaw(reader, derived.status());
   const std::string expected = PrintCertificate(*derived);
-  REWRIGHT_RETURN_IF_ERROR(reader.Compare(expected));
+  RETURN_IF_ERROR(reader.Compare(expected));
   if (text != expected) return reader.ErrorAt(0, "found bytes beyond the last line, expected none");
   CheckedCertificate checked;
   checked.rule = *std::move(rule);

@@ -268,7 +268,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   if (!rounded.ok() || !precise.ok()) return;
   ++samples_;
   const auto at = [](const std::vector<std::vector<Tensor>>& values, SymbolicValue value) -> const Tensor& {
-    return values[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+    return values[value.node][value.output];
   };
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
     const Tensor& left = at(*rounded, instance.lhs[k]);
@@ -314,8 +314,8 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
     if (!values.ok()) continue;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
       const SymbolicValue l = instance.lhs[k], r = instance.rhs[k];
-      const Tensor& left = (*values)[static_cast<size_t>(l.node)][static_cast<size_t>(l.output)];
-      const Tensor& right = (*values)[static_cast<size_t>(r.node)][static_cast<size_t>(r.output)];
+      const Tensor& left = (*values)[l.node][l.output];
+      const Tensor& right = (*values)[r.node][r.output];
       if (!left.BitEqual(right)) same_bits_ = false;
       compared[k] += left.num_elements();
     }

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/interpreter.h"
-#include "core/tensor.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/tensor.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instance.h"
 #include "substitutions/rule.h"

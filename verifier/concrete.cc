@@ -67,8 +67,8 @@ ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vect
 }
 
 void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
-  for (double& value : values_[static_cast<size_t>(node)][0]) {
+  const SymbolicNode& n = instance_.nodes[node];
+  for (double& value : values_[node][0]) {
     if (n.splat.has_value()) {
       value = *n.splat;
     } else if (n.dtypes[0] == DType::kBool) {
@@ -95,7 +95,7 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
     Clear();
     const OutputMeaning& meaning = instance_.nodes[node].meaning->outputs[output];
     Frame frame{value.node, variables_[node]};
-    for (size_t k = 0; k < at.size(); ++k) frame.variables[static_cast<size_t>(meaning.index_vars[k])] = at[k];
+    for (size_t k = 0; k < at.size(); ++k) frame.variables[meaning.index_vars[k]] = at[k];
     double result = Eval(meaning.element, frame);
     if (std::isnan(result)) undefined_ = true;
     values_[node][output][place] = result;
@@ -111,7 +111,7 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
 int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
   switch (e->kind) {
     case ExprKind::kInt: return e->integer;
-    case ExprKind::kVar: return frame.variables[static_cast<size_t>(e->integer)];
+    case ExprKind::kVar: return frame.variables[e->integer];
     case ExprKind::kFromValue: return static_cast<int64_t>(std::llround(Eval(e->args[0], frame)));
     default: break;
   }
@@ -152,17 +152,17 @@ double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
   switch (e->kind) {
     case ExprKind::kConst: return e->real;
     case ExprKind::kParam: {
-      if (frame.node < 0) return reals_[static_cast<size_t>(e->integer)];
-      const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
+      if (frame.node < 0) return reals_[e->integer];
+      const SymbolicNode& n = instance_.nodes[frame.node];
       Frame outer{-1, symbols_};
-      return Eval(n.params[static_cast<size_t>(e->integer)], outer);
+      return Eval(n.params[e->integer], outer);
     }
     case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->args[0], frame));
     case ExprKind::kRead: {
       std::vector<int64_t> at;
       for (const ExprPtr& index : e->args) at.push_back(EvalIndexAt(index, frame));
-      const SymbolicNode& n = instance_.nodes[static_cast<size_t>(frame.node)];
-      return Element(n.inputs[static_cast<size_t>(e->integer)], at);
+      const SymbolicNode& n = instance_.nodes[frame.node];
+      return Element(n.inputs[e->integer], at);
     }
     case ExprKind::kCall: return EvalCall(e, frame);
     case ExprKind::kSelect: return Eval(e->args[EvalCondAt(e->args[0], frame) ? 1 : 2], frame);
@@ -222,7 +222,7 @@ double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
   std::vector<int64_t> extents;
   bool empty = false;
   for (const BoundVar& b : e->bound) {
-    frame.variables[static_cast<size_t>(b.id)] = 0;
+    frame.variables[b.id] = 0;
     extents.push_back(EvalIndexAt(b.extent, frame));
     empty = empty || extents.back() <= 0;
   }
@@ -242,13 +242,13 @@ double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
       } else if (std::isnan(x) || (max ? x > total : x < total)) {
         total = x;
         // Of the first NaN; an extremum over no axes at all has no place.
-        if (!e->bound.empty()) best = frame.variables[static_cast<size_t>(e->bound[0].id)];
+        if (!e->bound.empty()) best = frame.variables[e->bound[0].id];
         if (std::isnan(x)) break;
       }
     }
     size_t digit = e->bound.size();
     while (digit > 0) {
-      int64_t& v = frame.variables[static_cast<size_t>(e->bound[digit - 1].id)];
+      int64_t& v = frame.variables[e->bound[digit - 1].id];
       if (++v < extents[digit - 1]) break;
       v = 0;
       --digit;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/ir/tensor.h"
 #include "substitutions/instance.h"
 
 namespace rewright::verifier {
@@ -18,7 +18,7 @@ class ConcreteInstance {
 
   // False when a tensor is too large to be worth a look, or a size is negative.
   bool usable() const { return usable_; }
-  const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][static_cast<size_t>(value.output)]; }
+  const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][value.output]; }
 
   double Element(SymbolicValue value, const std::vector<int64_t>& at);
   // What happened since the last Clear.
@@ -26,7 +26,7 @@ class ConcreteInstance {
   bool out_of_bounds() const { return out_of_bounds_; }
   void Clear() { undefined_ = out_of_bounds_ = false; }
 
-  const std::vector<double>& LeafValues(int node) const { return values_[static_cast<size_t>(node)][0]; }
+  const std::vector<double>& LeafValues(int node) const { return values_[node][0]; }
   const std::vector<double>& reals() const { return reals_; }
 
  private:
@@ -46,11 +46,11 @@ class ConcreteInstance {
   const RuleInstance& instance_;
   std::vector<int64_t> symbols_;
   std::vector<double> reals_;
-  std::vector<std::vector<Shape>> shapes_;               // [node][output]
+  std::vector<std::vector<Shape>> shapes_;                // [node][output]
   std::vector<std::vector<std::vector<double>>> values_;  // [node][output][linear index]
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
-  std::vector<std::vector<int64_t>> variables_;          // [node]: of the meaning
+  std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
   bool usable_ = true;
   bool undefined_ = false;
   bool out_of_bounds_ = false;

@@ -59,7 +59,7 @@ Terms TermsOf(const CompiledRule& rule, const Structure& structure) {
     for (term.element = 0; term.element < term.length; ++term.element) terms.integers.push_back(term);
   }
   for (int n = 0; n < rule.num_lhs_nodes(); ++n) {
-    const RuleNode& node = rule.nodes()[static_cast<size_t>(n)];
+    const RuleNode& node = rule.nodes()[n];
     if (node.op != nullptr || node.value || !node.floating || node.positive) continue;
     terms.reals.push_back({.kind = Kind::kTensor, .name = node.name});
   }
@@ -74,7 +74,7 @@ std::optional<int64_t> ValueAt(const ConditionTerm& term, const ConditionPlace& 
     case Kind::kAttr: break;
     default: return std::nullopt;
   }
-  const std::vector<int64_t>& fixed = place.structure->attrs[static_cast<size_t>(term.attr)];
+  const std::vector<int64_t>& fixed = place.structure->attrs[term.attr];
   if (fixed.size() == 1) return fixed[0];
   return place.symbol(absl::StrCat("?", term.name));
 }
@@ -150,9 +150,8 @@ std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const Struc
     }
   };
   pairs(terms.lists, Form::kEqual, false, [](const auto& s, const auto& t) { return s.length == t.length; });
-  pairs(terms.integers, Form::kEqual, false, [](const auto& s, const auto& t) {
-    return s.axis == t.axis && s.flag == t.flag;
-  });
+  pairs(terms.integers, Form::kEqual, false,
+        [](const auto& s, const auto& t) { return s.axis == t.axis && s.flag == t.flag; });
   pairs(terms.integers, Form::kNotEqual, false, [](const auto& s, const auto& t) { return s.axis && t.axis; });
   for (const ConditionTerm& t : terms.reals) atoms.push_back({.form = Form::kPositive, .a = t});
   for (Form form : {Form::kOdd, Form::kEven}) {

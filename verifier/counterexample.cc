@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/expr.h"
+#include "core/ir/expr.h"
 #include "verifier/concrete.h"
 #include "verifier/context.h"
 
@@ -38,7 +38,7 @@ bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_
     return true;
   }
   if (e->kind == ExprKind::kVar) {
-    *value = symbols[static_cast<size_t>(e->integer)];
+    *value = symbols[e->integer];
     return true;
   }
   if (e->args.size() != 2) return false;
@@ -104,21 +104,30 @@ CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_
 void CounterexampleSearch::AddConstraints(const RuleInstance& instance, int first, int last,
                                           std::vector<Constraint>* out) {
   for (int k = first; k < last; ++k) {
-    const SymbolicNode& n = instance.nodes[static_cast<size_t>(k)];
+    const SymbolicNode& n = instance.nodes[k];
     if (n.meaning == nullptr) continue;
     for (size_t v = 0; v < n.meaning->variables.size() && v < n.indices.size(); ++v) {
       const Meaning::Variable& variable = n.meaning->variables[v];
       if (variable.kind != Meaning::VarKind::kAttr || variable.min == INT64_MIN || n.indices[v] == nullptr) continue;
-      out->push_back({nullptr, n.indices[v], variable.min, {},
+      out->push_back({nullptr,
+                      n.indices[v],
+                      variable.min,
+                      {},
                       absl::StrCat(n.op->name, ": ", variable.attr, " is less than ", variable.min)});
     }
     for (const Requirement& requirement : n.meaning->requirements) {
-      out->push_back({Substitute(requirement.condition, n.indices, {}), nullptr, 0, {},
+      out->push_back({Substitute(requirement.condition, n.indices, {}),
+                      nullptr,
+                      0,
+                      {},
                       absl::StrCat(n.op->name, ": ", requirement.message)});
     }
     for (const OutputMeaning& output : n.meaning->outputs) {
       for (const ExprPtr& size : output.shape) {
-        out->push_back({nullptr, Substitute(size, n.indices, {}), 0, {},
+        out->push_back({nullptr,
+                        Substitute(size, n.indices, {}),
+                        0,
+                        {},
                         absl::StrCat(n.op->name, ": the output has a negative size")});
       }
     }
@@ -138,8 +147,8 @@ void CounterexampleSearch::PlanSearch() {
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
   std::vector<bool> known(count, false);
   auto add = [&](int symbol, ExprPtr forced) {
-    if (known[static_cast<size_t>(symbol)]) return;
-    known[static_cast<size_t>(symbol)] = true;
+    if (known[symbol]) return;
+    known[symbol] = true;
     levels_.push_back({symbol, std::move(forced), {}});
   };
   for (const Constraint* c : order) {
@@ -148,7 +157,7 @@ void CounterexampleSearch::PlanSearch() {
     if (c->condition != nullptr && c->condition->kind == ExprKind::kEqual) {
       for (size_t side : {0u, 1u}) {
         const ExprPtr& alone = c->condition->args[side];
-        if (alone->kind != ExprKind::kVar || known[static_cast<size_t>(alone->integer)]) continue;
+        if (alone->kind != ExprKind::kVar || known[alone->integer]) continue;
         std::vector<int> needed;
         CollectSymbols(c->condition->args[1 - side], &needed);
         if (std::find(needed.begin(), needed.end(), static_cast<int>(alone->integer)) != needed.end()) continue;
@@ -182,7 +191,7 @@ bool CounterexampleSearch::Holds(const Constraint& c, const std::vector<int64_t>
 bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>* values, int* budget) {
   if (level == levels_.size()) return true;
   const Level& here = levels_[level];
-  const int64_t min = instance_.symbols[static_cast<size_t>(here.symbol)].min;
+  const int64_t min = instance_.symbols[here.symbol].min;
   std::vector<int64_t> choices;
   if (here.forced != nullptr) {
     int64_t value;
@@ -195,9 +204,9 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
   }
   for (int64_t choice : choices) {
     if (--*budget < 0) return false;
-    (*values)[static_cast<size_t>(here.symbol)] = choice;
-    bool possible = std::all_of(here.completed.begin(), here.completed.end(),
-                                [&](int c) { return Holds(left_[static_cast<size_t>(c)], *values); });
+    (*values)[here.symbol] = choice;
+    bool possible =
+        std::all_of(here.completed.begin(), here.completed.end(), [&](int c) { return Holds(left_[c], *values); });
     if (possible && Extend(level + 1, width, values, budget)) return true;
   }
   return false;

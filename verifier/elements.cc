@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "verifier/algebra.h"
 #include "verifier/give_up.h"
 
@@ -43,8 +43,7 @@ bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::ve
   if (!IsProduct(hi)) return false;
   ctx.met_product = true;
   std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
-  std::stable_sort(factors.begin(), factors.end(),
-                   [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
+  std::stable_sort(factors.begin(), factors.end(), [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
   std::vector<Poly> radices;
   for (Var f : factors) radices.push_back(Poly::Of(f));
   const auto constants = ctx.strategy.factor_order == 0 ? radices.end() : radices.begin();
@@ -106,7 +105,7 @@ Guard Elements::CondFromSymbols(const ExprPtr& e) {
 }
 
 Elements::Scope Elements::ScopeOf(int node) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
+  const SymbolicNode& n = instance_.nodes[node];
   Scope scope;
   scope.node = node;
   if (n.meaning == nullptr) return scope;
@@ -126,7 +125,7 @@ std::vector<Guard> Elements::Conditions() {
 std::vector<Guard> Elements::Requirements(int first_node, int last_node) {
   std::vector<Guard> out;
   for (int k = first_node; k < last_node; ++k) {
-    const SymbolicNode& n = instance_.nodes[static_cast<size_t>(k)];
+    const SymbolicNode& n = instance_.nodes[k];
     if (n.meaning == nullptr) continue;
     Scope scope = ScopeOf(k);
     for (size_t v = 0; v < n.meaning->variables.size(); ++v) {
@@ -145,16 +144,16 @@ std::vector<Guard> Elements::Requirements(int first_node, int last_node) {
 }
 
 std::vector<Poly> Elements::Shape(SymbolicValue value) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(value.node)];
+  const SymbolicNode& n = instance_.nodes[value.node];
   std::vector<Poly> out;
   if (n.meaning != nullptr) {
     Scope scope = ScopeOf(value.node);
-    for (const ExprPtr& size : n.meaning->outputs[static_cast<size_t>(value.output)].shape) {
+    for (const ExprPtr& size : n.meaning->outputs[value.output].shape) {
       out.push_back(ToPoly(size, scope));
     }
     return out;
   }
-  for (const ExprPtr& size : n.shapes[static_cast<size_t>(value.output)]) out.push_back(FromSymbols(size));
+  for (const ExprPtr& size : n.shapes[value.output]) out.push_back(FromSymbols(size));
   return out;
 }
 
@@ -206,8 +205,8 @@ std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
         if (!ctx_.IsParam(v) || (coef != 1 && coef != -1) || !p.IsLinearIn(v)) continue;
         Poly value = Poly::Of(v) - p * Poly(coef);
         if (ctx_.Mentions(value, {v})) continue;
-        bool positive = std::all_of(value.items().begin(), value.items().end(),
-                                    [](const Poly::Item& i) { return i.coef > 0; });
+        bool positive =
+            std::all_of(value.items().begin(), value.items().end(), [](const Poly::Item& i) { return i.coef > 0; });
         bool quotient = ctx_.Info(v).defined.has_value();
         int score = (positive ? 2 : 0) + (quotient ? 0 : 1);
         if (score >= best_score) best = v, best_score = score;
@@ -242,7 +241,7 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     case ExprKind::kInt: return Poly(e->integer);
     case ExprKind::kVar: {
       CHECK(e->integer >= 0 && e->integer < static_cast<int64_t>(scope.variables.size())) << e->name;
-      const std::optional<Poly>& value = scope.variables[static_cast<size_t>(e->integer)];
+      const std::optional<Poly>& value = scope.variables[e->integer];
       if (!value.has_value()) throw GiveUp("the variable " + e->name + " is not bound");
       return *value;
     }
@@ -308,15 +307,13 @@ NormalForm Elements::ToIndicator(const ExprPtr& e, Scope& scope) {
 
 // ---------------------------------------------------------------- elements
 
-std::string Elements::LeafName(int node) const {
-  return absl::StrCat(instance_.nodes[static_cast<size_t>(node)].name, "@", node);
-}
+std::string Elements::LeafName(int node) const { return absl::StrCat(instance_.nodes[node].name, "@", node); }
 
 NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(value.node)];
+  const SymbolicNode& n = instance_.nodes[value.node];
   if (n.meaning == nullptr) {
     if (n.splat.has_value()) return ToConstant(*n.splat);
-    DType dtype = n.dtypes[static_cast<size_t>(value.output)];
+    DType dtype = n.dtypes[value.output];
     return AtomForm(MakeRead(ctx_, Leaf{LeafName(value.node), n.positive, dtype == DType::kBool}, at));
   }
   std::string assumed;
@@ -325,8 +322,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   auto it = cache_.find(key);
   if (it != cache_.end()) return RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
-  const OutputMeaning& output = n.meaning->outputs[static_cast<size_t>(value.output)];
-  for (size_t k = 0; k < at.size(); ++k) scope.variables[static_cast<size_t>(output.index_vars[k])] = at[k];
+  const OutputMeaning& output = n.meaning->outputs[value.output];
+  for (size_t k = 0; k < at.size(); ++k) scope.variables[output.index_vars[k]] = at[k];
   NormalForm form = ToForm(output.element, scope);
   cache_.emplace(std::move(key), form);
   return form;
@@ -350,8 +347,8 @@ NormalForm Elements::ToConstant(double value) {
 NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
   std::vector<Poly> at;
   for (const ExprPtr& index : e->args) at.push_back(ToPoly(index, scope));
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(scope.node)];
-  const SymbolicValue operand = n.inputs[static_cast<size_t>(e->integer)];
+  const SymbolicNode& n = instance_.nodes[scope.node];
+  const SymbolicValue operand = n.inputs[e->integer];
   if (scope.reads == nullptr) return Element(operand, at);
   scope.reads->push_back({Guard::And(scope.path), at, Shape(operand), PrintExpr(e, {})});
   Leaf leaf{"$" + std::to_string(operand.node) + "." + std::to_string(operand.output), false, false};
@@ -363,14 +360,14 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
     case ExprKind::kConst: return ToConstant(e->real);
     case ExprKind::kParam: {
       if (scope.node < 0) {
-        const RealSymbol& real = instance_.reals[static_cast<size_t>(e->integer)];
+        const RealSymbol& real = instance_.reals[e->integer];
         return AtomForm(MakeRead(ctx_, Leaf{absl::StrCat(real.name, "%", e->integer), real.positive, false}, {}));
       }
-      const auto& params = instance_.nodes[static_cast<size_t>(scope.node)].params;
+      const auto& params = instance_.nodes[scope.node].params;
       CHECK(e->integer < static_cast<int64_t>(params.size())) << e->name;
       Scope outer;
       for (const Poly& p : symbols_) outer.variables.emplace_back(p);
-      return ToForm(params[static_cast<size_t>(e->integer)], outer);
+      return ToForm(params[e->integer], outer);
     }
     case ExprKind::kFromIndex: return IndexForm(ctx_, ToPoly(e->args[0], scope));
     case ExprKind::kRead: return ToRead(e, scope);
@@ -450,8 +447,7 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kEqual:
       if (compared != DType::kBool) return Apply(ctx_, Typed("zero", compared), {minus(args[0], args[1])});
       // 1 - a - b + 2 a b
-      return Add(ctx_, one_minus(args[0]),
-                 minus(Scale(Multiply(ctx_, args[0], RenameAll(ctx_, args[1])), 2), args[1]));
+      return Add(ctx_, one_minus(args[0]), minus(Scale(Multiply(ctx_, args[0], RenameAll(ctx_, args[1])), 2), args[1]));
     case Fn::kOr: return minus(Add(ctx_, args[0], args[1]), Multiply(ctx_, args[0], RenameAll(ctx_, args[1])));
     case Fn::kNot: return one_minus(args[0]);
   }
@@ -478,8 +474,7 @@ void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Sub
     std::vector<Var> digits;
     Poly value;
     ctx_.met_product = ctx_.met_product || IsProduct(hi);
-    if ((ctx_.strategy.split_products || divided(v)) &&
-        SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
+    if ((ctx_.strategy.split_products || divided(v)) && SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
       s->Set(v, value);
       for (Var d : digits) ranges->push_back(Guard::InRange(Poly::Of(d), Poly(), ctx_.Info(d).range->second));
       out.insert(out.end(), digits.begin(), digits.end());
@@ -498,7 +493,7 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
     Poly extent = ToPoly(b.extent, scope);
     Var v = ctx_.NewRanged(b.name, Poly(), extent);
     bound.push_back(v);
-    scope.variables[static_cast<size_t>(b.id)] = Poly::Of(v);
+    scope.variables[b.id] = Poly::Of(v);
     scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
   }
   const bool element_guard = MentionsHolds(e->args[0]);
@@ -540,7 +535,7 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
 }
 
 std::vector<Elements::ReadObligation> Elements::Reads(int node) {
-  const SymbolicNode& n = instance_.nodes[static_cast<size_t>(node)];
+  const SymbolicNode& n = instance_.nodes[node];
   std::vector<ReadObligation> out;
   if (n.meaning == nullptr) return out;
   for (const OutputMeaning& output : n.meaning->outputs) {
@@ -549,7 +544,7 @@ std::vector<Elements::ReadObligation> Elements::Reads(int node) {
     for (size_t k = 0; k < output.shape.size(); ++k) {
       Poly size = ToPoly(output.shape[k], scope);
       Var v = ctx_.NewRanged("i" + std::to_string(k), Poly(), size);
-      scope.variables[static_cast<size_t>(output.index_vars[k])] = Poly::Of(v);
+      scope.variables[output.index_vars[k]] = Poly::Of(v);
       scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), size));
     }
     ToForm(output.element, scope);

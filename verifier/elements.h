@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/expr.h"
+#include "core/ir/expr.h"
 #include "substitutions/instance.h"
 #include "verifier/context.h"
 #include "verifier/guard.h"

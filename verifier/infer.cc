@@ -27,18 +27,18 @@ using verifier::CounterexampleSearch;
 using Form = ConditionAtom::Form;
 using Bits = std::vector<uint64_t>;
 
-constexpr size_t kMaxStructures = 16;    // that are sampled
-constexpr int kSamples = 4000;           // of all together, and
-constexpr int kLeastSamples = 300;       // of each
-constexpr double kLeastAdmitted = 4;     // samples; conditions that admit fewer hold next to nowhere
+constexpr size_t kMaxStructures = 16;  // that are sampled
+constexpr int kSamples = 4000;         // of all together, and
+constexpr int kLeastSamples = 300;     // of each
+constexpr double kLeastAdmitted = 4;   // samples; conditions that admit fewer hold next to nowhere
 constexpr size_t kMaxPairAtoms = 300;
 constexpr size_t kMaxTripleAtoms = 48;
 constexpr int kMaxAttempts = 800;
 constexpr size_t kMaxConjuncts = 3;
-constexpr size_t kMaxOpen = 6;           // conditions that were neither proved nor refuted
+constexpr size_t kMaxOpen = 6;  // conditions that were neither proved nor refuted
 constexpr int kAttackTrials = 48;
-constexpr double kAttackSeconds = 0.1;   // one instance
-constexpr double kProofSeconds = 1;      // one instance, of an attempt
+constexpr double kAttackSeconds = 0.1;  // one instance
+constexpr double kProofSeconds = 1;     // one instance, of an attempt
 
 size_t Count(const Bits& bits) {
   size_t count = 0;
@@ -362,9 +362,7 @@ class Inferrer {
   }
 
   // Where weaker ones could not be settled, stronger ones are tried a few times only.
-  bool Hopeless(const Conjunction& c) const {
-    return unknown_.size() >= kMaxOpen && StrongerThanAny(unknown_, c);
-  }
+  bool Hopeless(const Conjunction& c) const { return unknown_.size() >= kMaxOpen && StrongerThanAny(unknown_, c); }
 
   void Search(size_t size) {
     for (const Conjunction& c : Conjunctions(size)) {
@@ -402,7 +400,7 @@ class Inferrer {
     for (const Conjunction& c : weaker) {
       const int witness = AdmittedWitness(c.atoms);
       if (witness < 0 || out.refuted.size() >= kMaxReported) continue;
-      out.refuted.push_back({Text(c.atoms), witnesses_[static_cast<size_t>(witness)].text});
+      out.refuted.push_back({Text(c.atoms), witnesses_[witness].text});
     }
     for (const Conjunction& c : unknown_) {
       if (Weaker(c, answer) && AdmittedWitness(c.atoms) < 0) out.unknown.push_back(Text(c.atoms));

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "verifier/numeric_instance.h"
 
 namespace rewright::verifier {
@@ -88,9 +88,7 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
   }
   const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
   if (!values.ok()) return std::nullopt;
-  const auto value_of = [&](SymbolicValue value) -> const Tensor& {
-    return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
-  };
+  const auto value_of = [&](SymbolicValue value) -> const Tensor& { return (*values)[value.node][value.output]; };
   for (size_t o = 0; o < instance.lhs.size() && o < instance.rhs.size(); ++o) {
     const Tensor& left = value_of(instance.lhs[o]);
     const Tensor& right = value_of(instance.rhs[o]);

@@ -65,16 +65,16 @@ class AxisMerger {
  private:
   using Value = SymbolicValue;
   const SymbolicNode& Node(size_t n) const { return instance_.nodes[n]; }
-  Value Operand(size_t n, int64_t input) const { return Node(n).inputs[static_cast<size_t>(input)]; }
-  size_t Rank(Value v) const { return Node(static_cast<size_t>(v.node)).shapes[static_cast<size_t>(v.output)].size(); }
+  Value Operand(size_t n, int64_t input) const { return Node(n).inputs[input]; }
+  size_t Rank(Value v) const { return Node(static_cast<size_t>(v.node)).shapes[v.output].size(); }
   // Whether axes k and k + 1 are one.
   bool Merged(Value v, size_t k) const {
-    const auto& pairs = merged_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+    const auto& pairs = merged_[v.node][v.output];
     return k < pairs.size() && pairs[k];
   }
   void Part(Value v, size_t k) {
     if (!Merged(v, k)) return;
-    merged_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)][k] = false;
+    merged_[v.node][v.output][k] = false;
     changed_ = true;
   }
   void PartAround(Value v, size_t k) {
@@ -144,7 +144,7 @@ class AxisMerger {
   // The axis of an operand whose size a variable is.
   bool SizeOf(size_t n, const ExprPtr& e, Value* operand, size_t* axis) const {
     if (!IsVar(e)) return false;
-    const Meaning::Variable& v = Node(n).meaning->variables[static_cast<size_t>(e->integer)];
+    const Meaning::Variable& v = Node(n).meaning->variables[e->integer];
     if (v.kind != Meaning::VarKind::kSize) return false;
     *operand = Operand(n, v.input);
     *axis = static_cast<size_t>(v.axis);
@@ -260,9 +260,8 @@ class AxisMerger {
     return k != std::min(first + keep_, last);
   }
   std::string Symbols(const ExprPtr& e) {
-    return Print(e, [this](int id) {
-      return absl::StrCat("s", symbols_.emplace(id, symbols_.size()).first->second);
-    }, nullptr);
+    return Print(
+        e, [this](int id) { return absl::StrCat("s", symbols_.emplace(id, symbols_.size()).first->second); }, nullptr);
   }
   // In prefix form. `reads` gives the value that a read is of, so that positions of dropped axes are left out.
   template <typename Name, typename Reads>
@@ -321,7 +320,7 @@ std::string AxisMerger::NodeText(size_t n) {
   std::vector<int> order;
   auto name = [&](int id) {
     const auto it = std::find(order.begin(), order.end(), id);
-    const size_t number = static_cast<size_t>(it - order.begin());
+    const size_t number = it - order.begin();
     if (it == order.end()) order.push_back(id);
     return absl::StrCat("v", number);
   };
@@ -353,9 +352,9 @@ std::string AxisMerger::NodeText(size_t n) {
     if (meaning.variables[v].kind == Meaning::VarKind::kAttr) name(static_cast<int>(v));
   }
   for (const int v : std::vector<int>(order)) {
-    const Meaning::Variable& variable = meaning.variables[static_cast<size_t>(v)];
-    if (static_cast<size_t>(v) >= node.indices.size() || node.indices[static_cast<size_t>(v)] == nullptr) continue;
-    absl::StrAppend(&out, " ", name(v), "=", Symbols(node.indices[static_cast<size_t>(v)]), ">=", variable.min);
+    const Meaning::Variable& variable = meaning.variables[v];
+    if (static_cast<size_t>(v) >= node.indices.size() || node.indices[v] == nullptr) continue;
+    absl::StrAppend(&out, " ", name(v), "=", Symbols(node.indices[v]), ">=", variable.min);
   }
   for (const ExprPtr& param : node.params) absl::StrAppend(&out, " ", Symbols(param));
   return out;
@@ -374,7 +373,7 @@ std::string AxisMerger::Text(size_t keep) {
   absl::StrAppend(&out, "left ", instance_.num_lhs_nodes);
   std::vector<int> order(symbols_.size());
   for (const auto& [id, number] : symbols_) order[number] = id;
-  for (int id : order) absl::StrAppend(&out, " ", instance_.symbols[static_cast<size_t>(id)].min);
+  for (int id : order) absl::StrAppend(&out, " ", instance_.symbols[id].min);
   for (const RealSymbol& real : instance_.reals) out += real.positive ? " +" : " ?";
   return out;
 }

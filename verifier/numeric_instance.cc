@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/status_macros.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
                                const std::vector<double>& reals) {
   if (expr->kind == ExprKind::kConst) return expr->real;
-  if (expr->kind == ExprKind::kParam) return reals[static_cast<size_t>(expr->integer)];
+  if (expr->kind == ExprKind::kParam) return reals[expr->integer];
   if (expr->kind == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->args[0], symbols));
   if (expr->kind != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     }
     std::vector<Tensor> inputs;
     for (SymbolicValue input : node.inputs) {
-      inputs.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]);
+      inputs.push_back(values[input.node][input.output]);
     }
     const auto bindings = BindingsAt(node);
     if (!bindings.ok()) return bindings.status();
@@ -153,15 +153,13 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
       return Refuse(absl::StrCat("the left side is not legal: ", std::string(legal.message())));
     }
   }
-  const auto node_of = [&](SymbolicValue value) -> const SymbolicNode& {
-    return instance.nodes[static_cast<size_t>(value.node)];
-  };
+  const auto node_of = [&](SymbolicValue value) -> const SymbolicNode& { return instance.nodes[value.node]; };
   if (found.obligation == Obligation::kWellFormed) {
     return right_legal.ok() ? Refuse("the right side is legal") : absl::OkStatus();
   }
   if (!right_legal.ok()) return Refuse(std::string(right_legal.message()));
-  const SymbolicValue left = instance.lhs[static_cast<size_t>(found.output)];
-  const SymbolicValue right = instance.rhs[static_cast<size_t>(found.output)];
+  const SymbolicValue left = instance.lhs[found.output];
+  const SymbolicValue right = instance.rhs[found.output];
   const bool same_shape = numeric.TypeOf(node_of(left), static_cast<size_t>(left.output)).shape ==
                           numeric.TypeOf(node_of(right), static_cast<size_t>(right.output)).shape;
   if (found.obligation == Obligation::kShape) {
@@ -176,11 +174,11 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     const Counterexample::Input& given = found.inputs[input++];
     Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
-      const double value = given.values[static_cast<size_t>(i)];
+      const double value = given.values[i];
       if (IsFloating(leaf.dtype())) {
         leaf.Set(i, value);
       } else {
-        leaf.SetInt(i, given.integers.empty() ? static_cast<int64_t>(value) : given.integers[static_cast<size_t>(i)]);
+        leaf.SetInt(i, given.integers.empty() ? static_cast<int64_t>(value) : given.integers[i]);
       }
     }
     leaves[n] = std::move(leaf);
@@ -192,9 +190,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     return values.ok() ? Refuse("it reads within bounds") : absl::OkStatus();
   }
   if (!values.ok()) return Refuse(absl::StrCat("the right side: ", std::string(values.status().message())));
-  const auto value_of = [&](SymbolicValue value) -> const Tensor& {
-    return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
-  };
+  const auto value_of = [&](SymbolicValue value) -> const Tensor& { return (*values)[value.node][value.output]; };
   return ConfirmElement(found, value_of(left), value_of(right));
 }
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/interpreter.h"
-#include "core/tensor.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/tensor.h"
 #include "substitutions/instance.h"
 #include "verifier/verifier.h"
 

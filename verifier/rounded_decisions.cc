@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/expr.h"
+#include "core/ir/expr.h"
 
 namespace rewright {
 namespace {
@@ -52,7 +52,7 @@ class Side {
   const std::vector<Decision>& decisions() const { return decisions_; }
 
  private:
-  const SymbolicNode& Node(int node) const { return instance_.nodes[static_cast<size_t>(node)]; }
+  const SymbolicNode& Node(int node) const { return instance_.nodes[node]; }
 
   void Visit(int node) {
     const SymbolicNode& n = Node(node);
@@ -77,9 +77,8 @@ class Side {
   }
 
   void Note(const std::string& what, const std::vector<ExprPtr>& args, const SymbolicNode& n) {
-    const bool rounded = std::any_of(args.begin(), args.end(), [&](const ExprPtr& arg) {
-      return IsFloating(arg->dtype) && IsRounded(arg, n);
-    });
+    const bool rounded = std::any_of(args.begin(), args.end(),
+                                     [&](const ExprPtr& arg) { return IsFloating(arg->dtype) && IsRounded(arg, n); });
     if (!rounded) return;
     Decision decision;
     std::set<std::string> leaves;
@@ -100,7 +99,7 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr) return false;
     auto [it, inserted] = rounded_.emplace(std::make_pair(value.node, value.output), false);
-    if (inserted) it->second = IsRounded(n.meaning->outputs[static_cast<size_t>(value.output)].element, n);
+    if (inserted) it->second = IsRounded(n.meaning->outputs[value.output].element, n);
     return it->second;
   }
 
@@ -113,10 +112,10 @@ class Side {
     switch (e->kind) {
       case ExprKind::kConst: return false;
       case ExprKind::kParam: {
-        const ExprPtr& param = n.params[static_cast<size_t>(e->integer)];
+        const ExprPtr& param = n.params[e->integer];
         return param->kind != ExprKind::kConst && param->kind != ExprKind::kParam;
       }
-      case ExprKind::kRead: return IsRounded(n.inputs[static_cast<size_t>(e->integer)]);
+      case ExprKind::kRead: return IsRounded(n.inputs[e->integer]);
       case ExprKind::kSelect: return any(1);
       case ExprKind::kCall: return !RoundsNothing(e->fn) || any(0);
       case ExprKind::kCast: {
@@ -157,8 +156,8 @@ class Side {
     std::vector<std::string> args;
     switch (e->kind) {
       case ExprKind::kConst: return absl::StrCat(e->real);
-      case ExprKind::kParam: return PrintExpr(n.params[static_cast<size_t>(e->integer)], {});
-      case ExprKind::kRead: return Moved(n.inputs[static_cast<size_t>(e->integer)], leaves, movable);
+      case ExprKind::kParam: return PrintExpr(n.params[e->integer], {});
+      case ExprKind::kRead: return Moved(n.inputs[e->integer], leaves, movable);
       case ExprKind::kSelect:
         for (size_t side : {1u, 2u}) args.push_back(Moved(e->args[side], n, leaves, movable));
         std::sort(args.begin(), args.end());
@@ -167,8 +166,7 @@ class Side {
         for (const ExprPtr& arg : e->args) args.push_back(Moved(arg, n, leaves, movable));
         if (Commutes(e->fn)) std::sort(args.begin(), args.end());
         return absl::StrCat("fn", static_cast<int>(e->fn), "(", absl::StrJoin(args, ","), ")");
-      case ExprKind::kCast:
-        return absl::StrCat(DTypeName(e->dtype), "(", Moved(e->args[0], n, leaves, movable), ")");
+      case ExprKind::kCast: return absl::StrCat(DTypeName(e->dtype), "(", Moved(e->args[0], n, leaves, movable), ")");
       default: *movable = false; return "";
     }
   }
@@ -176,7 +174,7 @@ class Side {
   std::string Moved(SymbolicValue value, std::set<std::string>* leaves, bool* movable) {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr && n.splat) return absl::StrCat(*n.splat);
-    const ExprPtr element = n.meaning ? n.meaning->outputs[static_cast<size_t>(value.output)].element : nullptr;
+    const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
     if (element != nullptr && !Contains(element, ExprKind::kReduce)) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.
     std::string unit = absl::StrCat(Application(n), ".", value.output);

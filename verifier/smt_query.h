@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/text_hash.h"
+#include "core/base/text_hash.h"
 
 namespace rewright {
 

@@ -112,7 +112,7 @@ class Attempt {
     AssumeConstantsHaveElements();
   }
 
-  bool IsLeaf(int node) const { return instance_.nodes[static_cast<size_t>(node)].meaning == nullptr; }
+  bool IsLeaf(int node) const { return instance_.nodes[node].meaning == nullptr; }
 
   // A rule is not applied where a constant of its right side would be empty. What does not follow from the rest is
   // part of the domain.
@@ -138,8 +138,7 @@ class Attempt {
 
   bool WellFormed(std::string* reason) {
     Prover prover(ctx_, facts_);
-    for (const Guard& g :
-         elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
+    for (const Guard& g : elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
       Step("the right side is legal: ", Text(g));
       if (prover.Holds(g, "legal")) continue;
       *reason = absl::StrCat("not proved: the right side is legal: ", ctx_.Print(g));
@@ -149,9 +148,8 @@ class Attempt {
   }
 
   DType TypeOf(SymbolicValue v) const {
-    const SymbolicNode& n = instance_.nodes[static_cast<size_t>(v.node)];
-    return n.meaning != nullptr ? n.meaning->outputs[static_cast<size_t>(v.output)].dtype
-                                : n.dtypes[static_cast<size_t>(v.output)];
+    const SymbolicNode& n = instance_.nodes[v.node];
+    return n.meaning != nullptr ? n.meaning->outputs[v.output].dtype : n.dtypes[v.output];
   }
 
   bool EqualTypes(std::string* reason) {
@@ -406,7 +404,7 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
     result->reason = absl::StrCat("found strategy ", number, ", expected one from 0 to ", strategies.size() - 1);
     return;
   }
-  const Strategy& strategy = strategies[static_cast<size_t>(number)];
+  const Strategy& strategy = strategies[number];
   try {
     Legality legal;
     if (number != 0) {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/ir/tensor.h"
 #include "substitutions/instance.h"
 #include "verifier/smt_query.h"
 
@@ -38,9 +38,9 @@ struct Counterexample {
   Obligation obligation = Obligation::kElements;
   std::vector<std::pair<std::string, int64_t>> symbols;
   std::vector<std::pair<std::string, double>> reals;
-  std::string detail;          // what is ill-formed, which shapes differ
-  int output = 0;              // kShape, kElements: number of the output
-  std::vector<int64_t> at;     // kElements: position in that output
+  std::string detail;       // what is ill-formed, which shapes differ
+  int output = 0;           // kShape, kElements: number of the output
+  std::vector<int64_t> at;  // kElements: position in that output
   double lhs = 0;
   double rhs = 0;
   struct Input {
@@ -57,8 +57,8 @@ struct ProofOptions {
   double time_limit_s = 2;  // of CPU time of the calling thread
   uint64_t seed = 1;        // of the search for a counterexample
   bool search_counterexample = true;
-  int trials = 32;          // small assignments tried before the proof
-  int more_trials = 400;    // and after a proof that failed
+  int trials = 32;           // small assignments tried before the proof
+  int more_trials = 400;     // and after a proof that failed
   bool keep_smtlib = false;  // and all steps
   // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
   verifier::SolverMemory* memory = nullptr;
@@ -69,14 +69,14 @@ struct ProofResult {
   std::string reason;  // of kUnknown: the obligation that is open; of kRefuted: the counterexample in one line
   std::optional<Counterexample> counterexample;
   double cpu_ms = 0;
-  int queries = 0;   // to Z3
-  int trials = 0;    // assignments at which the sides were compared
+  int queries = 0;  // to Z3
+  int trials = 0;   // assignments at which the sides were compared
   // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
   bool used_finite_only_step = false;
   bool used_nonlinear_arithmetic = false;
   // Sizes, like "n - m >= 1", at which alone the right side's constants have elements and the rule is applied.
   std::vector<std::string> provisos;
-  int strategy = -1;               // of kProved: which attempt succeeded
+  int strategy = -1;  // of kProved: which attempt succeeded
   // When asked for: obligations, normal forms, changes of variables with their inverses, witnesses, equal closures, and
   // the queries that were settled, which the steps name.
   std::vector<std::string> steps;
@@ -88,7 +88,6 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {}
 // Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
 // when those suffice; steps and queries are then what the attempt needs, in order. Depends on nothing else: neither on
 // time nor on chance.
-ProofResult Replay(const RuleInstance& instance, int strategy,
-                   const std::function<bool(const SmtQuery&)>& known_unsat);
+ProofResult Replay(const RuleInstance& instance, int strategy, const std::function<bool(const SmtQuery&)>& known_unsat);
 
 }  // namespace rewright

@@ -41,7 +41,7 @@ double Evaluate(const PointwiseProgram& program, double x) {
   for (const PointwiseConstant& constant : program.constants) {
     values.push_back(IsFloating(constant.dtype) ? constant.real : static_cast<double>(constant.integer));
   }
-  auto at = [&](int value) { return value < 0 ? 0.0 : values[static_cast<size_t>(value)]; };
+  auto at = [&](int value) { return value < 0 ? 0.0 : values[value]; };
   for (const PointwiseInstruction& i : program.instructions) {
     values.push_back(Evaluate(i, at(i.a), at(i.b), at(i.c)));
   }
@@ -56,8 +56,8 @@ double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double Relu(double x) { return std::max(x, 0.0); }
 
 bool Agrees(const PointwiseProgram& program, double (*f)(double)) {
-  for (double magnitude : {0.0, 1e-20, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.77, 1.0, 1.5, 2.2, 2.9, 3.1, 4.0, 5.3, 5.9, 6.1,
-                           8.0, 20.0, 60.0, 1e3, 1e6, 1e12}) {
+  for (double magnitude : {0.0, 1e-20, 1e-3, 0.01, 0.1, 0.3, 0.5,  0.77, 1.0, 1.5, 2.2, 2.9,
+                           3.1, 4.0,   5.3,  5.9,  6.1, 8.0, 20.0, 60.0, 1e3, 1e6, 1e12}) {
     for (double x : {magnitude, -magnitude}) {
       const double expected = f(x), found = Evaluate(program, x);
       if (!(std::abs(expected - found) <= 2e-6 * std::abs(expected) + 1e-7 * std::min(1.0, magnitude))) return false;
@@ -88,8 +88,8 @@ std::optional<ActivationFunction> NamedActivation(const Node& node) {
 std::optional<ActivationFunction> RecognizeActivation(const PointwiseProgram& program) {
   if (program.operands.size() != 1 || program.dtype != DType::kFloat32) return std::nullopt;
   const std::pair<Activation, double (*)(double)> known[] = {
-      {Activation::kGelu, Gelu},         {Activation::kGeluTanh, GeluTanh}, {Activation::kSwish, Swish},
-      {Activation::kHardSwish, HardSwish}, {Activation::kSigmoid, Sigmoid}, {Activation::kRelu, Relu}};
+      {Activation::kGelu, Gelu},           {Activation::kGeluTanh, GeluTanh}, {Activation::kSwish, Swish},
+      {Activation::kHardSwish, HardSwish}, {Activation::kSigmoid, Sigmoid},   {Activation::kRelu, Relu}};
   for (const auto& [activation, f] : known) {
     if (Agrees(program, f)) return ActivationFunction{activation, 0, 0};
   }

@@ -5,8 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/fallible_kernel.h"
-#include "core/folded_values.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/folded_values.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cpu {
 
@@ -33,7 +34,7 @@ bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* 
   if (!access) return false;
   Layout from;
   int64_t before = 0, further = 0;
-  if (!ConstantView(node.operands[static_cast<size_t>(access->input)], base, &from, &before) ||
+  if (!ConstantView(node.operands[access->input], base, &from, &before) ||
       !ViewOf(from, *access, dims, layout, &further)) {
     return false;
   }
@@ -69,7 +70,7 @@ absl::Status Lowering::FoldConstants() {
     const TensorType& type = graph_.type(value);
     const std::string what = absl::StrCat("the weight ", type.ToString(), " that ", graph_.node(value.node).op->name,
                                           " (node ", value.node, ") computes beforehand");
-    if (absl::Status status = CheckMemory(total += type.num_bytes(), what); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckMemory(total += type.num_bytes(), what));
     if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back({value, ""});
   }
   if (wanted.empty()) return absl::OkStatus();
@@ -78,12 +79,10 @@ absl::Status Lowering::FoldConstants() {
   options.weights = WeightMode::kRuntime;
   absl::StatusOr<Schedule> schedule = Lowering(context_, constants, options).Run();
   if (!schedule.ok()) return schedule.status();
-  if (absl::Status status = CheckMemory(ScheduleBytes(*schedule), "computing weights beforehand"); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(CheckMemory(ScheduleBytes(*schedule), "computing weights beforehand"));
   auto memory = std::make_shared<ScheduleMemory>(*schedule);
   memory->Run(*schedule);
-  if (absl::Status fault = TakeFaults(FallibleKernels(*schedule)); !fault.ok()) return fault;
+  RETURN_IF_ERROR(TakeFaults(FallibleKernels(*schedule)));
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorType& type = graph_.type(wanted[i].value);
     Tensor tensor(type);

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/device_factory.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cpu {
 

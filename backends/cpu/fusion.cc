@@ -5,9 +5,9 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/cpu/pointwise.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
-#include "backends/cpu/pointwise.h"
 
 namespace rewright::cpu {
 namespace {
@@ -21,10 +21,10 @@ class Fuser {
   std::vector<FusedGroup> Run() {
     const int count = static_cast<int>(graph_.nodes().size());
     for (int i = 0; i < count; ++i) {
-      if (owner_[static_cast<size_t>(i)] < 0 && IsAnchor(i)) FuseAnchor(i);
+      if (owner_[i] < 0 && IsAnchor(i)) FuseAnchor(i);
     }
     for (int i = count - 1; i >= 0; --i) {
-      if (owner_[static_cast<size_t>(i)] >= 0 || !IsRuntime(NodeAt(i))) continue;
+      if (owner_[i] >= 0 || !IsRuntime(NodeAt(i))) continue;
       if (CanJoinPointwise(i)) {
         GatherPointwise(i);
       } else {
@@ -35,7 +35,7 @@ class Fuser {
     }
     std::sort(order_.begin(), order_.end());
     std::vector<FusedGroup> sorted;
-    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[static_cast<size_t>(index)]));
+    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[index]));
     return sorted;
   }
 
@@ -44,8 +44,8 @@ class Fuser {
     return node.weight_only && (mode_ == WeightMode::kConstant || node.op == nullptr);
   }
   bool IsRuntime(const Node& node) const { return node.op != nullptr && !IsConstant(node); }
-  const Node& NodeAt(int i) const { return graph_.node(graph_.nodes()[static_cast<size_t>(i)]); }
-  NodeId IdAt(int i) const { return graph_.nodes()[static_cast<size_t>(i)]; }
+  const Node& NodeAt(int i) const { return graph_.node(graph_.nodes()[i]); }
+  NodeId IdAt(int i) const { return graph_.nodes()[i]; }
   bool Escapes(int i) const { return graph_.is_output(Value{IdAt(i), 0}); }
 
   bool IsAnchor(int i) const {
@@ -56,7 +56,7 @@ class Fuser {
 
   bool CanJoinPointwise(int i) const {
     const Node& node = NodeAt(i);
-    return IsRuntime(node) && owner_[static_cast<size_t>(i)] < 0 && IsPointwise(*node.meaning) &&
+    return IsRuntime(node) && owner_[i] < 0 && IsPointwise(*node.meaning) &&
            CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves && node.outputs[0].num_elements() > 0;
   }
 
@@ -64,7 +64,7 @@ class Fuser {
   void AddGroup(FusedGroup group, std::vector<int> members) {
     std::sort(members.begin(), members.end());
     const int index = static_cast<int>(groups_.size());
-    for (int i : members) owner_[static_cast<size_t>(i)] = index;
+    for (int i : members) owner_[i] = index;
     group.group = MakeGroup(graph_, members);
     order_.emplace_back(members.back(), index);
     groups_.push_back(std::move(group));
@@ -85,8 +85,7 @@ class Fuser {
     while (!Escapes(last)) {
       const std::vector<int>& users = graph_.users(last);
       if (users.empty()) break;
-      if (users.size() == 1 && owner_[static_cast<size_t>(users[0])] < 0 &&
-          TakeUser(anchor, last, users[0], &stage, &group.epilogue)) {
+      if (users.size() == 1 && owner_[users[0]] < 0 && TakeUser(anchor, last, users[0], &stage, &group.epilogue)) {
         members.push_back(users[0]);
         last = users[0];
         continue;
@@ -110,14 +109,14 @@ class Fuser {
     step.node = IdAt(user);
     const auto uses = std::count(node.operands.begin(), node.operands.end(), value);
     if (uses != 1) return false;
-    step.operand = static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) -
-                                    node.operands.begin());
+    step.operand =
+        static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) - node.operands.begin());
     if (*stage == Stage::kLinear && IsLinearStep(anchor, node, step.operand, type)) {
       step.kind = EpilogueStep::Kind::kLinear;
     } else if (*stage == Stage::kLinear && node.op->name == "add" &&
                IsResidual(node.operands[1 - step.operand], type)) {
       step.kind = EpilogueStep::Kind::kResidual;
-      step.other = node.operands[static_cast<size_t>(1 - step.operand)];
+      step.other = node.operands[1 - step.operand];
       *stage = Stage::kActivations;
     } else if (const std::optional<ActivationFunction> named = NamedActivation(node);
                named.has_value() && !Has(*epilogue, *named)) {
@@ -151,7 +150,7 @@ class Fuser {
     if (name == "batch_norm") return operand == 0 && conv;
     if (name != "add" && name != "sub" && name != "mul" && name != "div") return false;
     if (name == "div" && operand == 1) return false;
-    const TensorType& other = graph_.type(node.operands[static_cast<size_t>(1 - operand)]);
+    const TensorType& other = graph_.type(node.operands[1 - operand]);
     return IsPerChannel(other, type, channel);
   }
 
@@ -167,8 +166,7 @@ class Fuser {
       candidates.pop();
       if (members.count(i) > 0) continue;
       const Node& node = NodeAt(i);
-      if (owner_[static_cast<size_t>(i)] >= 0 || node.outputs.size() != 1 || node.outputs[0].shape != type.shape ||
-          !CanJoinPointwise(i)) {
+      if (owner_[i] >= 0 || node.outputs.size() != 1 || node.outputs[0].shape != type.shape || !CanJoinPointwise(i)) {
         return false;
       }
       for (Value operand : node.operands) {
@@ -222,9 +220,8 @@ class Fuser {
       candidates.pop();
       if (members.count(i) > 0 || !CanJoinPointwise(i) || NodeAt(i).outputs[0].shape != shape || Escapes(i)) continue;
       const std::vector<int>& users = graph_.users(i);
-      const bool closed = std::all_of(users.begin(), users.end(), [&](int user) {
-        return members.count(user) > 0 && ReadsIdentically(user, i);
-      });
+      const bool closed = std::all_of(users.begin(), users.end(),
+                                      [&](int user) { return members.count(user) > 0 && ReadsIdentically(user, i); });
       const int more = CountProgramLeaves(*NodeAt(i).meaning);
       if (!closed || leaves + more > kMaxProgramLeaves) continue;
       members.insert(i);
@@ -239,7 +236,7 @@ class Fuser {
   bool ReadsIdentically(int user, int producer) const {
     const Node& node = NodeAt(user);
     for (const PointwiseRead& read : PointwiseReads(*node.meaning)) {
-      const Value operand = node.operands[static_cast<size_t>(read.input)];
+      const Value operand = node.operands[read.input];
       if (operand.node == IdAt(producer) && !IsIdentityRead(read, graph_.type(operand), node.outputs[0])) return false;
     }
     return true;

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "backends/cpu/activation.h"
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cpu {
 

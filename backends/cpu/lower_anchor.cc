@@ -8,14 +8,15 @@
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cpu {
 namespace {
 
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {
   const std::string what = absl::StrCat("the weight ", weights.ToString(), " packed");
-  if (absl::Status fits = CheckMemory(static_cast<int64_t>(bytes), what); !fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
   return std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
 }
 
@@ -44,9 +45,7 @@ Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_
     if (step.kind != EpilogueStep::Kind::kLinear) continue;
     const Node& node = graph_.node(step.node);
     const std::string& name = node.op->name;
-    auto tensor = [&](int operand) -> const Tensor& {
-      return ConstantTensor(node.operands[static_cast<size_t>(operand)]);
-    };
+    auto tensor = [&](int operand) -> const Tensor& { return ConstantTensor(node.operands[operand]); };
     const bool adds = name == "add" || (name == "sub" && step.operand == 0);
     biased = biased || (adds && !scaled);
     shifted = shifted || (adds && scaled) || (!adds && (name == "batch_norm" || name == "sub"));
@@ -209,8 +208,8 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     absl::StatusOr<Place> weights = Find(b);
     if (!weights.ok()) return weights.status();
     const std::vector<int64_t>& strides = weights->layout.strides;
-    PackMatmulWeights(static_cast<const float*>(schedule_.buffers[static_cast<size_t>(weights->buffer)].data.get()), k,
-                      n, strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed->get()));
+    PackMatmulWeights(static_cast<const float*>(schedule_.buffers[weights->buffer].data.get()), k, n,
+                      strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed->get()));
     b_place.buffer = AddConstant(*std::move(packed), bytes);
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;

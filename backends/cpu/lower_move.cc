@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerView(const FusedGroup& group) {
@@ -12,7 +13,7 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
   const Node& node = graph_.node(id);
   if (node.op->name == "reshape") return LowerReshape(id);
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-    if (absl::Status status = LowerCopy(id, output); !status.ok()) return status;
+    RETURN_IF_ERROR(LowerCopy(id, output));
   }
   return absl::OkStatus();
 }
@@ -36,7 +37,7 @@ absl::Status Lowering::LowerCopy(NodeId id, int output) {
   const Value out{id, output};
   const std::optional<CopyAccess> access = CopyAccessOf(graph_, node, output);
   if (!access) return absl::InternalError("not a copy");
-  const Value x = node.operands[static_cast<size_t>(access->input)];
+  const Value x = node.operands[access->input];
   const Shape& dims = graph_.type(out).shape;
   absl::StatusOr<Place> place = Find(x);
   if (!place.ok()) return place.status();
@@ -65,7 +66,7 @@ absl::Status Lowering::LowerConcat(NodeId id) {
   const Node& node = graph_.node(id);
   const Value out{id, 0};
   const Shape& dims = graph_.type(out).shape;
-  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  const size_t axis = Int(node, "axis");
   const size_t element = DTypeSize(graph_.type(out).dtype);
 
   // Blocked when all operands are, with whole blocks.
@@ -91,10 +92,9 @@ absl::Status Lowering::LowerConcat(NodeId id) {
     begin += x_dims[axis];
     absl::StatusOr<Place> place = Find(x);
     if (!place.ok()) return place.status();
-    Buffer& buffer = schedule_.buffers[static_cast<size_t>(place->buffer)];
-    const bool movable = outer == 1 && place->layout == Simplified(own) &&
-                         buffer.kind == Buffer::Kind::kActivation && buffer.alias_of < 0 &&
-                         buffer.bytes == Bytes(x, own) && claimed_.count(place->buffer) == 0;
+    Buffer& buffer = schedule_.buffers[place->buffer];
+    const bool movable = outer == 1 && place->layout == Simplified(own) && buffer.kind == Buffer::Kind::kActivation &&
+                         buffer.alias_of < 0 && buffer.bytes == Bytes(x, own) && claimed_.count(place->buffer) == 0;
     if (movable) {
       claimed_.insert(place->buffer);
       buffer.alias_of = result;
@@ -138,8 +138,7 @@ absl::Status Lowering::LowerPad(NodeId id) {
   const Layout to = blocked ? Layout::Blocked(dims, place->layout.block) : Layout::RowMajor(dims);
   const int result = Define(out, to).buffer;
   const DType dtype = graph_.type(out).dtype;
-  Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), context_->threads), {result},
-       {result}, "pad");
+  Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), context_->threads), {result}, {result}, "pad");
   int64_t offset = 0;
   for (size_t k = 0; k < dims.size(); ++k) {
     if (!blocked || k != 1) offset += before[k] * to.strides[k];
@@ -184,7 +183,7 @@ absl::Status Lowering::LowerGather(NodeId id) {
   absl::StatusOr<Place> index_place = FindRowMajor(indices);
   if (!index_place.ok()) return index_place.status();
   const Shape& dims = graph_.type(x).shape;
-  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  const size_t axis = Int(node, "axis");
   int64_t outer = 1, inner = 1;
   for (size_t k = 0; k < axis; ++k) outer *= dims[k];
   for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];

@@ -70,7 +70,7 @@ absl::Status Lowering::LowerReduce(NodeId id) {
   if (!place.ok()) return place.status();
   const Shape& dims = graph_.type(x).shape;
   std::vector<bool> reduced(dims.size(), false);
-  for (int64_t axis : Ints(node, "axes")) reduced[static_cast<size_t>(axis)] = true;
+  for (int64_t axis : Ints(node, "axes")) reduced[axis] = true;
   Shape kept = dims;
   for (size_t k = 0; k < dims.size(); ++k) {
     if (reduced[k]) kept[k] = 1;
@@ -91,7 +91,7 @@ absl::Status Lowering::LowerSoftmax(NodeId id) {
   const Node& node = graph_.node(id);
   const Value x = node.operands[0], out{id, 0};
   const Shape& dims = graph_.type(x).shape;
-  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  const size_t axis = Int(node, "axis");
   // The axis must be innermost: the result keeps the layout in which it is.
   Layout layout = Layout::RowMajor(dims);
   int64_t inner = 1;

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
-#include "core/memory.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cpu {
 namespace {
@@ -29,7 +29,7 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
     absl::StatusOr<Place> place = FindRowMajor(operand.value);
     if (!place.ok()) return place.status();
     layouts.push_back(place->layout);
-    addresses.push_back(schedule_.buffers[static_cast<size_t>(place->buffer)].data.get());
+    addresses.push_back(schedule_.buffers[place->buffer].data.get());
   }
   const Layout layout = layouts[0];
   absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(program, layouts, layout, context_->threads);
@@ -39,16 +39,15 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
   auto tensor = std::make_shared<Tensor>(*std::move(allocated));
   addresses.push_back(tensor->data());
   (*kernel)->Run(addresses.data());
-  const size_t bytes = static_cast<size_t>(tensor->num_bytes());
+  const size_t bytes = tensor->num_bytes();
   return Place{AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
 }
 
 absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
-  absl::StatusOr<PointwiseProgram> program =
-      BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
-        const bool single = IsConstant(value) && graph_.type(value).num_elements() == 1;
-        return single ? &ConstantTensor(value) : nullptr;
-      });
+  absl::StatusOr<PointwiseProgram> program = BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
+    const bool single = IsConstant(value) && graph_.type(value).num_elements() == 1;
+    return single ? &ConstantTensor(value) : nullptr;
+  });
   if (!program.ok()) return program.status();
   const Value out = group.group.outputs[0];
   const Shape& dims = graph_.type(out).shape;

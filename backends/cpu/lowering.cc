@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/group.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cpu {
 
@@ -15,7 +16,7 @@ Lowering::Lowering(std::shared_ptr<const DnnlContext> context, const Graph& grap
 
 absl::StatusOr<Schedule> Lowering::Run() {
   const std::vector<FusedGroup> groups = FuseGraph(graph_, options_.weights);
-  if (absl::Status status = FoldConstants(); !status.ok()) return status;
+  RETURN_IF_ERROR(FoldConstants());
   for (const FusedGroup& group : groups) {
     schedule_.groups.push_back(group.group);
     for (Value input : group.group.inputs) ++readers_[input];
@@ -44,7 +45,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
   }
   group_ = -1;
   current_ = nullptr;
-  if (absl::Status status = Finish(); !status.ok()) return status;
+  RETURN_IF_ERROR(Finish());
   return std::move(schedule_);
 }
 
@@ -57,7 +58,7 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
     for (Value operand : node.operands) empty = empty || graph_.type(operand).num_elements() == 0;
     if (empty) {
       for (NodeId each : group.group.nodes) {
-        if (absl::Status status = LowerGeneric(each); !status.ok()) return status;
+        RETURN_IF_ERROR(LowerGeneric(each));
       }
       return absl::OkStatus();
     }
@@ -115,7 +116,7 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
     DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
   } else {
     *tensor = ConstantTensor(value);
-    const size_t bytes = static_cast<size_t>(tensor->num_bytes());
+    const size_t bytes = tensor->num_bytes();
     DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes),
              Layout::RowMajor(tensor->shape()));
   }
@@ -134,11 +135,11 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
   if (!kernel.ok()) return kernel.status();
   const size_t bytes = Bytes(value, layout);
   Place place{-1, layout};
-  if (schedule_.buffers[static_cast<size_t>(from->buffer)].kind == Buffer::Kind::kConstant) {
+  if (schedule_.buffers[from->buffer].kind == Buffer::Kind::kConstant) {
     const std::string what = absl::StrCat("the weight ", graph_.type(value).ToString(), " in another layout");
-    if (absl::Status fits = CheckMemory(static_cast<int64_t>(bytes), what); !fits.ok()) return fits;
+    RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
     std::shared_ptr<void> data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
-    void* addresses[] = {schedule_.buffers[static_cast<size_t>(from->buffer)].data.get(), data.get()};
+    void* addresses[] = {schedule_.buffers[from->buffer].data.get(), data.get()};
     (*kernel)->Run(addresses);
     place.buffer = AddConstant(std::move(data), bytes);
   } else {
@@ -175,7 +176,7 @@ bool Lowering::IsExpendable(Value value) const {
   if (IsConstant(value) || graph_.is_output(value) || readers_.at(value) != 1) return false;
   const Place& place = places_.at(value).front();
   const int root = Root(place.buffer);
-  if (schedule_.buffers[static_cast<size_t>(root)].kind != Buffer::Kind::kActivation) return false;
+  if (schedule_.buffers[root].kind != Buffer::Kind::kActivation) return false;
   for (const auto& [buffer, values] : tenants_) {
     if (Root(buffer) != root) continue;
     for (Value other : values) {
@@ -221,16 +222,15 @@ absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& 
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.outputs()) {
-    absl::StatusOr<Place> place =
-        options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
+    absl::StatusOr<Place> place = options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
     if (!place.ok()) return place.status();
     schedule_.outputs.push_back(place->buffer);
   }
   // Constants that were packed are not needed in their first form.
   std::vector<bool> used(schedule_.buffers.size(), false);
-  for (int buffer : schedule_.outputs) used[static_cast<size_t>(buffer)] = true;
+  for (int buffer : schedule_.outputs) used[buffer] = true;
   for (const Step& step : schedule_.steps) {
-    for (int buffer : step.buffers) used[static_cast<size_t>(buffer)] = true;
+    for (int buffer : step.buffers) used[buffer] = true;
   }
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) schedule_.buffers[i].data = nullptr;
@@ -275,7 +275,7 @@ void ScheduleMemory::Run(const Schedule& schedule) const {
   std::vector<void*> buffers;
   for (const Step& step : schedule.steps) {
     buffers.clear();
-    for (int id : step.buffers) buffers.push_back(addresses_[static_cast<size_t>(id)]);
+    for (int id : step.buffers) buffers.push_back(addresses_[id]);
     step.kernel->Run(buffers.data());
   }
 }

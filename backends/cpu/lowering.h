@@ -26,7 +26,7 @@
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/layout.h"
 #include "backends/schedule_builder.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cpu {
 
@@ -82,7 +82,7 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerMatmul(const FusedGroup& group);     // lower_anchor.cc
   absl::Status LowerPointwise(const FusedGroup& group);  // lower_pointwise.cc
   absl::StatusOr<Place> ComputeConstant(const PointwiseProgram& program);
-  absl::Status LowerView(const FusedGroup& group);       // lower_move.cc
+  absl::Status LowerView(const FusedGroup& group);  // lower_move.cc
   absl::Status LowerCopy(NodeId id, int output);
   absl::Status LowerReshape(NodeId id);
   absl::Status LowerConcat(NodeId id);
@@ -127,7 +127,7 @@ int64_t ScheduleBytes(const Schedule& schedule);
 class ScheduleMemory {
  public:
   explicit ScheduleMemory(const Schedule& schedule);
-  void* address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
+  void* address(int buffer) const { return addresses_[buffer]; }
   void Run(const Schedule& schedule) const;
 
  private:

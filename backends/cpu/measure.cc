@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cpu {
 namespace {
@@ -16,8 +17,8 @@ constexpr size_t kMinSamples = 5;
 // Sampling goes on until the three fastest samples agree, within limits.
 constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;          // seconds of samples
-constexpr double kPatience = 0.25;        // seconds of waiting for a quiet machine
+constexpr double kTimeCap = 0.1;    // seconds of samples
+constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
 
 double Seconds(const ScheduleMemory& memory, const Schedule& schedule, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
@@ -38,13 +39,13 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   if (!schedule.ok()) return schedule.status();
   if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
-  if (absl::Status fits = CheckMemory(ScheduleBytes(*schedule), what); !fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckMemory(ScheduleBytes(*schedule), what));
   const ScheduleMemory memory(*schedule);
   for (size_t i = 0; i < schedule->inputs.size(); ++i) {
     const int buffer = schedule->inputs[i];
     if (buffer < 0) continue;
     const TensorType& type = extracted->graph.type(extracted->graph.inputs()[i]);
-    const size_t bytes = schedule->buffers[static_cast<size_t>(buffer)].bytes;
+    const size_t bytes = schedule->buffers[buffer].bytes;
     FillTypical(memory.address(buffer), type.dtype, static_cast<int64_t>(bytes / DTypeSize(type.dtype)));
   }
   memory.Run(*schedule);

@@ -8,7 +8,7 @@
 #include "backends/cpu/disturbance.h"
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/profile_db.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cpu {
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cpu {
 namespace {
@@ -95,8 +96,7 @@ class Builder {
   absl::StatusOr<int> BuildNew(Scope& scope, const ExprNode& expr) {
     switch (expr.kind) {
       case ExprKind::kConst: return AddConstant(expr.dtype, expr.real);
-      case ExprKind::kParam:
-        return AddConstant(expr.dtype, scope.bindings.params[static_cast<size_t>(expr.integer)]);
+      case ExprKind::kParam: return AddConstant(expr.dtype, scope.bindings.params[expr.integer]);
       case ExprKind::kBool: return AddConstant(DType::kBool, static_cast<double>(expr.integer));
       case ExprKind::kRead: return BuildRead(scope, expr);
       case ExprKind::kHolds: return Build(scope, *expr.args[0]);
@@ -140,8 +140,8 @@ class Builder {
         if (constant == 1) return args[0];
         if (constant == 0.5) return Emit({kTileSqrt, type, type, args[0]});
       }
-      if (op == kTileDiv && ConstantOf(args[1], &constant) && std::isnormal(constant) &&
-          std::isnormal(1 / constant) && std::abs(std::log2(std::abs(constant))) < 60) {
+      if (op == kTileDiv && ConstantOf(args[1], &constant) && std::isnormal(constant) && std::isnormal(1 / constant) &&
+          std::abs(std::log2(std::abs(constant))) < 60) {
         return Emit({kTileMul, type, type, args[0], AddConstant(type, 1 / constant)});
       }
     }
@@ -150,7 +150,7 @@ class Builder {
 
   absl::StatusOr<int> BuildRead(Scope& scope, const ExprNode& expr) {
     const PointwiseRead read = PointwiseReadOf(*scope.node.meaning, expr);
-    const Value value = scope.node.operands[static_cast<size_t>(read.input)];
+    const Value value = scope.node.operands[read.input];
     if (const auto found = results_.find(value); found != results_.end()) return found->second;
     if (const Tensor* tensor = single_constant_(value); tensor != nullptr) {
       return AddConstant(tensor->dtype(), tensor->At(0), IsFloating(tensor->dtype()) ? 0 : tensor->AtInt(0));
@@ -177,7 +177,7 @@ class Builder {
 
   bool ConstantOf(int value, double* constant) const {
     if (value < kConstantBase || value >= kResultBase) return false;
-    *constant = program_.constants[static_cast<size_t>(value - kConstantBase)].real;
+    *constant = program_.constants[value - kConstantBase].real;
     return true;
   }
 
@@ -213,7 +213,7 @@ class Extractor {
   const PointwiseInstruction* InstructionOf(int value) const {
     const int leaves = static_cast<int>(from_.operands.size() + from_.constants.size());
     if (value < leaves || replaced.count(value) > 0) return nullptr;
-    return &from_.instructions[static_cast<size_t>(value - leaves)];
+    return &from_.instructions[value - leaves];
   }
   bool IsConstantValue(int value) const {
     return value >= static_cast<int>(from_.operands.size()) &&
@@ -237,7 +237,7 @@ class Extractor {
       number_[value] = static_cast<int>(to_->operands.size());
       const auto other = replaced.find(value);
       if (other != replaced.end()) operand_of[value] = number_[value];
-      to_->operands.push_back(other != replaced.end() ? other->second : from_.operands[static_cast<size_t>(value)]);
+      to_->operands.push_back(other != replaced.end() ? other->second : from_.operands[value]);
     });
   }
   void Constants(int root) {
@@ -276,7 +276,7 @@ void CountLeaves(const ExprNode& expr, int* count) {
 }  // namespace
 
 DType PointwiseProgram::TypeOf(int value) const {
-  size_t i = static_cast<size_t>(value);
+  size_t i = value;
   if (i < operands.size()) return operands[i].dtype;
   i -= operands.size();
   if (i < constants.size()) return constants[i].dtype;
@@ -290,15 +290,14 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
   std::vector<int> like(static_cast<size_t>(program->num_values()), -2);
   for (int v = 0; v < leaves; ++v) {
     if (v >= operands) {
-      like[static_cast<size_t>(v)] = -1;
-    } else if (is_constant(program->operands[static_cast<size_t>(v)].value)) {
-      like[static_cast<size_t>(v)] = v;
+      like[v] = -1;
+    } else if (is_constant(program->operands[v].value)) {
+      like[v] = v;
     }
   }
   std::vector<int> roots;  // constant instructions that others read
   auto read = [&](int value) {
-    if (value >= leaves && like[static_cast<size_t>(value)] >= 0 &&
-        std::find(roots.begin(), roots.end(), value) == roots.end()) {
+    if (value >= leaves && like[value] >= 0 && std::find(roots.begin(), roots.end(), value) == roots.end()) {
       roots.push_back(value);
     }
   };
@@ -307,11 +306,10 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
     int kind = -1;
     for (int operand : {instruction.a, instruction.b, instruction.c}) {
       if (operand < 0 || kind == -2) continue;
-      const int other = like[static_cast<size_t>(operand)];
+      const int other = like[operand];
       if (other == -2 || kind == -1) {
         kind = other == -1 ? kind : other;
-      } else if (other >= 0 && program->operands[static_cast<size_t>(other)].axes !=
-                                   program->operands[static_cast<size_t>(kind)].axes) {
+      } else if (other >= 0 && program->operands[other].axes != program->operands[kind].axes) {
         kind = -2;
       }
     }
@@ -320,12 +318,12 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
     for (int operand : {instruction.a, instruction.b, instruction.c}) read(operand);
   }
   std::vector<HoistedProgram> hoisted(roots.size());
-  if (roots.empty() || like[static_cast<size_t>(program->result)] != -2) return {};
+  if (roots.empty() || like[program->result] != -2) return {};
   PointwiseProgram rest;
   Extractor remaining(*program, &rest);
   for (size_t i = 0; i < roots.size(); ++i) {
     Extractor(*program, &hoisted[i].program).Extract(roots[i]);
-    const PointwiseOperand& shape = program->operands[static_cast<size_t>(like[static_cast<size_t>(roots[i])])];
+    const PointwiseOperand& shape = program->operands[like[roots[i]]];
     remaining.replaced[roots[i]] = {Value{}, shape.axes, hoisted[i].program.dtype};
     for (PointwiseOperand& operand : hoisted[i].program.operands) {
       for (size_t d = 0; d < operand.axes.size(); ++d) operand.axes[d] = static_cast<int>(d);
@@ -347,7 +345,7 @@ absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const std::vec
                                               const std::function<const Tensor*(Value)>& single_constant) {
   Builder builder(graph, single_constant);
   for (NodeId node : nodes) {
-    if (absl::Status status = builder.AddNode(node); !status.ok()) return status;
+    RETURN_IF_ERROR(builder.AddNode(node));
   }
   return builder.Finish(nodes.back());
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/meaning.h"
 #include "backends/cpu/simd/simd.h"
-#include "core/graph.h"
+#include "backends/meaning.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cpu {
 

@@ -48,7 +48,7 @@ std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id
   if (node.op == nullptr || node.op->name != "concat" || node.weight_only) return {};
   constexpr int64_t kAlignment = 16;
   const Layout whole = ConcatLayout(node.outputs[0].shape, channels_last);
-  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  const size_t axis = Int(node, "axis");
   // Where channels are innermost, every pixel begins at a multiple of the channels.
   const bool aligned_rows = whole.IsRowMajor() || whole.dims[1] * element_bytes % kAlignment == 0;
   std::vector<std::optional<ConcatSlot>> slots;

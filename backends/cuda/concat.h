@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/layout.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cuda {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
 #include "backends/profile_db.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cuda {
 

@@ -20,7 +20,7 @@ bool IsArg(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == Redu
 IndexForm ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
   switch (expr.kind) {
     case ExprKind::kInt: return expr.integer;
-    case ExprKind::kVar: return frame.variables[static_cast<size_t>(expr.integer)];
+    case ExprKind::kVar: return frame.variables[expr.integer];
     case ExprKind::kFromValue: {
       const std::string value = ScalarOf(*expr.args[0], frame);
       const std::string name = NewName("i");
@@ -113,22 +113,22 @@ ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame&
 
 void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::string* key) {
   if (expr.kind == ExprKind::kVar) {
-    absl::StrAppend(key, frame.variables[static_cast<size_t>(expr.integer)].text());
+    absl::StrAppend(key, frame.variables[expr.integer].text());
     return;
   }
   absl::StrAppend(key, "(", static_cast<int>(expr.kind), ".", static_cast<int>(expr.fn), ".",
                   static_cast<int>(expr.reduce), ".", static_cast<int>(expr.dtype), " ", expr.integer, " ");
   if (expr.kind == ExprKind::kConst) absl::StrAppend(key, absl::StrFormat("%a", expr.real));
   if (expr.kind == ExprKind::kParam) {
-    absl::StrAppend(key, absl::StrFormat("%a", (*frame.params)[static_cast<size_t>(expr.integer)]));
+    absl::StrAppend(key, absl::StrFormat("%a", (*frame.params)[expr.integer]));
   }
   if (expr.kind == ExprKind::kRead) {
-    const Value value = frame.node->operands[static_cast<size_t>(expr.integer)];
+    const Value value = frame.node->operands[expr.integer];
     absl::StrAppend(key, "#", value.node, ".", value.output);
   }
   std::vector<IndexForm> outer;
   for (const BoundVar& bound : expr.bound) {
-    IndexForm& variable = frame.variables[static_cast<size_t>(bound.id)];
+    IndexForm& variable = frame.variables[bound.id];
     outer.push_back(variable);
     Key(*bound.extent, frame, level, key);
     const int64_t extent = IndexOf(*bound.extent, frame).constant();
@@ -141,7 +141,7 @@ void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::s
     absl::StrAppend(key, ",");
   }
   for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+    frame.variables[expr.bound[i].id] = outer[i];
   }
   absl::StrAppend(key, ")");
 }
@@ -149,7 +149,7 @@ void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::s
 std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
   switch (expr.kind) {
     case ExprKind::kConst: return Literal(expr.real, expr.dtype);
-    case ExprKind::kParam: return Literal((*frame.params)[static_cast<size_t>(expr.integer)], expr.dtype);
+    case ExprKind::kParam: return Literal((*frame.params)[expr.integer], expr.dtype);
     case ExprKind::kFromIndex: {
       const IndexForm form = IndexOf(*expr.args[0], frame);
       if (form.IsConstant()) return Literal(static_cast<double>(form.constant()), expr.dtype);
@@ -219,7 +219,7 @@ std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {
 }
 
 std::string ExpressionWriter::Read(const ExprNode& expr, Frame& frame) {
-  const Value value = frame.node->operands[static_cast<size_t>(expr.integer)];
+  const Value value = frame.node->operands[expr.integer];
   std::vector<IndexForm> at;
   for (const ExprPtr& index : expr.args) at.push_back(IndexOf(*index, frame));
   return Element(value, at);
@@ -250,8 +250,8 @@ std::string ExpressionWriter::Inlined(Value value, const std::vector<IndexForm>&
   const Node& node = graph_.node(value.node);
   auto [params, variables] = Bound(value.node);
   Frame frame{node.meaning.get(), *variables, params, &node};
-  const OutputMeaning& output = node.meaning->outputs[static_cast<size_t>(value.output)];
-  for (size_t k = 0; k < at.size(); ++k) frame.variables[static_cast<size_t>(output.index_vars[k])] = at[k];
+  const OutputMeaning& output = node.meaning->outputs[value.output];
+  for (size_t k = 0; k < at.size(); ++k) frame.variables[output.index_vars[k]] = at[k];
   const std::string result = ScalarOf(*output.element, frame);
   scopes_.back()->memo[key] = result;
   return result;
@@ -300,8 +300,8 @@ std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
   for (int i = 1; i < width && together; ++i) together = wanted_.contains(key_of(address + i));
   if (together) {
     const std::string name = NewName("q"), vector = VectorName(dtype, storage, width);
-    Line(absl::StrCat("const ", vector, " ", name, " = *(const ", vector, "*)(p", argument, " + ", Text(address),
-                      ");"));
+    Line(
+        absl::StrCat("const ", vector, " ", name, " = *(const ", vector, "*)(p", argument, " + ", Text(address), ");"));
     for (int i = 0; i < width; ++i) {
       scopes_.back()->memo[key_of(address + i)] = Define(dtype, absl::StrCat("load(", name, ".at[", i, "])"));
     }
@@ -327,17 +327,17 @@ bool ExpressionWriter::CanStage(const IndexForm& address) const {
 // ---------------------------------------------------------------- reductions
 
 int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
-  if (expr.kind == ExprKind::kVar) return frame.variables[static_cast<size_t>(expr.integer)].depth();
+  if (expr.kind == ExprKind::kVar) return frame.variables[expr.integer].depth();
   int depth = -1;
   std::vector<IndexForm> outer;
   for (const BoundVar& bound : expr.bound) {
-    IndexForm& variable = frame.variables[static_cast<size_t>(bound.id)];
+    IndexForm& variable = frame.variables[bound.id];
     outer.push_back(variable);
     variable = 0;
   }
   for (const ExprPtr& arg : expr.args) depth = std::max(depth, DepthOf(*arg, frame));
   for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+    frame.variables[expr.bound[i].id] = outer[i];
   }
   return depth;
 }
@@ -345,7 +345,7 @@ int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
 void ExpressionWriter::AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes) {
   if (expr.kind == ExprKind::kVar) {
     std::set<std::string> names;
-    frame.variables[static_cast<size_t>(expr.integer)].CollectVariables(&names);
+    frame.variables[expr.integer].CollectVariables(&names);
     for (size_t k = 0; k < axis_names_.size(); ++k) {
       if (names.count(axis_names_[k]) > 0) axes->insert(static_cast<int>(k));
     }
@@ -365,13 +365,13 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   if (surveying_ && !in_reduction_) {
     std::vector<IndexForm> outer;
     for (const BoundVar& bound : expr.bound) {
-      outer.push_back(frame.variables[static_cast<size_t>(bound.id)]);
-      frame.variables[static_cast<size_t>(bound.id)] = 0;
+      outer.push_back(frame.variables[bound.id]);
+      frame.variables[bound.id] = 0;
     }
     std::set<int> axes;
     AxesOf(expr, frame, &axes);
     for (size_t i = 0; i < expr.bound.size(); ++i) {
-      frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+      frame.variables[expr.bound[i].id] = outer[i];
     }
     survey_.reductions.emplace_back(axes, terms);
     for (const auto& s : scopes_) survey_.under_condition = survey_.under_condition || s->conditional;
@@ -403,7 +403,7 @@ void ExpressionWriter::Term(const ExprNode& expr, Frame& frame, const std::strin
                             const std::vector<IndexForm>& at) {
   std::vector<IndexForm> outer;
   for (size_t i = 0; i < expr.bound.size(); ++i) {
-    IndexForm& variable = frame.variables[static_cast<size_t>(expr.bound[i].id)];
+    IndexForm& variable = frame.variables[expr.bound[i].id];
     outer.push_back(variable);
     variable = at[i];
   }
@@ -424,7 +424,7 @@ void ExpressionWriter::Term(const ExprNode& expr, Frame& frame, const std::strin
     }
   }
   for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[static_cast<size_t>(expr.bound[i].id)] = outer[i];
+    frame.variables[expr.bound[i].id] = outer[i];
   }
 }
 
@@ -444,8 +444,7 @@ std::string ExpressionWriter::FinishAccumulator(const ExprNode& expr, const std:
   return Define(DType::kInt64, absl::StrCat(result, ".at < 0 ? 0 : ", result, ".at"));
 }
 
-std::string ExpressionWriter::ReduceInThread(const ExprNode& expr, Frame& frame,
-                                             const std::vector<int64_t>& extents) {
+std::string ExpressionWriter::ReduceInThread(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents) {
   const std::string result = StartAccumulator(expr);
   std::string loops, ends;
   Push();

@@ -21,8 +21,8 @@
 
 namespace rewright::cuda {
 
-constexpr int kVectorBytes = 16;  // that one access moves at most
-constexpr int kTile = 32;         // extents of a tile in shared memory
+constexpr int kVectorBytes = 16;                   // that one access moves at most
+constexpr int kTile = 32;                          // extents of a tile in shared memory
 constexpr int64_t kLargeIndex = int64_t{1} << 30;  // from here on indices are 64-bit numbers
 
 class ExpressionWriter {
@@ -36,7 +36,7 @@ class ExpressionWriter {
   struct Survey {
     // By outermost reduction: the axes of the result that it depends on, and the number of its terms.
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
-    bool under_condition = false;  // a reduction that is not always needed
+    bool under_condition = false;            // a reduction that is not always needed
     absl::flat_hash_set<std::string> loads;  // argument and address
     std::vector<IndexForm> addresses;        // of loads that are always needed
   };
@@ -55,7 +55,7 @@ class ExpressionWriter {
   // ---- scopes
 
   int top() const { return static_cast<int>(scopes_.size()) - 1; }
-  Scope& scope(int i) { return *scopes_[static_cast<size_t>(i)]; }
+  Scope& scope(int i) { return *scopes_[i]; }
   void Push(bool conditional = false) {
     scopes_.push_back(std::make_unique<Scope>());
     scopes_.back()->conditional = conditional;
@@ -119,9 +119,9 @@ class ExpressionWriter {
   std::vector<std::string> axis_names_;  // of the result's axes, while surveying
   Survey survey_;
   bool surveying_ = false;
-  bool by_rows_ = false;   // reductions in scope 0 are done by the block together
-  int lanes_ = 1;          // neighbours that a thread computes together
-  int vector_scope_ = -1;  // the scope of these
+  bool by_rows_ = false;                     // reductions in scope 0 are done by the block together
+  int lanes_ = 1;                            // neighbours that a thread computes together
+  int vector_scope_ = -1;                    // the scope of these
   absl::flat_hash_set<std::string> wanted_;  // the loads of all of them
   int tile_scope_ = -1;                      // the scope of a tile's element, whose place is a0 + .., b0 + ..
   std::vector<StagedLoad> staged_;

@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kMaxMembers = 32;
 constexpr size_t kMaxInputs = 24;
 constexpr size_t kMaxSiblings = 8;
-constexpr double kCheap = 6;       // work on an element that may be done again at every reader
-constexpr double kReduction = 24;  // work that says a node reduces
+constexpr double kCheap = 6;              // work on an element that may be done again at every reader
+constexpr double kReduction = 24;         // work that says a node reduces
 constexpr int kFree = -1, kOutside = -2;  // nodes of no group yet, and those that are not to be in any
 
 // What the library's fused attention takes.
@@ -31,7 +31,7 @@ class Fuser {
 
   void Restrict(const std::vector<NodeId>& nodes) {
     std::fill(owner_.begin(), owner_.end(), kOutside);
-    for (NodeId id : nodes) owner_[static_cast<size_t>(graph_.index(id))] = kFree;
+    for (NodeId id : nodes) owner_[graph_.index(id)] = kFree;
   }
 
   std::vector<FusedGroup> Run() {
@@ -54,16 +54,16 @@ class Fuser {
     }
     std::sort(order_.begin(), order_.end());
     std::vector<FusedGroup> sorted;
-    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[static_cast<size_t>(index)]));
+    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[index]));
     return JoinSiblings(std::move(sorted));
   }
 
  private:
   const Node& NodeAt(int i) const { return graph_.node(IdAt(i)); }
-  NodeId IdAt(int i) const { return graph_.nodes()[static_cast<size_t>(i)]; }
+  NodeId IdAt(int i) const { return graph_.nodes()[i]; }
   bool IsFree(int i) const {
     const Node& node = NodeAt(i);
-    return owner_[static_cast<size_t>(i)] == kFree && node.op != nullptr && !node.weight_only;
+    return owner_[i] == kFree && node.op != nullptr && !node.weight_only;
   }
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
@@ -76,7 +76,7 @@ class Fuser {
   void AddGroup(FusedGroup group, std::vector<int> members) {
     std::sort(members.begin(), members.end());
     const int index = static_cast<int>(groups_.size());
-    for (int i : members) owner_[static_cast<size_t>(i)] = index;
+    for (int i : members) owner_[i] = index;
     group.group = MakeGroup(graph_, members);
     order_.emplace_back(members.back(), index);
     groups_.push_back(std::move(group));
@@ -113,16 +113,16 @@ class Fuser {
     // The mask is the summand that is no scaled product.
     if (node != nullptr && node->op->name == "add") {
       const int product = IsScores(node->operands[0]) ? 0 : 1;
-      group.mask = node->operands[static_cast<size_t>(1 - product)];
+      group.mask = node->operands[1 - product];
       if (graph_.type(group.mask).rank() > 4) return;
-      step(node->operands[static_cast<size_t>(product)]);
+      step(node->operands[product]);
     }
     if (node != nullptr && (node->op->name == "mul" || node->op->name == "div")) {
       const int constant = SingleConstant(graph_, node->operands[1]) != nullptr || node->op->name == "div" ? 1 : 0;
-      const Tensor* scale = SingleConstant(graph_, node->operands[static_cast<size_t>(constant)]);
+      const Tensor* scale = SingleConstant(graph_, node->operands[constant]);
       if (scale == nullptr) return;
       group.scale = node->op->name == "div" ? 1 / scale->At(0) : scale->At(0);
-      step(node->operands[static_cast<size_t>(1 - constant)]);
+      step(node->operands[1 - constant]);
     }
     if (node == nullptr || node->op->name != "matmul" || graph_.type(at) != scores) return;
     members.push_back(graph_.index(at.node));
@@ -178,11 +178,10 @@ class Fuser {
     if (node.op->name == "relu") return options_.whole_epilogues && (group->relu = true);
     if (node.op->name != "add" || group->residual.node >= 0) return false;
     const int at = node.operands[0] == Value{last, 0} ? 0 : 1;
-    const Value other = node.operands[static_cast<size_t>(1 - at)];
+    const Value other = node.operands[1 - at];
     if (other == Value{last, 0}) return false;
     const TensorType& other_type = graph_.type(other);
-    if (group->bias.node < 0 && graph_.node(other.node).weight_only &&
-        IsPerChannel(other_type, type, channel_axis)) {
+    if (group->bias.node < 0 && graph_.node(other.node).weight_only && IsPerChannel(other_type, type, channel_axis)) {
       group->bias = other;
       return true;
     }

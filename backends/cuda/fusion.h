@@ -19,8 +19,8 @@
 
 #include <vector>
 
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cuda {
 
@@ -39,8 +39,8 @@ struct FusedGroup {
 
 struct FusionOptions {
   bool attention = false;
-  bool channels_last = false;  // of convolutions
-  int element_bytes = 4;       // as values are stored between kernels
+  bool channels_last = false;   // of convolutions
+  int element_bytes = 4;        // as values are stored between kernels
   bool whole_epilogues = true;  // false: anchors take a bias alone
 };
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright::cuda {
 namespace {
@@ -58,8 +58,8 @@ IndexForm IndexForm::Unknown(const std::string& name, int depth) {
 
 IndexForm::Atom IndexForm::Inner(const std::string& text, int64_t low, int64_t high, const IndexForm& a,
                                  const IndexForm& b) {
-  Atom atom{Atom::Kind::kOther, text, low, high, std::max(a.depth(), b.depth()),
-            std::max(a.magnitude(), b.magnitude())};
+  Atom atom{
+      Atom::Kind::kOther, text, low, high, std::max(a.depth(), b.depth()), std::max(a.magnitude(), b.magnitude())};
   a.CollectVariables(&atom.variables);
   b.CollectVariables(&atom.variables);
   return atom;

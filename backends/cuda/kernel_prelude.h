@@ -4,8 +4,8 @@
 namespace rewright::cuda {
 
 // Element types are float, double, long long, int and unsigned char (truth values, 0 or 1). The functions are those of
-// core/expr.h: integers wrap around, division truncates (by zero it gives 0, where the interpreter reports an error),
-// max and min propagate NaN, conversions to integers clamp.
+// core/ir/expr.h: integers wrap around, division truncates (by zero it gives 0, where the interpreter reports an
+// error), max and min propagate NaN, conversions to integers clamp.
 extern const char kKernelPrelude[];
 
 }  // namespace rewright::cuda

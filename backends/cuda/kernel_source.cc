@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/cuda/expression_writer.h"
 #include "backends/cuda/kernel_text.h"
-#include "core/text_hash.h"
+#include "core/base/text_hash.h"
 
 namespace rewright::cuda {
 namespace {
@@ -63,7 +63,7 @@ class KernelWriter : private ExpressionWriter {
     in_rows->assign(shape.size(), false);
     int64_t terms = 0;
     for (const auto& [axes, count] : survey_.reductions) {
-      for (int axis : axes) (*in_rows)[static_cast<size_t>(axis)] = true;
+      for (int axis : axes) (*in_rows)[axis] = true;
       terms = std::max(terms, count);
     }
     int64_t rows = 1, row = 1;
@@ -110,7 +110,7 @@ class KernelWriter : private ExpressionWriter {
         std::vector<std::string> values;
         std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
         for (int lane = 0; lane < lanes_; ++lane) {
-          values.push_back(element(chunk * lanes_ + IndexForm(lane), &addresses[static_cast<size_t>(lane)]));
+          values.push_back(element(chunk * lanes_ + IndexForm(lane), &addresses[lane]));
         }
         StoreNeighbours(addresses, values);
       });
@@ -137,10 +137,9 @@ class KernelWriter : private ExpressionWriter {
   // Values of one thread: as few accesses as their addresses allow.
   void StoreNeighbours(const std::vector<IndexForm>& addresses, const std::vector<std::string>& values) {
     const DType dtype = graph_.type(request_.result).dtype;
-    const size_t width = static_cast<size_t>(std::min(lanes_, kVectorBytes / OutBytes()));
+    const size_t width = std::min(lanes_, kVectorBytes / OutBytes());
     for (size_t i = 0; i < values.size(); i += width) {
-      bool together = width > 1 && request_.out_aligned &&
-                      addresses[i].divisor() % static_cast<int64_t>(width) == 0;
+      bool together = width > 1 && request_.out_aligned && addresses[i].divisor() % static_cast<int64_t>(width) == 0;
       for (size_t k = 1; k < width && together; ++k) {
         const IndexForm distance = addresses[i + k] - addresses[i];
         together = distance.IsConstant() && distance.constant() == static_cast<int64_t>(k);
@@ -148,8 +147,8 @@ class KernelWriter : private ExpressionWriter {
       const std::string vector = VectorName(dtype, request_.out_storage, static_cast<int>(width)), name = NewName("q");
       if (together) Line(absl::StrCat(vector, " ", name, ";"));
       for (size_t k = 0; k < width; ++k) {
-        const std::string to = together ? absl::StrCat("&", name, ".at[", k, "]")
-                                        : absl::StrCat("out + ", Text(addresses[i + k]));
+        const std::string to =
+            together ? absl::StrCat("&", name, ".at[", k, "]") : absl::StrCat("out + ", Text(addresses[i + k]));
         Line(absl::StrCat("store(", to, ", ", values[i + k], ");"));
       }
       if (together) Line(absl::StrCat("*(", vector, "*)(out + ", Text(addresses[i]), ") = ", name, ";"));
@@ -165,12 +164,12 @@ class KernelWriter : private ExpressionWriter {
     const int64_t side = std::min<int64_t>(kTile / 2, request_.min_vectorized / 4);
     if (NumElements(shape) < enough) return false;
     *b = static_cast<int>(AxesByStride(request_.out).back());
-    if (shape[static_cast<size_t>(*b)] < side) return false;
+    if (shape[*b] < side) return false;
     for (const IndexForm& address : survey_.addresses) {
-      if (std::abs(address.StepOf(axis_names_[static_cast<size_t>(*b)])) <= 1) continue;
+      if (std::abs(address.StepOf(axis_names_[*b])) <= 1) continue;
       for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
-        if (k == *b || address.StepOf(axis_names_[static_cast<size_t>(k)]) != 1) continue;
-        if (shape[static_cast<size_t>(k)] < side) continue;
+        if (k == *b || address.StepOf(axis_names_[k]) != 1) continue;
+        if (shape[k] < side) continue;
         *a = k;
         return true;
       }
@@ -181,7 +180,7 @@ class KernelWriter : private ExpressionWriter {
   // Blocks of threads exchange tiles through shared memory: neighbours read along `a` and write along `b`.
   void WriteTiles(int a, int b) {
     const Shape& shape = graph_.type(request_.result).shape;
-    const int64_t size_a = shape[static_cast<size_t>(a)], size_b = shape[static_cast<size_t>(b)];
+    const int64_t size_a = shape[a], size_b = shape[b];
     std::vector<int64_t> sizes;
     for (size_t k = 0; k < shape.size(); ++k) {
       const bool tiled = static_cast<int>(k) == a || static_cast<int>(k) == b;
@@ -192,10 +191,9 @@ class KernelWriter : private ExpressionWriter {
     Push();
     Line("const index_t tile = blockIdx.x;");
     std::vector<IndexForm> at = Unflatten(IndexForm::Variable("tile", 0, kernel_.blocks - 1, 0), sizes);
-    Line(absl::StrCat("const index_t a0 = ", Text(at[static_cast<size_t>(a)] * kTile), ", b0 = ",
-                      Text(at[static_cast<size_t>(b)] * kTile), ";"));
-    at[static_cast<size_t>(a)] = IndexForm::Variable("a", 0, size_a - 1, 1);
-    at[static_cast<size_t>(b)] = IndexForm::Variable("b", 0, size_b - 1, 1);
+    Line(absl::StrCat("const index_t a0 = ", Text(at[a] * kTile), ", b0 = ", Text(at[b] * kTile), ";"));
+    at[a] = IndexForm::Variable("a", 0, size_a - 1, 1);
+    at[b] = IndexForm::Variable("b", 0, size_b - 1, 1);
     IndexForm address;
     for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
     Push(/*conditional=*/true);
@@ -205,19 +203,19 @@ class KernelWriter : private ExpressionWriter {
     const std::string element = Pop();
     std::string fill;
     for (const StagedLoad& load : staged_) {
-      const Value value_read = arguments_[static_cast<size_t>(load.argument)];
+      const Value value_read = arguments_[load.argument];
       const char* type = StorageName(graph_.type(value_read).dtype, request_.storage_of(value_read));
       // One more column, so that neighbours along `b` meet different banks.
       Line(absl::StrCat("__shared__ ", type, " ", load.name, "[", kTile, "][", kTile + 1, "];"));
       absl::StrAppend(&fill, load.name, "[j][threadIdx.x % ", kTile, "] = p", load.argument, "[", load.address, "];\n");
     }
-    const std::string each = absl::StrCat("for (int j = threadIdx.x / ", kTile, "; j < ", kTile, "; j += kThreads / ",
-                                          kTile, ") {\n");
+    const std::string each =
+        absl::StrCat("for (int j = threadIdx.x / ", kTile, "; j < ", kTile, "; j += kThreads / ", kTile, ") {\n");
     const std::string inside = absl::StrCat("if (a < ", size_a, " && b < ", size_b, ") {\n");
     Line(absl::StrCat(each, "const index_t a = a0 + threadIdx.x % ", kTile, ", b = b0 + j;\n", inside, fill, "}\n}"));
     Line("__syncthreads();");
-    Line(absl::StrCat(each, "const index_t a = a0 + j, b = b0 + threadIdx.x % ", kTile, ";\n", inside, element,
-                      "}\n}"));
+    Line(
+        absl::StrCat(each, "const index_t a = a0 + j, b = b0 + threadIdx.x % ", kTile, ";\n", inside, element, "}\n}"));
     body_ = Pop();
   }
 
@@ -250,7 +248,7 @@ class KernelWriter : private ExpressionWriter {
         std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
         for (int lane = 0; lane < lanes_; ++lane) {
           const IndexForm flat = thread * lanes_ + IndexForm(lane);
-          values.push_back(FlatElement(flat, order, &addresses[static_cast<size_t>(lane)]));
+          values.push_back(FlatElement(flat, order, &addresses[lane]));
         }
         StoreNeighbours(addresses, values);
       });
@@ -273,20 +271,19 @@ class KernelWriter : private ExpressionWriter {
     std::vector<std::string> parameters;
     for (size_t i = 0; i < arguments_.size(); ++i) {
       parameters.push_back(
-          absl::StrCat("const ",
-                       StorageName(graph_.type(arguments_[i]).dtype, request_.storage_of(arguments_[i])),
+          absl::StrCat("const ", StorageName(graph_.type(arguments_[i]).dtype, request_.storage_of(arguments_[i])),
                        "* __restrict__ p", i));
     }
-    parameters.push_back(absl::StrCat(StorageName(graph_.type(request_.result).dtype, request_.out_storage),
-                                      "* __restrict__ out"));
+    parameters.push_back(
+        absl::StrCat(StorageName(graph_.type(request_.result).dtype, request_.out_storage), "* __restrict__ out"));
     kernel_.arguments = arguments_;
     kernel_.vectorized = vectorized_;
-    const std::string rest = absl::StrCat(
-        "(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int", " index_t;\n",
-        "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");
+    const std::string rest =
+        absl::StrCat("(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int",
+                     " index_t;\n", "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");
     kernel_.name = "kernel_" + TextHash::HexOf(rest);
-    kernel_.source = absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ",
-                                  kernel_.name, rest);
+    kernel_.source =
+        absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ", kernel_.name, rest);
   }
 
   GeneratedKernel kernel_;
@@ -313,7 +310,7 @@ double ElementWork(const Graph& graph, NodeId id, int output) {
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
   const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
-  return WorkOf(*node.meaning->outputs[static_cast<size_t>(output)].element, bindings);
+  return WorkOf(*node.meaning->outputs[output].element, bindings);
 }
 
 }  // namespace rewright::cuda

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
 #include "backends/layout.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cuda {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/cuda/kernel_source.h"
-#include "core/expr.h"
+#include "core/ir/expr.h"
 
 namespace rewright::cuda {
 

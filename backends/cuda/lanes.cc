@@ -26,7 +26,7 @@ class SectionKernel : public Kernel {
   }
   void Run(void* const* buffers) const override {
     gpu_.RunLanes(lanes_, [&](int i) {
-      const size_t k = static_cast<size_t>(i);
+      const size_t k = i;
       kernels_[k]->Run(buffers + first_buffers_[k]);
     });
   }
@@ -45,13 +45,13 @@ std::vector<LaneStep> AssignLanes(const std::vector<std::vector<int>>& dependenc
   std::vector<int> tails;  // the last step of each lane
   for (int s = 0; s < end - begin; ++s) {
     uint64_t before = 0;
-    for (int d : dependencies[static_cast<size_t>(begin + s)]) {
-      if (d >= begin) before |= ancestors[static_cast<size_t>(d - begin)] | uint64_t{1} << (d - begin);
+    for (int d : dependencies[begin + s]) {
+      if (d >= begin) before |= ancestors[d - begin] | uint64_t{1} << (d - begin);
     }
     int lane = -1;
     for (int l = 0; l < static_cast<int>(tails.size()); ++l) {
-      const int tail = tails[static_cast<size_t>(l)];
-      if ((before >> tail & 1) != 0 && (lane < 0 || tail > tails[static_cast<size_t>(lane)])) lane = l;
+      const int tail = tails[l];
+      if ((before >> tail & 1) != 0 && (lane < 0 || tail > tails[lane])) lane = l;
     }
     if (lane < 0 && tails.size() < kMaxLanes) {
       lane = static_cast<int>(tails.size());
@@ -62,16 +62,16 @@ std::vector<LaneStep> AssignLanes(const std::vector<std::vector<int>>& dependenc
     step.lane = lane;
     // On each other lane behind the last one that it needs; those before it are in order.
     std::map<int, int> latest;
-    for (int d : dependencies[static_cast<size_t>(begin + s)]) {
-      const int other = d < begin ? lane : steps[static_cast<size_t>(d - begin)].lane;
+    for (int d : dependencies[begin + s]) {
+      const int other = d < begin ? lane : steps[d - begin].lane;
       if (other != lane) latest[other] = std::max(latest[other], d - begin);
     }
     for (const auto& [other, last] : latest) step.after.push_back(last);
     // In order with its lane, it is behind all that its lane is behind.
-    if (const int tail = tails[static_cast<size_t>(lane)]; tail >= 0) {
-      before |= ancestors[static_cast<size_t>(tail)] | uint64_t{1} << tail;
+    if (const int tail = tails[lane]; tail >= 0) {
+      before |= ancestors[tail] | uint64_t{1} << tail;
     }
-    tails[static_cast<size_t>(lane)] = s;
+    tails[lane] = s;
     ancestors.push_back(before);
     steps.push_back(std::move(step));
   }
@@ -84,7 +84,7 @@ std::vector<std::vector<int>> DependenciesOf(const Schedule& schedule) {
   std::vector<std::vector<int>> dependencies;
   std::map<int, std::vector<int>> writers;  // by buffer with memory of its own
   for (int s = 0; s < static_cast<int>(schedule.steps.size()); ++s) {
-    const Step& step = schedule.steps[static_cast<size_t>(s)];
+    const Step& step = schedule.steps[s];
     std::vector<int> needed;
     for (int id : step.buffers) {
       if (std::count(step.writes.begin(), step.writes.end(), id) > 0) continue;
@@ -113,8 +113,8 @@ std::vector<Section> SectionsOf(const std::vector<std::vector<int>>& dependencie
   };
   for (int s = 0; s < count; ++s) {
     uint64_t before = 0;
-    for (int d : dependencies[static_cast<size_t>(s)]) {
-      if (d >= begin) before |= ancestors[static_cast<size_t>(d - begin)] | uint64_t{1} << (d - begin);
+    for (int d : dependencies[s]) {
+      if (d >= begin) before |= ancestors[d - begin] | uint64_t{1} << (d - begin);
     }
     // A step that waits for all before it loses nothing when the others end first.
     if (s - begin == kMaxSteps || (s > begin && before == (uint64_t{1} << (s - begin)) - 1)) {
@@ -131,7 +131,7 @@ absl::Status RunSideBySide(Gpu& gpu, const std::function<std::string(const Step&
   std::vector<Step> steps;
   int next = 0;
   const auto keep_until = [&](int end) {
-    for (; next < end; ++next) steps.push_back(std::move(schedule->steps[static_cast<size_t>(next)]));
+    for (; next < end; ++next) steps.push_back(std::move(schedule->steps[next]));
   };
   for (Section& section : SectionsOf(DependenciesOf(*schedule))) {
     keep_until(section.begin);
@@ -140,8 +140,8 @@ absl::Status RunSideBySide(Gpu& gpu, const std::function<std::string(const Step&
     absl::Status status;
     std::vector<std::vector<void*>> addresses;
     for (int s = section.begin; s < section.end; ++s) {
-      const Step& step = schedule->steps[static_cast<size_t>(s)];
-      const LaneStep& lane = section.steps[static_cast<size_t>(s - section.begin)];
+      const Step& step = schedule->steps[s];
+      const LaneStep& lane = section.steps[s - section.begin];
       absl::StrAppend(&key, "\nlane ", lane.lane, " after");
       for (int before : lane.after) absl::StrAppend(&key, " ", before);
       absl::StrAppend(&key, ": ", key_of(step));
@@ -151,20 +151,19 @@ absl::Status RunSideBySide(Gpu& gpu, const std::function<std::string(const Step&
     // What cannot be tried for want of memory stays in order, which needs the least.
     if (absl::IsResourceExhausted(status)) continue;
     if (!status.ok()) return status;
-    const auto run = [&](int i) {
-      schedule->steps[static_cast<size_t>(section.begin + i)].kernel->Run(addresses[static_cast<size_t>(i)].data());
-    };
+    const auto run = [&](int i) { schedule->steps[section.begin + i].kernel->Run(addresses[i].data()); };
     const int count = section.end - section.begin;
-    const std::vector<std::function<void()>> ways = {
-        [&] { for (int i = 0; i < count; ++i) run(i); },
-        [&] { gpu.RunLanes(section.steps, run); }};
+    const std::vector<std::function<void()>> ways = {[&] {
+                                                       for (int i = 0; i < count; ++i) run(i);
+                                                     },
+                                                     [&] { gpu.RunLanes(section.steps, run); }};
     int best = 0;
     if (Fault fault = gpu.Fastest(key, ways, &best); !fault.empty()) return StatusOf(fault);
     if (best == 0) continue;
     Step joined;
     auto kernel = std::make_unique<SectionKernel>(gpu, std::move(section.steps));
     for (; next < section.end; ++next) {
-      Step& step = schedule->steps[static_cast<size_t>(next)];
+      Step& step = schedule->steps[next];
       kernel->Add(std::move(step.kernel), joined.buffers.size());
       joined.buffers.insert(joined.buffers.end(), step.buffers.begin(), step.buffers.end());
       joined.writes.insert(joined.writes.end(), step.writes.begin(), step.writes.end());

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "backends/cuda/gpu.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cuda {
 

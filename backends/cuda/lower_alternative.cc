@@ -9,6 +9,7 @@
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/trial_memory.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cuda {
 namespace {
@@ -96,8 +97,8 @@ absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const Ge
   // Both on the same memory.
   TrialMemory memory(gpu_, schedule_);
   std::vector<void*> arguments, operands;
-  if (absl::Status status = memory.AddressesOf(generated.buffers, &arguments); !status.ok()) return status;
-  if (absl::Status status = memory.AddressesOf(alternative.buffers, &operands); !status.ok()) return status;
+  RETURN_IF_ERROR(memory.AddressesOf(generated.buffers, &arguments));
+  RETURN_IF_ERROR(memory.AddressesOf(alternative.buffers, &operands));
   absl::StatusOr<std::shared_ptr<void>> workspace = Allocate(gpu_, alternative.call->workspace_bytes());
   if (!workspace.ok()) return workspace.status();
   operands.push_back(workspace->get());

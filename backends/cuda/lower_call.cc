@@ -9,7 +9,8 @@
 #include "backends/cuda/lowering.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cuda {
 namespace {
@@ -86,7 +87,7 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
   const Tensor& given = folded != folded_.end() ? folded->second : graph_.node(value.node).data;
   std::vector<float> values(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
-    values[static_cast<size_t>(c)] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
+    values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
   }
   const Storage storage = StorageOf(DType::kFloat32);
   const std::vector<char> stored = Stored(values.data(), channels, storage);
@@ -115,7 +116,7 @@ absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault)
   if (group.relu || group.residual.node >= 0) {
     // In fp32 cuDNN adds a bias to a convolution, and takes relu of that, but has no engine for other epilogues.
     for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes, /*whole_epilogues=*/false)) {
-      if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+      RETURN_IF_ERROR(LowerGroup(part));
     }
     return absl::OkStatus();
   }
@@ -165,7 +166,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     fault = gpu_.Plan(problem, &call);
   }
   if (!fault.empty()) return LowerWithout(group, fault);
-  if (absl::Status status = AddEpilogue(group, out.dims[1], out, &buffers); !status.ok()) return status;
+  RETURN_IF_ERROR(AddEpilogue(group, out.dims[1], out, &buffers));
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
@@ -261,7 +262,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) return LowerWithout(group, fault);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
-  if (absl::Status status = AddEpilogue(group, problem.n, out, &buffers); !status.ok()) return status;
+  RETURN_IF_ERROR(AddEpilogue(group, problem.n, out, &buffers));
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
@@ -329,7 +330,7 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
     if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
     for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
-      if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+      RETURN_IF_ERROR(LowerGroup(part));
     }
     return absl::OkStatus();
   }

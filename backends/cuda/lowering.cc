@@ -7,9 +7,10 @@
 #include "backends/cuda/lanes.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
-#include "core/check.h"
-#include "core/folded_values.h"
-#include "core/interpreter.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/folded_values.h"
 
 namespace rewright::cuda {
 namespace {
@@ -54,7 +55,7 @@ Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
 
 absl::StatusOr<Schedule> Lowering::Run() {
   const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_.precision, options_.channels_last));
-  if (absl::Status status = FoldConstants(); !status.ok()) return status;
+  RETURN_IF_ERROR(FoldConstants());
   for (Value input : graph_.inputs()) {
     if (!graph_.contains(input.node)) {
       schedule_.inputs.push_back(-1);
@@ -79,10 +80,10 @@ absl::StatusOr<Schedule> Lowering::Run() {
     }
   }
   group_ = -1;
-  if (absl::Status status = Finish(); !status.ok()) return status;
-  if (absl::Status status = CompilePending(); !status.ok()) return status;
+  RETURN_IF_ERROR(Finish());
+  RETURN_IF_ERROR(CompilePending());
   const auto key_of = [&](const Step& step) { return KeyOf(step); };
-  if (absl::Status status = RunSideBySide(gpu_, key_of, &schedule_); !status.ok()) return status;
+  RETURN_IF_ERROR(RunSideBySide(gpu_, key_of, &schedule_));
   return std::move(schedule_);
 }
 
@@ -101,7 +102,7 @@ absl::Status Lowering::FoldConstants() {
 absl::StatusOr<int> Lowering::Upload(const void* data, size_t bytes) {
   absl::StatusOr<std::shared_ptr<void>> memory = Allocate(gpu_, bytes);
   if (!memory.ok()) return memory.status();
-  if (absl::Status status = StatusOf(gpu_.CopyIn(memory->get(), data, bytes)); !status.ok()) return status;
+  RETURN_IF_ERROR(StatusOf(gpu_.CopyIn(memory->get(), data, bytes)));
   return AddConstant(*std::move(memory), bytes);
 }
 
@@ -129,7 +130,7 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
     return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
   }
   const Tensor& tensor = folded != folded_.end() ? folded->second : node.data;
-  const size_t bytes = static_cast<size_t>(tensor.num_bytes());
+  const size_t bytes = tensor.num_bytes();
   absl::StatusOr<int> uploaded = Upload(tensor.data(), bytes);
   if (!uploaded.ok()) return uploaded.status();
   const Place place{*uploaded, Layout::RowMajor(tensor.shape()), true};
@@ -137,8 +138,7 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   return place;
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout, Storage storage,
-                                                 bool aligned) {
+absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout, Storage storage, bool aligned) {
   absl::StatusOr<Place> from = Find(value);
   if (!from.ok()) return from;
   for (const Place& place : places_[value]) {
@@ -233,7 +233,7 @@ absl::Status Lowering::CompilePending() {
   std::vector<Gpu::Source> sources;
   for (const PendingKernel& pending : pending_) sources.push_back({pending.kernel.name, pending.kernel.source});
   std::vector<std::shared_ptr<const Function>> functions;
-  if (absl::Status status = StatusOf(gpu_.Compile(kKernelPrelude, sources, &functions)); !status.ok()) return status;
+  RETURN_IF_ERROR(StatusOf(gpu_.Compile(kKernelPrelude, sources, &functions)));
   for (size_t i = 0; i < pending_.size(); ++i) {
     static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i]);
   }
@@ -249,7 +249,7 @@ std::string Lowering::KeyOf(const Step& step) const {
     const auto found = places_.find(value);
     return found == places_.end() ? "" : found->second.front().layout.ToString();
   };
-  return absl::StrCat(key, " ", GroupSignature(graph_, schedule_.groups[static_cast<size_t>(step.group)], layout));
+  return absl::StrCat(key, " ", GroupSignature(graph_, schedule_.groups[step.group], layout));
 }
 
 absl::Status Lowering::Finish() {
@@ -274,7 +274,7 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
     case FusedGroup::Kind::kView: return LowerView(group);
     case FusedGroup::Kind::kSiblings:
       for (const FusedGroup& part : group.parts) {
-        if (absl::Status status = LowerGroup(part); !status.ok()) return status;
+        RETURN_IF_ERROR(LowerGroup(part));
       }
       return absl::OkStatus();
     case FusedGroup::Kind::kKernel: break;
@@ -293,15 +293,14 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
     const Value from = node.operands[access ? static_cast<size_t>(access->input) : 0];
     absl::StatusOr<Place> place = Find(from);
     if (!place.ok()) return place.status();
-    const bool view = type.num_elements() > 0 &&
-                      (access ? ViewOf(place->layout, *access, type.shape, &layout, &offset)
-                              : ReshapeLayout(place->layout, type.shape, &layout));
+    const bool view = type.num_elements() > 0 && (access ? ViewOf(place->layout, *access, type.shape, &layout, &offset)
+                                                         : ReshapeLayout(place->layout, type.shape, &layout));
     if (!view) {
       const Place out = Define(result, Layout::RowMajor(type.shape));
       if (absl::Status status = EmitGenerated({id}, result, out, node.op->name); !status.ok()) return status;
       continue;
     }
-    const size_t bytes = static_cast<size_t>(offset * ElementBytes(result, place->storage));
+    const size_t bytes = offset * ElementBytes(result, place->storage);
     places_[result].push_back({AddView(place->buffer, bytes, Bytes(result, layout, place->storage)), layout,
                                place->aligned && bytes % kVectorBytes == 0, place->storage});
   }
@@ -323,7 +322,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
       break;
     }
     const Place out = Define(result, layout);
-    if (absl::Status status = EmitFaster(group, result, out, label); !status.ok()) return status;
+    RETURN_IF_ERROR(EmitFaster(group, result, out, label));
   }
   return absl::OkStatus();
 }
@@ -335,8 +334,7 @@ void Lowering::PlaceConcat(const FusedGroup& group) {
   const Value result{id, 0};
   const Storage storage = StorageOf(graph_.type(result).dtype);
   const Place whole = MakePlace(result, ConcatLayout(graph_.type(result).shape, options_.channels_last), storage);
-  const auto slots =
-      ConcatSlots(graph_, id, options_.channels_last, static_cast<int>(ElementBytes(result, storage)));
+  const auto slots = ConcatSlots(graph_, id, options_.channels_last, static_cast<int>(ElementBytes(result, storage)));
   const std::vector<Value>& operands = graph_.node(id).operands;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (slots[i].has_value()) slots_[operands[i]] = {whole.buffer, *slots[i]};
@@ -353,7 +351,7 @@ Lowering::Place Lowering::DefineCall(Value value, const Layout& layout) {
   const auto found = slots_.find(value);
   if (found == slots_.end() || found->second.second.layout != layout) return Define(value, layout, /*by_library=*/true);
   const Storage storage = StorageOf(graph_.type(value).dtype);
-  const size_t offset = static_cast<size_t>(found->second.second.offset * ElementBytes(value, storage));
+  const size_t offset = found->second.second.offset * ElementBytes(value, storage);
   const Place place{AddView(found->second.first, offset, Bytes(value, layout, storage)), layout, true, storage};
   places_[value].push_back(place);
   return place;
@@ -364,7 +362,7 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = graph_.node(id);
   const Place whole = wholes_.at(Value{id, 0});
-  const size_t axis = static_cast<size_t>(Int(node, "axis"));
+  const size_t axis = Int(node, "axis");
   int64_t begin = 0;
   for (Value operand : node.operands) {
     const Shape& dims = graph_.type(operand).shape;
@@ -372,8 +370,8 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
     begin += dims[axis];
     const auto slot = slots_.find(operand);
     const auto placed = places_.find(operand);
-    const bool in_place = slot != slots_.end() && placed != places_.end() &&
-                          Root(placed->second.front().buffer) == Root(whole.buffer);
+    const bool in_place =
+        slot != slots_.end() && placed != places_.end() && Root(placed->second.front().buffer) == Root(whole.buffer);
     if (in_place || NumElements(dims) == 0) continue;
     const Layout layout{dims, whole.layout.strides, 0};
     const Place part{AddView(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,

@@ -22,7 +22,7 @@
 #include "backends/cuda/kernel_source.h"
 #include "backends/layout.h"
 #include "backends/schedule_builder.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cuda {
 
@@ -133,10 +133,10 @@ class Lowering : private ScheduleBuilder {
   const LoweringOptions options_;
   std::vector<PendingKernel> pending_;
   absl::flat_hash_map<Value, Tensor> folded_;
-  absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
+  absl::flat_hash_map<Value, std::vector<Place>> places_;         // the first is where the value is by nature
   absl::flat_hash_map<Value, std::pair<int, ConcatSlot>> slots_;  // of parts: the whole's buffer and the place in it
   absl::flat_hash_map<Value, Place> wholes_;                      // of concatenations with parts in place
-  std::set<Value> output_taken_;                           // graph outputs that have their buffer
+  std::set<Value> output_taken_;                                  // graph outputs that have their buffer
 };
 
 }  // namespace rewright::cuda

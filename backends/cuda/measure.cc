@@ -7,7 +7,8 @@
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/half.h"
 #include "backends/group.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright::cuda {
 namespace {
@@ -61,11 +62,11 @@ class OperandSets {
       const Buffer& buffer = schedule_.buffers[i];
       if (buffer.kind != Buffer::Kind::kConstant || buffer.alias_of >= 0) continue;
       const Fault fault = gpu_.CopyOut(set.data() + offsets_[i], buffer.data.get(), buffer.bytes);
-      if (absl::Status status = StatusOf(fault); !status.ok()) return status;
+      RETURN_IF_ERROR(StatusOf(fault));
     }
     for (int64_t i = 0; i < sets; ++i) {
       const Fault fault = gpu_.CopyIn(Base(i), set.data(), set.size());
-      if (absl::Status status = StatusOf(fault); !status.ok()) return status;
+      RETURN_IF_ERROR(StatusOf(fault));
     }
     return absl::OkStatus();
   }
@@ -82,11 +83,10 @@ class OperandSets {
   char* Base(int64_t set) const { return static_cast<char*>(memory_.get()) + static_cast<size_t>(set) * set_bytes_; }
   ptrdiff_t Offset(int id) const {
     size_t offset = 0;
-    for (; schedule_.buffers[static_cast<size_t>(id)].alias_of >= 0;
-         id = schedule_.buffers[static_cast<size_t>(id)].alias_of) {
-      offset += schedule_.buffers[static_cast<size_t>(id)].offset;
+    for (; schedule_.buffers[id].alias_of >= 0; id = schedule_.buffers[id].alias_of) {
+      offset += schedule_.buffers[id].offset;
     }
-    return static_cast<ptrdiff_t>(offset + offsets_[static_cast<size_t>(id)]);
+    return static_cast<ptrdiff_t>(offset + offsets_[id]);
   }
 
   Gpu& gpu_;
@@ -112,27 +112,27 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
   OperandSets operands(gpu, *schedule);
   const int64_t bytes = std::max<int64_t>(operands.set_bytes(), 1);
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
-  if (absl::Status fits = CheckMemory(bytes, what); !fits.ok()) return fits;  // typical data are made here
+  RETURN_IF_ERROR(CheckMemory(bytes, what));  // typical data are made here
   int64_t sets = std::clamp<int64_t>(2 * gpu.description().l2_bytes / bytes + 1, 1, kMaxSets);
   sets = std::clamp<int64_t>(kMaxBytes / bytes, 1, sets);
   std::vector<std::vector<char>> contents;
   for (size_t k = 0; k < schedule->inputs.size(); ++k) {
     const int buffer = schedule->inputs[k];
-    const size_t size = buffer < 0 ? 0 : schedule->buffers[static_cast<size_t>(buffer)].bytes;
+    const size_t size = buffer < 0 ? 0 : schedule->buffers[buffer].bytes;
     contents.push_back(TypicalData(extracted->graph.type(extracted->graph.inputs()[k]).dtype, precision, size));
   }
-  if (absl::Status status = operands.Allocate(sets, contents); !status.ok()) return status;
+  RETURN_IF_ERROR(operands.Allocate(sets, contents));
   const int64_t runs = std::max<int64_t>(kRuns, sets);
   // Once as it is: what kernels do at their first run must not be recorded.
   operands.Run(0);
-  if (absl::Status status = StatusOf(gpu.Synchronize()); !status.ok()) return status;
+  RETURN_IF_ERROR(StatusOf(gpu.Synchronize()));
   std::unique_ptr<Recording> recording;
   const Fault recorded = gpu.Record(
       [&] {
         for (int64_t i = 0; i < runs; ++i) operands.Run(i % sets);
       },
       &recording);
-  if (absl::Status status = StatusOf(recorded); !status.ok()) return status;
+  RETURN_IF_ERROR(StatusOf(recorded));
   std::vector<double> samples;
   for (int i = 0; i <= kSamples; ++i) {
     double seconds = 0;

@@ -6,7 +6,7 @@
 #include "backends/cuda/gpu.h"
 #include "backends/cuda/lowering.h"
 #include "backends/profile_db.h"
-#include "core/device.h"
+#include "core/ir/device.h"
 
 namespace rewright::cuda {
 

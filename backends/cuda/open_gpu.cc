@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
-#include "core/data_file.h"
+#include "core/base/data_file.h"
 
 namespace rewright::cuda {
 

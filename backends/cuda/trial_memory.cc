@@ -2,6 +2,7 @@
 
 #include "backends/cuda/gpu_status.h"
 #include "backends/schedule_builder.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cuda {
 
@@ -9,7 +10,7 @@ absl::Status TrialMemory::AddressesOf(const std::vector<int>& buffers, std::vect
   for (int id : buffers) {
     size_t offset = 0;
     const int root = RootOf(schedule_, id, &offset);
-    const Buffer& buffer = schedule_.buffers[static_cast<size_t>(root)];
+    const Buffer& buffer = schedule_.buffers[root];
     if (buffer.kind == Buffer::Kind::kConstant) {
       addresses->push_back(static_cast<char*>(buffer.data.get()) + offset);
       continue;
@@ -20,9 +21,7 @@ absl::Status TrialMemory::AddressesOf(const std::vector<int>& buffers, std::vect
       if (!allocated.ok()) return allocated.status();
       memory = *std::move(allocated);
       const std::vector<char> zeros(buffer.bytes);
-      if (absl::Status status = StatusOf(gpu_.CopyIn(memory.get(), zeros.data(), zeros.size())); !status.ok()) {
-        return status;
-      }
+      RETURN_IF_ERROR(StatusOf(gpu_.CopyIn(memory.get(), zeros.data(), zeros.size())));
     }
     addresses->push_back(static_cast<char*>(memory.get()) + offset);
   }

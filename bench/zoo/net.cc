@@ -48,7 +48,7 @@ void Net::Fail(const absl::Status& status) {
   if (status_.ok()) status_ = status;
 }
 
-int64_t Net::Dim(Value x, int axis) const { return ok() ? arena_->type(x).shape[static_cast<size_t>(axis)] : 1; }
+int64_t Net::Dim(Value x, int axis) const { return ok() ? arena_->type(x).shape[axis] : 1; }
 
 Value Net::Input(const std::string& name, DType dtype, const Shape& shape) {
   if (!ok()) return {};

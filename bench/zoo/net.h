@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/zoo/zoo.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright::zoo {
 

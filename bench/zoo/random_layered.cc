@@ -17,9 +17,9 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kImage = 8;       // height and width
-constexpr int64_t kRows = 16;       // of matrices
-constexpr int64_t kChannels = 16;   // of images and columns of matrices, or half as many, or twice
+constexpr int64_t kImage = 8;      // height and width
+constexpr int64_t kRows = 16;      // of matrices
+constexpr int64_t kChannels = 16;  // of images and columns of matrices, or half as many, or twice
 constexpr double kHalfVariance = 0.70710678118654752;
 constexpr size_t kRemembered = 60;  // older values that may be read again
 
@@ -70,7 +70,7 @@ class Layers {
       return found;
     }
     for (int attempt = 0; attempt < 8 && !older_.empty(); ++attempt) {
-      const Value y = older_[static_cast<size_t>(Draw(0, static_cast<int64_t>(older_.size()) - 1))];
+      const Value y = older_[Draw(0, static_cast<int64_t>(older_.size()) - 1)];
       if (like(y)) return y;
     }
     return x;
@@ -102,10 +102,8 @@ class Layers {
   void Divide(Value x) {
     if (Size(x) < kChannels) return Keep(net_.Relu(x));
     const int64_t half = Size(x) / 2;
-    const Value first =
-        net_.Op("slice", {x}, {{"starts", Starts(x, 0)}, {"stops", Stops(x, half)}});
-    const Value second =
-        net_.Op("slice", {x}, {{"starts", Starts(x, half)}, {"stops", Stops(x, 2 * half)}});
+    const Value first = net_.Op("slice", {x}, {{"starts", Starts(x, 0)}, {"stops", Stops(x, half)}});
+    const Value second = net_.Op("slice", {x}, {{"starts", Starts(x, half)}, {"stops", Stops(x, 2 * half)}});
     Keep(first);
     Keep(second);
   }

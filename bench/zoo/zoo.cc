@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bench/zoo/net.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -24,7 +25,8 @@ const std::vector<Entry>& Entries() {
        zoo::BuildResNet50},
       {{"resnext50", "ResNet-50 with 32 groups of 4 channels, batch norms (torchvision resnext50_32x4d)", kImage},
        zoo::BuildResNeXt50},
-      {{"residual_block", "two convolutions of 3x3 beside one of 1x1, 256 channels of 14x14",
+      {{"residual_block",
+        "two convolutions of 3x3 beside one of 1x1, 256 channels of 14x14",
         {"batch", "image-size", "width"}},
        zoo::BuildResidualBlock},
       {{"squeezenet", "SqueezeNet 1.1, fire modules (torchvision)", kImage}, zoo::BuildSqueezeNet},
@@ -33,31 +35,39 @@ const std::vector<Entry>& Entries() {
        zoo::BuildInceptionV3},
       {{"mobilenet_v2", "inverted residuals with depthwise convolutions, batch norms and relu6 (torchvision)", kImage},
        zoo::BuildMobileNetV2},
-      {{"bert_base", "BERT-base encoder: 12 layers of 768, 12 heads, 128 tokens",
+      {{"bert_base",
+        "BERT-base encoder: 12 layers of 768, 12 heads, 128 tokens",
         {"batch", "sequence-length", "layers", "attention-mask"}},
        zoo::BuildBertBase},
-      {{"gpt2_small", "GPT-2 with its language-model head: 12 layers of 768, 12 heads, 128 tokens",
+      {{"gpt2_small",
+        "GPT-2 with its language-model head: 12 layers of 768, 12 heads, 128 tokens",
         {"batch", "sequence-length", "layers", "width"}},
        zoo::BuildGpt2Small},
-      {{"nasnet_a", "NASNet-A 4 @ 1056 (mobile) with batch norms: 12 normal and 4 reduction cells",
+      {{"nasnet_a",
+        "NASNet-A 4 @ 1056 (mobile) with batch norms: 12 normal and 4 reduction cells",
         {"batch", "image-size", "layers", "width"}},
        zoo::BuildNasNetA},
-      {{"nasrnn", "the recurrent cell found by neural architecture search, 5 steps of 512",
+      {{"nasrnn",
+        "the recurrent cell found by neural architecture search, 5 steps of 512",
         {"batch", "layers", "width"}},
        zoo::BuildNasRnn},
-      {{"random_layered", "355 layers of operators of many kinds, 10,000 in all, wired at random by the seed",
+      {{"random_layered",
+        "355 layers of operators of many kinds, 10,000 in all, wired at random by the seed",
         {"layers", "width"}},
        zoo::BuildRandomLayered},
       {{"mlp", "784 inputs, three hidden layers of 512 with relu, 10 outputs", {"batch", "layers"}}, zoo::BuildMlp},
       {{"taso_resnet50", "ResNet-50 as TASO times it: no stem, no batch norms", kImage}, zoo::BuildTasoResNet50},
       {{"taso_resnext50", "ResNeXt-50 as TASO times it: no batch norms", kImage}, zoo::BuildTasoResNeXt50},
-      {{"taso_nasnet_a", "NasNet-A as TASO times it: 15 normal and 3 reduction cells",
+      {{"taso_nasnet_a",
+        "NasNet-A as TASO times it: 15 normal and 3 reduction cells",
         {"batch", "image-size", "layers"}},
        zoo::BuildTasoNasNetA},
-      {{"taso_nasrnn", "the recurrent cell found by neural architecture search, 5 steps, as TASO times it",
+      {{"taso_nasrnn",
+        "the recurrent cell found by neural architecture search, 5 steps, as TASO times it",
         {"batch", "layers"}},
        zoo::BuildTasoNasRnn},
-      {{"taso_bert", "8 attention blocks without softmax or feed-forward part, as TASO times them",
+      {{"taso_bert",
+        "8 attention blocks without softmax or feed-forward part, as TASO times them",
         {"sequence-length", "layers"}},
        zoo::BuildTasoBert},
   };
@@ -66,12 +76,8 @@ const std::vector<Entry>& Entries() {
 
 // All options but the seed, by the names that models list.
 std::vector<std::pair<std::string, int64_t>> Sizes(const ZooOptions& options) {
-  return {{"batch", options.batch},
-          {"image-size", options.image_size},
-          {"sequence-length", options.sequence_length},
-          {"layers", options.layers},
-          {"width", options.width},
-          {"attention-mask", options.attention_mask}};
+  return {{"batch", options.batch},   {"image-size", options.image_size}, {"sequence-length", options.sequence_length},
+          {"layers", options.layers}, {"width", options.width},           {"attention-mask", options.attention_mask}};
 }
 
 absl::Status CheckOptions(const ZooOptions& options) {
@@ -84,8 +90,8 @@ absl::Status CheckOptions(const ZooOptions& options) {
 absl::Status CheckTaken(const ZooModel& model, const ZooOptions& options) {
   for (const auto& [name, value] : Sizes(options)) {
     if (value == 0 || std::find(model.options.begin(), model.options.end(), name) != model.options.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(model.name, " takes no --", name, ", only --seed, --",
-                                                   absl::StrJoin(model.options, ", --")));
+    return absl::InvalidArgumentError(
+        absl::StrCat(model.name, " takes no --", name, ", only --seed, --", absl::StrJoin(model.options, ", --")));
   }
   return absl::OkStatus();
 }
@@ -102,10 +108,10 @@ const std::vector<ZooModel>& ZooModels() {
 }
 
 absl::StatusOr<Graph> BuildZooModel(const std::string& name, const ZooOptions& options) {
-  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOptions(options));
   for (const Entry& entry : Entries()) {
     if (entry.model.name != name) continue;
-    if (absl::Status status = CheckTaken(entry.model, options); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckTaken(entry.model, options));
     absl::StatusOr<Graph> graph = entry.build(options);
     if (!graph.ok()) return absl::Status(graph.status().code(), absl::StrCat(name, ": ", graph.status().message()));
     return graph;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

@@ -8,10 +8,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/interpreter.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
 #include "core/onnx/files.h"
 #include "core/onnx/onnx.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
 
@@ -202,7 +202,7 @@ class Exporter {
       const Value result{id, 0};
       if (conv.op == nullptr || conv.op->name != "conv2d" || conv.weight_only || graph_.is_output(result)) continue;
       if (graph_.users(static_cast<int>(i)).size() != 1) continue;
-      const NodeId sum_id = graph_.nodes()[static_cast<size_t>(graph_.users(static_cast<int>(i))[0])];
+      const NodeId sum_id = graph_.nodes()[graph_.users(static_cast<int>(i))[0]];
       const Node& sum = graph_.node(sum_id);
       if (sum.op == nullptr || sum.op->name != "add") continue;
       const std::optional<Value> bias = BiasOperand(sum, result);

@@ -264,9 +264,8 @@ std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x
 }
 
 void Pad(OnnxWriter& writer, const ExportedNode& node) {
-  const std::string padded =
-      WritePad(writer, node, node.inputs[0], node.operand_types[0].shape, node.Ints("before"), node.Ints("after"),
-               node.Ints("interior"), node.Real("value"));
+  const std::string padded = WritePad(writer, node, node.inputs[0], node.operand_types[0].shape, node.Ints("before"),
+                                      node.Ints("after"), node.Ints("interior"), node.Real("value"));
   writer.AddNode("Identity", {padded}, node.outputs);
 }
 
@@ -307,7 +306,7 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
     const std::vector<int64_t>& left = node.Ints((std::string("lhs_") + part).c_str());
     const std::vector<int64_t>& right = node.Ints((std::string("rhs_") + part).c_str());
     for (size_t k = 0; k < left.size(); ++k) {
-      lhs[static_cast<size_t>(left[k])] = rhs[static_cast<size_t>(right[k])] = next;
+      lhs[left[k]] = rhs[right[k]] = next;
       if (part == std::string("batch")) out += next;
       ++next;
     }
@@ -323,7 +322,7 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
 // Numbers counted along an axis: Range, laid into the shape and repeated.
 void Iota(OnnxWriter& writer, const ExportedNode& node) {
   const TensorType& type = node.type();
-  const size_t axis = static_cast<size_t>(node.Int("axis"));
+  const size_t axis = node.Int("axis");
   const double size = static_cast<double>(type.shape[axis]);
   Shape line(type.shape.size(), 1);
   line[axis] = type.shape[axis];
@@ -340,10 +339,9 @@ void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& x = node.operand_types[0].shape;
   std::vector<int64_t> perm(dims.size());
   std::iota(perm.begin(), perm.end(), 0);
-  std::sort(perm.begin(), perm.end(),
-            [&](int64_t a, int64_t b) { return dims[static_cast<size_t>(a)] < dims[static_cast<size_t>(b)]; });
+  std::sort(perm.begin(), perm.end(), [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   Shape laid(node.Ints("shape").size(), 1);
-  for (size_t k = 0; k < dims.size(); ++k) laid[static_cast<size_t>(dims[k])] = x[k];
+  for (size_t k = 0; k < dims.size(); ++k) laid[dims[k]] = x[k];
   const std::string turned = writer.Temporary(node);
   writer.SetInts(writer.AddNode("Transpose", node.inputs, {turned}), "perm", perm);
   writer.AddNode("Expand",

@@ -13,11 +13,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/files.h"
 #include "core/onnx/node.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/utf8.h"
 
@@ -263,7 +263,7 @@ class GraphImporter {
       used_dims->emplace(name, size);
       type.shape.push_back(size);
     }
-    if (absl::Status status = CheckedElements(type.shape).status(); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckedElements(type.shape).status());
     return type;
   }
 
@@ -353,7 +353,7 @@ class GraphImporter {
           absl::StrCat(count, " inputs; expected ", op.min_inputs, op.max_inputs == op.min_inputs ? "" : most));
     }
     for (int i = 0; i < op.min_inputs; ++i) {
-      if (!operands[static_cast<size_t>(i)]) {
+      if (!operands[i]) {
         return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
       }
     }

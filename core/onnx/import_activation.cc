@@ -2,8 +2,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 
 namespace rewright {
 namespace {

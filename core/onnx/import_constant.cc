@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -56,7 +56,7 @@ Values ConstantOfShape(OnnxNode& node) {
     if (value.num_elements() != 1) return node.Invalid(absl::StrCat("value is ", value.type().ToString()));
   }
   const TensorType type{value.dtype(), shape};
-  if (absl::Status status = CheckedElements(shape).status(); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckedElements(shape).status());
   if (!IsFloating(type.dtype) && type.num_elements() > 0) {
     const Value scalar = node.Constant(value);
     ASSIGN_OR_RETURN(const Value flat, node.Reshape(scalar, {}));
@@ -105,8 +105,7 @@ Values Range(OnnxNode& node) {
   node.Ignore({"stash_type"});
   std::vector<Tensor> bounds;
   for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(const Tensor bound, node.ConstantInput(i, std::vector<std::string>{
-                                                                   "start", "limit", "delta"}[static_cast<size_t>(i)]));
+    ASSIGN_OR_RETURN(const Tensor bound, node.ConstantInput(i, std::vector<std::string>{"start", "limit", "delta"}[i]));
     if (bound.num_elements() != 1 || bound.dtype() == DType::kBool || bound.dtype() != node.input_type(0).dtype) {
       return node.Invalid(absl::StrCat("bound ", bound.type().ToString(), "; expected numbers of one type"));
     }

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -110,11 +110,11 @@ Values Einsum(OnnxNode& node) {
   if (node.num_inputs() > 2) return node.Unsupported(absl::StrCat(node.num_inputs(), " operands"));
   std::vector<Lettered> operands;
   for (int i = 0; i < node.num_inputs(); ++i) {
-    const std::string& letters = equation.operands[static_cast<size_t>(i)];
+    const std::string& letters = equation.operands[i];
     if (static_cast<int>(letters.size()) != node.input_rank(i)) {
       return node.Invalid(absl::StrCat("the letters ", letters, " for ", node.input_type(i).ToString()));
     }
-    const std::string others = node.num_inputs() == 2 ? equation.operands[static_cast<size_t>(1 - i)] : "";
+    const std::string others = node.num_inputs() == 2 ? equation.operands[1 - i] : "";
     ASSIGN_OR_RETURN(operands.emplace_back(), SumOthers(node, {node.input(i), letters}, equation.result + others));
   }
   Lettered found = operands[0];

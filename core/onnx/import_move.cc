@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -26,7 +26,7 @@ Values Concat(OnnxNode& node) {
   // Empty parts add nothing (exporters write them in shape arithmetic).
   std::vector<Value> parts;
   for (Value part : node.inputs()) {
-    const bool empty = node.type(part).rank() == node.input_rank(0) && node.shape(part)[static_cast<size_t>(axis)] == 0;
+    const bool empty = node.type(part).rank() == node.input_rank(0) && node.shape(part)[axis] == 0;
     if (!empty) parts.push_back(part);
   }
   if (parts.empty()) return std::vector<Value>{node.input(0)};
@@ -59,12 +59,12 @@ Values Split(OnnxNode& node) {
   const Value x = node.input(0);
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.type(x).rank()));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SplitSizes(node, node.shape(x)[static_cast<size_t>(axis)]));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SplitSizes(node, node.shape(x)[axis]));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("sizes of the parts", sizes));
   if (static_cast<int>(sizes.size()) != node.num_outputs()) {
     return node.Invalid(absl::StrCat(sizes.size(), " sizes for ", node.num_outputs(), " outputs"));
   }
-  if (sizes.size() == 1 && sizes[0] == node.shape(x)[static_cast<size_t>(axis)]) return std::vector<Value>{x};
+  if (sizes.size() == 1 && sizes[0] == node.shape(x)[axis]) return std::vector<Value>{x};
   // Our split makes no empty parts.
   std::vector<int64_t> wide;
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(wide), [](int64_t size) { return size != 0; });
@@ -74,7 +74,7 @@ Values Split(OnnxNode& node) {
   auto next = parts.begin();
   for (int64_t size : sizes) {
     TensorType empty = node.type(x);
-    empty.shape[static_cast<size_t>(axis)] = 0;
+    empty.shape[axis] = 0;
     values.push_back(size != 0 ? *next++ : node.Constant(Tensor(empty)));
   }
   return values;
@@ -150,7 +150,7 @@ Values Slice(OnnxNode& node) {
   std::vector<int64_t> starts(shape.size(), 0), stops = shape, steps(shape.size(), 1), reversed;
   for (size_t i = 0; i < bounds.axes.size(); ++i) {
     if (bounds.steps[i] == 0) return node.Invalid("a step is zero");
-    const size_t axis = static_cast<size_t>(bounds.axes[i]);
+    const size_t axis = bounds.axes[i];
     const Range range = RangeOf(bounds.starts[i], bounds.ends[i], bounds.steps[i], shape[axis]);
     starts[axis] = range.start;
     stops[axis] = range.stop;
@@ -198,8 +198,8 @@ absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
   Padding padding{std::vector<int64_t>(static_cast<size_t>(rank), 0),
                   std::vector<int64_t>(static_cast<size_t>(rank), 0)};
   for (size_t i = 0; i < axes.size(); ++i) {
-    padding.before[static_cast<size_t>(axes[i])] = pads[i];
-    padding.after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
+    padding.before[axes[i]] = pads[i];
+    padding.after[axes[i]] = pads[axes.size() + i];
   }
   return padding;
 }
@@ -240,12 +240,12 @@ absl::StatusOr<Value> Crop(OnnxNode& node, Value x, Padding& padding) {
 // What comes before (or after) the operand along one axis in modes that repeat elements of it.
 absl::StatusOr<Value> Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count,
                              bool before) {
-  const int64_t size = node.shape(x)[static_cast<size_t>(axis)];
+  const int64_t size = node.shape(x)[axis];
   if (mode == "edge") {
     if (size == 0) return node.Invalid("an empty axis has no edge");
     ASSIGN_OR_RETURN(const Value edge, node.SliceAxis(x, axis, before ? 0 : size - 1, before ? 1 : size));
     Shape shape = node.shape(x);
-    shape[static_cast<size_t>(axis)] = count;
+    shape[axis] = count;
     return node.Expand(edge, shape);
   }
   const int64_t available = mode == "reflect" ? size - 1 : size;
@@ -261,8 +261,8 @@ Values Pad(OnnxNode& node) {
   ASSIGN_OR_RETURN(Padding padding, ReadPadding(node));
   ASSIGN_OR_RETURN(const double value, PadValue(node));
   if (mode == "constant" && CutsItsPadding(node.shape(node.input(0)), padding)) {
-    return OneOutput(node.Apply("pad", {node.input(0)},
-                                {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+    return OneOutput(
+        node.Apply("pad", {node.input(0)}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
   }
   ASSIGN_OR_RETURN(Value x, Crop(node, node.input(0), padding));
   const auto is_zero = [](int64_t count) { return count == 0; };
@@ -326,7 +326,7 @@ absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>
       expanded.insert(expanded.end(), {repeats[axis], size});
     }
   }
-  if (absl::Status status = CheckedElements(expanded).status(); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckedElements(expanded).status());
   Shape result;
   for (size_t axis = 0; axis < shape.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
   ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
@@ -401,7 +401,7 @@ Values Gather(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
   if (const Tensor* indices = node.KnownTensor(node.input(1)); indices != nullptr) {
-    const int64_t size = node.input_type(0).shape[static_cast<size_t>(axis)];
+    const int64_t size = node.input_type(0).shape[axis];
     for (int64_t i = 0; i < indices->num_elements(); ++i) {
       const int64_t index = indices->AtInt(i);
       if (index < -size || index >= size) {

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -98,10 +98,8 @@ Values Conv(OnnxNode& node) {
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
   if (rank > 4) {
-    const Attrs attrs = {{"strides", window.strides},
-                         {"pads", window.pads},
-                         {"rhs_dilations", window.dilations},
-                         {"groups", groups}};
+    const Attrs attrs = {
+        {"strides", window.strides}, {"pads", window.pads}, {"rhs_dilations", window.dilations}, {"groups", groups}};
     ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, w}, attrs));
     return OneOutput(AddBias(node, y));
   }
@@ -191,10 +189,8 @@ Values ConvTranspose(OnnxNode& node) {
     pads[axes + k] = reach - cuts[axes + k] + output_padding[k];
   }
   ASSIGN_OR_RETURN(const Value kernels, TransposedKernel(node, w, groups));
-  const Attrs attrs = {{"pads", pads},
-                       {"lhs_dilations", window.strides},
-                       {"rhs_dilations", window.dilations},
-                       {"groups", groups}};
+  const Attrs attrs = {
+      {"pads", pads}, {"lhs_dilations", window.strides}, {"rhs_dilations", window.dilations}, {"groups", groups}};
   ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, kernels}, attrs));
   return OneOutput(AddBias(node, y));
 }

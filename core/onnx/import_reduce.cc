@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -25,7 +25,7 @@ absl::StatusOr<Attrs> ReductionAttrs(OnnxNode& node) {
   if (given && !given->empty()) {
     ASSIGN_OR_RETURN(axes, OnnxNode::Axes(*given, rank));
   } else if (noop == 0) {
-    axes.resize(static_cast<size_t>(rank));
+    axes.resize(rank);
     std::iota(axes.begin(), axes.end(), 0);
   }
   return Attrs{{"axes", axes}, {"keepdims", int64_t{keepdims != 0}}};
@@ -90,7 +90,7 @@ Values ArgMax(OnnxNode& node) {
   const Value y = node.op_type() == "ArgMin" ? f("neg", {x}) : x;
   if (last == 0) return f.Output(f("argmax", {y}, attrs));
   const Value from_end = f("argmax", {f("reverse", {y}, {{"axes", std::vector<int64_t>{axis}}})}, attrs);
-  const double size = static_cast<double>(node.shape(x)[static_cast<size_t>(axis)]);
+  const double size = static_cast<double>(node.shape(x)[axis]);
   return f.Output(f("sub", {node.Number(DType::kInt64, size - 1), from_end}));
 }
 

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
-#include "core/interpreter.h"
-#include "core/onnx/status_macros.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -36,7 +36,7 @@ OnnxNode::OnnxNode(ImportState& state, const onnx::NodeProto& proto, const OnnxO
 
 Value OnnxNode::input(int i) const {
   CHECK(has_input(i)) << op_type() << ": input " << i;
-  return *inputs_[static_cast<size_t>(i)];
+  return *inputs_[i];
 }
 
 std::vector<Value> OnnxNode::inputs() const {
@@ -240,7 +240,7 @@ absl::StatusOr<Value> OnnxNode::CastTo(Value x, DType dtype) {
 absl::StatusOr<Value> OnnxNode::SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end) {
   std::vector<int64_t> starts(shape(x).size(), 0);
   std::vector<int64_t> stops = shape(x);
-  const size_t at = static_cast<size_t>(axis);
+  const size_t at = axis;
   if (begin == 0 && end == stops[at]) return x;
   starts[at] = begin;
   stops[at] = end;
@@ -253,7 +253,7 @@ absl::StatusOr<Value> OnnxNode::Concat(const std::vector<Value>& parts, int64_t 
 }
 
 absl::Status OnnxNode::ChargeGenerated(const TensorType& type) {
-  if (absl::Status status = CheckedElements(type.shape).status(); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
   if (type.num_bytes() > state_.generated_bytes_left) {
     return absl::ResourceExhaustedError(absl::StrCat("generating ", type.ToString(), ", of ", type.num_bytes(),
                                                      " bytes, exceeds the limit; ", state_.generated_bytes_left,

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {
@@ -61,7 +61,7 @@ class OnnxNode {
 
   // ---- inputs
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  bool has_input(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)].has_value(); }
+  bool has_input(int i) const { return i < num_inputs() && inputs_[i].has_value(); }
   Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
   const TensorType& type(Value value) const { return state_.arena->type(value); }

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

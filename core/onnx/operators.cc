@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/onnx/onnx.h"
 
 namespace rewright {

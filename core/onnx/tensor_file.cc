@@ -7,10 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/onnx/files.h"
 #include "core/onnx/proto.h"
-#include "core/onnx/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -140,7 +140,7 @@ absl::StatusOr<Tensor> LoadNpy(const InputFile& file) {
   std::string header(static_cast<size_t>(header_size), '\0');
   RETURN_IF_ERROR(file.Read(header_begin, header_size, header.data()));
   ASSIGN_OR_RETURN(const TensorType type, NpyHeader(std::move(header)).Parse());
-  if (absl::Status status = CheckedElements(type.shape).status(); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
   const int64_t data_begin = header_begin + header_size;
   if (file.size() - data_begin != type.num_bytes()) {
     return absl::InvalidArgumentError(

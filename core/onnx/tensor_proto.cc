@@ -5,9 +5,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/memory.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/onnx/files.h"
-#include "core/onnx/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -187,7 +187,7 @@ absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(proto.data_type()));
   TensorType type{dtype, Shape(proto.dims().begin(), proto.dims().end())};
-  if (absl::Status status = CheckedElements(type.shape).status(); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
   if (proto.has_segment()) return absl::UnimplementedError("tensors in segments are not supported");
   absl::StatusOr<Tensor> tensor;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {

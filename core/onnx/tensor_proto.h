@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/ir/tensor.h"
 #include "core/onnx/proto.h"
-#include "core/tensor.h"
 
 namespace rewright {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "core/onnx/status_macros.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {

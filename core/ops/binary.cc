@@ -1,6 +1,7 @@
 // Elementwise functions of two operands that broadcast together as in NumPy: out[i..] = f(a[i..], b[i..]).
 #include <functional>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -26,7 +27,7 @@ OpDef Binary(const std::string& name, const std::string& summary, Elements eleme
                .broadcasts = true,
                .attrs = {},
                .meaning = [elements, f, result](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
+                 RETURN_IF_ERROR(CheckElements(b, elements));
                  const Broadcast common(b, {0, 1});
                  b.Output(result == Result::kBool ? DType::kBool : b.dtype(0), common.shape(),
                           [&](const std::vector<Index>& i) {
@@ -83,8 +84,7 @@ OpDef RemOp() {
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded down
 OpDef ModOp() {
   return Binary("mod", "The remainder of division rounded down: it has the sign of the divisor.", Elements::kIntegers,
-                Order::kFixed,
-                [](const Scalar& a, const Scalar& b) { return Remainder(Remainder(a, b) + b, b); },
+                Order::kFixed, [](const Scalar& a, const Scalar& b) { return Remainder(Remainder(a, b) + b, b); },
                 Result::kSameType, {1, 9});
 }
 
@@ -140,7 +140,10 @@ OpDef LessEqualOp() {
 OpDef NotEqualOp() {
   return Binary(
       "not_equal", "Whether two operands differ.", Elements::kAny, Order::kCommutative,
-      [](const Scalar& a, const Scalar& b) { return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})}); }, Result::kBool);
+      [](const Scalar& a, const Scalar& b) {
+        return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})});
+      },
+      Result::kBool);
 }
 
 // out[i..] = b[i..] < a[i..]
@@ -182,7 +185,9 @@ OpDef LogicalOrOp() {
 // out[i..] = not (a[i..] = b[i..])
 OpDef LogicalXorOp() {
   return Binary("logical_xor", "Whether exactly one operand is true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) { return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})}); });
+                [](const Scalar& a, const Scalar& b) {
+                  return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})});
+                });
 }
 
 }  // namespace rewright

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -5,7 +6,7 @@ namespace rewright {
 
 // out[i..] = min(max(x[i..], low[i..]), high[i..]); the three operands broadcast together
 static absl::Status ClampMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   const Broadcast common(b, {0, 1, 2});
   b.Output(b.dtype(0), common.shape(), [&](const std::vector<Index>& i) {
     return Min(Max(b.Read(1, common.At(1, i)), b.Read(0, common.At(0, i))), b.Read(2, common.At(2, i)));

@@ -215,7 +215,7 @@ DType RandomDType(Rng& rng, Elements allowed) {
   for (DType dtype : kAllDTypes) {
     if (Allows(allowed, dtype)) types.push_back(dtype);
   }
-  return types[static_cast<size_t>(RandomInt(rng, 0, static_cast<int64_t>(types.size()) - 1))];
+  return types[RandomInt(rng, 0, static_cast<int64_t>(types.size()) - 1)];
 }
 
 Shape RandomShape(Rng& rng, int min_rank, int max_rank) {

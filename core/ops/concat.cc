@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -6,7 +7,7 @@ namespace rewright {
 // a, b, ... of sizes A, B, ... along `axis`:
 //   out[.., i, ..] = i < A ? a[.., i, ..] : i < A + B ? b[.., i - A, ..] : ...
 static absl::Status ConcatMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, Elements::kAny); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, Elements::kAny));
   for (int k = 1; k < b.num_inputs(); ++k) {
     if (b.rank(k) != b.rank(0)) return b.Error("the inputs must have one rank");
   }
@@ -33,7 +34,7 @@ static OpSample ConcatSample(Rng& rng) {
   const TensorType first = RandomTensor(rng, Elements::kAny, 1, 4);
   const int64_t axis = RandomInt(rng, 0, first.rank() - 1);
   std::vector<TensorType> inputs(static_cast<size_t>(RandomInt(rng, 1, 4)), first);
-  for (TensorType& input : inputs) input.shape[static_cast<size_t>(axis)] = RandomInt(rng, 1, 5);
+  for (TensorType& input : inputs) input.shape[axis] = RandomInt(rng, 1, 5);
   return OpSample{.inputs = inputs, .attrs = {{"axis", axis}}};
 }
 

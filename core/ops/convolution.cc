@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -9,17 +10,17 @@ namespace rewright {
 // A term counts where every h is an index of x.
 static absl::Status ConvolutionMeaning(OpBuilder& b) {
   const int axes = b.rank(0) - 2;
-  if (absl::Status error = FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 3),
-                                       CheckRank(b, 1, b.rank(0))});
+  if (absl::Status error =
+          FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 3), CheckRank(b, 1, b.rank(0))});
       !error.ok()) {
     return error;
   }
   for (const char* list : {"strides", "lhs_dilations", "rhs_dilations"}) {
     if (b.Length(list) == 0) continue;
-    if (absl::Status error = CheckLength(b, list, axes); !error.ok()) return error;
+    RETURN_IF_ERROR(CheckLength(b, list, axes));
   }
   if (b.Length("pads") > 0) {
-    if (absl::Status error = CheckLength(b, "pads", 2 * axes); !error.ok()) return error;
+    RETURN_IF_ERROR(CheckLength(b, "pads", 2 * axes));
   }
   const auto entry = [&](const char* list, int k, int otherwise) {
     return b.Length(list) > 0 ? b.Sym(list, k) : Index(otherwise);
@@ -93,8 +94,9 @@ static OpSample ConvolutionSample(Rng& rng) {
 OpDef ConvolutionOp() {
   return OpDef{
       .name = "convolution",
-      .summary = "The convolution (cross-correlation) over any number of axes, in groups of channels; both operands "
-                 "may be dilated.",
+      .summary =
+          "The convolution (cross-correlation) over any number of axes, in groups of channels; both operands "
+          "may be dilated.",
       .inputs = {"x", "w"},
       .attrs = {SymbolicInts("strides", List({}), 1, "steps of the window along each axis; empty where all are one"),
                 SymbolicInts("pads", List({}), INT64_MIN,

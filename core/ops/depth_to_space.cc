@@ -1,4 +1,5 @@
 // Exchange of channels for resolution by blocks of b x b points.
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -18,7 +19,7 @@ absl::Status CheckImages(const OpBuilder& b) {
 // or, with channel_first:
 //   out[n, d, y, z] = x[n, (d*block + y mod block)*block + z mod block, y div block, z div block]
 static absl::Status DepthToSpaceMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckImages(b); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckImages(b));
   const bool channel_first = b.Flag("channel_first");
   const Index block = b.Sym("block");
   const Index depth = FloorDiv(b.size(0, 1), block * block);
@@ -55,7 +56,7 @@ OpDef DepthToSpaceOp() {
 
 // out[n, (r*block + s)*C + c, y, z] = x[n, c, y*block + r, z*block + s]
 static absl::Status SpaceToDepthMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckImages(b); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckImages(b));
   const Index block = b.Sym("block");
   const Index channels = b.size(0, 1);
   const Index height = FloorDiv(b.size(0, 2), block);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -51,7 +52,7 @@ struct Operand {
 // out[b.., m.., n..] = sum k..: lhs[b.., m.., k..] * rhs[b.., n.., k..], the axes of each operand in the order that its
 // lists give: b.. batch axes, k.. contracted axes, m.. and n.. the others
 static absl::Status DotGeneralMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   const Operand lhs(b, 0, "lhs"), rhs(b, 1, "rhs");
   if (!lhs.IsLegal(b.rank(0)) || !rhs.IsLegal(b.rank(1))) {
     return b.Error("batch and contracting axes must be distinct axes of their operand");
@@ -99,7 +100,7 @@ static OpSample DotGeneralSample(Rng& rng) {
     std::iota(places.begin(), places.end(), 0);
     std::shuffle(places.begin(), places.end(), rng);
     TensorType type{dtype, Shape(sizes.size())};
-    for (size_t k = 0; k < sizes.size(); ++k) type.shape[static_cast<size_t>(places[k])] = sizes[k];
+    for (size_t k = 0; k < sizes.size(); ++k) type.shape[places[k]] = sizes[k];
     sample.inputs.push_back(type);
     const auto end = places.begin() + static_cast<int64_t>(batch.size());
     sample.attrs[side + "_batch"] = std::vector<int64_t>(places.begin(), end);
@@ -109,16 +110,15 @@ static OpSample DotGeneralSample(Rng& rng) {
 }
 
 OpDef DotGeneralOp() {
-  return OpDef{
-      .name = "dot_general",
-      .summary = "The sum of products over pairs of axes, one for each index of pairs of batch axes.",
-      .inputs = {"lhs", "rhs"},
-      .attrs = {StructuralInts("lhs_batch", "batch axes of lhs; they come first in the result", List({})),
-                StructuralInts("rhs_batch", "the axes of rhs that they belong to", List({})),
-                StructuralInts("lhs_contracting", "axes of lhs that are summed over", List({})),
-                StructuralInts("rhs_contracting", "the axes of rhs that they belong to", List({}))},
-      .meaning = DotGeneralMeaning,
-      .sample = DotGeneralSample};
+  return OpDef{.name = "dot_general",
+               .summary = "The sum of products over pairs of axes, one for each index of pairs of batch axes.",
+               .inputs = {"lhs", "rhs"},
+               .attrs = {StructuralInts("lhs_batch", "batch axes of lhs; they come first in the result", List({})),
+                         StructuralInts("rhs_batch", "the axes of rhs that they belong to", List({})),
+                         StructuralInts("lhs_contracting", "axes of lhs that are summed over", List({})),
+                         StructuralInts("rhs_contracting", "the axes of rhs that they belong to", List({}))},
+               .meaning = DotGeneralMeaning,
+               .sample = DotGeneralSample};
 }
 
 }  // namespace rewright

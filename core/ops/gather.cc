@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -5,9 +6,9 @@ namespace rewright {
 
 // x[a.., k, c..], indices[b..]:  out[a.., b.., c..] = x[a.., indices[b..] mod n, c..]
 // where n is the size of the axis: an index -n <= k < 0 counts from the end. Others are errors where a model is run
-// (core/index_range.h); what is proved holds for them too.
+// (core/ir/index_range.h); what is proved holds for them too.
 static absl::Status GatherMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, 1, Elements::kIntegers); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, 1, Elements::kIntegers));
   const int axis = static_cast<int>(b.Int("axis"));
   const int picked = b.rank(1);
   const std::vector<Index> sizes = b.sizes(0);
@@ -30,7 +31,7 @@ static absl::Status GatherMeaning(OpBuilder& b) {
 static OpSample GatherSample(Rng& rng) {
   const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-  const double size = static_cast<double>(x.shape[static_cast<size_t>(axis)]);
+  const double size = static_cast<double>(x.shape[axis]);
   return OpSample{.inputs = {x, RandomTensor(rng, Elements::kIntegers, 0, 2)},
                   .attrs = {{"axis", axis}},
                   .low = -size,

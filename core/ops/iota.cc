@@ -12,7 +12,7 @@ static absl::Status IotaMeaning(OpBuilder& b) {
   if (dtype == DType::kBool) return b.Error("the elements must be numbers");
   std::vector<Index> shape;
   for (int k = 0; k < rank; ++k) shape.push_back(b.Sym("shape", k));
-  b.Output(dtype, shape, [&](const std::vector<Index>& i) { return FromIndex(i[static_cast<size_t>(axis)], dtype); });
+  b.Output(dtype, shape, [&](const std::vector<Index>& i) { return FromIndex(i[axis], dtype); });
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // The operators' declarations, each in the file of its name or of its family. ops.cc lists them; AllOps and FindOp of
-// core/op.h give them by name.
+// core/ir/op.h give them by name.
 #pragma once
 
-#include "core/op.h"
+#include "core/ir/op.h"
 
 namespace rewright {
 
@@ -81,7 +81,7 @@ OpDef SplitOp();
 OpDef SliceOp();
 OpDef DynamicSliceOp();
 OpDef DynamicUpdateSliceOp();  // dynamic_slice.cc
-OpDef ReverseOp();  // slice.cc
+OpDef ReverseOp();             // slice.cc
 OpDef PadOp();
 OpDef TransposeOp();
 OpDef ReshapeOp();

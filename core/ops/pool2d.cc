@@ -1,6 +1,7 @@
 // Pooling of images x[n, c, h, w] by windows that slide over height and width.
 #include <algorithm>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -89,7 +90,7 @@ OpDef MaxPool2dOp() {
 // out[n, c, y, z] = (sum r, s: x[n, c, y*sh - top + r, z*sw - left + s]) / count, where a read beyond x is 0
 // count is the number of the window's points within x, or with count_include_pad within x and its padding.
 static absl::Status AvgPool2dMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckPool(b); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckPool(b));
   const auto [rows, columns] = PoolWindows(b);
   const bool ceil_mode = b.Flag("ceil_mode");
   const bool padding_counts = b.Flag("count_include_pad");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -69,7 +70,7 @@ OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kin
                .inputs = {"x"},
                .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
                .meaning = [=](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
+                 RETURN_IF_ERROR(CheckElements(b, elements));
                  const Reduction reduction(b, b.Ints("axes"));
                  b.Output(b.dtype(0), reduction.shape(),
                           [&](const std::vector<Index>& i) { return after(reduction.Over(kind, i, before)); });
@@ -105,7 +106,7 @@ OpDef ReduceOrOp() {
 
 // out[i..] = (sum r..: x[i.., r..]) / the number of r..
 static absl::Status ReduceMeanMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, Elements::kFloats));
   const Reduction reduction(b, b.Ints("axes"));
   b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
     return reduction.Over(ReduceKind::kSum, i) / FromIndex(reduction.count(), b.dtype(0));
@@ -126,7 +127,7 @@ OpDef ReduceMeanOp() {
 
 // out[i..] = argmax r: x[i.., r, ..], the first of several
 static absl::Status ArgmaxMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, Elements::kNumbers); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   const Reduction reduction(b, {b.Int("axis")});
   b.Require(reduction.count() >= 1, "the axis must not be empty");
   b.Output(DType::kInt64, reduction.shape(),

@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -16,7 +17,7 @@ OpDef AlongAxis(const std::string& name, const std::string& summary, const Norma
       .inputs = {"x"},
       .attrs = {AxisAttr("axis", Attr(-1), "axis that is normalized")},
       .meaning = [normalize](OpBuilder& b) -> absl::Status {
-        if (absl::Status error = CheckElements(b, Elements::kFloats); !error.ok()) return error;
+        RETURN_IF_ERROR(CheckElements(b, Elements::kFloats));
         const int axis = static_cast<int>(b.Int("axis"));
         const Index size = b.size(0, axis);
         b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {

@@ -23,8 +23,8 @@ static OpSample SplitSample(Rng& rng) {
   TensorType x = RandomTensor(rng, Elements::kAny, 1, 4);
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
   const std::vector<int64_t> sizes = RandomInts(rng, static_cast<int>(RandomInt(rng, 1, 3)), 1, 4);
-  x.shape[static_cast<size_t>(axis)] = 0;
-  for (int64_t size : sizes) x.shape[static_cast<size_t>(axis)] += size;
+  x.shape[axis] = 0;
+  for (int64_t size : sizes) x.shape[axis] += size;
   return OpSample{.inputs = {x}, .attrs = {{"axis", axis}, {"sizes", sizes}}};
 }
 

@@ -1,6 +1,7 @@
 // Elementwise functions of one operand: out[i..] = f(x[i..]).
 #include <functional>
 
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -28,7 +29,7 @@ OpDef Unary(const std::string& name, const std::string& summary, Elements elemen
                .inputs = {"x"},
                .attrs = std::move(attrs),
                .meaning = [elements, f](OpBuilder& b) -> absl::Status {
-                 if (absl::Status error = CheckElements(b, elements); !error.ok()) return error;
+                 RETURN_IF_ERROR(CheckElements(b, elements));
                  return Elementwise(b, b.dtype(0), f);
                },
                .sample =

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -5,7 +6,7 @@ namespace rewright {
 
 // out[i..] = condition[i..] ? a[i..] : b[i..]; the three operands broadcast together
 static absl::Status WhereMeaning(OpBuilder& b) {
-  if (absl::Status error = CheckElements(b, 0, Elements::kBools); !error.ok()) return error;
+  RETURN_IF_ERROR(CheckElements(b, 0, Elements::kBools));
   if (b.dtype(1) != b.dtype(2)) {
     return b.Error(std::string("a and b must have one element type, not ") + DTypeName(b.dtype(1)) + " and " +
                    DTypeName(b.dtype(2)));

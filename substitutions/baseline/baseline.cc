@@ -13,7 +13,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/data_file.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -51,7 +52,7 @@ class Round {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id = graph_.nodes()[i];
       if (!Runs(graph_.node(id))) continue;
-      for (int rule : candidates.At(graph_, id, surroundings_[i])) places[static_cast<size_t>(rule)].push_back(i);
+      for (int rule : candidates.At(graph_, id, surroundings_[i])) places[rule].push_back(i);
     }
     for (size_t rule = 0; rule < matchers.size(); ++rule) {
       const Matcher& matcher = *matchers[rule];
@@ -109,7 +110,7 @@ class Round {
   std::vector<NodeId> MatchedNodes(const Match& match) const {
     std::set<std::pair<int, NodeId>> nodes;
     for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
-      const size_t at = static_cast<size_t>(i);
+      const size_t at = i;
       const NodeId id = match.nodes[at].node;
       if (match.rule->nodes()[at].op != nullptr && Runs(graph_.node(id))) nodes.insert({-graph_.index(id), id});
     }
@@ -150,7 +151,7 @@ class Round {
         if (replacement.contains(value)) continue;
         read = graph_.is_output(value);
         for (int user : graph_.users(graph_.index(id))) {
-          const NodeId reader = graph_.nodes()[static_cast<size_t>(user)];
+          const NodeId reader = graph_.nodes()[user];
           if (removed.contains(reader)) continue;
           const std::vector<Value>& operands = graph_.node(reader).operands;
           read |= std::find(operands.begin(), operands.end(), value) != operands.end();
@@ -280,7 +281,7 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
     for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
         Round round(result.rounds.empty() ? graph : result.rounds.back().after, surroundings);
-        if (absl::Status status = round.Collect(pass, without, max_steps - result.steps); !status.ok()) return status;
+        RETURN_IF_ERROR(round.Collect(pass, without, max_steps - result.steps));
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "substitutions/match_search.h"
 
 namespace rewright {
@@ -60,7 +60,7 @@ class EGraphView {
 // ---------------------------------------------------------------- classes
 
 int32_t EGraph::IndexOf(Value value) const {
-  const size_t node = static_cast<size_t>(value.node);
+  const size_t node = value.node;
   return node < first_.size() && first_[node] >= 0 ? first_[node] + value.output : -1;
 }
 
@@ -108,10 +108,10 @@ NodeId EGraph::Canonical(NodeId id) {
 
 void EGraph::Register(NodeId id) {
   const Node& node = arena_->node(id);
-  first_.resize(static_cast<size_t>(arena_->size()), -1);
+  first_.resize(arena_->size(), -1);
   live_.resize(first_.size(), false);
-  first_[static_cast<size_t>(id)] = static_cast<int32_t>(values_.size());
-  live_[static_cast<size_t>(id)] = true;
+  first_[id] = static_cast<int32_t>(values_.size());
+  live_[id] = true;
   for (int32_t output = 0; output < static_cast<int32_t>(node.outputs.size()); ++output) {
     parent_.push_back(static_cast<uint32_t>(values_.size()));
     values_.push_back(Value{id, output});
@@ -133,9 +133,9 @@ void EGraph::AddNode(NodeId id) {
   if (IndexOf(Value{canonical, 0}) < 0) Register(canonical);
   if (canonical == id) return;
   // The node itself is no e-node; its outputs are names of classes.
-  first_.resize(static_cast<size_t>(arena_->size()), -1);
+  first_.resize(arena_->size(), -1);
   live_.resize(first_.size(), false);
-  first_[static_cast<size_t>(id)] = static_cast<int32_t>(values_.size());
+  first_[id] = static_cast<int32_t>(values_.size());
   for (int32_t output = 0; output < static_cast<int32_t>(arena_->node(id).outputs.size()); ++output) {
     parent_.push_back(static_cast<uint32_t>(Root(Value{canonical, output})));
     values_.push_back(Value{id, output});
@@ -221,10 +221,10 @@ void EGraph::Rebuild() {
     std::vector<NodeId> nodes = std::exchange(stale_, {});
     SortUnique(&nodes);
     for (NodeId id : nodes) {
-      if (!live_[static_cast<size_t>(id)]) continue;
+      if (!live_[id]) continue;
       const NodeId canonical = Canonical(id);
       if (canonical == id) continue;
-      live_[static_cast<size_t>(id)] = false;
+      live_[id] = false;
       --num_nodes_;
       if (IndexOf(Value{canonical, 0}) < 0) Register(canonical);
       for (int32_t output = 0; output < static_cast<int32_t>(arena_->node(id).outputs.size()); ++output) {
@@ -237,7 +237,7 @@ void EGraph::Rebuild() {
 }
 
 void EGraph::Tidy() {
-  const auto dead = [&](NodeId id) { return !live_[static_cast<size_t>(id)]; };
+  const auto dead = [&](NodeId id) { return !live_[id]; };
   for (size_t index : touched_) {
     Class& touched = classes_[Root(index)];
     for (std::vector<NodeId>* nodes : {&touched.nodes, &touched.users}) {
@@ -259,7 +259,7 @@ bool EGraph::IsCongruent() const {
       for (int32_t output = 0; output < static_cast<int32_t>(node.outputs.size()); ++output) {
         if (Find(Value{id, output}) != representative) continue;
         inside = true;
-        if (node.outputs[static_cast<size_t>(output)] != arena_->type(representative)) return false;
+        if (node.outputs[output] != arena_->type(representative)) return false;
       }
       // The arena has one node for equal operators and operands, so e-nodes with representatives as operands differ.
       const auto is_found = [&](Value operand) { return Find(operand) == operand; };

@@ -71,7 +71,7 @@ class Saturation {
       if (!limits_.rewrite_weights && egraph_.arena()->node(node).weight_only) continue;
       rules.clear();
       egraph_.Candidates(net_, node, &rules);
-      for (int rule : rules) places[static_cast<size_t>(rule)].push_back(node);
+      for (int rule : rules) places[rule].push_back(node);
     }
     return places;
   }

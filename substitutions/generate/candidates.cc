@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/text_hash.h"
+#include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/generate/find_pairs.h"
 #include "substitutions/rule_parser.h"
@@ -23,18 +23,17 @@ int64_t TreeSize(const Space& space, const SmallGraph& graph) {
   std::vector<std::array<int64_t, kMaxOutputs>> uses(static_cast<size_t>(graph.size));
   const auto use = [&](Ref ref, int64_t times) {
     if (ref >= kOutputs) {
-      uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)][static_cast<size_t>((ref - kOutputs) % kMaxOutputs)] +=
-          times;
+      uses[(ref - kOutputs) / kMaxOutputs][(ref - kOutputs) % kMaxOutputs] += times;
     }
   };
   for (Ref ref : OutputsOf(space, graph)) use(ref, 1);
   int64_t size = 0;
   for (int i = graph.size - 1; i >= 0; --i) {
     // Of the outputs of one application the work is done once.
-    const auto& own = uses[static_cast<size_t>(i)];
+    const auto& own = uses[i];
     const int64_t times = *std::max_element(own.begin(), own.end());
     size += times;
-    const OperatorChoice& choice = space.operators[static_cast<size_t>(graph.applications[i].op)];
+    const OperatorChoice& choice = space.operators[graph.applications[i].op];
     for (int k = 0; k < choice.arity; ++k) use(graph.applications[i].operands[k], times);
   }
   return size;
@@ -44,7 +43,7 @@ int NumInputs(const Rule& rule) {
   const auto compiled = CompileRule(rule);
   int count = 0;
   for (int i = 0; i < (*compiled)->num_lhs_nodes(); ++i) {
-    const RuleNode& node = (*compiled)->nodes()[static_cast<size_t>(i)];
+    const RuleNode& node = (*compiled)->nodes()[i];
     count += node.op == nullptr && !node.value;
   }
   return count;
@@ -66,7 +65,7 @@ bool SidesAreEqual(const Rule& rule) {
       bool equal = true;
       for (size_t k = 0; k < node.operands.size(); ++k) {
         const RuleValue &a = node.operands[k], &b = other.operands[k];
-        equal = equal && same[static_cast<size_t>(a.node)] == same[static_cast<size_t>(b.node)] && a.output == b.output;
+        equal = equal && same[a.node] == same[b.node] && a.output == b.output;
       }
       for (size_t k = 0; k < node.attrs.size(); ++k) {
         equal = equal && PrintArg(node.attrs[k]) == PrintArg(other.attrs[k]);
@@ -75,7 +74,7 @@ bool SidesAreEqual(const Rule& rule) {
     }
   }
   for (size_t k = 0; k < c.lhs().size(); ++k) {
-    if (same[static_cast<size_t>(c.lhs()[k].node)] != same[static_cast<size_t>(c.rhs()[k].node)]) return false;
+    if (same[c.lhs()[k].node] != same[c.rhs()[k].node]) return false;
   }
   return true;
 }
@@ -116,7 +115,7 @@ class Stating {
   // Products and convolutions: what takes the time.
   int NumContractions(const SmallGraph& graph) const {
     return static_cast<int>(std::count_if(graph.applications, graph.applications + graph.size, [&](const auto& a) {
-      const std::string& op = space_.operators[static_cast<size_t>(a.op)].op;
+      const std::string& op = space_.operators[a.op].op;
       return op == "matmul" || op == "conv2d";
     }));
   }
@@ -127,8 +126,7 @@ class Stating {
     const Pair swapped{pair.second, pair.first};
     if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
     // No model holds the exact quotient that a constant such as 1/9 stands for: it is built, not looked for.
-    const bool forward =
-        (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
+    const bool forward = (pair.first.size > 0 && IsMerge(space_, pair.first, pair.second)) || HasQuotient(pair.second);
     const bool fewer =
         pair.first.size == pair.second.size && NumContractions(pair.first) > NumContractions(pair.second);
     for (const Pair& directed : forward ? std::vector<Pair>{pair}
@@ -165,15 +163,15 @@ class Stating {
       weights.insert(weights.end(), static_cast<size_t>(group.count), group.kernel);
     std::vector<bool> made(static_cast<size_t>(graph.size));
     const auto is_weight = [&](Ref ref) {
-      return ref < kOutputs ? weights[ref] : made[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
+      return ref < kOutputs ? weights[ref] : made[(ref - kOutputs) / kMaxOutputs];
     };
     for (int i = 0; i < graph.size; ++i) {
       const SmallGraph::Application& application = graph.applications[i];
-      const OperatorChoice& choice = space_.operators[static_cast<size_t>(application.op)];
+      const OperatorChoice& choice = space_.operators[application.op];
       const bool slides = HasWindows(choice);
       if (slides && is_weight(application.operands[0])) return true;
       for (int k = 0; k < choice.arity && !slides; ++k) {
-        if (is_weight(application.operands[k])) made[static_cast<size_t>(i)] = true;
+        if (is_weight(application.operands[k])) made[i] = true;
       }
     }
     return false;
@@ -183,14 +181,14 @@ class Stating {
   std::bitset<128> ConstantsOf(const SmallGraph& graph) const {
     std::bitset<128> constants;
     for (int i = 0; i < graph.size; ++i) {
-      const size_t op = static_cast<size_t>(graph.applications[i].op);
+      const size_t op = graph.applications[i].op;
       if (space_.operators[op].constant != OperatorChoice::Constant::kNone) constants.set(op);
     }
     return constants;
   }
   bool HasQuotient(const SmallGraph& graph) const {
     for (int i = 0; i < graph.size; ++i) {
-      if (space_.operators[static_cast<size_t>(graph.applications[i].op)].denominator != 1) return true;
+      if (space_.operators[graph.applications[i].op].denominator != 1) return true;
     }
     return false;
   }

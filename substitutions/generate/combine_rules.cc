@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/egraph/reverse_rule.h"
@@ -43,8 +44,7 @@ absl::StatusOr<Item> ItemOf(const Rule& rule) {
   if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is not proved"));
   auto compiled = CompileRule(rule);
   if (!compiled.ok()) return compiled.status();
-  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false,
-            (*compiled)->nodes().size()};
+  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false, (*compiled)->nodes().size()};
   item.looks_at_values = std::any_of(rule.conditions.begin(), rule.conditions.end(), LooksAtValues);
   return item;
 }
@@ -57,7 +57,7 @@ class Combiner {
   }
 
   absl::StatusOr<Combination> Run(const std::vector<std::vector<Rule>>& files) {
-    if (absl::Status read = Read(files); !read.ok()) return read;
+    RETURN_IF_ERROR(Read(files));
     Replace();
     for (const Item& item : kept_) Learn(item);
     std::vector<const Item*> others;
@@ -193,7 +193,7 @@ class Combiner {
     return AtAllInstances(item.matcher->rule(), draws_, [&](const Place& place) {
       return std::any_of(paths.begin() + 1, paths.end(), [&](const std::vector<int>& path) {
         if (path.empty()) return false;
-        const Value shared = place.match.nodes[static_cast<size_t>(path[0])];
+        const Value shared = place.match.nodes[path[0]];
         return place.arena->node(shared.node).op == nullptr && place.arena->type(shared).shape.empty();
       });
     });

@@ -61,7 +61,7 @@ class Search {
     for (const InputGroup& input : space_.inputs) {
       int64_t elements = 1;
       for (const Size& size : input.shape) {
-        elements *= size.variable < 0 ? size.number : sizes[static_cast<size_t>(size.variable)];
+        elements *= size.variable < 0 ? size.number : sizes[size.variable];
       }
       if (elements > space_.max_elements) return false;
     }

@@ -157,7 +157,7 @@ class Reader {
   absl::StatusOr<PartPtr> Read(const ExprPtr& expr) {
     switch (expr->kind) {
       case ExprKind::kConst: return MakeNumber(expr->real);
-      case ExprKind::kParam: return MakeReal(params_[static_cast<size_t>(expr->integer)]);
+      case ExprKind::kParam: return MakeReal(params_[expr->integer]);
       case ExprKind::kRead: return ReadOperand(*expr);
       case ExprKind::kCall: {
         if (IsMean(expr) && MeanOperator() != nullptr) return ReadReduction(*expr->args[0], MeanOperator());
@@ -184,7 +184,7 @@ class Reader {
 
  private:
   absl::StatusOr<PartPtr> ReadOperand(const ExprNode& read) {
-    const size_t operand = static_cast<size_t>(read.integer);
+    const size_t operand = read.integer;
     std::vector<int> axes;
     for (const ExprPtr& at : read.args) {
       const auto found = IsVariable(at) ? axis_of_.find(static_cast<int>(at->integer)) : axis_of_.end();
@@ -200,7 +200,7 @@ class Reader {
 
   // The axis of an operand that has the result's axes, at which a read inside has the variable.
   std::optional<int> AxisOf(int variable, const ExprPtr& expr) const {
-    if (expr->kind == ExprKind::kRead && ranks_[static_cast<size_t>(expr->integer)] == definition_.rank) {
+    if (expr->kind == ExprKind::kRead && ranks_[expr->integer] == definition_.rank) {
       for (size_t axis = 0; axis < expr->args.size(); ++axis) {
         if (IsVariable(expr->args[axis]) && expr->args[axis]->integer == variable) return static_cast<int>(axis);
       }
@@ -234,7 +234,7 @@ class Reader {
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return NotRead("two reductions over one axis");
     absl::StatusOr<PartPtr> operand = Read(body);
     if (!operand.ok()) return operand;
-    for (int axis : axes) definition_.reduced[static_cast<size_t>(axis)] = true;
+    for (int axis : axes) definition_.reduced[axis] = true;
     return MakeApply(op, {*operand}, std::move(axes));
   }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/op.h"
+#include "core/ir/op.h"
 
 namespace rewright::generate {
 

@@ -118,7 +118,7 @@ class Statement {
     return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
   }
 
-  const std::vector<int>& AxesOf(int operand) const { return definition_.operand_axes[static_cast<size_t>(operand)]; }
+  const std::vector<int>& AxesOf(int operand) const { return definition_.operand_axes[operand]; }
   // All axes but the first ones: as the operand is, it broadcasts.
   bool IsTrailing(const std::vector<int>& axes) const {
     return axes.empty() || axes[0] + static_cast<int>(axes.size()) == definition_.rank;
@@ -135,7 +135,7 @@ class Statement {
   // ---- terms
 
   std::string Operand(int operand) {
-    const std::string& name = definition_.op->inputs[static_cast<size_t>(operand)];
+    const std::string& name = definition_.op->inputs[operand];
     if (!left_ || !shaped_.insert(operand).second) return name;
     const std::vector<int>& axes = AxesOf(operand);
     const bool own = own_shapes_ || IsTrailing(axes);
@@ -239,7 +239,7 @@ std::vector<Run> RunsOf(const Definition& definition) {
     return with;
   };
   for (int axis = 0; axis < definition.rank; ++axis) {
-    const bool reduced = definition.reduced[static_cast<size_t>(axis)];
+    const bool reduced = definition.reduced[axis];
     if (!runs.empty() && runs.back().reduced == reduced && operands_with(axis - 1) == operands_with(axis)) {
       runs.back().end = axis + 1;
     } else {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/definition_forms.h"
@@ -44,7 +45,7 @@ class Prover {
       }
     }
     for (const std::vector<Definition>& definitions : found) {
-      if (absl::Status done = RulesOf(definitions, smaller); !done.ok()) return done;
+      RETURN_IF_ERROR(RulesOf(definitions, smaller));
       if (!result_.complete) break;
     }
     return absl::OkStatus();
@@ -77,11 +78,11 @@ class Prover {
       if (reduced(definition) > kMaxReduced) continue;
       // The others differ in the axes alone.
       const bool all_forms = &definition == &definitions[0];
-      if (absl::Status stated = StateForms(definition, smaller, all_forms); !stated.ok()) return stated;
+      RETURN_IF_ERROR(StateForms(definition, smaller, all_forms));
       if (const auto parts = AsScaleAndShift(definition)) {
         const auto proved = ProveMostGeneral(StateScaleAndShift(definition, *parts));
         if (!proved) continue;
-        if (absl::Status taken = Take(*proved, name_ + "-as-scale-and-shift"); !taken.ok()) return taken;
+        RETURN_IF_ERROR(Take(*proved, name_ + "-as-scale-and-shift"));
       }
     }
     return absl::OkStatus();
@@ -98,7 +99,7 @@ class Prover {
       if (!proved) continue;
       if (!choice) choice = proved->statement;
       const std::string name = ++number_ == 1 ? name_ : absl::StrCat(name_, "-", number_);
-      if (absl::Status taken = Take(*proved, name); !taken.ok()) return taken;
+      RETURN_IF_ERROR(Take(*proved, name));
     }
     return absl::OkStatus();
   }
@@ -184,7 +185,7 @@ class Prover {
 absl::StatusOr<DefinitionRules> RulesOfDefinitions(const std::vector<const OpDef*>& operators,
                                                    const DefinitionOptions& options) {
   Prover prover(options);
-  if (absl::Status done = prover.Run(operators); !done.ok()) return done;
+  RETURN_IF_ERROR(prover.Run(operators));
   return prover.Result();
 }
 

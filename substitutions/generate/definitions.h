@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/op.h"
+#include "core/ir/op.h"
 #include "substitutions/rule.h"
 
 namespace rewright::generate {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/evaluate_field.h"
+#include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
 namespace {
@@ -24,7 +24,17 @@ constexpr char kPrefix[] = "enumeration.", kSuffix[] = ".journal";
 
 // A block: these words, three for every record, and a hash of all that.
 enum Word : size_t {
-  kMagicWord, kSize, kPart, kParts, kNumber, kGraphs, kReducible, kRepeated, kUndefined, kRecords, kHeadWords
+  kMagicWord,
+  kSize,
+  kPart,
+  kParts,
+  kNumber,
+  kGraphs,
+  kReducible,
+  kRepeated,
+  kUndefined,
+  kRecords,
+  kHeadWords
 };
 
 uint64_t HashOf(const uint64_t* words, size_t count) {
@@ -74,7 +84,7 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     if (!in) return Failed("read", file.path);
     std::string line(first_line.size(), '\0');
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
-    line.resize(static_cast<size_t>(in.gcount()));
+    line.resize(in.gcount());
     // One that was ended before its first line was written is empty.
     if (first_line.rfind(line, 0) != 0) {
       return absl::FailedPreconditionError(
@@ -133,9 +143,9 @@ absl::Status EnumerationJournal::Add(const Level& level, const FinishedSubtree& 
   if (file_ < 0) return absl::OkStatus();
   const size_t begin = buffer_.size();
   const MatchCounts& counts = subtree.counts;
-  buffer_.insert(buffer_.end(), {kMagic, static_cast<uint64_t>(level.size), level.part, level.parts, subtree.number,
-                                 counts.graphs, counts.reducible, counts.repeated, counts.undefined,
-                                 subtree.records.size()});
+  buffer_.insert(buffer_.end(),
+                 {kMagic, static_cast<uint64_t>(level.size), level.part, level.parts, subtree.number, counts.graphs,
+                  counts.reducible, counts.repeated, counts.undefined, subtree.records.size()});
   for (const Record& record : subtree.records) {
     buffer_.insert(buffer_.end(), {record.fingerprint, record.graph.high, record.graph.low});
   }

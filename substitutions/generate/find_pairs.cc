@@ -9,7 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/evaluate_field.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/evaluate_field.h"
 #include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/enumerate.h"
 #include "substitutions/generate/enumeration_journal.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr uint64_t kBetweenReports = 4096;  // graphs
 constexpr uint32_t kMaxPasses = 256;
-constexpr uint64_t kBytesOfRecord = 72;  // at most, with the free places of the tables while they grow
+constexpr uint64_t kBytesOfRecord = 72;          // at most, with the free places of the tables while they grow
 constexpr size_t kKeptBytes = size_t{64} << 20;  // of Terms, between pairs
 
 absl::Status Check(const Space& space) {
@@ -414,7 +415,7 @@ class Finder {
 }  // namespace
 
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options) {
-  if (absl::Status checked = Check(space); !checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(space));
   absl::StatusOr<GraphCode> code = GraphCode::For(space);
   if (!code.ok()) return code.status();
   return Finder(space, *code, options).Run();

@@ -80,7 +80,7 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
     const Node& node = from.node(id);
     if (node.op != nullptr) {
       std::vector<Value> operands;
-      for (Value value : node.operands) operands.push_back({to[static_cast<size_t>(value.node)], value.output});
+      for (Value value : node.operands) operands.push_back({to[value.node], value.output});
       to.push_back(place.arena->AddLike(node, std::move(operands)));
     } else if (node.leaf == LeafKind::kConstant) {
       to.push_back(place.arena->AddConstant(node.data).node);
@@ -94,8 +94,8 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
       to.push_back(leaf->node);
     }
   }
-  for (Value& value : place.match.nodes) value.node = to[static_cast<size_t>(value.node)];
-  for (Value& value : place.match.roots) value.node = to[static_cast<size_t>(value.node)];
+  for (Value& value : place.match.nodes) value.node = to[value.node];
+  for (Value& value : place.match.roots) value.node = to[value.node];
   const auto right = Instantiate(*place.arena, place.match);
   if (!right.ok()) return std::nullopt;
   for (Value root : place.match.roots) {
@@ -163,9 +163,8 @@ bool AtAllInstances(const CompiledRule& rule, const DeriveOptions& draws,
 }
 
 bool Exchanges(const Matcher& matcher, const DeriveOptions& draws) {
-  return AtAllInstances(matcher.rule(), draws, [&](const Place& place) {
-    return Gives(matcher, place.arena, place.Right(), place.Left());
-  });
+  return AtAllInstances(matcher.rule(), draws,
+                        [&](const Place& place) { return Gives(matcher, place.arena, place.Right(), place.Left()); });
 }
 
 }  // namespace rewright::generate

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/matcher.h"
 #include "substitutions/random_application.h"

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "core/check.h"
-#include "substitutions/status_macros.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::generate {
 namespace {
@@ -18,8 +18,8 @@ absl::Status Error(const std::string& message) { return absl::InvalidArgumentErr
 }  // namespace
 
 const char* GeneralityName(Generality generality) {
-  constexpr const char* kNames[] = {"any shape",  "any axis",       "any axes",  "any batch",
-                                    "any groups", "any attributes", "any sizes", "any pools", "sizes of the space"};
+  constexpr const char* kNames[] = {"any shape",      "any axis",  "any axes",  "any batch",         "any groups",
+                                    "any attributes", "any sizes", "any pools", "sizes of the space"};
   return kNames[static_cast<size_t>(generality)];
 }
 
@@ -42,12 +42,12 @@ GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t 
   if (generality_ == Generality::kAnyAxis) return NewSize("s", nominal);
   if (generality_ != Generality::kSpace) return NewSize(kHints[rank][axis], nominal);
   const auto [at, fresh] = shared_.try_emplace(size.variable);
-  if (fresh) at->second = NewSize(space_.variables[static_cast<size_t>(size.variable)], nominal);
+  if (fresh) at->second = NewSize(space_.variables[size.variable], nominal);
   return at->second;
 }
 
 int64_t GeneralShapes::NominalOf(const Size& size) const {
-  return size.variable < 0 ? size.number : space_.nominal[static_cast<size_t>(size.variable)];
+  return size.variable < 0 ? size.number : space_.nominal[size.variable];
 }
 
 GeneralShapes::Poly GeneralShapes::NewSize(const std::string& hint, int64_t nominal) {
@@ -84,7 +84,7 @@ GeneralTensor GeneralShapes::Fresh(const std::vector<Size>& shape) {
 
 GeneralTensor GeneralShapes::Fresh(const InputGroup& group) {
   GeneralTensor tensor = Fresh(group.shape);
-  const size_t axis = static_cast<size_t>(group.cut_axis);
+  const size_t axis = group.cut_axis;
   if (group.cuts.empty() || (generality_ == Generality::kAnyAxis && axis != axis_)) return tensor;
   Poly begin(0);
   int64_t nominal_begin = 0;
@@ -118,13 +118,12 @@ const GeneralTensor& GeneralShapes::Input(Ref input) {
 
 const GeneralTensor& GeneralShapes::Of(Ref ref, const Values& values) {
   if (ref < kOutputs) return Input(ref);
-  return values[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)]
-               [static_cast<size_t>((ref - kOutputs) % kMaxOutputs)];
+  return values[(ref - kOutputs) / kMaxOutputs][(ref - kOutputs) % kMaxOutputs];
 }
 
 absl::Status GeneralShapes::Infer(const SmallGraph& graph, Values* values) {
   for (int i = 0; i < graph.size; ++i) {
-    const OperatorChoice& choice = space_.operators[static_cast<size_t>(graph.applications[i].op)];
+    const OperatorChoice& choice = space_.operators[graph.applications[i].op];
     std::vector<GeneralTensor> operands;
     for (int k = 0; k < choice.arity; ++k) operands.push_back(Of(graph.applications[i].operands[k], *values));
     if (choice.constant != OperatorChoice::Constant::kNone) {
@@ -153,9 +152,9 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
       return absl::OkStatus();
     }
     case Derived::kParts: {
-      const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
+      const size_t axis = std::get<int64_t>(choice.attrs.at("axis"));
       const std::vector<Poly>& cuts = operands[0].cuts[axis];
-      const size_t parts = static_cast<size_t>(choice.parts);
+      const size_t parts = choice.parts;
       if (cuts.size() + 1 < parts) return Error("a split of what was not put together");
       std::vector<Poly> sizes;
       Poly begin(0);
@@ -169,7 +168,7 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
       return absl::OkStatus();
     }
     case Derived::kFirst: {
-      const size_t axis = static_cast<size_t>(choice.axis);
+      const size_t axis = choice.axis;
       if (operands[0].cuts[axis].empty()) return Error("a slice of what was not put together");
       std::vector<Poly> stops = operands[0].sizes;
       Shape nominal_stops = operands[0].nominal;
@@ -194,8 +193,8 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
         shape.push_back(Poly(1));
         nominal_shape.push_back(1);
         for (int axis : axes) {
-          shape.back() = shape.back() * operands[0].sizes[static_cast<size_t>(axis)];
-          nominal_shape.back() *= operands[0].nominal[static_cast<size_t>(axis)];
+          shape.back() = shape.back() * operands[0].sizes[axis];
+          nominal_shape.back() *= operands[0].nominal[axis];
         }
       }
       (*symbolic)["shape"] = shape;
@@ -275,7 +274,7 @@ absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const Operato
                                                                    const std::vector<GeneralTensor>& operands) {
   Attrs attrs;
   PolyLists symbolic;
-  REWRIGHT_RETURN_IF_ERROR(Derive(choice, operands, &attrs, &symbolic));
+  RETURN_IF_ERROR(Derive(choice, operands, &attrs, &symbolic));
   std::vector<TensorType> types;
   for (const GeneralTensor& operand : operands) types.push_back({DType::kFloat32, operand.nominal});
   if (choice.same_shape) {
@@ -293,11 +292,11 @@ absl::StatusOr<std::vector<GeneralTensor>> GeneralShapes::InferOne(const Operato
   for (size_t v = 0; v < meaning.variables.size(); ++v) {
     const Meaning::Variable& variable = meaning.variables[v];
     if (variable.kind == Meaning::VarKind::kSize) {
-      variables[v] = operands[static_cast<size_t>(variable.input)].sizes[static_cast<size_t>(variable.axis)];
+      variables[v] = operands[variable.input].sizes[variable.axis];
     } else if (variable.kind == Meaning::VarKind::kAttr) {
       const auto given = symbolic.find(variable.attr);
       const Attr& attr = applied->attrs.at(variable.attr);
-      const size_t at = static_cast<size_t>(variable.axis);
+      const size_t at = variable.axis;
       if (given != symbolic.end()) {
         variables[v] = given->second[at];
       } else if (AnyAttrs(choice)) {
@@ -352,8 +351,8 @@ GeneralShapes::Poly GeneralShapes::AnyAttr(const std::string& bundle, const std:
 GeneralShapes::Poly GeneralShapes::WindowCount(const ExprPtr& size, const std::vector<std::optional<Poly>>& variables) {
   std::vector<Poly> reads;
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& e) {
-    if (e->kind == ExprKind::kVar && variables[static_cast<size_t>(e->integer)]) {
-      reads.push_back(sizes_.Resolve(*variables[static_cast<size_t>(e->integer)]));
+    if (e->kind == ExprKind::kVar && variables[e->integer]) {
+      reads.push_back(sizes_.Resolve(*variables[e->integer]));
     }
     for (const ExprPtr& arg : e->args) visit(arg);
   };
@@ -367,7 +366,7 @@ std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e,
                                                            const std::vector<std::optional<Poly>>& variables) {
   if (e->kind == ExprKind::kInt) return Poly(e->integer);
   if (e->kind == ExprKind::kVar) {
-    const std::optional<Poly>& value = variables[static_cast<size_t>(e->integer)];
+    const std::optional<Poly>& value = variables[e->integer];
     return value ? std::optional<Poly>(sizes_.Resolve(*value)) : std::nullopt;
   }
   if (e->args.size() != 2) return std::nullopt;
@@ -440,7 +439,7 @@ std::vector<GeneralShapes::Poly> GeneralShapes::CarriedCuts(const std::vector<Ge
   bool first = true;
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& e) {
     if (e->kind == ExprKind::kRead) {
-      const GeneralTensor& operand = operands[static_cast<size_t>(e->integer)];
+      const GeneralTensor& operand = operands[e->integer];
       for (size_t k = 0; k < e->args.size(); ++k) {
         if (e->args[k]->kind != ExprKind::kVar || e->args[k]->integer != meaning.index_vars[axis]) continue;
         std::vector<Poly> carried;

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/evaluate_field.h"
+#include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
 namespace {
@@ -62,7 +62,7 @@ PackedGraph GraphCode::Pack(const SmallGraph& graph) const {
   for (int i = 0; i < graph.size; ++i) {
     const SmallGraph::Application& application = graph.applications[i];
     bits.Put(static_cast<uint64_t>(application.op), op_bits_);
-    const int arity = space_->operators[static_cast<size_t>(application.op)].arity;
+    const int arity = space_->operators[application.op].arity;
     for (int k = 0; k < arity; ++k) put_ref(application.operands[k]);
   }
   return {static_cast<uint64_t>(bits.bits_ >> 64), static_cast<uint64_t>(bits.bits_)};
@@ -84,7 +84,7 @@ SmallGraph GraphCode::Unpack(PackedGraph packed) const {
   for (int i = 0; i < graph.size; ++i) {
     SmallGraph::Application& application = graph.applications[i];
     application.op = static_cast<int8_t>(bits.Take(op_bits_));
-    const int arity = space_->operators[static_cast<size_t>(application.op)].arity;
+    const int arity = space_->operators[application.op].arity;
     for (int k = 0; k < arity; ++k) application.operands[k] = take_ref();
   }
   return graph;
@@ -111,7 +111,7 @@ uint64_t RankOf(const SmallGraph& graph, uint64_t mask) {
 uint64_t InputForm(int group) { return KeyedHash(0x1a9, static_cast<uint64_t>(group)); }
 
 uint64_t FormOf(const Space& space, int op, const uint64_t* operands, int output) {
-  const OperatorChoice& choice = space.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space.operators[op];
   uint64_t forms[kMaxArity] = {};
   std::copy_n(operands, choice.arity, forms);
   if (choice.commutative && forms[0] > forms[1]) std::swap(forms[0], forms[1]);
@@ -125,7 +125,7 @@ Simplicity SimplicityOf(const Space& space, const SmallGraph& graph, const int* 
   const auto form_at = [&](Ref ref) { return ref < kOutputs ? InputForm(group_of[ref]) : forms[ref]; };
   for (int i = 0; i < graph.size; ++i) {
     const SmallGraph::Application& application = graph.applications[i];
-    const OperatorChoice& choice = space.operators[static_cast<size_t>(application.op)];
+    const OperatorChoice& choice = space.operators[application.op];
     uint64_t operands[kMaxArity];
     for (int k = 0; k < choice.arity; ++k) operands[k] = form_at(application.operands[k]);
     for (int k = 0; k < NumOutputs(choice); ++k) forms[OutputRef(i, k)] = FormOf(space, application.op, operands, k);

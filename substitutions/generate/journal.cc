@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/sealed_line.h"
+#include "core/base/sealed_line.h"
 
 namespace rewright::generate {
 namespace {
@@ -20,7 +20,8 @@ constexpr size_t kFields = 9;
 
 std::string LineOf(const std::string& key, const Outcome& outcome) {
   std::string detail = outcome.detail;
-  std::replace_if(detail.begin(), detail.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  std::replace_if(
+      detail.begin(), detail.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   return SealedLine(absl::StrCat(key, "\t", FateName(outcome.fate), "\t", static_cast<int>(outcome.generality), "\t",
                                  RuleClassName(outcome.rule_class), "\t", outcome.limits.max_rank, "\t",
                                  outcome.limits.max_perm_rank, "\t", outcome.limits.max_broadcast_rank, "\t",

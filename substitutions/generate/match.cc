@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/evaluate_field.h"
+#include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
 namespace {
@@ -29,7 +29,7 @@ void ForEachNaming(const Terms& terms, uint64_t live, const F& visit) {
   const size_t groups = terms.space().inputs.size();
   std::vector<std::vector<Ref>> chosen(groups), order(groups);
   for (int input = 0; input < terms.num_inputs(); ++input) {
-    if ((live >> input) & 1) chosen[static_cast<size_t>(terms.group_of(input))].push_back(static_cast<Ref>(input));
+    if ((live >> input) & 1) chosen[terms.group_of(input)].push_back(static_cast<Ref>(input));
   }
   for (size_t g = 0; g < groups; ++g) {
     if (chosen[g].empty()) continue;
@@ -69,10 +69,10 @@ void ForEachInjection(const Terms& terms, uint64_t live, const F& visit) {
       return;
     }
     const int group = terms.group_of(inputs[k]);
-    for (int i = 0; i < terms.space().inputs[static_cast<size_t>(group)].count; ++i) {
+    for (int i = 0; i < terms.space().inputs[group].count; ++i) {
       const int name = terms.first_of(group) + i;
       if ((taken >> name) & 1) continue;
-      names[static_cast<size_t>(inputs[k])] = static_cast<Ref>(name);
+      names[inputs[k]] = static_cast<Ref>(name);
       self(self, k + 1, taken | Bit(name));
     }
   };
@@ -84,11 +84,11 @@ void ForEachInjection(const Terms& terms, uint64_t live, const F& visit) {
 std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph) {
   std::array<uint64_t, kMaxOps> cones{};
   for (int i = 0; i < graph.size; ++i) {
-    cones[static_cast<size_t>(i)] = uint64_t{1} << i;
-    const int arity = space.operators[static_cast<size_t>(graph.applications[i].op)].arity;
+    cones[i] = uint64_t{1} << i;
+    const int arity = space.operators[graph.applications[i].op].arity;
     for (int k = 0; k < arity; ++k) {
       const Ref ref = graph.applications[i].operands[k];
-      if (ref >= kOutputs) cones[static_cast<size_t>(i)] |= cones[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
+      if (ref >= kOutputs) cones[i] |= cones[(ref - kOutputs) / kMaxOutputs];
     }
   }
   return cones;
@@ -187,7 +187,7 @@ void Fingerprinter::Describe(const SmallGraph& graph, Layout* layout) const {
   layout->cones = ConesOf(space_, graph);
   for (int i = 0; i < graph.size; ++i) {
     const SmallGraph::Application& application = graph.applications[i];
-    const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
+    const int arity = space_.operators[application.op].arity;
     for (int k = 0; k < arity; ++k) {
       const Ref ref = application.operands[k];
       if (ref < kOutputs) continue;
@@ -198,7 +198,7 @@ void Fingerprinter::Describe(const SmallGraph& graph, Layout* layout) const {
   for (int i = 0; i < graph.size; ++i) {
     if (layout->used[i] != 0) continue;
     layout->output_applications |= Bit(i);
-    const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
+    const int count = NumOutputs(space_.operators[graph.applications[i].op]);
     for (int k = 0; k < count; ++k) layout->outputs[layout->num_outputs++] = OutputRef(i, k);
   }
 }
@@ -221,7 +221,7 @@ void Fingerprinter::AddSingles(std::vector<Record>* records) {
     });
     records->push_back(record);
     ++counts_.graphs;
-    const int names = space_.inputs[static_cast<size_t>(terms_.group_of(graph.inputs[0]))].count;
+    const int names = space_.inputs[terms_.group_of(graph.inputs[0])].count;
     for (int i = 0; graph.num_inputs == 1 && i < names; ++i) {
       SmallGraph renamed = graph;
       renamed.inputs[0] = static_cast<Ref>(graph.inputs[0] + i);
@@ -255,7 +255,7 @@ bool Fingerprinter::Rename(const SmallGraph& graph, const Ref* names, ValueId* v
   for (int i = 0; i < graph.size; ++i) {
     SmallGraph::Application& application = renamed->applications[i];
     ValueId operands[kMaxArity];
-    const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
+    const int arity = space_.operators[application.op].arity;
     for (int k = 0; k < arity; ++k) {
       Ref& ref = application.operands[k];
       if (ref < kOutputs) {
@@ -277,7 +277,7 @@ bool Fingerprinter::EvaluateLast(const SmallGraph& graph, bool keep, const Value
                                  ValueId* first) {
   const SmallGraph::Application& application = graph.applications[graph.size - 1];
   ValueId operands[kMaxArity] = {-1, -1, -1};
-  const int arity = space_.operators[static_cast<size_t>(application.op)].arity;
+  const int arity = space_.operators[application.op].arity;
   for (int k = 0; k < arity; ++k) operands[k] = values[application.operands[k]];
   if (!keep) return terms_.Evaluate(application.op, operands, &last->count, last->hashes, last->supports);
   const NodeId node = terms_.Add(application.op, operands);
@@ -295,7 +295,7 @@ ValueId Fingerprinter::RenameValue(ValueId value, const Ref* names) {
   const Node node = terms_.node(terms_.value(value).node);
   if (node.op < 0) return names[value];
   ValueId operands[kMaxArity] = {-1, -1, -1};
-  for (int k = 0; k < space_.operators[static_cast<size_t>(node.op)].arity; ++k) {
+  for (int k = 0; k < space_.operators[node.op].arity; ++k) {
     operands[k] = RenameValue(node.operands[k], names);
     if (operands[k] < 0) return -1;
   }
@@ -307,7 +307,7 @@ uint64_t Fingerprinter::FormOf(ValueId value) {
   const Node& node = terms_.node(terms_.value(value).node);
   if (node.op < 0) return InputForm(terms_.group_of(value));
   uint64_t operands[kMaxArity];
-  for (int k = 0; k < space_.operators[static_cast<size_t>(node.op)].arity; ++k) operands[k] = FormOf(node.operands[k]);
+  for (int k = 0; k < space_.operators[node.op].arity; ++k) operands[k] = FormOf(node.operands[k]);
   return generate::FormOf(space_, node.op, operands, value - node.first);
 }
 
@@ -331,7 +331,7 @@ bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, c
   for (int i = 0; i < end; ++i) {
     const bool is_output = (layout.output_applications & Bit(i)) != 0;
     // Two outputs of one application are no part: both would have to be replaced.
-    const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
+    const int count = NumOutputs(space_.operators[graph.applications[i].op]);
     if (is_output && (layout.num_outputs == 1 || count > 1)) continue;
     if (layout.reads[i] == 3) continue;
     const int output = layout.reads[i] == 2 ? 1 : 0;
@@ -341,12 +341,11 @@ bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, c
     // What goes away with the part: that of which nothing else is computed, and which is no output.
     uint64_t own = Bit(i);
     for (int j = i; j-- > 0;) {
-      if ((layout.cones[static_cast<size_t>(i)] & Bit(j)) != 0 && (layout.used[j] & ~own) == 0) own |= Bit(j);
+      if ((layout.cones[i] & Bit(j)) != 0 && (layout.used[j] & ~own) == 0) own |= Bit(j);
     }
     const uint64_t rank = RankOf(graph, own);
     if (part.least.rank < rank) return true;
-    if (part.least.rank == rank && own == layout.cones[static_cast<size_t>(i)] && part.least.form < part.form)
-      return true;
+    if (part.least.rank == rank && own == layout.cones[i] && part.least.form < part.form) return true;
   }
   return false;
 }
@@ -362,7 +361,7 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
     return;
   }
   // A last application that does not need all of the graph is the last one of a smaller graph, too.
-  const bool keep = layout.cones[static_cast<size_t>(end)] + 1 != Bit(graph.size);
+  const bool keep = layout.cones[end] + 1 != Bit(graph.size);
   LastValue last;
   ValueId first = -1;
   if (!EvaluateLast(graph, keep, values, &last, &first)) {
@@ -382,7 +381,7 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
   }
   // A tensor that occurs twice: of a graph with one output that is a law, of others it is in a smaller one.
   for (int i = 0; i < end && layout.num_outputs > 1; ++i) {
-    const int count = NumOutputs(space_.operators[static_cast<size_t>(graph.applications[i].op)]);
+    const int count = NumOutputs(space_.operators[graph.applications[i].op]);
     for (int k = 0; k < count; ++k) {
       for (int l = 0; l < last.count; ++l) {
         if (terms_.value(values[OutputRef(i, k)]).hash != last.hashes[l]) continue;
@@ -423,10 +422,10 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
     const Origin next_origin = [&] {
       Origin result{};
       const SmallGraph::Application& application = renamed.applications[end];
-      const OperatorChoice& choice = space_.operators[static_cast<size_t>(application.op)];
+      const OperatorChoice& choice = space_.operators[application.op];
       for (int k = 0; k < choice.arity; ++k) {
         const Ref ref = application.operands[k];
-        result[static_cast<size_t>(k)] = ref < kOutputs ? ref : renamed_values[ref];
+        result[k] = ref < kOutputs ? ref : renamed_values[ref];
       }
       if (choice.commutative) std::sort(result.begin(), result.begin() + choice.arity);
       for (size_t k = 0; k < layout.num_outputs; ++k) {
@@ -474,7 +473,7 @@ std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph) {
   for (int i = 0; i < graph.size; ++i) {
     const SmallGraph::Application& application = graph.applications[i];
     ValueId operands[kMaxArity] = {-1, -1, -1};
-    const int arity = terms.space().operators[static_cast<size_t>(application.op)].arity;
+    const int arity = terms.space().operators[application.op].arity;
     for (int k = 0; k < arity; ++k) {
       const Ref ref = application.operands[k];
       operands[k] = ref < kOutputs ? ref : values[ref];

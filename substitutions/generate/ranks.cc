@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #ifdef REWRIGHT_MPI
 #include <mpi.h>

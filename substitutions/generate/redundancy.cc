@@ -9,9 +9,7 @@ namespace {
 
 constexpr size_t kMaxCompared = 48;  // graphs of a class that each further one is compared with
 
-bool IsConstant(const Space& space, const Node& node) {
-  return node.op >= 0 && space.operators[static_cast<size_t>(node.op)].arity == 0;
-}
+bool IsConstant(const Space& space, const Node& node) { return node.op >= 0 && space.operators[node.op].arity == 0; }
 
 // Whether some output is the same operator of equal operands on both sides.
 bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vector<ValueId>& right) {
@@ -21,7 +19,7 @@ bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vect
       if (l == r) return true;
       const Node &p = terms.node(terms.value(l).node), &q = terms.node(terms.value(r).node);
       if (p.op < 0 || p.op != q.op || l - p.first != r - q.first) continue;
-      const OperatorChoice& choice = terms.space().operators[static_cast<size_t>(p.op)];
+      const OperatorChoice& choice = terms.space().operators[p.op];
       std::vector<uint64_t> x, y;
       for (int k = 0; k < choice.arity; ++k) {
         x.push_back(terms.value(p.operands[k]).hash);
@@ -36,7 +34,6 @@ bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vect
   }
   return false;
 }
-
 
 // A pair with inputs in place of parts that both sides have.
 class Abstraction {
@@ -148,7 +145,7 @@ class Abstraction {
       return value;
     }
     ValueId operands[kMaxArity] = {-1, -1, -1};
-    for (int k = 0; k < terms_.space().operators[static_cast<size_t>(node.op)].arity; ++k) {
+    for (int k = 0; k < terms_.space().operators[node.op].arity; ++k) {
       operands[k] = Replace(node.operands[k], reached);
       if (operands[k] < 0) return -1;
     }
@@ -206,13 +203,13 @@ bool SharesWork(const Space& space, const SmallGraph& graph) {
   const auto cones = ConesOf(space, graph);
   uint64_t work = 0;
   for (int i = 0; i < graph.size; ++i) {
-    if (space.operators[static_cast<size_t>(graph.applications[i].op)].arity > 0) work |= uint64_t{1} << i;
+    if (space.operators[graph.applications[i].op].arity > 0) work |= uint64_t{1} << i;
   }
   for (size_t a = 0; a < outputs.size(); ++a) {
     for (size_t b = a + 1; b < outputs.size(); ++b) {
       if (outputs[a] < kOutputs || outputs[b] < kOutputs) continue;
-      const size_t i = static_cast<size_t>((outputs[a] - kOutputs) / kMaxOutputs);
-      const size_t j = static_cast<size_t>((outputs[b] - kOutputs) / kMaxOutputs);
+      const size_t i = (outputs[a] - kOutputs) / kMaxOutputs;
+      const size_t j = (outputs[b] - kOutputs) / kMaxOutputs;
       if ((cones[i] & cones[j] & work) != 0) return true;
     }
   }

@@ -27,7 +27,7 @@ constexpr int kSizes = 32;  // of a rule, at which it is looked for gain
 // Whether the side is the result of one operator.
 bool IsOneValue(const CompiledRule& rule, const std::vector<RuleValue>& outputs) {
   if (outputs.size() != 1) return false;
-  const OpDef* op = rule.nodes()[static_cast<size_t>(outputs[0].node)].op;
+  const OpDef* op = rule.nodes()[outputs[0].node].op;
   return op != nullptr && !(outputs[0].whole && op->name == "split");
 }
 
@@ -52,8 +52,8 @@ bool Reduces(const ExprPtr& expr) {
   return expr->kind == ExprKind::kReduce || std::any_of(expr->args.begin(), expr->args.end(), Reduces);
 }
 
-// Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an order
-// of operations gains by that is not worth a rule.
+// Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an
+// order of operations gains by that is not worth a rule.
 bool IsElementwise(const Graph& graph) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) {
     const rewright::Node& node = graph.node(id);

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "substitutions/rule_terms.h"
-#include "substitutions/status_macros.h"
 
 namespace rewright::generate {
 namespace {
@@ -34,16 +34,16 @@ class Builder {
       : space_(space), pair_(pair), outputs_(outputs), generality_(generality) {}
 
   absl::StatusOr<Rule> Run() {
-    REWRIGHT_RETURN_IF_ERROR(CheckSides());
-    REWRIGHT_RETURN_IF_ERROR(CheckOperators());
+    RETURN_IF_ERROR(CheckSides());
+    RETURN_IF_ERROR(CheckOperators());
     shapes_.emplace(space_, generality_, FirstAxis());
     GeneralShapes::Values left, right;
-    REWRIGHT_RETURN_IF_ERROR(shapes_->Infer(pair_.first, &left));
-    REWRIGHT_RETURN_IF_ERROR(shapes_->Infer(pair_.second, &right));
+    RETURN_IF_ERROR(shapes_->Infer(pair_.first, &left));
+    RETURN_IF_ERROR(shapes_->Infer(pair_.second, &right));
     const std::vector<Ref> l = OutputsOf(space_, pair_.first), r = OutputsOf(space_, pair_.second);
     for (size_t k = 0; k < l.size(); ++k) {
       const GeneralTensor& a = shapes_->Of(l[k], left);
-      const GeneralTensor& b = shapes_->Of(r[static_cast<size_t>(outputs_[k])], right);
+      const GeneralTensor& b = shapes_->Of(r[outputs_[k]], right);
       if (a.sizes.size() != b.sizes.size()) return Error("outputs of different ranks");
       for (size_t axis = 0; axis < a.sizes.size(); ++axis) {
         if (!sizes().Equate(a.sizes[axis], b.sizes[axis])) return Error("outputs of different shapes");
@@ -60,13 +60,13 @@ class Builder {
     std::vector<Ref> ordered_left, ordered_right;
     for (size_t k : order) {
       ordered_left.push_back(l[k]);
-      ordered_right.push_back(r[static_cast<size_t>(outputs_[k])]);
+      ordered_right.push_back(r[outputs_[k]]);
     }
     Write(pair_.first, left, ordered_left, true, &rule_.lhs);
     Write(pair_.second, right, ordered_right, false, &rule_.rhs);
     if (!error_.ok()) return error_;
     if (generality_ == Generality::kAnyAxes) {
-      REWRIGHT_RETURN_IF_ERROR(AddConditionsOnAxes());
+      RETURN_IF_ERROR(AddConditionsOnAxes());
       return std::move(rule_);
     }
     for (const auto& [a, b] : sizes().Rest()) {
@@ -82,7 +82,7 @@ class Builder {
   static absl::Status Error(const std::string& message) { return absl::InvalidArgumentError(message); }
 
   const OperatorChoice& ChoiceOf(const SmallGraph::Application& application) const {
-    return space_.operators[static_cast<size_t>(application.op)];
+    return space_.operators[application.op];
   }
 
   template <typename F>
@@ -112,14 +112,12 @@ class Builder {
   absl::Status AddConditionsOnAxes() {
     GeneralShapes left(space_, generality_, 0);
     GeneralShapes::Values values;
-    REWRIGHT_RETURN_IF_ERROR(left.Infer(pair_.first, &values));
+    RETURN_IF_ERROR(left.Infer(pair_.first, &values));
     if (!left.sizes().Solve()) return Error("sizes that cannot be equal");
     rule_.conditions.push_back(ArgExpr::Binary(ArgOp::kNotEqual, AttrArg("p"), AttrArg("q")));
     for (int64_t axis : axes_) {
-      const auto dim = [&](const std::string& name) {
-        return CallArg(ArgFn::kDim, {NameArg(name), Axis(axis, 0)});
-      };
-      const size_t at = static_cast<size_t>(axis);
+      const auto dim = [&](const std::string& name) { return CallArg(ArgFn::kDim, {NameArg(name), Axis(axis, 0)}); };
+      const size_t at = axis;
       for (const auto& [x, x_name] : names_) {
         for (const auto& [y, y_name] : names_) {
           if (y <= x || shapes_->Input(x).sizes.empty() || shapes_->Input(y).sizes.empty()) continue;
@@ -263,11 +261,11 @@ class Builder {
 
   // What is used twice, or is one output of several, is named. Terms are made in the order in which they are printed:
   // an input has its shape where it is read first.
-  void Write(const SmallGraph& graph, const GeneralShapes::Values& values, const std::vector<Ref>& outputs,
-             bool left, RuleSide* side) {
+  void Write(const SmallGraph& graph, const GeneralShapes::Values& values, const std::vector<Ref>& outputs, bool left,
+             RuleSide* side) {
     std::vector<int> uses(static_cast<size_t>(graph.size), 0);
     const auto count = [&](Ref ref) {
-      if (ref >= kOutputs) ++uses[static_cast<size_t>((ref - kOutputs) / kMaxOutputs)];
+      if (ref >= kOutputs) ++uses[(ref - kOutputs) / kMaxOutputs];
     };
     const bool whole = AreAllOfOne(graph, outputs);
     for (Ref ref : outputs) count(ref);
@@ -284,14 +282,14 @@ class Builder {
         operands.push_back(Operand(graph, application.operands[k], names, term_of));
         types.push_back(&shapes_->Of(application.operands[k], values));
       }
-      return WriteOne(choice, std::move(operands), types, values[static_cast<size_t>(i)], left);
+      return WriteOne(choice, std::move(operands), types, values[i], left);
     };
     for (int i = 0; i < graph.size; ++i) {
       const bool is_output = whole && (outputs[0] - kOutputs) / kMaxOutputs == i;
       const bool several = NumOutputs(ChoiceOf(graph.applications[i])) > 1;
-      if (is_output || (uses[static_cast<size_t>(i)] == 1 && !several)) continue;
+      if (is_output || (uses[i] == 1 && !several)) continue;
       side->lets.push_back({absl::StrCat(left ? "t" : "r", i + 1), term_of(i)});
-      names[static_cast<size_t>(i)] = side->lets.back().name;
+      names[i] = side->lets.back().name;
     }
     if (whole) {
       side->outputs.push_back(term_of((outputs[0] - kOutputs) / kMaxOutputs));
@@ -329,8 +327,8 @@ class Builder {
       return term;
     }
     const int i = (ref - kOutputs) / kMaxOutputs;
-    if (names[static_cast<size_t>(i)].empty()) return term_of(i);
-    term.name = names[static_cast<size_t>(i)];
+    if (names[i].empty()) return term_of(i);
+    term.name = names[i];
     if (NumOutputs(ChoiceOf(graph.applications[i])) > 1) term.output = (ref - kOutputs) % kMaxOutputs;
     return term;
   }
@@ -340,10 +338,10 @@ class Builder {
     if (choice.constant == OperatorChoice::Constant::kSplat) {
       const bool whole = choice.denominator == 1;
       const double real = static_cast<double>(choice.numerator) / static_cast<double>(choice.denominator);
-      ArgExpr value = whole  ? ArgExpr::Int(choice.numerator)
-                      : left ? ArgExpr::Real(real)
-                             : ArgExpr::Binary(ArgOp::kQuotient, ArgExpr::Int(choice.numerator),
-                                               ArgExpr::Int(choice.denominator));
+      ArgExpr value =
+          whole  ? ArgExpr::Int(choice.numerator)
+          : left ? ArgExpr::Real(real)
+                 : ArgExpr::Binary(ArgOp::kQuotient, ArgExpr::Int(choice.numerator), ArgExpr::Int(choice.denominator));
       return Value(std::move(value), generality_ == Generality::kAnyShape ? ShapeSpec() : ShapeOf(outputs[0]));
     }
     if (choice.constant == OperatorChoice::Constant::kIdentity) return Identity(outputs[0]);
@@ -385,7 +383,7 @@ class Builder {
         break;
       }
       case Derived::kParts: {
-        const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
+        const size_t axis = std::get<int64_t>(choice.attrs.at("axis"));
         std::vector<Poly> parts;
         for (const Tensor& output : outputs) parts.push_back(output.sizes[axis]);
         term->attrs.push_back({"sizes", Sizes(parts)});
@@ -393,7 +391,7 @@ class Builder {
       }
       case Derived::kFirst: {
         std::vector<Poly> stops = types[0]->sizes;
-        stops[static_cast<size_t>(choice.axis)] = outputs[0].sizes[static_cast<size_t>(choice.axis)];
+        stops[choice.axis] = outputs[0].sizes[choice.axis];
         std::vector<ArgExpr> starts(Batched(stops.size()) ? 2 : stops.size(), ArgExpr::Int(0));
         if (Batched(stops.size())) {
           if (choice.axis + 2 < static_cast<int64_t>(stops.size())) error_ = Error("an axis of the batch");
@@ -425,13 +423,12 @@ class Builder {
     for (size_t axis = 0; axis < 2; ++axis) square.dims.push_back(sizes().Print(tensor.sizes[axis]));
     const auto iota = [&](int64_t axis) {
       TensorTerm term = Application("iota", {});
-      term.attrs = {{"shape", ArgExpr::List(square.dims)},
-                    {"axis", ArgExpr::Int(axis)},
-                    {"dtype", DTypeArg(DType::kInt64)}};
+      term.attrs = {
+          {"shape", ArgExpr::List(square.dims)}, {"axis", ArgExpr::Int(axis)}, {"dtype", DTypeArg(DType::kInt64)}};
       return term;
     };
     TensorTerm term = Application("where", {Application("equal", {iota(0), iota(1)}), Value(ArgExpr::Int(1), square),
-                                      Value(ArgExpr::Int(0), square)});
+                                            Value(ArgExpr::Int(0), square)});
     if (tensor.sizes.size() == 2) return term;
     std::vector<ArgExpr> shape = square.dims;
     shape.insert(shape.end(), {ArgExpr::Int(1), ArgExpr::Int(1)});
@@ -457,7 +454,7 @@ class Builder {
   std::map<Ref, std::string> names_;
   bool identity_ = false;
   std::set<int64_t> axes_;  // of concat and split, in the space
-  size_t rank_ = 0;  // kAnyBatch: of a batch of matrices, in the space
+  size_t rank_ = 0;         // kAnyBatch: of a batch of matrices, in the space
   Rule rule_;
   absl::Status error_;
 };

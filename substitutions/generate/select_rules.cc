@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/candidates.h"
@@ -44,7 +45,7 @@ class Selector {
   Selector(const Space& space, const SelectOptions& options) : space_(space), options_(options) {}
 
   absl::StatusOr<Selection> Run(const std::vector<Pair>& pairs) {
-    if (absl::Status learned = LearnKnown(); !learned.ok()) return learned;
+    RETURN_IF_ERROR(LearnKnown());
     const double start_s = verifier::ThreadCpuSeconds();
     Candidates stated = StateCandidates(space_, pairs, options_.seed);
     candidates_ = std::move(stated.candidates);
@@ -58,14 +59,14 @@ class Selector {
                                               " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
                                               " known=", options_.known.size(), " candidates=", candidates_.size(),
                                               CounterexamplesText(space_));
-      if (absl::Status opened = journal_.Open(options_.journal, header); !opened.ok()) return opened;
+      RETURN_IF_ERROR(journal_.Open(options_.journal, header));
     }
     for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {
       if (Stopped()) {
         result_.complete = false;
         break;
       }
-      if (absl::Status done = Round(begin, std::min(begin + kRound, candidates_.size())); !done.ok()) return done;
+      RETURN_IF_ERROR(Round(begin, std::min(begin + kRound, candidates_.size())));
       if (options_.progress) options_.progress(result_.counts);
     }
     return std::move(result_);
@@ -93,7 +94,7 @@ class Selector {
 
   // Whether the value is all outputs of a split.
   static bool StandsForSeveral(const CompiledRule& rule, const RuleValue& value) {
-    const RuleNode& node = rule.nodes()[static_cast<size_t>(value.node)];
+    const RuleNode& node = rule.nodes()[value.node];
     return value.whole && node.op != nullptr && node.op->name == "split";
   }
 
@@ -105,7 +106,7 @@ class Selector {
       for (const RuleValue& output : outputs) {
         std::set<int> cone;
         const auto visit = [&](const auto& self, int node) -> void {
-          const RuleNode& n = rule.nodes()[static_cast<size_t>(node)];
+          const RuleNode& n = rule.nodes()[node];
           if (n.op == nullptr || n.operands.empty() || !cone.insert(node).second) return;
           for (const RuleValue& operand : n.operands) self(self, operand.node);
         };
@@ -155,7 +156,7 @@ class Selector {
         judgements[k].derive_s += verifier::ThreadCpuSeconds() - start_s;
       }
       if (outcome.fate != Fate::kProved) continue;
-      if (absl::Status status = Keep(candidate, outcome, *rule); !status.ok()) return status;
+      RETURN_IF_ERROR(Keep(candidate, outcome, *rule));
       kept.push_back(k);
     }
     std::vector<double> classify_s(kept.size());
@@ -170,10 +171,7 @@ class Selector {
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });
     for (size_t j = 0; j < kept.size(); ++j) {
-      if (absl::Status status = Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]);
-          !status.ok()) {
-        return status;
-      }
+      RETURN_IF_ERROR(Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]));
       result_.counts.classify_s += classify_s[j];
     }
     std::vector<std::pair<std::string, Outcome>> fresh;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/op.h"
+#include "core/ir/op.h"
 
 namespace rewright::generate {
 
@@ -54,29 +54,29 @@ struct OperatorChoice {
 
   // Which operands it takes.
   bool commutative = false;
-  bool distinct = false;      // operands are different tensors
-  bool ascending = false;     // operands are inputs, in the order in which they are declared
-  bool in_order = false;      // of two inputs the one that is declared first comes first
-  bool same_shape = false;    // no broadcasting, and the same layout
+  bool distinct = false;    // operands are different tensors
+  bool ascending = false;   // operands are inputs, in the order in which they are declared
+  bool in_order = false;    // of two inputs the one that is declared first comes first
+  bool same_shape = false;  // no broadcasting, and the same layout
   bool scalar_second = false;
-  bool stretched = false;     // operand 1 is stretched to the shape of operand 0, which is another
-  bool leaf_only = false;     // operand 0 is an input
-  bool no_leaf = false;       // operand 0 is no input
-  bool no_units = false;      // no operand has an axis of size one
-  bool no_kernel_input = false;            // operand 0 is no input that is a kernel
-  std::vector<int> ranks;                  // of each operand; empty: any
-  std::vector<int64_t> kernel;             // the last two sizes of operand 1; empty: any
-  int forbidden_inner = -1;                // matmul: the variable that may not be the inner size
-  std::vector<int64_t> extent;             // kEnlarge
-  int64_t axis = 0;                        // kFirst
-  int parts = 2;                           // kParts
-  std::vector<std::vector<int>> merged;    // kMerge
-  bool view = false;                       // a transpose that moves nothing: only counted (SpaceCounts)
+  bool stretched = false;                // operand 1 is stretched to the shape of operand 0, which is another
+  bool leaf_only = false;                // operand 0 is an input
+  bool no_leaf = false;                  // operand 0 is no input
+  bool no_units = false;                 // no operand has an axis of size one
+  bool no_kernel_input = false;          // operand 0 is no input that is a kernel
+  std::vector<int> ranks;                // of each operand; empty: any
+  std::vector<int64_t> kernel;           // the last two sizes of operand 1; empty: any
+  int forbidden_inner = -1;              // matmul: the variable that may not be the inner size
+  std::vector<int64_t> extent;           // kEnlarge
+  int64_t axis = 0;                      // kFirst
+  int parts = 2;                         // kParts
+  std::vector<std::vector<int>> merged;  // kMerge
+  bool view = false;                     // a transpose that moves nothing: only counted (SpaceCounts)
 
   // Constants.
   enum class Constant : uint8_t { kNone, kSplat, kIdentity };
   Constant constant = Constant::kNone;
-  std::vector<Size> shape;  // of the constant; kShape: of the result
+  std::vector<Size> shape;                 // of the constant; kShape: of the result
   int64_t numerator = 1, denominator = 1;  // of the elements of a kSplat
 };
 
@@ -92,9 +92,9 @@ struct Space {
   std::vector<InputGroup> inputs;
   std::vector<OperatorChoice> operators;
   int max_ops = 3;
-  int max_outputs = 8;        // graphs with more are left out
-  bool merges_only = false;   // only pairs of which one side does together what the other one does apart
-  int max_simpler_ops = 8;    // only pairs whose simpler side has no more
+  int max_outputs = 8;       // graphs with more are left out
+  bool merges_only = false;  // only pairs of which one side does together what the other one does apart
+  int max_simpler_ops = 8;   // only pairs whose simpler side has no more
   // By assignment, then variable. Tensors are evaluated under these.
   std::vector<std::vector<int64_t>> assignments;
   // Tensors are evaluated under these, too.

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/check.h"
-#include "core/evaluate_field.h"
+#include "core/base/check.h"
+#include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
 namespace {
@@ -43,7 +43,7 @@ class TapeCompiler {
       for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i;
         for (size_t axis = output.index_vars.size(); axis-- > 0;) {
-          variables_[static_cast<size_t>(output.index_vars[axis])] = rest % outputs[k].shape[axis];
+          variables_[output.index_vars[axis]] = rest % outputs[k].shape[axis];
           rest /= outputs[k].shape[axis];
         }
         results.push_back(Emit(output.element));
@@ -52,8 +52,9 @@ class TapeCompiler {
       if (std::find(read_.begin(), read_.end(), false) != read_.end()) tape_.drops_ = true;
     }
     const auto number = [&](int32_t r) {
-      return r < 0 ? tape_.num_inputs_ - 1 - r
-                   : r < tape_.num_inputs_ ? r : r + static_cast<int32_t>(tape_.constants_.size());
+      return r < 0                   ? tape_.num_inputs_ - 1 - r
+             : r < tape_.num_inputs_ ? r
+                                     : r + static_cast<int32_t>(tape_.constants_.size());
     };
     for (Tape::Instruction& instruction : tape_.code_) {
       if (instruction.code == Tape::Code::kDot) continue;
@@ -75,9 +76,7 @@ class TapeCompiler {
     if (fresh) tape_.constants_.push_back(value);
     return -1 - at->second;
   }
-  bool Is(int32_t reg, uint64_t value) const {
-    return reg < 0 && tape_.constants_[static_cast<size_t>(-1 - reg)] == value;
-  }
+  bool Is(int32_t reg, uint64_t value) const { return reg < 0 && tape_.constants_[-1 - reg] == value; }
 
   int32_t Add(Code code, int32_t a, int32_t b) {
     const auto key = std::tuple(code, a, b);
@@ -112,7 +111,7 @@ class TapeCompiler {
     if (!error_.ok()) return Constant(0);
     switch (e->kind) {
       case ExprKind::kConst: return Constant(FieldFromReal(e->real));
-      case ExprKind::kParam: return Constant(FieldFromReal(params_[static_cast<size_t>(e->integer)]));
+      case ExprKind::kParam: return Constant(FieldFromReal(params_[e->integer]));
       case ExprKind::kFromIndex: return Constant(FieldFromInteger(EvalIndex(e->args[0], variables_)));
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: return Call(e);
@@ -127,7 +126,7 @@ class TapeCompiler {
   }
 
   int32_t Read(const ExprPtr& e) {
-    const size_t input = static_cast<size_t>(e->integer);
+    const size_t input = e->integer;
     const Shape& shape = inputs_[input].shape;
     int64_t at = 0;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -137,7 +136,7 @@ class TapeCompiler {
       at = at * shape[axis] + index;
     }
     const int32_t reg = begins_[input] + static_cast<int32_t>(at);
-    read_[static_cast<size_t>(reg)] = true;
+    read_[reg] = true;
     return reg;
   }
 
@@ -162,7 +161,7 @@ class TapeCompiler {
         return Is(a, 1) ? b : Is(b, 1) ? a : Add(Code::kMul, std::min(a, b), std::max(a, b));
       case Fn::kDiv:
         if (b < 0 && !Is(b, 0)) {
-          return Add(Code::kMul, a, Constant(FieldInverse(tape_.constants_[static_cast<size_t>(-1 - b)])));
+          return Add(Code::kMul, a, Constant(FieldInverse(tape_.constants_[-1 - b])));
         }
         return Add(Code::kDiv, a, b);
       case Fn::kNeg: return Add(Code::kNeg, a, a);
@@ -197,7 +196,7 @@ class TapeCompiler {
     }
     const int64_t extent = EvalIndex(e->bound[level].extent, variables_);
     for (int64_t i = 0; i < extent && error_.ok(); ++i) {
-      variables_[static_cast<size_t>(e->bound[level].id)] = i;
+      variables_[e->bound[level].id] = i;
       ForEachPoint(e, level + 1, visit);
     }
   }
@@ -320,7 +319,7 @@ bool Tape::Run(const uint64_t* const* inputs, uint64_t* const* outputs, std::vec
       case Code::kOr: *next = r[i.a] | r[i.b]; break;
       case Code::kNot: *next = r[i.a] == 0; break;
       case Code::kSelect: {
-        const auto& [cond, yes] = pairs_[static_cast<size_t>(i.a)];
+        const auto& [cond, yes] = pairs_[i.a];
         *next = r[cond] != 0 ? r[yes] : r[i.b];
         break;
       }
@@ -328,7 +327,7 @@ bool Tape::Run(const uint64_t* const* inputs, uint64_t* const* outputs, std::vec
         unsigned __int128 sum = 0;
         int count = 0;
         for (int32_t p = i.a; p < i.b; ++p) {
-          const auto& [a, b] = pairs_[static_cast<size_t>(p)];
+          const auto& [a, b] = pairs_[p];
           sum += static_cast<unsigned __int128>(r[a]) * r[b];
           if (++count == kMaxProducts) {
             sum = (sum & kFieldPrime) + (sum >> 61);
@@ -359,11 +358,11 @@ void Tape::RunDependencies(const uint64_t* const* inputs, uint64_t* const* outpu
   for (const Instruction& i : code_) {
     if (i.code == Code::kDot) {
       for (int32_t p = i.a; p < i.b; ++p) {
-        const auto& [a, b] = pairs_[static_cast<size_t>(p)];
+        const auto& [a, b] = pairs_[p];
         *next |= r[a] | r[b];
       }
     } else if (i.code == Code::kSelect) {
-      const auto& [cond, yes] = pairs_[static_cast<size_t>(i.a)];
+      const auto& [cond, yes] = pairs_[i.a];
       *next = r[cond] | r[yes] | r[i.b];
     } else {
       *next = r[i.a] | r[i.b];

@@ -1,4 +1,5 @@
-// One application at fixed sizes as a straight line of arithmetic in the prime field of core/evaluate_field.h.
+// One application at fixed sizes as a straight line of arithmetic in the prime field of
+// core/interpreter/evaluate_field.h.
 //
 // The operator's index expression is evaluated as far as its indices go; what is left are the operations on elements,
 // each written once however often the expression repeats it. Small integers are exact in the field, so maximum and
@@ -13,8 +14,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/op.h"
-#include "core/tensor.h"
+#include "core/ir/op.h"
+#include "core/ir/tensor.h"
 
 namespace rewright::generate {
 
@@ -38,8 +39,29 @@ class Tape {
   friend class TapeCompiler;
 
   enum class Code : uint8_t {
-    kAdd, kSub, kMul, kDiv, kNeg, kMax, kMin, kPow, kExp, kLog, kSqrt, kErf, kTanh, kSigmoid, kAbs, kFloor, kCeil,
-    kLess, kLessEqual, kEqual, kAnd, kOr, kNot,
+    kAdd,
+    kSub,
+    kMul,
+    kDiv,
+    kNeg,
+    kMax,
+    kMin,
+    kPow,
+    kExp,
+    kLog,
+    kSqrt,
+    kErf,
+    kTanh,
+    kSigmoid,
+    kAbs,
+    kFloor,
+    kCeil,
+    kLess,
+    kLessEqual,
+    kEqual,
+    kAnd,
+    kOr,
+    kNot,
     kSelect,  // pairs_[a].first ? pairs_[a].second : b
     kDot,     // sum of products of pairs_[a .. b)
   };

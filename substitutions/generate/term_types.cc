@@ -3,15 +3,15 @@
 #include <functional>
 #include <utility>
 
-#include "core/check.h"
-#include "core/evaluate_field.h"
+#include "core/base/check.h"
+#include "core/interpreter/evaluate_field.h"
 #include "substitutions/generate/terms.h"
 
 namespace rewright::generate {
 namespace {
 
 int64_t At(const Size& size, const std::vector<int64_t>& assignment) {
-  return size.variable < 0 ? size.number : assignment[static_cast<size_t>(size.variable)];
+  return size.variable < 0 ? size.number : assignment[size.variable];
 }
 
 // Whether the axis `v` of the output is an axis of operand `input` through and through: every read of that operand has
@@ -44,7 +44,7 @@ TypeId Terms::Intern(Type type) {
   type.hash = hash;
   std::vector<TypeId>& same = types_by_hash_[hash];
   for (TypeId id : same) {
-    if (types_[static_cast<size_t>(id)] == type) return id;
+    if (types_[id] == type) return id;
   }
   type.begin = {0};
   for (const Shape& shape : type.shapes) {
@@ -69,7 +69,7 @@ Type Terms::TypeOf(const std::vector<Size>& shape) const {
 Type Terms::InputType(const InputGroup& group) const {
   Type type = TypeOf(group.shape);
   for (const Size& cut : group.cuts) {
-    std::vector<int64_t>& at = type.cuts[static_cast<size_t>(group.cut_axis)].emplace_back();
+    std::vector<int64_t>& at = type.cuts[group.cut_axis].emplace_back();
     for (const std::vector<int64_t>& assignment : assignments_) at.push_back(At(cut, assignment));
   }
   return type;
@@ -77,11 +77,11 @@ Type Terms::InputType(const InputGroup& group) const {
 
 TypedApplication* Terms::Apply(int op, const TypeId* operands) {
   // Asked for every choice of operands: one look into a table for what is known.
-  const int arity = space_.operators[static_cast<size_t>(op)].arity;
+  const int arity = space_.operators[op].arity;
   TypedApplication** known = nullptr;
   if (arity == 1 || arity == 2) {
     if (known_.empty()) known_.resize(space_.operators.size());
-    std::vector<std::vector<TypedApplication*>>& rows = known_[static_cast<size_t>(op)];
+    std::vector<std::vector<TypedApplication*>>& rows = known_[op];
     const size_t a = static_cast<size_t>(operands[0]), b = arity == 2 ? static_cast<size_t>(operands[1]) : 0;
     if (rows.size() <= a) rows.resize(types_.size());
     if (rows[a].size() <= b) rows[a].resize(arity == 2 ? types_.size() : 1, Unknown());
@@ -98,7 +98,7 @@ TypedApplication* Terms::FindOrBuild(int op, const TypeId* operands) {
   const auto [at, fresh] = applications_.try_emplace(key);
   if (fresh) {
     std::vector<const Type*> types;
-    for (int k = 0; k < space_.operators[static_cast<size_t>(op)].arity; ++k) types.push_back(&type(operands[k]));
+    for (int k = 0; k < space_.operators[op].arity; ++k) types.push_back(&type(operands[k]));
     std::unique_ptr<TypedApplication> built = Build(op, types);  // may add types, not applications
     at->second = std::move(built);
   }
@@ -117,7 +117,7 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
       return true;
     }
     case Derived::kParts: {
-      const size_t axis = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
+      const size_t axis = std::get<int64_t>(choice.attrs.at("axis"));
       const size_t cuts = static_cast<size_t>(choice.parts) - 1;
       if (axis >= operands[0]->cuts.size() || operands[0]->cuts[axis].size() < cuts) return false;
       std::vector<int64_t> sizes;
@@ -133,7 +133,7 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
       return true;
     }
     case Derived::kFirst: {
-      const size_t axis = static_cast<size_t>(choice.axis);
+      const size_t axis = choice.axis;
       if (axis >= operands[0]->cuts.size() || operands[0]->cuts[axis].empty()) return false;
       Shape stops = operands[0]->shapes[assignment];
       (*attrs)["starts"] = std::vector<int64_t>(stops.size(), 0);
@@ -152,7 +152,7 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
       Shape shape;
       for (const std::vector<int>& axes : choice.merged) {
         shape.push_back(1);
-        for (int axis : axes) shape.back() *= operands[0]->shapes[assignment][static_cast<size_t>(axis)];
+        for (int axis : axes) shape.back() *= operands[0]->shapes[assignment][axis];
       }
       (*attrs)["shape"] = shape;
       return true;
@@ -175,7 +175,7 @@ bool Terms::AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>
 }
 
 std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const Type*>& operands) {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   auto result = std::make_unique<TypedApplication>();
   if (choice.constant != OperatorChoice::Constant::kNone) {
     result->outputs = {Intern(TypeOf(choice.shape))};
@@ -184,8 +184,8 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
   for (size_t k = 0; k < operands.size(); ++k) {
     if (!choice.ranks.empty() && operands[k]->rank() != choice.ranks[k]) return nullptr;
   }
-  if (choice.same_shape && (operands[0]->shapes != operands[1]->shapes ||
-                            operands[0]->transposed != operands[1]->transposed)) {
+  if (choice.same_shape &&
+      (operands[0]->shapes != operands[1]->shapes || operands[0]->transposed != operands[1]->transposed)) {
     return nullptr;
   }
   if (choice.scalar_second && operands[1]->rank() != 0) return nullptr;
@@ -201,8 +201,7 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
       const Shape& shape = operands[1]->shapes[a];
       if (shape[2] != choice.kernel[0] || shape[3] != choice.kernel[1]) return nullptr;
     }
-    if (choice.forbidden_inner >= 0 &&
-        operands[1]->shapes[a][0] == assignments_[a][static_cast<size_t>(choice.forbidden_inner)]) {
+    if (choice.forbidden_inner >= 0 && operands[1]->shapes[a][0] == assignments_[a][choice.forbidden_inner]) {
       return nullptr;
     }
     Attrs attrs;
@@ -218,8 +217,8 @@ std::unique_ptr<TypedApplication> Terms::Build(int op, const std::vector<const T
       if (a + 1 == assignments_.size() && type.num_elements() > space_.max_elements) return nullptr;
       outputs[k].shapes.push_back(type.shape);
     }
-    if (choice.stretched && (operands[0]->shapes[a] == operands[1]->shapes[a] ||
-                             outputs[0].shapes[a] != operands[0]->shapes[a])) {
+    if (choice.stretched &&
+        (operands[0]->shapes[a] == operands[1]->shapes[a] || outputs[0].shapes[a] != operands[0]->shapes[a])) {
       return nullptr;
     }
     result->attrs.push_back({application->attrs});
@@ -248,7 +247,7 @@ std::vector<Cuts> Terms::CutsOf(const OperatorChoice& choice, const std::vector<
     }
   };
   if (choice.op == "concat" || choice.op == "split") {
-    const size_t at = static_cast<size_t>(std::get<int64_t>(choice.attrs.at("axis")));
+    const size_t at = std::get<int64_t>(choice.attrs.at("axis"));
     for (size_t axis = 0; axis < cuts.size(); ++axis) {
       if (axis != at) {
         combine(axis);
@@ -290,13 +289,13 @@ std::vector<Cuts> Terms::CutsOf(const OperatorChoice& choice, const std::vector<
   MeaningCache meanings;
   const absl::StatusOr<Application> application = rewright::Apply(*FindOp(choice.op), types, attrs, meanings);
   CHECK(application.ok()) << application.status().message();
-  const OutputMeaning& meaning = application->meaning->outputs[static_cast<size_t>(output)];
+  const OutputMeaning& meaning = application->meaning->outputs[output];
   for (size_t axis = 0; axis < cuts.size(); ++axis) {
     bool first = true;
     for (size_t k = 0; k < operands.size(); ++k) {
       const int from = CarriedAxis(meaning.element, meaning.index_vars[axis], static_cast<int>(k));
       if (from < 0) continue;
-      const Cuts& carried = operands[k]->cuts[static_cast<size_t>(from)];
+      const Cuts& carried = operands[k]->cuts[from];
       if (first) cuts[axis] = carried;
       if (cuts[axis] != carried) cuts[axis].clear();
       first = false;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
-#include "core/evaluate_field.h"
+#include "core/base/check.h"
+#include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
 namespace {
@@ -37,7 +37,7 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
       nodes_.push_back({.first = id});
       Value value{.node = id, .type = type, .hash = static_cast<uint64_t>(id), .support = uint64_t{1} << id};
       if (with_values) {
-        const size_t count = static_cast<size_t>(types_[static_cast<size_t>(type)].begin.back());
+        const size_t count = types_[type].begin.back();
         uint64_t* data = Allocate(count);
         Draw(id, type, seed, data);
         value.data = data;
@@ -123,7 +123,7 @@ void Terms::Release(const Mark& mark) {
 }
 
 Terms::Key Terms::KeyOf(int op, const int32_t* operands) const {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   Key key{op, {-1, -1, -1}};
   std::copy_n(operands, choice.arity, key.operands);
   if (choice.commutative && key.operands[0] > key.operands[1]) std::swap(key.operands[0], key.operands[1]);
@@ -133,7 +133,7 @@ Terms::Key Terms::KeyOf(int op, const int32_t* operands) const {
 // ---------------------------------------------------------------- elements
 
 bool Terms::Compile(int op, const std::vector<const Type*>& operands, TypedApplication* application) {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   const size_t count = assignments_.size() - 1;
   for (size_t a = 0; a < count; ++a) {
     std::vector<std::shared_ptr<const Tape>>& tapes = application->tapes.emplace_back();
@@ -182,7 +182,7 @@ bool Terms::Run(int op, const ValueId* operands, const TypedApplication& applica
   size_t total = 0;
   for (TypeId output : application.outputs) total += static_cast<size_t>(type(output).begin.back());
   if (data->size() < total) data->resize(total);
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   if (choice.constant != OperatorChoice::Constant::kNone) {
     FillConstant(choice, type(application.outputs[0]), data->data());
     return true;
@@ -206,7 +206,7 @@ bool Terms::Run(int op, const ValueId* operands, const TypedApplication& applica
       continue;
     }
     const Type& output = type(application.outputs[0]);
-    middle_.resize(static_cast<size_t>(output.begin[a + 1] - output.begin[a]));
+    middle_.resize(output.begin[a + 1] - output.begin[a]);
     uint64_t* middle = middle_.data();
     const uint64_t* read = middle;
     if (!tapes[0]->Run(inputs, &middle, &scratch_) || !tapes[1]->Run(&read, outputs, &scratch_)) return false;
@@ -218,7 +218,7 @@ uint64_t Terms::HashOf(TypeId id, const uint64_t* data) const {
   const Type& t = type(id);
   // Two lanes of multiply-and-mix; finished by a full mix.
   uint64_t hash = t.hash;
-  const size_t count = static_cast<size_t>(t.begin.back());
+  const size_t count = t.begin.back();
   for (size_t i = 0; i < count; ++i) {
     const unsigned __int128 product =
         static_cast<unsigned __int128>(hash ^ (data[i] + 0x9e3779b97f4a7c15u)) * 0xd6e8feb86659fd93u;
@@ -235,7 +235,7 @@ const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
   const Node& n = node(v.node);
   const Type& t = type(v.type);
   std::vector<uint64_t> result(static_cast<size_t>(t.begin.back()), v.support);
-  const OperatorChoice* choice = n.op < 0 ? nullptr : &space_.operators[static_cast<size_t>(n.op)];
+  const OperatorChoice* choice = n.op < 0 ? nullptr : &space_.operators[n.op];
   if (choice != nullptr && choice->constant == OperatorChoice::Constant::kNone) {
     const TypedApplication& applied = application(v.node);
     std::vector<std::vector<uint64_t>> masks;
@@ -243,7 +243,7 @@ const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
     for (size_t a = 0; a < applied.tapes.size(); ++a) {
       const uint64_t* inputs[kMaxArity];
       for (int k = 0; k < choice->arity; ++k) {
-        inputs[k] = masks[static_cast<size_t>(k)].data() + type(value(n.operands[k]).type).begin[a];
+        inputs[k] = masks[k].data() + type(value(n.operands[k]).type).begin[a];
       }
       std::vector<std::vector<uint64_t>> outputs;
       uint64_t* pointers[kMaxOutputs];
@@ -253,7 +253,7 @@ const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
         pointers[k] = outputs.back().data();
       }
       applied.tapes[a][0]->RunDependencies(inputs, pointers, &scratch_);
-      const std::vector<uint64_t>& mine = outputs[static_cast<size_t>(id - n.first)];
+      const std::vector<uint64_t>& mine = outputs[id - n.first];
       std::copy(mine.begin(), mine.end(), result.begin() + t.begin[a]);
     }
   }
@@ -262,14 +262,14 @@ const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
 
 void Terms::Supports(int op, const ValueId* operands, const TypedApplication& application, uint64_t* supports) {
   uint64_t all = 0;
-  const int arity = space_.operators[static_cast<size_t>(op)].arity;
+  const int arity = space_.operators[op].arity;
   for (int k = 0; k < arity; ++k) all |= value(operands[k]).support;
   for (size_t k = 0; k < application.outputs.size(); ++k) supports[k] = all;
   if (!application.drops || (all & (all - 1)) == 0) return;
   std::vector<std::vector<uint64_t>> masks;
   for (int k = 0; k < arity; ++k) masks.push_back(Dependencies(operands[k]));
   const uint64_t* inputs[kMaxArity];
-  for (int k = 0; k < arity; ++k) inputs[k] = masks[static_cast<size_t>(k)].data();
+  for (int k = 0; k < arity; ++k) inputs[k] = masks[k].data();
   std::vector<std::vector<uint64_t>> outputs;
   uint64_t* pointers[kMaxOutputs];
   for (size_t k = 0; k < application.outputs.size(); ++k) {
@@ -286,7 +286,7 @@ void Terms::Supports(int op, const ValueId* operands, const TypedApplication& ap
 // ---------------------------------------------------------------- nodes
 
 bool Terms::Takes(int op, const ValueId* operands) const {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   const auto is_input = [&](int k) { return node(value(operands[k]).node).op < 0; };
   if (choice.distinct && operands[0] == operands[1]) return false;
   for (int k = 0; choice.ascending && k < choice.arity; ++k) {
@@ -294,7 +294,7 @@ bool Terms::Takes(int op, const ValueId* operands) const {
   }
   if (choice.leaf_only && !is_input(0)) return false;
   if (choice.no_leaf && is_input(0)) return false;
-  if (choice.no_kernel_input && is_input(0) && space_.inputs[static_cast<size_t>(group_of(operands[0]))].kernel) {
+  if (choice.no_kernel_input && is_input(0) && space_.inputs[group_of(operands[0])].kernel) {
     return false;
   }
   if (choice.in_order) {
@@ -312,13 +312,13 @@ NodeId Terms::Find(int op, const ValueId* operands) const {
 const TypedApplication& Terms::application(NodeId id) const {
   const Node& n = node(id);
   TypeId types[kMaxArity];
-  for (int k = 0; k < space_.operators[static_cast<size_t>(n.op)].arity; ++k) types[k] = value(n.operands[k]).type;
+  for (int k = 0; k < space_.operators[n.op].arity; ++k) types[k] = value(n.operands[k]).type;
   return *applications_.find(KeyOf(n.op, types))->second;
 }
 
 bool Terms::Evaluate(int op, const ValueId* operands, int* num_outputs, uint64_t* hashes, uint64_t* supports) {
   TypeId types[kMaxArity];
-  const int arity = space_.operators[static_cast<size_t>(op)].arity;
+  const int arity = space_.operators[op].arity;
   for (int k = 0; k < arity; ++k) types[k] = value(operands[k]).type;
   TypedApplication* application = Apply(op, types);
   if (application == nullptr) return false;
@@ -345,7 +345,7 @@ NodeId Terms::Add(int op, const ValueId* operands) {
   const auto found = node_ids_.find(key);
   if (found != node_ids_.end()) return found->second;
   TypeId types[kMaxArity];
-  const int arity = space_.operators[static_cast<size_t>(op)].arity;
+  const int arity = space_.operators[op].arity;
   for (int k = 0; k < arity; ++k) types[k] = value(operands[k]).type;
   const TypedApplication* application = Apply(op, types);
   int num_outputs = 0;
@@ -366,7 +366,7 @@ NodeId Terms::Add(int op, const ValueId* operands) {
   for (size_t k = 0; k < application->outputs.size(); ++k) {
     Value output{.node = id, .type = application->outputs[k], .hash = values_.size()};
     if (with_values_) {
-      const size_t count = static_cast<size_t>(type(output.type).begin.back());
+      const size_t count = type(output.type).begin.back();
       uint64_t* data = Allocate(count);
       std::copy_n(result_.begin() + static_cast<std::ptrdiff_t>(at), count, data);
       at += count;

@@ -27,9 +27,9 @@ using NodeId = int32_t;
 using Cuts = std::vector<std::vector<int64_t>>;
 
 struct Type {
-  std::vector<Shape> shapes;  // by assignment
-  std::vector<Cuts> cuts;     // by axis
-  bool transposed = false;    // a view: only counted
+  std::vector<Shape> shapes;   // by assignment
+  std::vector<Cuts> cuts;      // by axis
+  bool transposed = false;     // a view: only counted
   std::vector<int32_t> begin;  // of each assignment's elements, and the end
   uint64_t hash = 0;           // of the shapes
 
@@ -78,16 +78,16 @@ class Terms {
   Terms& operator=(const Terms&) = delete;
 
   const Space& space() const { return space_; }
-  const Type& type(TypeId id) const { return types_[static_cast<size_t>(id)]; }
-  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
-  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  const Type& type(TypeId id) const { return types_[id]; }
+  const Node& node(NodeId id) const { return nodes_[id]; }
+  const Value& value(ValueId id) const { return values_[id]; }
   // Of what is kept, about.
   size_t num_bytes() const;
 
   // Inputs are numbered through all groups; input i is value i.
   int num_inputs() const { return static_cast<int>(group_of_.size()); }
-  int group_of(int input) const { return group_of_[static_cast<size_t>(input)]; }
-  int first_of(int group) const { return first_of_[static_cast<size_t>(group)]; }
+  int group_of(int input) const { return group_of_[input]; }
+  int first_of(int group) const { return first_of_[group]; }
 
   // Null where the operator does not take operands of these types.
   TypedApplication* Apply(int op, const TypeId* operands);
@@ -107,9 +107,7 @@ class Terms {
   struct Mark {
     size_t nodes, values, keys, blocks, block_used, data_bytes;
   };
-  Mark mark() const {
-    return {nodes_.size(), values_.size(), keys_.size(), blocks_.size(), block_used_, data_bytes_};
-  }
+  Mark mark() const { return {nodes_.size(), values_.size(), keys_.size(), blocks_.size(), block_used_, data_bytes_}; }
   void Release(const Mark& mark);
 
  private:

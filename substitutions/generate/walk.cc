@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright::generate {
 namespace {
@@ -29,7 +29,7 @@ std::string ToString(const Space& space, const SmallGraph& graph) {
     absl::StrAppend(&text, i > 0 ? "; " : "", NameOf(space, graph.inputs[i]));
   }
   for (int i = 0; i < graph.size; ++i) {
-    const OperatorChoice& choice = space.operators[static_cast<size_t>(graph.applications[i].op)];
+    const OperatorChoice& choice = space.operators[graph.applications[i].op];
     absl::StrAppend(&text, i > 0 ? "; t" : "t", i, " = ", choice.name, "(");
     for (int k = 0; k < choice.arity; ++k) {
       absl::StrAppend(&text, k > 0 ? ", " : "", NameOf(space, graph.applications[i].operands[k]));
@@ -43,7 +43,7 @@ std::vector<Ref> OutputsOf(const Space& space, const SmallGraph& graph) {
   if (graph.size == 0) return std::vector<Ref>(graph.inputs, graph.inputs + graph.num_inputs);
   bool consumed[kMaxOps] = {};
   for (int i = 0; i < graph.size; ++i) {
-    const int arity = space.operators[static_cast<size_t>(graph.applications[i].op)].arity;
+    const int arity = space.operators[graph.applications[i].op].arity;
     for (int k = 0; k < arity; ++k) {
       const Ref ref = graph.applications[i].operands[k];
       if (ref >= kOutputs) consumed[(ref - kOutputs) / kMaxOutputs] = true;
@@ -51,7 +51,7 @@ std::vector<Ref> OutputsOf(const Space& space, const SmallGraph& graph) {
   }
   std::vector<Ref> outputs;
   for (int i = 0; i < graph.size; ++i) {
-    const int count = NumOutputs(space.operators[static_cast<size_t>(graph.applications[i].op)]);
+    const int count = NumOutputs(space.operators[graph.applications[i].op]);
     for (int k = 0; k < count && !consumed[i]; ++k) outputs.push_back(OutputRef(i, k));
   }
   return outputs;
@@ -87,11 +87,10 @@ bool Walk::Extend(int depth) {
 
 // Operand `slot`: what is available, or the next unused input of a group.
 bool Walk::Choose(int depth, int op, int slot) {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   if (slot == choice.arity) return Try(depth, op);
   const auto rank_fits = [&](Ref ref) {
-    return choice.ranks.empty() ||
-           terms_.type(terms_.value(values_[ref]).type).rank() == choice.ranks[static_cast<size_t>(slot)];
+    return choice.ranks.empty() || terms_.type(terms_.value(values_[ref]).type).rank() == choice.ranks[slot];
   };
   const size_t count = available_.size();
   for (size_t k = 0; k < count; ++k) {
@@ -119,7 +118,7 @@ bool Walk::Choose(int depth, int op, int slot) {
 
 // Whether the sequence stays the least: whatever comes after the last application that `next` needs is less than it.
 bool Walk::InOrder(int depth, const SmallGraph::Application& next) const {
-  const int arity = space_.operators[static_cast<size_t>(next.op)].arity;
+  const int arity = space_.operators[next.op].arity;
   int last = -1;
   for (int k = 0; k < arity; ++k) {
     if (next.operands[k] >= kOutputs) last = std::max(last, (next.operands[k] - kOutputs) / kMaxOutputs);
@@ -138,7 +137,7 @@ bool Walk::InOrder(int depth, const SmallGraph::Application& next) const {
 }
 
 bool Walk::Try(int depth, int op) {
-  const OperatorChoice& choice = space_.operators[static_cast<size_t>(op)];
+  const OperatorChoice& choice = space_.operators[op];
   SmallGraph::Application next{.op = static_cast<int8_t>(op)};
   ValueId operands[kMaxArity];
   TypeId types[kMaxArity];
@@ -236,10 +235,9 @@ class RawWalk {
   }
 
   void Try(int depth, int op, int j, int k) {
-    const ValueId operands[kMaxArity] = {j < 0 ? -1 : values_[static_cast<size_t>(j)],
-                                         k < 0 ? -1 : values_[static_cast<size_t>(k)], -1};
+    const ValueId operands[kMaxArity] = {j < 0 ? -1 : values_[j], k < 0 ? -1 : values_[k], -1};
     TypeId types[kMaxArity] = {};
-    for (int i = 0; i < space_.operators[static_cast<size_t>(op)].arity; ++i) types[i] = terms_.value(operands[i]).type;
+    for (int i = 0; i < space_.operators[op].arity; ++i) types[i] = terms_.value(operands[i]).type;
     if (!terms_.Takes(op, operands) || terms_.Apply(op, types) == nullptr) return;
     for (NodeId id : nodes_) {
       const Node& node = terms_.node(id);

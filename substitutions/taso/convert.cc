@@ -5,11 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_terms.h"
-#include "substitutions/status_macros.h"
 #include "substitutions/taso/decode.h"
 #include "substitutions/taso/shapes.h"
 #include "substitutions/taso/taso.h"
@@ -23,9 +23,7 @@ ArgExpr Div(const ArgExpr& a, int64_t b) {
   return ArgExpr::Binary(ArgOp::kDiv, a, ArgExpr::Int(b));
 }
 
-bool IsInt(const ArgExpr& expr, int64_t value) {
-  return expr.kind == ArgExpr::Kind::kInt && expr.integer == value;
-}
+bool IsInt(const ArgExpr& expr, int64_t value) { return expr.kind == ArgExpr::Kind::kInt && expr.integer == value; }
 
 void AddAttr(const std::string& name, ArgExpr value, TensorTerm* term) {
   term->attrs.push_back({name, std::move(value)});
@@ -44,7 +42,7 @@ class Converter {
   explicit Converter(const RuleGraph& rule) : rule_(rule), shapes_(rule) {}
 
   absl::StatusOr<Rule> Run() {
-    REWRIGHT_RETURN_IF_ERROR(shapes_.Infer());
+    RETURN_IF_ERROR(shapes_.Infer());
     WriteSide(rule_.source, true, &out_.lhs);
     WriteSide(rule_.target, false, &out_.rhs);
     for (const auto& [left, right] : sizes().Rest()) AddCondition(ArgOp::kEqual, Print(left), Print(right));
@@ -68,13 +66,13 @@ class Converter {
     for (const OutputPair& pair : rule_.outputs) outputs.push_back(source ? pair.source : pair.target);
     // An application that is used more than once is named.
     std::vector<int> uses(side.size(), 0);
-    for (const TensorRef& output : outputs) ++uses[static_cast<size_t>(output.op)];
+    for (const TensorRef& output : outputs) ++uses[output.op];
     const bool whole = IsWhole(side, outputs);
-    if (whole) uses[static_cast<size_t>(outputs[0].op)] = 1;
+    if (whole) uses[outputs[0].op] = 1;
     for (size_t k = side.size(); k-- > 0;) {
       if (uses[k] == 0) continue;
       for (const TensorRef& input : side[k].inputs) {
-        if (input.op >= 0) ++uses[static_cast<size_t>(input.op)];
+        if (input.op >= 0) ++uses[input.op];
       }
     }
     names_.assign(side.size(), "");
@@ -94,7 +92,7 @@ class Converter {
 
   // Whether the outputs are those of one operator that has several, in order.
   static bool IsWhole(const Side& side, const std::vector<TensorRef>& outputs) {
-    const Operator& op = side[static_cast<size_t>(outputs[0].op)];
+    const Operator& op = side[outputs[0].op];
     if (op.num_outputs() < 2 || static_cast<int>(outputs.size()) != op.num_outputs()) return false;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (outputs[k].op != outputs[0].op || outputs[k].output != static_cast<int>(k)) return false;
@@ -117,7 +115,7 @@ class Converter {
       if (shown_.insert(ref.input).second) term.shape = Shape(shapes_.Of(ref, source_));
       return term;
     }
-    const size_t op = static_cast<size_t>(ref.op);
+    const size_t op = ref.op;
     if (names_[op].empty()) return Write(ref.op);
     term.name = names_[op];
     if (side()[op].num_outputs() > 1) term.output = ref.output;
@@ -137,7 +135,7 @@ class Converter {
   // ---------------------------------------------------------------- operators
 
   TensorTerm Write(int number) {
-    const Operator& op = side()[static_cast<size_t>(number)];
+    const Operator& op = side()[number];
     std::vector<TensorTerm> operands;
     std::vector<TensorShape> shapes;
     for (const TensorRef& input : op.inputs) {
@@ -203,8 +201,7 @@ class Converter {
     }
     if (stride == 1) return {Div(Print(kernel - Size(1)), 2), Div(Print(kernel), 2)};
     const Size last = sizes().Quotient(size + Size(stride - 1), stride) - Size(1);
-    const ArgExpr total =
-        CallArg(ArgFn::kMax, {ArgExpr::Int(0), Print(last * Size(stride) + kernel - size)});
+    const ArgExpr total = CallArg(ArgFn::kMax, {ArgExpr::Int(0), Print(last * Size(stride) + kernel - size)});
     return {Div(total, 2), Div(ArgExpr::Binary(ArgOp::kAdd, total, ArgExpr::Int(1)), 2)};
   }
 
@@ -252,7 +249,7 @@ class Converter {
 
   TensorTerm Split(const Operator& op, int number, std::vector<TensorTerm> operands) {
     TensorTerm term = Application("split", std::move(operands));
-    const size_t axis = static_cast<size_t>(op.Get(Key::kAxis));
+    const size_t axis = op.Get(Key::kAxis);
     std::vector<ArgExpr> parts;
     for (int k = 0; k < op.num_outputs(); ++k) parts.push_back(Print(shapes_.Of({number, k, 0}, source_).dims[axis]));
     AddAttr("axis", ArgExpr::Int(op.Get(Key::kAxis)), &term);

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "substitutions/status_macros.h"
+#include "core/base/status_macros.h"
 #include "substitutions/taso/rules.pb.h"
 
 namespace rewright::taso {
@@ -24,14 +24,14 @@ class RuleReader {
 
   absl::StatusOr<RuleGraph> Read(const RuleProto& proto) {
     RuleGraph rule;
-    REWRIGHT_RETURN_IF_ERROR(ReadSide(proto.source(), "source", &rule.source));
+    RETURN_IF_ERROR(ReadSide(proto.source(), "source", &rule.source));
     for (const Operator& op : rule.source) {
       for (const TensorRef& input : op.inputs) {
         if (input.op < 0) known_inputs_.insert(input.input);
       }
     }
     is_target_ = true;
-    REWRIGHT_RETURN_IF_ERROR(ReadSide(proto.target(), "target", &rule.target));
+    RETURN_IF_ERROR(ReadSide(proto.target(), "target", &rule.target));
     if (proto.output_size() < 1 || proto.output_size() > kMaxOutputs) {
       return Error(absl::StrCat(proto.output_size(), " outputs, expected 1 to ", kMaxOutputs));
     }
@@ -40,10 +40,10 @@ class RuleReader {
       const OutputProto& output = proto.output(k);
       const std::string name = absl::StrCat("output ", k);
       OutputPair pair;
-      REWRIGHT_RETURN_IF_ERROR(ReadOutput(name, "source", rule.source, output.source_operator(),
-                                          output.source_output(), output.has_source_operator(), &pair.source));
-      REWRIGHT_RETURN_IF_ERROR(ReadOutput(name, "target", rule.target, output.target_operator(),
-                                          output.target_output(), output.has_target_operator(), &pair.target));
+      RETURN_IF_ERROR(ReadOutput(name, "source", rule.source, output.source_operator(), output.source_output(),
+                                 output.has_source_operator(), &pair.source));
+      RETURN_IF_ERROR(ReadOutput(name, "target", rule.target, output.target_operator(), output.target_output(),
+                                 output.has_target_operator(), &pair.target));
       if (!seen.insert({pair.source.op, pair.source.output}).second) {
         return Error(absl::StrCat(name, ": an earlier output is the same tensor of the source"));
       }
@@ -68,7 +68,7 @@ class RuleReader {
       const std::string where = absl::StrCat(name, " operator ", k);
       if (!proto.has_type()) return Error(absl::StrCat(where, ": it has no type"));
       if (info == nullptr) return Error(absl::StrCat(where, ": there is no operator type ", proto.type()));
-      REWRIGHT_RETURN_IF_ERROR(ReadOperator(proto, *info, absl::StrCat(where, " (", info->name, ")"), side));
+      RETURN_IF_ERROR(ReadOperator(proto, *info, absl::StrCat(where, " (", info->name, ")"), side));
     }
     return absl::OkStatus();
   }
@@ -82,18 +82,18 @@ class RuleReader {
       const std::string most = info.max_inputs > info.min_inputs ? absl::StrCat(" to ", info.max_inputs) : "";
       return Error(absl::StrCat(where, ": ", inputs, " inputs, expected ", info.min_inputs, most));
     }
-    REWRIGHT_RETURN_IF_ERROR(ReadParameters(proto, where, &op));
+    RETURN_IF_ERROR(ReadParameters(proto, where, &op));
     if (info.convertible) {
       for (Key key : info.required) {
         if (op.parameters.count(key)) continue;
         return Error(absl::StrCat(where, ": parameter ", FindKey(static_cast<int64_t>(key))->name, " is missing"));
       }
-      REWRIGHT_RETURN_IF_ERROR(CheckAxes(op, where));
+      RETURN_IF_ERROR(CheckAxes(op, where));
     } else if (inputs > kMaxOperators) {
       return Error(absl::StrCat(where, ": ", inputs, " inputs, expected at most ", kMaxOperators));
     }
     for (int k = 0; k < inputs; ++k) {
-      REWRIGHT_RETURN_IF_ERROR(ReadInput(proto.input(k), absl::StrCat(where, ": input ", k), *side, &op));
+      RETURN_IF_ERROR(ReadInput(proto.input(k), absl::StrCat(where, ": input ", k), *side, &op));
     }
     side->push_back(std::move(op));
     return absl::OkStatus();
@@ -101,8 +101,7 @@ class RuleReader {
 
   absl::Status ReadParameters(const OperatorProto& proto, const std::string& where, Operator* op) {
     if (proto.parameter_size() > kMaxParameters) {
-      return Error(absl::StrCat(where, ": ", proto.parameter_size(), " parameters, expected at most ",
-                                kMaxParameters));
+      return Error(absl::StrCat(where, ": ", proto.parameter_size(), " parameters, expected at most ", kMaxParameters));
     }
     for (const ParameterProto& parameter : proto.parameter()) {
       if (!parameter.has_key() || !parameter.has_value()) {
@@ -112,8 +111,8 @@ class RuleReader {
       if (key == nullptr) return Error(absl::StrCat(where, ": there is no parameter key ", parameter.key()));
       const int value = parameter.value();
       if (value < key->min || value > key->max) {
-        return Error(absl::StrCat(where, ": parameter ", key->name, " is ", value, ", expected ", key->min, " to ",
-                                  key->max));
+        return Error(
+            absl::StrCat(where, ": parameter ", key->name, " is ", value, ", expected ", key->min, " to ", key->max));
       }
       if (!op->parameters.emplace(static_cast<Key>(parameter.key()), value).second) {
         return Error(absl::StrCat(where, ": parameter ", key->name, " is given twice"));
@@ -142,7 +141,7 @@ class RuleReader {
         return Error(absl::StrCat(where, ": operator ", id, " does not come before its user"));
       }
       ref = {id, proto.output(), 0};
-      const int outputs = side[static_cast<size_t>(id)].num_outputs();
+      const int outputs = side[id].num_outputs();
       if (ref.output < 0 || ref.output >= outputs) {
         return Error(absl::StrCat(where, ": output ", ref.output, " of operator ", id, ", which has ", outputs));
       }
@@ -165,7 +164,7 @@ class RuleReader {
     if (!given || id < 0 || id >= static_cast<int>(side.size())) {
       return Error(absl::StrCat(where, ": there is no ", name, " operator ", given ? absl::StrCat(id) : "given"));
     }
-    const int outputs = side[static_cast<size_t>(id)].num_outputs();
+    const int outputs = side[id].num_outputs();
     if (output < 0 || output >= outputs) {
       return Error(absl::StrCat(where, ": output ", output, " of ", name, " operator ", id, ", which has ", outputs));
     }

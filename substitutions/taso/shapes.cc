@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "substitutions/status_macros.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::taso {
 namespace {
@@ -47,8 +47,8 @@ int Shapes::NewPack() {
 }
 
 TensorShape Shapes::Resolve(TensorShape shape) const {
-  while (shape.pack >= 0 && packs_[static_cast<size_t>(shape.pack)]) {
-    const TensorShape& leading = *packs_[static_cast<size_t>(shape.pack)];
+  while (shape.pack >= 0 && packs_[shape.pack]) {
+    const TensorShape& leading = *packs_[shape.pack];
     shape.pack = leading.pack;
     shape.dims.insert(shape.dims.begin(), leading.dims.begin(), leading.dims.end());
   }
@@ -65,7 +65,7 @@ bool Shapes::NeedAxes(TensorShape* shape, size_t rank, bool exactly, bool kernel
     TensorShape leading;
     for (size_t axis = 0; axis < rank - known; ++axis) leading.dims.push_back(sizes_.New(Hint(rank, axis, kernel)));
     if (!exactly) leading.pack = NewPack();
-    packs_[static_cast<size_t>(shape->pack)] = leading;
+    packs_[shape->pack] = leading;
   }
   *shape = Resolve(*shape);
   return true;
@@ -81,13 +81,13 @@ bool Shapes::Unify(const TensorShape& a, const TensorShape& b) {
   if (p.pack == q.pack) return extra == 0;
   if (q.pack < 0) {
     if (extra > 0) return false;
-    packs_[static_cast<size_t>(p.pack)] = TensorShape();
+    packs_[p.pack] = TensorShape();
     return true;
   }
   TensorShape leading;
   leading.pack = p.pack;
   leading.dims.assign(p.dims.begin(), p.dims.begin() + static_cast<std::ptrdiff_t>(extra));
-  packs_[static_cast<size_t>(q.pack)] = leading;
+  packs_[q.pack] = leading;
   return true;
 }
 
@@ -176,7 +176,7 @@ bool Shapes::Concat(const Operator& op, const std::vector<TensorShape>& inputs, 
 
 bool Shapes::Split(const Operator& op, const TensorShape& x, Outputs* outputs) {
   const TensorShape whole = Resolve(x);
-  const size_t axis = static_cast<size_t>(op.Get(Key::kAxis));
+  const size_t axis = op.Get(Key::kAxis);
   if (whole.pack >= 0 || axis >= whole.dims.size()) return false;
   TensorShape part = whole;
   part.cuts.insert(part.cuts.begin(), part.dims.size() - std::min(part.dims.size(), part.cuts.size()), nullptr);
@@ -238,7 +238,7 @@ bool Shapes::InferOperator(const Operator& op, int number, bool source, Outputs*
       const std::vector<int> perm = op.Permutation();
       if (!NeedAxes(&inputs[0], perm.size(), true)) return false;
       for (int axis : perm) {
-        out.dims.push_back(inputs[0].dims[static_cast<size_t>(axis)]);
+        out.dims.push_back(inputs[0].dims[axis]);
         out.cuts.push_back(CutOf(inputs[0], static_cast<size_t>(axis)));
       }
       return true;
@@ -272,9 +272,9 @@ absl::Status Shapes::InferSide(const Side& side, bool source) {
 }
 
 absl::Status Shapes::Infer() {
-  REWRIGHT_RETURN_IF_ERROR(InferSide(rule_.source, true));
+  RETURN_IF_ERROR(InferSide(rule_.source, true));
   sizes_.ForgetRest();
-  REWRIGHT_RETURN_IF_ERROR(InferSide(rule_.target, false));
+  RETURN_IF_ERROR(InferSide(rule_.target, false));
   for (const OutputPair& pair : rule_.outputs) {
     // Outputs of another rank are left for the prover to reject; a constant learns its shape here.
     const TensorShape target = Of(pair.target, false), source = Of(pair.source, true);
@@ -290,7 +290,7 @@ absl::Status Shapes::Infer() {
 
 TensorShape Shapes::Of(const TensorRef& ref, bool source) const {
   if (ref.op < 0) return Resolve(inputs_.at(ref.input));
-  return Resolve((source ? source_ : target_)[static_cast<size_t>(ref.op)][static_cast<size_t>(ref.output)]);
+  return Resolve((source ? source_ : target_)[ref.op][ref.output]);
 }
 
 }  // namespace rewright::taso

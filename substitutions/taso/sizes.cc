@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright::taso {
 namespace {
@@ -131,7 +131,7 @@ Size Sizes::Resolve(const Size& size) const {
   for (const auto& [monomial, coefficient] : size.terms()) {
     Size term(coefficient);
     for (int variable : monomial) {
-      const std::optional<Size>& value = variables_[static_cast<size_t>(variable)].value;
+      const std::optional<Size>& value = variables_[variable].value;
       changed |= value.has_value();
       term = term * (value ? *value : Size::Of(variable));
     }
@@ -155,11 +155,11 @@ bool Sizes::Eliminate(const Size& difference) {
     const int variable = monomial[0];
     const auto uses = [&](const Size::Monomial& m) { return std::count(m.begin(), m.end(), variable) > 0; };
     const Size value = Size::Of(variable) - Size(coefficient) * difference;
-    const bool possible = variables_[static_cast<size_t>(variable)].divisor == 0 && !value.IsZero() &&
+    const bool possible = variables_[variable].divisor == 0 && !value.IsZero() &&
                           std::all_of(value.terms().begin(), value.terms().end(),
                                       [&](const auto& term) { return term.second > 0 && !uses(term.first); });
     if (!possible) continue;
-    variables_[static_cast<size_t>(variable)].value = value;
+    variables_[variable].value = value;
     return true;
   }
   return false;
@@ -232,7 +232,7 @@ std::vector<std::pair<Size, Size>> Sizes::Rest() const {
 }
 
 std::string Sizes::NameOf(int variable) {
-  Variable& v = variables_[static_cast<size_t>(variable)];
+  Variable& v = variables_[variable];
   if (v.name.empty()) {
     const int count = ++used_names_[v.hint];
     v.name = count == 1 ? v.hint : absl::StrCat(v.hint, count);
@@ -252,7 +252,7 @@ ArgExpr Sizes::Print(const Size& size) {
       for (int variable : monomial) {
         ArgExpr factor;
         factor.kind = ArgExpr::Kind::kName;
-        const Variable& v = variables_[static_cast<size_t>(variable)];
+        const Variable& v = variables_[variable];
         if (v.divisor != 0) {
           factor = ArgExpr::Binary(ArgOp::kDiv, Print(v.numerator), ArgExpr::Int(v.divisor));
         } else {

@@ -2,7 +2,7 @@
 // interpreter. The seed of a failure is printed with its graph.
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/random_graph_util.h"

@@ -4,17 +4,17 @@
 #include <cstring>
 #include <map>
 
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 
 namespace rewright {
 namespace {
 
 int RootOf(const Schedule& schedule, int buffer, size_t* offset) {
   *offset = 0;
-  while (schedule.buffers[static_cast<size_t>(buffer)].alias_of >= 0) {
-    const Buffer& view = schedule.buffers[static_cast<size_t>(buffer)];
-    const Buffer& base = schedule.buffers[static_cast<size_t>(view.alias_of)];
+  while (schedule.buffers[buffer].alias_of >= 0) {
+    const Buffer& view = schedule.buffers[buffer];
+    const Buffer& base = schedule.buffers[view.alias_of];
     EXPECT_LE(view.offset + view.bytes, base.bytes) << "a view reaches outside what it views";
     *offset += view.offset;
     buffer = view.alias_of;
@@ -99,8 +99,8 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int buffer = schedule.inputs[i];
     if (buffer < 0) continue;
-    EXPECT_EQ(schedule.buffers[static_cast<size_t>(buffer)].bytes, static_cast<size_t>(inputs[i].num_bytes()));
-    std::memcpy(base[static_cast<size_t>(buffer)], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes()));
+    EXPECT_EQ(schedule.buffers[buffer].bytes, static_cast<size_t>(inputs[i].num_bytes()));
+    std::memcpy(base[buffer], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes()));
   }
   const std::map<int, Lifetime> lifetimes = LifetimesOf(schedule);
   for (int run = 0; run < 2; ++run) {
@@ -109,21 +109,20 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
       for (int buffer : schedule.steps[s].buffers) {
         size_t offset = 0;
         const int root = RootOf(schedule, buffer, &offset);
-        addresses.push_back(base[static_cast<size_t>(root)] + offset);
+        addresses.push_back(base[root] + offset);
       }
       schedule.steps[s].kernel->Run(addresses.data());
       for (const auto& [root, lifetime] : lifetimes) {
-        const Buffer& buffer = schedule.buffers[static_cast<size_t>(root)];
+        const Buffer& buffer = schedule.buffers[root];
         if (buffer.kind != Buffer::Kind::kActivation || lifetime.last != static_cast<int>(s)) continue;
-        std::memset(base[static_cast<size_t>(root)], 0xff, buffer.bytes);
+        std::memset(base[root], 0xff, buffer.bytes);
       }
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int buffer = schedule.inputs[i];
     if (buffer < 0) continue;
-    EXPECT_EQ(0, std::memcmp(base[static_cast<size_t>(buffer)], inputs[i].data(),
-                             static_cast<size_t>(inputs[i].num_bytes())))
+    EXPECT_EQ(0, std::memcmp(base[buffer], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes())))
         << "input " << i << " was overwritten";
   }
   std::vector<Tensor> outputs;
@@ -131,7 +130,7 @@ absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedu
     size_t offset = 0;
     const int root = RootOf(schedule, schedule.outputs[i], &offset);
     Tensor tensor(graph.type(graph.outputs()[i].value));
-    std::memcpy(tensor.data(), base[static_cast<size_t>(root)] + offset, static_cast<size_t>(tensor.num_bytes()));
+    std::memcpy(tensor.data(), base[root] + offset, static_cast<size_t>(tensor.num_bytes()));
     outputs.push_back(std::move(tensor));
   }
   return outputs;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/device.h"
-#include "core/graph.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
 #include "gtest/gtest.h"
 
 namespace rewright {
@@ -30,7 +30,7 @@ void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, doub
 using RunInputs = std::function<absl::StatusOr<std::vector<Tensor>>(const std::vector<Tensor>&)>;
 void ExpectAgrees(const RunInputs& run, const Graph& graph, double low, double high, uint64_t seed, double tolerance);
 
-// The graph of a text (core/text.h) with random weights in [low, high].
+// The graph of a text (core/ir/text.h) with random weights in [low, high].
 Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);
 
 }  // namespace rewright

@@ -1,8 +1,8 @@
 // The CPU device against the reference interpreter, operator by operator.
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/counts.h"
@@ -51,9 +51,9 @@ TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
   ASSERT_TRUE(device.ok()) << device.status().ToString();
   for (const std::string type : {"i32", "i64"}) {
     for (const std::string op : {"add", "sub", "mul", "div", "mod", "max", "min"}) {
-      const absl::StatusOr<Graph> graph = ParseGraph(
-          absl::StrCat("input x: ", type, "[5]\ninput y: ", type, "[5]\n%0 = ", op, "(x, y)\n%1 = neg(%0)\n",
-                       "%2 = abs(%1)\noutput a = %0\noutput b = %2\n"));
+      const absl::StatusOr<Graph> graph =
+          ParseGraph(absl::StrCat("input x: ", type, "[5]\ninput y: ", type, "[5]\n%0 = ", op, "(x, y)\n%1 = neg(%0)\n",
+                                  "%2 = abs(%1)\noutput a = %0\noutput b = %2\n"));
       ASSERT_TRUE(graph.ok()) << graph.status();
       std::vector<Tensor> inputs;
       absl::flat_hash_map<std::string, Tensor> by_name;
@@ -79,8 +79,7 @@ TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
 
 TEST(CpuIntegers, DivisionByZeroDoesNotTrap) {
   const auto device = MakeDevice("cpu", {2, ""});
-  const absl::StatusOr<Graph> graph =
-      ParseGraph("input x: i64[2]\ninput y: i64[2]\n%0 = div(x, y)\noutput z = %0\n");
+  const absl::StatusOr<Graph> graph = ParseGraph("input x: i64[2]\ninput y: i64[2]\n%0 = div(x, y)\noutput z = %0\n");
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto schedule = (*device)->Compile(*graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/kernel_source.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_gpu_util.h"
@@ -59,8 +59,8 @@ TEST(CudaKernel, RowsMoveSixteenBytes) {
     EXPECT_TRUE(kernel.by_rows && kernel.vectorized) << op;
     EXPECT_THAT(kernel.source, HasSubstr("*(const Vec<float, 4>*)")) << op;
   }
-  const auto half = KernelOf(Parsed("input x: f32[64,768]\n%1 = softmax(x, axis=1)\noutput y = %1\n"),
-                             cuda::Storage::kFp16);
+  const auto half =
+      KernelOf(Parsed("input x: f32[64,768]\n%1 = softmax(x, axis=1)\noutput y = %1\n"), cuda::Storage::kFp16);
   EXPECT_THAT(half.source, HasSubstr("*(Vec<fp16, 8>*)(out"));
   // Rows that begin anywhere: elements one by one.
   const auto odd = KernelOf(Parsed("input x: f32[64,767]\n%1 = softmax(x, axis=1)\noutput y = %1\n"));
@@ -81,7 +81,8 @@ input z: f32[8,96,64]
 %2 = add(%1, z)
 %3 = relu(%2)
 output y = %3
-)"), cuda::Storage::kBf16);
+)"),
+                              cuda::Storage::kBf16);
   EXPECT_TRUE(mixed.tiled);
   EXPECT_THAT(mixed.source, HasSubstr("__shared__ bf16 tile0[32][33]"));
   EXPECT_THAT(mixed.source, Not(HasSubstr("tile1")));

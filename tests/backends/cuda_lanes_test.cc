@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/lanes.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_gpu_util.h"
@@ -80,20 +80,20 @@ TEST(CudaLanes, KeepEveryDependency) {
       ASSERT_EQ(section.steps.size(), static_cast<size_t>(section.end - section.begin));
       std::vector<std::set<int>> before;  // steps of the section that are sure to be done
       for (int s = 0; s < section.end - section.begin; ++s) {
-        const cuda::LaneStep& step = section.steps[static_cast<size_t>(s)];
+        const cuda::LaneStep& step = section.steps[s];
         std::set<int> sure;
         const auto follows = [&](int other) {
           ASSERT_LT(other, s);
           sure.insert(other);
-          sure.insert(before[static_cast<size_t>(other)].begin(), before[static_cast<size_t>(other)].end());
+          sure.insert(before[other].begin(), before[other].end());
         };
         for (int other : step.after) follows(other);
         for (int other = s - 1; other >= 0; --other) {
-          if (section.steps[static_cast<size_t>(other)].lane != step.lane) continue;
+          if (section.steps[other].lane != step.lane) continue;
           follows(other);
           break;
         }
-        for (int d : dependencies[static_cast<size_t>(section.begin + s)]) {
+        for (int d : dependencies[section.begin + s]) {
           EXPECT_TRUE(d < section.begin || sure.count(d - section.begin) > 0) << d << " before " << section.begin + s;
         }
         before.push_back(std::move(sure));
@@ -173,7 +173,8 @@ weight w: f32[6,4]
 %4 = matmul(x, w)
 %5 = matmul(%4, %3)
 output y = %5
-)", -1, 1, 1);
+)",
+                                       -1, 1, 1);
   const auto device = HostDevice(nullptr);
   std::vector<size_t> sizes;
   for (const Group& group : device->Partition(graph)) sizes.push_back(group.nodes.size());
@@ -204,7 +205,8 @@ weight s: f32[29,29,1,1]
 %11 = add(%9, %10)
 %12 = relu(%11)
 output y = %12
-)", -0.2, 0.2, 1);
+)",
+                                       -0.2, 0.2, 1);
   for (bool channels_last : {false, true}) {
     HostGpuCounts counts;
     cuda::CudaOptions options;

@@ -9,8 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/half.h"
+#include "core/ir/text.h"
 #include "core/ops/common.h"
-#include "core/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_gpu_util.h"
@@ -153,7 +153,8 @@ TEST(Cuda, FusesEpiloguesAndMoves) {
 %7 = concat(%6, %6, axis=3)
 %8 = softmax(%7, axis=3)
 output y = %8
-)"), -1, 1, 1);
+)"),
+                                       -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice();
   const auto schedule = device->Compile(graph);
@@ -215,10 +216,10 @@ TEST(Cuda, AttentionNeedsTheWholePattern) {
   options.precision = cuda::Precision::kBf16;
   const auto device = HostDevice(options);
   const std::pair<const char*, const char*> changes[] = {
-      {"softmax(%6, axis=3)", "softmax(%6, axis=2)"},  // over the queries
+      {"softmax(%6, axis=3)", "softmax(%6, axis=2)"},       // over the queries
       {"%5 = div(%4, %0)", "%5 = div(%4, m)"},              // the scale is no constant
       {"output y = %10", "output y = %10\noutput z = %7"},  // the probabilities are read elsewhere
-      {"f32[2,7,3,8]", "f32[2,7,3,9]"},                // an odd depth
+      {"f32[2,7,3,8]", "f32[2,7,3,9]"},                     // an odd depth
   };
   for (const auto& [from, to] : changes) {
     std::string text = kAttention;
@@ -279,8 +280,8 @@ TEST(Cuda, CostsAreMeasuredOnce) {
 
 // Costs are those of operands in memory: what is read in turn, weights too, exceeds the cache twice.
 TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
-  const Graph graph = GraphWithWeights("input x: f32[1,3]\nweight w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n",
-                                       -1, 1, 1);
+  const Graph graph =
+      GraphWithWeights("input x: f32[1,3]\nweight w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n", -1, 1, 1);
   HostGpuCounts counts;
   const auto device = HostDevice({}, &counts);
   const auto cost = device->Cost(graph, device->Partition(graph)[0]);
@@ -306,7 +307,8 @@ weight w: f32[16,40,1,1]
 %7 = max_pool2d(x, kernel=[3,3], pads=[1,1,1,1])
 %8 = concat(%6, %7, axis=1)
 output y = %8
-)", -1, 1, 1);
+)",
+                                       -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32, cuda::Precision::kFp16}) {
     cuda::CudaOptions options;
@@ -334,7 +336,9 @@ input z: f32[3,8,8]
 %1 = matmul(x, u)
 %2 = matmul(x, z)
 %3 = relu(%2)
-%4 = concat(%1, %3, axis=)", axis, ")\noutput y = %4\n"), -1, 1, 2);
+%4 = concat(%1, %3, axis=)",
+                                                         axis, ")\noutput y = %4\n"),
+                                            -1, 1, 2);
     const auto device = HostDevice();
     const auto schedule = device->Compile(products);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
@@ -356,13 +360,13 @@ TEST(Cuda, ConvolutionsStayCallsWithoutTheirEpilogue) {
 %8 = add(%7, b)
 %9 = relu(%8)
 output y = %9
-)"), -1, 1, 1);
+)"),
+                                       -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice({}, nullptr, {.no_epilogues = true});
   const auto schedule = device->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-  EXPECT_THAT(Labels(*schedule),
-              testing::ElementsAre("conv2d+add", "add+relu", "conv2d", "relu", "conv2d+add+relu"));
+  EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add", "add+relu", "conv2d", "relu", "conv2d+add+relu"));
   ExpectAgrees(*schedule, graph, -1, 1, 1);
   ExpectAllAgree(*device, RandomGraphs(Cases(20)));
 }
@@ -408,20 +412,18 @@ Graph RandomPooling(Rng& rng, bool* library) {
 Graph RandomNormalization(Rng& rng) {
   const int64_t rows = RandomInt(rng, 1, 9), columns = RandomInt(rng, 2, 70), axis = RandomInt(rng, 1, 2);
   const std::string inner = axis == 1 ? absl::StrCat(rows, ",", columns) : absl::StrCat(columns);
-  return GraphWithWeights(
-      absl::StrCat("input x: f32[2,", rows, ",8]\nweight u: f32[8,", columns, "]\nweight v: f32[", columns,
-                   ",8]\nweight s: f32[", inner, "]\nweight b: f32[", inner,
-                   "]\n%1 = matmul(x, u)\n%2 = layer_norm(%1, s, b, axis=", axis,
-                   ", epsilon=0.001)\n%3 = matmul(%2, v)\noutput y = %3\n"),
-      -1, 1, 3);
+  return GraphWithWeights(absl::StrCat("input x: f32[2,", rows, ",8]\nweight u: f32[8,", columns, "]\nweight v: f32[",
+                                       columns, ",8]\nweight s: f32[", inner, "]\nweight b: f32[", inner,
+                                       "]\n%1 = matmul(x, u)\n%2 = layer_norm(%1, s, b, axis=", axis,
+                                       ", epsilon=0.001)\n%3 = matmul(%2, v)\noutput y = %3\n"),
+                          -1, 1, 3);
 }
 
 TEST(Cuda, PoolingAndNormalizationAreDoneByTheFaster) {
   const auto library_steps = [](const Schedule& schedule) {
     const std::vector<std::string> labels = Labels(schedule);
-    return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
-      return label.find("(library)") != std::string::npos;
-    });
+    return std::count_if(labels.begin(), labels.end(),
+                         [](const std::string& label) { return label.find("(library)") != std::string::npos; });
   };
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kFp16, cuda::Precision::kBf16}) {
     for (bool slow : {false, true}) {

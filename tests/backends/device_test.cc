@@ -1,15 +1,15 @@
 // Devices by name, partition, costs and the profile database.
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <set>
 
-#include <sqlite3.h>
-
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "backends/profile_db.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 
@@ -232,7 +232,7 @@ TEST(ProfileDb, DamagedFilesAreAnError) {
 double AnalyticCost(const std::string& spec, const std::string& text, int group) {
   const auto device = Make(spec);
   const Graph graph = GraphWithWeights(text, -1, 1, 1);
-  return *device->Cost(graph, device->Partition(graph)[static_cast<size_t>(group)]);
+  return *device->Cost(graph, device->Partition(graph)[group]);
 }
 
 TEST(Analytic, ConvolutionTakesItsActivation) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cuda/half.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright {
 namespace {
@@ -123,8 +123,7 @@ class HostConv : public cuda::LibraryCall {
                   const int64_t h = y * p_.strides[0] - p_.pads[0] + r * p_.dilations[0];
                   const int64_t v = z * p_.strides[1] - p_.pads[1] + s * p_.dilations[1];
                   if (h < 0 || h >= p_.x[2] || v < 0 || v >= p_.x[3]) continue;
-                  sum += x[At(p_.x_strides, n, o / group_out * p_.w[1] + c, h, v)] *
-                         w[At(p_.w_strides, o, c, r, s)];
+                  sum += x[At(p_.x_strides, n, o / group_out * p_.w[1] + c, h, v)] * w[At(p_.w_strides, o, c, r, s)];
                 }
               }
             }
@@ -162,7 +161,7 @@ class HostAttention : public cuda::LibraryCall {
     std::vector<double> scores(static_cast<size_t>(p_.keys), 0);
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < p_.keys; ++k) {
-      double& score = scores[static_cast<size_t>(k)];
+      double& score = scores[k];
       for (int64_t d = 0; d < p_.depth; ++d) {
         score += query[At(p_.query_strides, b, h, q, d)] * key[At(p_.key_strides, b, h, d, k)];
       }
@@ -175,7 +174,7 @@ class HostAttention : public cuda::LibraryCall {
     for (int64_t e = 0; e < p_.value_depth; ++e) {
       double total = 0;
       for (int64_t k = 0; k < p_.keys; ++k) {
-        total += scores[static_cast<size_t>(k)] / sum * value[At(p_.value_strides, b, h, k, e)];
+        total += scores[k] / sum * value[At(p_.value_strides, b, h, k, e)];
       }
       out.Set(At(p_.out_strides, b, h, q, e), total);
     }

@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/layout.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/backends/host_calls_util.h"
 
 namespace rewright {
@@ -76,7 +76,7 @@ class Fibers {
   static void Run(Call call, void* const* arguments, Block* block, int threads) {
     Fibers fibers(call, arguments);
     current_ = &fibers;
-    fibers.fibers_.resize(static_cast<size_t>(threads));
+    fibers.fibers_.resize(threads);
     for (Fiber& fiber : fibers.fibers_) {
       fiber.stack.resize(32 << 10);
       getcontext(&fiber.context);
@@ -197,8 +197,8 @@ class HostGpu : public cuda::Gpu {
     const bool attention = std::holds_alternative<cuda::AttentionProblem>(problem);
     if (attention ? options_.no_attention : options_.no_products) return "there is no such library here";
     if (const auto* conv = std::get_if<cuda::ConvProblem>(&problem); conv != nullptr) {
-      const Layout out{Shape(conv->out, conv->out + 4),
-                       std::vector<int64_t>(conv->out_strides, conv->out_strides + 4), 0};
+      const Layout out{Shape(conv->out, conv->out + 4), std::vector<int64_t>(conv->out_strides, conv->out_strides + 4),
+                       0};
       if (options_.no_epilogues && (conv->residual || (conv->relu && !conv->bias))) return "no such engine";
       if (options_.no_gaps && !out.IsDense()) return "no engine leaves gaps between rows";
     }
@@ -214,14 +214,14 @@ class HostGpu : public cuda::Gpu {
       std::set<int> begun;  // lanes on which something is left
       for (size_t i = 0; i < steps.size(); ++i) {
         if (done[i] || !begun.insert(steps[i].lane).second) continue;
-        const bool waits = std::any_of(steps[i].after.begin(), steps[i].after.end(),
-                                       [&](int before) { return !done[static_cast<size_t>(before)]; });
+        const bool waits =
+            std::any_of(steps[i].after.begin(), steps[i].after.end(), [&](int before) { return !done[before]; });
         if (!waits) ready.push_back(static_cast<int>(i));
       }
       CHECK(!ready.empty()) << "steps wait for one another";
       const int next = ready[random_() % ready.size()];
       enqueue(next);
-      done[static_cast<size_t>(next)] = true;
+      done[next] = true;
     }
   }
   cuda::Fault Synchronize() override { return {}; }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/backends/cpu_runner_util.h"
 
 namespace rewright {
@@ -54,8 +54,8 @@ class Grower {
   // A recent value more often than an old one.
   Value Some() {
     const int64_t size = static_cast<int64_t>(values_.size());
-    return values_[static_cast<size_t>(Pick(rng_, 0, 1) == 0 ? Pick(rng_, 0, size - 1)
-                                                             : Pick(rng_, std::max<int64_t>(0, size - 3), size - 1))];
+    return values_[Pick(rng_, 0, 1) == 0 ? Pick(rng_, 0, size - 1)
+                                         : Pick(rng_, std::max<int64_t>(0, size - 3), size - 1)];
   }
   // A value of the same shape, possibly the same one.
   Value Like(Value value) {

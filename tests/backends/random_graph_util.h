@@ -1,7 +1,7 @@
 // Random graphs of the operators that fuse, share memory and change layouts.
 #pragma once
 
-#include "core/graph.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
-#include "core/interpreter.h"
-#include "core/random_inputs.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
-#include "core/compare.h"
-#include "core/random_inputs.h"
-#include "core/text.h"
+#include "core/ir/compare.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"

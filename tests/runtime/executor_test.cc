@@ -63,7 +63,7 @@ Graph Frame(int inputs, const std::vector<int>& outputs) {
   std::vector<Value> values;
   for (int i = 0; i < inputs; ++i) values.push_back(*arena->AddInput("in" + std::to_string(i), VectorType()));
   std::vector<Output> roots;
-  for (int input : outputs) roots.push_back({values[static_cast<size_t>(input)], "out" + std::to_string(input)});
+  for (int input : outputs) roots.push_back({values[input], "out" + std::to_string(input)});
   return Graph(arena, values, roots);
 }
 
@@ -223,8 +223,7 @@ TEST(Executor, SharedMemoryComputesWhatSeparateMemoryDoes) {
       const int a = recent();
       const int b = recent();
       schedule.buffers.push_back(Of(s + 1 == steps ? kOut : kAct));
-      expected.push_back(std::fmod(expected[static_cast<size_t>(a)] + expected[static_cast<size_t>(b)], 1000.0f) +
-                         static_cast<float>(s));
+      expected.push_back(std::fmod(expected[a] + expected[b], 1000.0f) + static_cast<float>(s));
       Step step;
       step.buffers = {a, b, count};
       step.writes = {count};

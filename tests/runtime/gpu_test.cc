@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/device_factory.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
 #include "tests/backends/cpu_runner_util.h"
@@ -140,7 +140,8 @@ weight v: f32[28,17]
 %16 = mul(%14, %15)
 output y = %16
 output z = %13
-)", -0.1, 0.1, 1);
+)",
+                                       -0.1, 0.1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
 }
@@ -159,7 +160,9 @@ extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) 
   float sum = 0;
   for (int k = 0; k < 64; ++k) sum += (a[i] + b[i]) * (1.0f / 64);
   out[i] = sum;
-})"}}, &functions), "");
+})"}},
+                        &functions),
+            "");
   // Step i writes value i + 1; value 0 is the input.
   const int operands[kSteps][2] = {{0, 0}, {0, 1}, {0, 0}, {3, 1}, {2, 4}, {5, 3}};
   const std::vector<cuda::LaneStep> lanes = {{0, {}}, {0, {}}, {1, {}}, {2, {0, 2}}, {0, {3}}, {1, {4}}};
@@ -170,9 +173,7 @@ extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) 
     values.emplace_back(memory, [&gpu](void* p) { gpu.Free(p); });
   }
   const auto enqueue = [&](int i) {
-    void* const arguments[] = {values[static_cast<size_t>(operands[i][0])].get(),
-                               values[static_cast<size_t>(operands[i][1])].get(),
-                               values[static_cast<size_t>(i + 1)].get()};
+    void* const arguments[] = {values[operands[i][0]].get(), values[operands[i][1]].get(), values[i + 1].get()};
     functions[0]->Launch(kElements / kThreads, kThreads, arguments, 3);
   };
   std::unique_ptr<cuda::Recording> recording;

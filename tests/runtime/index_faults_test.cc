@@ -4,7 +4,7 @@
 
 #include "backends/cuda/cuda_device.h"
 #include "backends/device_factory.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tests/backends/host_gpu_util.h"

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/rewriter.h"
@@ -35,7 +35,7 @@ SearchOptions Eqsat() {
 std::set<std::string> RulesUsed(const SearchResult& result) {
   std::set<std::string> names;
   for (int step : PathTo(result.trace, result.candidates[0].step)) {
-    for (absl::string_view name : absl::StrSplit(result.trace[static_cast<size_t>(step)].rule, kRuleSeparator)) {
+    for (absl::string_view name : absl::StrSplit(result.trace[step].rule, kRuleSeparator)) {
       names.emplace(name);
     }
   }

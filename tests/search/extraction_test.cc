@@ -18,11 +18,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Nodes as {cost, needs, makes}.
 ExtractionProblem ProblemOf(int classes, std::vector<ExtractionProblem::Node> nodes, std::vector<int> roots) {
   ExtractionProblem problem;
-  problem.makers.resize(static_cast<size_t>(classes));
+  problem.makers.resize(classes);
   problem.nodes = std::move(nodes);
   problem.roots = std::move(roots);
   for (size_t n = 0; n < problem.nodes.size(); ++n) {
-    for (int made : problem.nodes[n].makes) problem.makers[static_cast<size_t>(made)].push_back(static_cast<int>(n));
+    for (int made : problem.nodes[n].makes) problem.makers[made].push_back(static_cast<int>(n));
   }
   return problem;
 }

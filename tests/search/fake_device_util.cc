@@ -4,9 +4,9 @@
 #include <chrono>
 #include <random>
 
-#include "core/check.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/base/check.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_parser.h"

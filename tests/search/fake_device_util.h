@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
+#include "core/ir/device.h"
 #include "search/rewriter.h"
 #include "search/search.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/output_check.h"
@@ -223,8 +223,8 @@ TEST_F(OptimizeTest, NumbersThatOverflowOrVanishAreNotComputed) {
 }
 
 TEST_F(OptimizeTest, WeightsThatOverflowOrVanishAreDropped) {
-  const RuleIndex rules = RulesFrom(
-      "rule fold\n mul(mul(x[a..], y[a..]), z[a..]) => mul(x, mul(y, z))\n when weight(y) and weight(z)\n");
+  const RuleIndex rules =
+      RulesFrom("rule fold\n mul(mul(x[a..], y[a..]), z[a..]) => mul(x, mul(y, z))\n when weight(y) and weight(z)\n");
   for (const auto& [number, folds] : {std::pair(1e10, true), {1e30, false}, {1e-30, false}}) {
     auto arena = std::make_shared<Arena>();
     Tensor weight(TensorType{DType::kFloat32, {4}});
@@ -319,7 +319,7 @@ TEST_F(OptimizeTest, TheBaselineCountsWhereTheSearchHasNoTime) {
   EXPECT_TRUE(report.baseline);
   EXPECT_EQ(report.graph.num_runtime_nodes(), 3);
   ASSERT_THAT(report.path, SizeIs(1));
-  const TraceStep& step = report.search.trace[static_cast<size_t>(report.path[0])];
+  const TraceStep& step = report.search.trace[report.path[0]];
   EXPECT_EQ(step.rule, "relu-twice");
   EXPECT_NEAR(step.cost_before, 4e-3, 1e-9);
   EXPECT_NEAR(step.cost_after, 3e-3, 1e-9);

@@ -1,5 +1,7 @@
 // Random graphs over all operators, searched with all rules that the program uses by default: the result computes what
 // the classes of the rules that were applied promise. A failure prints the seed, the graph and the rule at fault.
+#include "tests/support/random_graph.h"
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,14 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "search/search.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/search/fake_device_util.h"
-#include "tests/support/random_graph.h"
 
 namespace rewright {
 namespace {
@@ -112,7 +113,7 @@ class RandomGraphTest : public ::testing::Test {
   // Rules on the way to a step, and whether all of them keep every bit.
   static std::set<std::string> RulesOf(const SearchResult& result, int step, bool* exact) {
     std::set<std::string> names;
-    for (int at : PathTo(result.trace, step)) names.insert(result.trace[static_cast<size_t>(at)].rule);
+    for (int at : PathTo(result.trace, step)) names.insert(result.trace[at].rule);
     *exact = std::all_of(names.begin(), names.end(), [](const std::string& name) {
       const Matcher* matcher = rules_->Find(name);
       return matcher != nullptr && matcher->rule().rule().proof->rule_class == RuleClass::kExact;
@@ -136,7 +137,7 @@ class RandomGraphTest : public ::testing::Test {
     for (int step : PathTo(result.trace, last)) {
       const std::string fault = Fault(random, result, step);
       if (fault.empty()) continue;
-      const TraceStep& made = result.trace[static_cast<size_t>(step)];
+      const TraceStep& made = result.trace[step];
       return absl::StrCat("rule ", made.rule, " at ", made.place, ": ", fault, "\nbefore:\n",
                           PrintGraph(GraphAt(result, random.graph, made.parent)), "after:\n",
                           PrintGraph(GraphAt(result, random.graph, step)));

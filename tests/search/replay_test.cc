@@ -81,7 +81,7 @@ TEST_F(ReplayTest, NamesTheStepThatFails) {
 TEST_F(ReplayTest, AStepOfAnotherRuleIsWrittenDownAsText) {
   std::vector<TraceStep> trace = result_.trace;
   const std::vector<int> path = PathTo(trace, result_.candidates[0].step);
-  for (int step : path) trace[static_cast<size_t>(step)].rule = "unknown";
+  for (int step : path) trace[step].rule = "unknown";
   const auto steps = MakeReplay(graph_, trace, path, rules_);
   ASSERT_TRUE(steps.ok()) << steps.status();
   ASSERT_EQ(steps->size(), 2u);

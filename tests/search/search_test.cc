@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/resources.h"
@@ -43,7 +43,7 @@ rule merge-exp
 std::vector<std::string> RulesUsed(const SearchResult& result) {
   std::vector<std::string> names;
   for (int step : PathTo(result.trace, result.candidates[0].step)) {
-    names.push_back(result.trace[static_cast<size_t>(step)].rule);
+    names.push_back(result.trace[step].rule);
   }
   return names;
 }
@@ -75,7 +75,7 @@ TEST(SearchTest, DescentTakesAllIndependentRewrites) {
   ASSERT_EQ(result.trace.size(), 50u);
   for (int step : {0, 24, 48}) {
     EXPECT_EQ(GraphAt(result, graph, step).num_runtime_nodes(), 150 - step - 1);
-    EXPECT_NEAR(result.trace[static_cast<size_t>(step)].cost_after, 0.149 - 0.001 * step, 1e-6);
+    EXPECT_NEAR(result.trace[step].cost_after, 0.149 - 0.001 * step, 1e-6);
   }
   EXPECT_EQ(GraphAt(result, graph, 49).outputs()[0].value, result.candidates[0].graph.outputs()[0].value);
   EXPECT_EQ(result.end, SearchEnd::kExhausted);
@@ -111,7 +111,7 @@ TEST(SearchTest, PassesThroughAGraphThatCostsMore) {
   EXPECT_THAT(RulesUsed(result), ElementsAre("split-exp", "merge-exp"));
   EXPECT_NEAR(result.candidates[0].cost.seconds, 5.005e-3, 1e-9);
   const std::vector<int> path = PathTo(result.trace, result.candidates[0].step);
-  EXPECT_GT(result.trace[static_cast<size_t>(path[0])].cost_after, result.original_cost.seconds);
+  EXPECT_GT(result.trace[path[0]].cost_after, result.original_cost.seconds);
   // Below alpha there is no way there.
   options.alpha = 1.0;
   EXPECT_EQ(RunSearch(graph, rules, device, options).candidates[0].step, -1);

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/search.h"
@@ -33,7 +33,7 @@ std::string Layers(int count) {
 std::vector<int> Interval(const Graph& graph, int begin, int end) {
   std::vector<int> positions;
   for (int i = begin; i < end; ++i) {
-    const Node& node = graph.node(graph.nodes()[static_cast<size_t>(i)]);
+    const Node& node = graph.node(graph.nodes()[i]);
     if (node.op != nullptr && !node.weight_only) positions.push_back(i);
   }
   return positions;
@@ -47,14 +47,14 @@ std::string Chains(int chains, int blocks) {
   int n = 0;
   for (int b = 0; b < blocks; ++b) {
     for (int c = 0; c < chains; ++c) {
-      std::string& at = last[static_cast<size_t>(c)];
+      std::string& at = last[c];
       absl::StrAppend(&text, "%", n, " = ", c % 2 == 0 ? "exp" : "tanh", "(", at, ")\n%", n + 1, " = relu(%", n, ")\n%",
                       n + 2, " = neg(%", n, ")\n%", n + 3, " = add(%", n + 1, ", %", n + 2, ")\n");
       at = absl::StrCat("%", n + 3);
       n += 4;
     }
   }
-  for (int c = 0; c < chains; ++c) absl::StrAppend(&text, "output y", c, " = ", last[static_cast<size_t>(c)], "\n");
+  for (int c = 0; c < chains; ++c) absl::StrAppend(&text, "output y", c, " = ", last[c], "\n");
   return text;
 }
 
@@ -85,7 +85,7 @@ TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
           for (int i : part) {
             EXPECT_TRUE(seen.insert(i).second);
             for (int producer : graph.producers(i)) {
-              const Node& node = graph.node(graph.nodes()[static_cast<size_t>(producer)]);
+              const Node& node = graph.node(graph.nodes()[producer]);
               EXPECT_TRUE(node.op == nullptr || node.weight_only || seen.contains(producer));
             }
           }

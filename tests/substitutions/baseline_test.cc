@@ -8,12 +8,12 @@
 #include <random>
 #include <set>
 
-#include "core/compare.h"
-#include "core/interpreter.h"
-#include "core/random_inputs.h"
-#include "core/text.h"
-#include "tests/counts.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/compare.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/text.h"
 #include "substitutions/random_application.h"
+#include "tests/counts.h"
 
 namespace rewright {
 namespace {

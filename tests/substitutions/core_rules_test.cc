@@ -9,12 +9,12 @@
 #include <random>
 #include <set>
 
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "substitutions/matcher.h"
+#include "substitutions/random_application.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
-#include "substitutions/random_application.h"
 
 namespace rewright {
 namespace {
@@ -23,7 +23,7 @@ constexpr uint64_t kSeed = 20240607;
 // Of each rule; REWRIGHT_TRIALS asks for another number, in shards for long runs (bench/full).
 const int kApplications =
     std::getenv("REWRIGHT_TRIALS") != nullptr ? std::atoi(std::getenv("REWRIGHT_TRIALS")) : Cases(240);
-constexpr int kTries = 4000;       // random sizes for one application
+constexpr int kTries = 4000;  // random sizes for one application
 
 // The default set, and what it leaves of the hand-written one and of the generated ones.
 const std::vector<Rule>& CoreRules() {

@@ -7,14 +7,14 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "core/interpreter.h"
-#include "core/text.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/egraph/saturate.h"
+#include "substitutions/random_application.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
-#include "substitutions/random_application.h"
 
 namespace rewright {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "substitutions/rule_parser.h"
 
 namespace rewright {
@@ -149,8 +149,8 @@ TEST(MatcherTest, WeightsKeepTheirValuesAtInferenceOnly) {
 TEST(MatcherTest, FiniteLooksAtEveryElement) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto matches = [](const char* condition, const std::vector<double>& elements) {
-    const Tensor w = Tensor::FromVector<float>(DType::kFloat32, {2}, {static_cast<float>(elements[0]),
-                                                                      static_cast<float>(elements[1])});
+    const Tensor w = Tensor::FromVector<float>(DType::kFloat32, {2},
+                                               {static_cast<float>(elements[0]), static_cast<float>(elements[1])});
     auto graph = ParseGraph("input x: f32[2]\nweight w: f32[2]\n%1 = sub(x, w)\noutput p = %1\n", {{"w", w}});
     EXPECT_TRUE(graph.ok()) << graph.status();
     const auto rule = Compile(absl::StrCat("rule r sub(x[n], y[n]) => add(x, neg(y)) when ", condition));

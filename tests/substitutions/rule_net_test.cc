@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "substitutions/egraph/saturate.h"
 #include "substitutions/random_application.h"
 #include "substitutions/rule_parser.h"

@@ -75,9 +75,7 @@ std::optional<std::string> Distinguished(const RuleInstance& instance, int tries
     if (!values.ok()) continue;
     if (computed != nullptr) ++*computed;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
-      const auto of = [&](SymbolicValue value) -> const Tensor& {
-        return (*values)[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
-      };
+      const auto of = [&](SymbolicValue value) -> const Tensor& { return (*values)[value.node][value.output]; };
       if (Differ(of(instance.lhs[k]), of(instance.rhs[k]))) return absl::StrCat("output ", k, " differs at", at);
     }
   }

@@ -5,9 +5,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
-#include "core/op.h"
-#include "core/random_tensor.h"
+#include "core/base/check.h"
+#include "core/ir/op.h"
+#include "core/ir/random_tensor.h"
 #include "substitutions/random_application.h"
 
 namespace rewright {
@@ -24,16 +24,16 @@ RandomGraphs::RandomGraphs(const std::vector<std::shared_ptr<const Matcher>>& ru
   for (const auto& matcher : rules) {
     Piece piece{&matcher->rule(), {}};
     uint64_t seen = 0;
-    const absl::Status status = ForEachStructure(
-        matcher->rule(), SmallLimits(matcher->rule()), [&](const Structure& structure, RuleInstance instance) {
-          ++seen;
-          if (piece.instances.size() < kInstances) {
-            piece.instances.emplace_back(structure, std::move(instance));
-          } else if (const uint64_t place = rng() % seen; place < kInstances) {
-            piece.instances[place] = {structure, std::move(instance)};
-          }
-          return absl::OkStatus();
-        });
+    const absl::Status status = ForEachStructure(matcher->rule(), SmallLimits(matcher->rule()),
+                                                 [&](const Structure& structure, RuleInstance instance) {
+                                                   ++seen;
+                                                   if (piece.instances.size() < kInstances) {
+                                                     piece.instances.emplace_back(structure, std::move(instance));
+                                                   } else if (const uint64_t place = rng() % seen; place < kInstances) {
+                                                     piece.instances[place] = {structure, std::move(instance)};
+                                                   }
+                                                   return absl::OkStatus();
+                                                 });
     CHECK(status.ok()) << status.ToString();
     if (!piece.instances.empty()) pieces_.push_back(std::move(piece));
   }
@@ -137,7 +137,7 @@ class RandomGraphs::Grower {
     const Node& node = arena_->node(id);
     for (Value operand : node.operands) read_.insert(operand);
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-      if (node.outputs[static_cast<size_t>(k)].num_elements() <= kMaxElements) made_.push_back({id, k});
+      if (node.outputs[k].num_elements() <= kMaxElements) made_.push_back({id, k});
     }
   }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/graph.h"
+#include "core/ir/graph.h"
 #include "substitutions/instances.h"
 #include "substitutions/matcher.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/expr.h"
+#include "core/ir/expr.h"
 #include "core/ops/ops.h"
 #include "substitutions/rule_printer.h"
 
@@ -250,7 +250,7 @@ std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng) {
 bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant) {
   *mutant = instance;
   std::vector<size_t> applications;
-  for (size_t k = static_cast<size_t>(instance.num_lhs_nodes); k < instance.nodes.size(); ++k) {
+  for (size_t k = instance.num_lhs_nodes; k < instance.nodes.size(); ++k) {
     if (instance.nodes[k].meaning != nullptr) applications.push_back(k);
   }
   if (applications.empty()) return false;

@@ -28,7 +28,7 @@ class CopyKernel : public Kernel {
       : turned_(turned), from_offset_(from_offset), to_offset_(to_offset) {
     if (turned_ >= 0) {
       // The two inner axes become (turned, last).
-      const CopyAxis axis = axes[static_cast<size_t>(turned_)];
+      const CopyAxis axis = axes[turned_];
       axes.erase(axes.begin() + turned_);
       axes.insert(axes.end() - 1, axis);
     }

@@ -16,7 +16,7 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout) {
   const int rank = layout.rank();
   if (rank == 0 || rank > DNNL_MAX_NDIMS) return std::nullopt;
   for (int k = 0; k < rank; ++k) {
-    const size_t axis = static_cast<size_t>(k);
+    const size_t axis = k;
     if (layout.dims[axis] <= 0 || (layout.dims[axis] > 1 && layout.strides[axis] <= 0)) return std::nullopt;
   }
   dnnl_memory_desc_t desc = {};
@@ -24,7 +24,7 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout) {
   desc.data_type = dnnl_f32;
   desc.format_kind = dnnl_blocked;
   for (int k = 0; k < rank; ++k) {
-    const size_t axis = static_cast<size_t>(k);
+    const size_t axis = k;
     desc.dims[k] = desc.padded_dims[k] = layout.dims[axis];
     desc.format_desc.blocking.strides[k] = layout.strides[axis];
   }
@@ -72,8 +72,8 @@ void DnnlKernel::Run(void* const* buffers) const {
     CHECK(status == dnnl_success) << status;
     handles_[i] = buffers[i];
   }
-  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), context_->stream.get(),
-                                                      static_cast<int>(args_.size()), args_.data());
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), context_->stream.get(), static_cast<int>(args_.size()), args_.data());
   CHECK(status == dnnl_success) << status;
 }
 

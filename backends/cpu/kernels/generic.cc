@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/fallible_kernel.h"
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 
 namespace rewright::cpu {
 namespace {
@@ -28,7 +28,7 @@ class GenericKernel : public FallibleKernel {
     const absl::StatusOr<std::vector<Tensor>> outputs = meaning_.Run(inputs, threads_);
     for (size_t i = 0; i < outputs_.size(); ++i) {
       void* to = buffers[inputs_.size() + i];
-      const size_t bytes = static_cast<size_t>(outputs_[i].num_bytes());
+      const size_t bytes = outputs_[i].num_bytes();
       if (outputs.ok()) {
         std::memcpy(to, (*outputs)[i].data(), bytes);
       } else {

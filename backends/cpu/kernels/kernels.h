@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/activation.h"
+#include "backends/cpu/pointwise.h"
 #include "backends/layout.h"
 #include "backends/meaning.h"
-#include "backends/cpu/pointwise.h"
-#include "core/device.h"
-#include "core/index_range.h"
+#include "core/ir/device.h"
+#include "core/ir/index_range.h"
 
 namespace rewright::cpu {
 

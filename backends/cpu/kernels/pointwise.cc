@@ -11,7 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
-#include "core/interpreter_arith.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/arith.h"
 
 namespace rewright::cpu {
 namespace {
@@ -35,8 +36,8 @@ void Map2(void* dst, const void* a, const void* b, const void*, long n) {
 template <typename T>
 void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
   for (long i = 0; i < n; ++i) {
-    static_cast<T*>(dst)[i] = static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i]
-                                                                       : static_cast<const T*>(b)[i];
+    static_cast<T*>(dst)[i] =
+        static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i] : static_cast<const T*>(b)[i];
   }
 }
 template <typename From, typename To>
@@ -59,32 +60,119 @@ void MapToBool(void* dst, const void* a, const void*, const void*, long n) {
 template <typename T>
 using Arith = std::conditional_t<std::is_floating_point_v<T>, interp::FloatArith<T>, interp::IntArith<T>>;
 
-struct AddFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Add(a, b); } };
-struct SubFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Sub(a, b); } };
-struct MulFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Mul(a, b); } };
+struct AddFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Arith<T>::Add(a, b);
+  }
+};
+struct SubFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Arith<T>::Sub(a, b);
+  }
+};
+struct MulFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Arith<T>::Mul(a, b);
+  }
+};
 // An integer divided by 0 has no value: all bits are set, as in what MakeGenericKernel writes there.
 struct DivFn {
-  template <typename T> T operator()(T a, T b) const {
+  template <typename T>
+  T operator()(T a, T b) const {
     T quotient;
     return Arith<T>::Div(a, b, &quotient) ? quotient : static_cast<T>(-1);
   }
 };
-struct MaxFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Max(a, b); } };
-struct MinFn { template <typename T> T operator()(T a, T b) const { return Arith<T>::Min(a, b); } };
-struct PowFn { template <typename T> T operator()(T a, T b) const { return std::pow(a, b); } };
-struct NegFn { template <typename T> T operator()(T a) const { return Arith<T>::Neg(a); } };
-struct ExpFn { template <typename T> T operator()(T a) const { return std::exp(a); } };
-struct LogFn { template <typename T> T operator()(T a) const { return std::log(a); } };
-struct SqrtFn { template <typename T> T operator()(T a) const { return std::sqrt(a); } };
-struct ErfFn { template <typename T> T operator()(T a) const { return std::erf(a); } };
-struct TanhFn { template <typename T> T operator()(T a) const { return std::tanh(a); } };
-struct SigmoidFn { template <typename T> T operator()(T a) const { return 1 / (1 + std::exp(-a)); } };
-struct AbsFn { template <typename T> T operator()(T a) const { return Arith<T>::Abs(a); } };
-struct FloorFn { template <typename T> T operator()(T a) const { return std::floor(a); } };
-struct CeilFn { template <typename T> T operator()(T a) const { return std::ceil(a); } };
-struct NotFn { uint8_t operator()(uint8_t a) const { return a == 0; } };
-struct AndFn { uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 && b != 0; } };
-struct OrFn { uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 || b != 0; } };
+struct MaxFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Arith<T>::Max(a, b);
+  }
+};
+struct MinFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Arith<T>::Min(a, b);
+  }
+};
+struct PowFn {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return std::pow(a, b);
+  }
+};
+struct NegFn {
+  template <typename T>
+  T operator()(T a) const {
+    return Arith<T>::Neg(a);
+  }
+};
+struct ExpFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::exp(a);
+  }
+};
+struct LogFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::log(a);
+  }
+};
+struct SqrtFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::sqrt(a);
+  }
+};
+struct ErfFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::erf(a);
+  }
+};
+struct TanhFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::tanh(a);
+  }
+};
+struct SigmoidFn {
+  template <typename T>
+  T operator()(T a) const {
+    return 1 / (1 + std::exp(-a));
+  }
+};
+struct AbsFn {
+  template <typename T>
+  T operator()(T a) const {
+    return Arith<T>::Abs(a);
+  }
+};
+struct FloorFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::floor(a);
+  }
+};
+struct CeilFn {
+  template <typename T>
+  T operator()(T a) const {
+    return std::ceil(a);
+  }
+};
+struct NotFn {
+  uint8_t operator()(uint8_t a) const { return a == 0; }
+};
+struct AndFn {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 && b != 0; }
+};
+struct OrFn {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 || b != 0; }
+};
 
 template <typename T>
 TileFn NumberFn(TileOp op) {
@@ -188,23 +276,23 @@ class PointwiseKernel : public Kernel {
   // Gives every value a place and every instruction its function.
   absl::Status Prepare() {
     const int values = program_.num_values();
-    places_.resize(static_cast<size_t>(values));
+    places_.resize(values);
     std::vector<int> last_use(static_cast<size_t>(values), -1);
     const int leaves = values - static_cast<int>(program_.instructions.size());
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const PointwiseInstruction& instruction = program_.instructions[i];
       for (int operand : {instruction.a, instruction.b, instruction.c}) {
-        if (operand >= 0) last_use[static_cast<size_t>(operand)] = static_cast<int>(i);
+        if (operand >= 0) last_use[operand] = static_cast<int>(i);
       }
       functions_.push_back(Function(instruction));
       if (functions_.back() == nullptr) {
-        return absl::UnimplementedError(absl::StrCat("no tile operation ", instruction.op, " on ",
-                                                     DTypeName(instruction.type)));
+        return absl::UnimplementedError(
+            absl::StrCat("no tile operation ", instruction.op, " on ", DTypeName(instruction.type)));
       }
     }
     for (int v = 0; v < leaves; ++v) {
-      const bool memory = v < static_cast<int>(readers_.size()) && readers_[static_cast<size_t>(v)].contiguous();
-      places_[static_cast<size_t>(v)] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kSlot, slots_++};
+      const bool memory = v < static_cast<int>(readers_.size()) && readers_[v].contiguous();
+      places_[v] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kSlot, slots_++};
     }
     std::vector<int> free;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
@@ -219,15 +307,15 @@ class PointwiseKernel : public Kernel {
           free.pop_back();
         }
       }
-      places_[static_cast<size_t>(value)] = place;
+      places_[value] = place;
       const PointwiseInstruction& instruction = program_.instructions[i];
       std::array<int, 3> operands = {instruction.a, instruction.b, instruction.c};
       std::sort(operands.begin(), operands.end());
       for (size_t k = 0; k < operands.size(); ++k) {
         const int operand = operands[k];
         if (operand < leaves || (k > 0 && operands[k - 1] == operand)) continue;
-        const Place& at = places_[static_cast<size_t>(operand)];
-        if (last_use[static_cast<size_t>(operand)] == static_cast<int>(i) && at.kind == Place::Kind::kSlot) {
+        const Place& at = places_[operand];
+        if (last_use[operand] == static_cast<int>(i) && at.kind == Place::Kind::kSlot) {
           free.push_back(at.slot);
         }
       }
@@ -286,13 +374,13 @@ class PointwiseKernel : public Kernel {
         static_cast<unsigned char*>(buffers[operands]) + static_cast<size_t>(start) * DTypeSize(program_.dtype);
     auto at = [&](int value) -> void* {
       if (value < 0) return nullptr;
-      const Place& place = places_[static_cast<size_t>(value)];
+      const Place& place = places_[value];
       switch (place.kind) {
         case Place::Kind::kSlot: return slots[place.slot].bytes;
         case Place::Kind::kResult: return result;
         case Place::Kind::kMemory:
           return static_cast<unsigned char*>(buffers[value]) +
-                 static_cast<size_t>(start) * DTypeSize(program_.operands[static_cast<size_t>(value)].dtype);
+                 static_cast<size_t>(start) * DTypeSize(program_.operands[value].dtype);
       }
       return nullptr;
     };
@@ -334,7 +422,7 @@ class PointwiseKernel : public Kernel {
 // blocks where some layout is blocked.
 struct Space {
   struct Axis {
-    int axis = 0;             // of the result
+    int axis = 0;  // of the result
     enum class Part : uint8_t { kWhole, kBlocks, kWithin } part = Part::kWhole;
     int64_t size = 1;
   };
@@ -345,7 +433,7 @@ struct Space {
 Space SpaceOf(const Layout& out, int64_t block) {
   std::vector<std::pair<int64_t, Space::Axis>> by_stride;
   for (int k = 0; k < out.rank(); ++k) {
-    const size_t axis = static_cast<size_t>(k);
+    const size_t axis = k;
     if (block != 0 && k == 1) {
       const int64_t blocks = out.dims[axis] / block;
       const int64_t outer = out.block != 0 ? out.strides[axis] : out.strides[axis] * block;
@@ -404,7 +492,7 @@ absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, c
                          DTypeSize(program.operands[i].dtype));
   }
   auto kernel = std::make_unique<PointwiseKernel>(program, std::move(readers), out.num_elements(), threads);
-  if (absl::Status status = kernel->Prepare(); !status.ok()) return status;
+  RETURN_IF_ERROR(kernel->Prepare());
   return KernelPtr(std::move(kernel));
 }
 

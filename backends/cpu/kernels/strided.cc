@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace rewright::cpu {
 namespace {
@@ -33,12 +33,12 @@ void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const s
   int64_t index[kMaxAxes];
   int64_t offset = 0;
   for (int k = rank - 1; k >= 0; --k) {
-    index[k] = start % sizes[static_cast<size_t>(k)];
-    start /= sizes[static_cast<size_t>(k)];
-    offset += index[k] * strides[static_cast<size_t>(k)];
+    index[k] = start % sizes[k];
+    start /= sizes[k];
+    offset += index[k] * strides[k];
   }
   const int inner = rank - 1;
-  const int64_t inner_size = sizes[static_cast<size_t>(inner)], inner_stride = strides[static_cast<size_t>(inner)];
+  const int64_t inner_size = sizes[inner], inner_stride = strides[inner];
   while (count > 0) {
     const int64_t run = std::min(count, inner_size - index[inner]);
     FillRun(dst, base + offset, inner_stride, run);
@@ -47,7 +47,7 @@ void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const s
     offset -= index[inner] * inner_stride;
     index[inner] = 0;
     for (int k = inner - 1; k >= 0; --k) {
-      const size_t axis = static_cast<size_t>(k);
+      const size_t axis = k;
       offset += strides[axis];
       if (++index[k] < sizes[axis]) break;
       offset -= sizes[axis] * strides[axis];

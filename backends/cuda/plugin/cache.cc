@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "backends/cuda/plugin/context.h"
-#include "core/text_hash.h"
+#include "core/base/text_hash.h"
 
 namespace rewright::cuda {
 namespace {

@@ -24,8 +24,7 @@ Fault TimeWork(Context& context, const std::function<void()>& work, double* seco
 }
 
 Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded) {
-  REWRIGHT_RETURN_FAULT(
-      FaultOf(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal), "capture"));
+  REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal), "capture"));
   work();
   // A capture that went wrong is ended too. What was refused says more than that the capture is invalid.
   cudaGraph_t graph = nullptr;
@@ -54,8 +53,12 @@ Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run
     bool ran = true;
     RecordedWork way;
     const Fault fault = RecordWork(
-        context, [&] { for (int k = 0; k < kRuns; ++k) ran = run(i) && ran; }, &way);
-    if (fault.empty() && ran) ways[static_cast<size_t>(i)] = std::move(way);
+        context,
+        [&] {
+          for (int k = 0; k < kRuns; ++k) ran = run(i) && ran;
+        },
+        &way);
+    if (fault.empty() && ran) ways[i] = std::move(way);
   }
   std::vector<double> fastest(static_cast<size_t>(count), 1e30);
   for (int round = 0; round <= kRounds; ++round) {
@@ -71,8 +74,8 @@ Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run
   }
   *best = -1;
   for (int i = 0; i < count; ++i) {
-    if (ways[static_cast<size_t>(i)] == nullptr) continue;
-    if (*best < 0 || fastest[static_cast<size_t>(i)] < fastest[static_cast<size_t>(*best)]) *best = i;
+    if (ways[i] == nullptr) continue;
+    if (*best < 0 || fastest[i] < fastest[*best]) *best = i;
   }
   return {};
 }

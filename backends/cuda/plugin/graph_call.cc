@@ -98,9 +98,9 @@ Fault GraphCall::Finish(const std::string& key) {
   int best = 0;
   if (plans_.size() > 1) {
     REWRIGHT_RETURN_FAULT(Try(&best));
-    KeepChoice(context_, key, plans_[static_cast<size_t>(best)].proposal);
+    KeepChoice(context_, key, plans_[best].proposal);
   }
-  Plan chosen = std::move(plans_[static_cast<size_t>(best)]);
+  Plan chosen = std::move(plans_[best]);
   plans_.clear();
   plans_.push_back(std::move(chosen));
   return {};
@@ -120,7 +120,7 @@ bool GraphCall::IsExact(const Descriptor& config) const {
                                static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
     return false;
   }
-  notes.resize(static_cast<size_t>(count));
+  notes.resize(count);
   for (cudnnBackendNumericalNote_t note : notes) {
     const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
                         note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
@@ -154,7 +154,7 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
                                 "engine proposals"));
   for (int64_t i = 0; i < count && plans_.size() < wanted; ++i) {
     if (only >= 0 && i != only) continue;
-    Descriptor& config = configs[static_cast<size_t>(i)];
+    Descriptor& config = configs[i];
     if (precision_ == Precision::kFp32 && !IsExact(config)) continue;
     Plan plan;
     plan.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -189,8 +189,7 @@ Fault GraphCall::Try(int* best) {
   REWRIGHT_RETURN_FAULT(memory.back().Allocate(static_cast<size_t>(largest)));
   REWRIGHT_RETURN_FAULT(FastestOf(
       context_, static_cast<int>(plans_.size()),
-      [&](int i) { return Execute(plans_[static_cast<size_t>(i)], buffers.data(), memory.back().get()).empty(); },
-      best));
+      [&](int i) { return Execute(plans_[i], buffers.data(), memory.back().get()).empty(); }, best));
   return *best < 0 ? "no engine of cuDNN runs " + what_ : Fault();
 }
 

@@ -43,13 +43,13 @@ void Lanes::Run(const std::vector<LaneStep>& steps, const std::function<void(int
     return;
   }
   const cudaStream_t home = context_.stream;
-  const auto event = [&](int i) { return events_[static_cast<size_t>(i)]; };
+  const auto event = [&](int i) { return events_[i]; };
   std::vector<int> last(static_cast<size_t>(lanes), -1);  // step of each lane
   Mark(event(count), home);
   for (int i = 0; i < count; ++i) {
-    const LaneStep& step = steps[static_cast<size_t>(i)];
-    int& before = last[static_cast<size_t>(step.lane)];
-    const cudaStream_t stream = step.lane == 0 ? home : streams_[static_cast<size_t>(step.lane - 1)];
+    const LaneStep& step = steps[i];
+    int& before = last[step.lane];
+    const cudaStream_t stream = step.lane == 0 ? home : streams_[step.lane - 1];
     if (before < 0 && step.lane > 0) Wait(event(count), stream);
     for (int other : step.after) Wait(event(other), stream);
     Switch(stream);

@@ -177,7 +177,7 @@ class CudaGpu : public Gpu {
     const int count = static_cast<int>(ways.size());
     if (RecallChoice(context_, key, best) && *best >= 0 && *best < count) return {};
     const auto run = [&](int i) {
-      ways[static_cast<size_t>(i)]();
+      ways[i]();
       return std::exchange(context_.deferred, {}).empty();
     };
     REWRIGHT_RETURN_FAULT(FastestOf(context_, count, run, best));

@@ -17,18 +17,12 @@ OperatorChoice Ordered(const std::string& op) {
 }
 
 OperatorChoice Stretched(const std::string& op, std::vector<int> ranks) {
-  return {.name = absl::StrCat(op, "_stretched"),
-          .op = op,
-          .arity = 2,
-          .stretched = true,
-          .ranks = std::move(ranks)};
+  return {.name = absl::StrCat(op, "_stretched"), .op = op, .arity = 2, .stretched = true, .ranks = std::move(ranks)};
 }
 
 OperatorChoice Unary(const std::string& op) { return {.name = op, .op = op}; }
 
-OperatorChoice Scale() {
-  return {.name = "scale", .op = "mul", .arity = 2, .distinct = true, .scalar_second = true};
-}
+OperatorChoice Scale() { return {.name = "scale", .op = "mul", .arity = 2, .distinct = true, .scalar_second = true}; }
 
 OperatorChoice Matmul(std::vector<int> ranks) {
   const bool plain = ranks == std::vector<int>{2, 2};
@@ -41,16 +35,16 @@ OperatorChoice Matmul(std::vector<int> ranks) {
 
 OperatorChoice Conv(int64_t r, int64_t s, bool relu, int64_t stride) {
   const std::vector<int64_t> pads = {(r - 1) / 2, (s - 1) / 2, r / 2, s / 2};
-  OperatorChoice conv{.name = absl::StrCat("conv", r, "x", s, stride > 1 ? absl::StrCat("_by", stride) : "",
-                                           relu ? "_relu" : ""),
-                      .op = "conv2d",
-                      .arity = 2,
-                      .attrs = {{"pads", pads}},
-                      .derived = Derived::kGroups,
-                      .then = relu ? "relu" : "",
-                      .no_kernel_input = true,
-                      .ranks = {4, 4},
-                      .kernel = {r, s}};
+  OperatorChoice conv{
+      .name = absl::StrCat("conv", r, "x", s, stride > 1 ? absl::StrCat("_by", stride) : "", relu ? "_relu" : ""),
+      .op = "conv2d",
+      .arity = 2,
+      .attrs = {{"pads", pads}},
+      .derived = Derived::kGroups,
+      .then = relu ? "relu" : "",
+      .no_kernel_input = true,
+      .ranks = {4, 4},
+      .kernel = {r, s}};
   if (stride > 1) conv.attrs["strides"] = std::vector<int64_t>{stride, stride};
   return conv;
 }
@@ -166,7 +160,7 @@ Space ScaledParts(const std::string& name, int parts, size_t axis, const std::ve
   for (int k = 0; k < parts; ++k) {
     std::vector<Size> shape(static_cast<size_t>(rank), Num(1));
     shape[at] = Var(first + k);
-    space.inputs.push_back({space.variables[static_cast<size_t>(first + k)], shape, 1});
+    space.inputs.push_back({space.variables[first + k], shape, 1});
   }
   OperatorChoice beside = Concat(rank, static_cast<int64_t>(at), parts);
   beside.leaf_only = beside.ascending = true;

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/compare.h"
-#include "core/random_inputs.h"
-#include "core/random_tensor.h"
-#include "core/text.h"
+#include "core/ir/compare.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensor.h"
+#include "core/ir/text.h"
 #include "model_util.h"
 
 namespace rewright {

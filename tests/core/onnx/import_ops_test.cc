@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <sstream>
 
-#include "core/text.h"
+#include "core/ir/text.h"
 #include "model_util.h"
 
 namespace rewright {

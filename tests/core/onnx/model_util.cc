@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {

@@ -16,7 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/tensor_file.h"
 

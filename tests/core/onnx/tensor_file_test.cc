@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "core/random_tensor.h"
+#include "core/ir/random_tensor.h"
 #include "model_util.h"
 
 namespace rewright {

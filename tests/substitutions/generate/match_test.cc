@@ -1,14 +1,13 @@
 // Pairs of equal graphs against the interpreter, which compares graphs one by one.
-#include "substitutions/generate/find_pairs.h"
-
 #include <algorithm>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 
-#include "core/interpreter.h"
+#include "core/interpreter/interpreter.h"
 #include "gtest/gtest.h"
+#include "substitutions/generate/find_pairs.h"
 #include "substitutions/generate/redundancy.h"
 
 namespace rewright::generate {
@@ -45,8 +44,8 @@ class Judge {
 
   Tensor Compute(ValueId value, const std::vector<int>& names) {
     const Node& node = terms_.node(terms_.value(value).node);
-    if (node.op < 0) return inputs_[static_cast<size_t>(names[static_cast<size_t>(value)])];
-    const OperatorChoice& choice = space_.operators[static_cast<size_t>(node.op)];
+    if (node.op < 0) return inputs_[names[value]];
+    const OperatorChoice& choice = space_.operators[node.op];
     std::vector<Tensor> operands;
     std::vector<TensorType> types;
     for (int k = 0; k < choice.arity; ++k) {
@@ -57,10 +56,10 @@ class Judge {
     const auto applied =
         Apply(*FindOp(choice.op), types, terms_.application(terms_.value(value).node).attrs[0][0], meanings);
     EXPECT_TRUE(applied.ok()) << applied.status().message();
-    const auto outputs = Interpret(*applied->meaning, BindingsOf(*applied->meaning, types, applied->attrs),
-                                   applied->outputs, operands);
+    const auto outputs =
+        Interpret(*applied->meaning, BindingsOf(*applied->meaning, types, applied->attrs), applied->outputs, operands);
     EXPECT_TRUE(outputs.ok()) << outputs.status().message();
-    return (*outputs)[static_cast<size_t>(value - node.first)];
+    return (*outputs)[value - node.first];
   }
 
  private:
@@ -114,8 +113,7 @@ TEST(Fingerprints, NoTruePairIsLost) {
     int equal = 0;
     for (size_t a = 0; a < graphs.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
-        const bool expected =
-            Close(results[a].first, results[b].first) && Close(results[a].second, results[b].second);
+        const bool expected = Close(results[a].first, results[b].first) && Close(results[a].second, results[b].second);
         EXPECT_EQ(terms.value(graphs[a]).hash == terms.value(graphs[b]).hash, expected)
             << texts[a] << " and " << texts[b];
         equal += expected;

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "core/evaluate_field.h"
-#include "core/interpreter.h"
+#include "core/interpreter/evaluate_field.h"
+#include "core/interpreter/interpreter.h"
 #include "gtest/gtest.h"
 
 namespace rewright::generate {

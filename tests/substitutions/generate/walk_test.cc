@@ -48,7 +48,7 @@ class Naive {
     std::vector<NodeId> nodes;
     for (int i = 0; i < graph.size; ++i) {
       ValueId operands[kMaxArity] = {-1, -1, -1};
-      for (int k = 0; k < space_.operators[static_cast<size_t>(graph.applications[i].op)].arity; ++k) {
+      for (int k = 0; k < space_.operators[graph.applications[i].op].arity; ++k) {
         const Ref ref = graph.applications[i].operands[k];
         operands[k] = ref < kOutputs ? ref : values[ref];
       }
@@ -109,7 +109,7 @@ class Naive {
 
   template <typename F>
   void ForEachOperands(int op, const std::vector<ValueId>& values, std::vector<ValueId> operands, const F& visit) {
-    if (static_cast<int>(operands.size()) == space_.operators[static_cast<size_t>(op)].arity) {
+    if (static_cast<int>(operands.size()) == space_.operators[op].arity) {
       visit(operands);
       return;
     }
@@ -147,8 +147,8 @@ class Naive {
 
   std::string Text(ValueId value, const std::vector<int>& names) {
     const Node& node = terms_.node(terms_.value(value).node);
-    if (node.op < 0) return "i" + std::to_string(names[static_cast<size_t>(value)]);
-    const OperatorChoice& choice = space_.operators[static_cast<size_t>(node.op)];
+    if (node.op < 0) return "i" + std::to_string(names[value]);
+    const OperatorChoice& choice = space_.operators[node.op];
     std::vector<std::string> operands;
     for (int k = 0; k < choice.arity; ++k) operands.push_back(Text(node.operands[k], names));
     if (choice.commutative) std::sort(operands.begin(), operands.end());

@@ -1,0 +1,339 @@
+// BlockRunner: the nodes that are elements.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/interpreter/run.h"
+
+namespace rewright::interp {
+namespace {
+
+template <typename T>
+T* Shift(T* base, int64_t elements, size_t size) {
+  return base + elements * static_cast<int64_t>(size);
+}
+
+const std::byte* AsBytes(const void* data) { return static_cast<const std::byte*>(data); }
+
+}  // namespace
+
+// The elements of an evaluated node of any representation.
+const void* BlockRunner::Data(int id) { return node(id).rep == Rep::kBool ? Bytes(id) : slot(id).data; }
+
+// The node has the value of its evaluated argument `from`, which may have fewer lanes.
+void BlockRunner::TakeOver(Slot& s, int from) {
+  const Slot& arg = slot(from);
+  if (node(from).rep == Rep::kBool) {
+    s.truth = arg.truth;
+    if (s.truth != Truth::kMixed) return;
+  }
+  if (arg.axes == s.axes) {
+    s.data = arg.data;
+    return;
+  }
+  Nest nest;
+  BuildDense(nest, s.axes, {arg.axes});
+  const Nest::Dim& inner = Inner(nest);
+  ForRows(nest, [&](int64_t lane, const int64_t* at) {
+    CopyStrided(s.size, Shift(s.buffer, lane, s.size), Shift(AsBytes(arg.data), at[0], s.size), inner.stride[0],
+                inner.n);
+  });
+}
+
+void BlockRunner::ComputeFromIndex(const Node& n, Slot& s) {
+  FillForm(n, s, scratch_);
+  s.unary(s.buffer, scratch_, s.lanes);
+}
+
+// ---------------------------------------------------------------- reads
+
+void BlockRunner::ComputeRead(const Node& n, Slot& s) {
+  Truth mask = Truth::kAll;
+  if (n.mask >= 0) {
+    Eval(n.mask);
+    mask = slot(n.mask).truth;
+  }
+  const bool inside = mask == Truth::kNone || n.checks.empty() || CheckBounds(n, mask);
+  if (mask == Truth::kNone || !inside) {
+    CopyStrided(s.size, s.buffer, &s.fill, 0, s.lanes);
+    if (n.rep == Rep::kBool) Summarize(s);
+    return;
+  }
+  if (!s.prepared) PrepareForm(n, s);
+  const std::byte* in = AsBytes(operands_[n.operand]);
+  const bool masked = mask == Truth::kMixed;
+  if (!s.form.varying.empty()) {
+    GatherRead(n, s, in, masked);
+  } else if (masked) {
+    in = Shift(in, Base(n, s), s.size);
+    const uint8_t* bytes = Bytes(n.mask);
+    const Nest::Dim& inner = Inner(s.masked_nest);
+    ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at) {
+      CopyStridedMasked(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], bytes + at[1],
+                        inner.stride[1], &s.fill, inner.n);
+    });
+  } else {
+    in = Shift(in, Base(n, s), s.size);
+    const Nest::Dim& inner = Inner(s.nest);
+    if (s.nest.rank == 1 && (inner.n == 1 || inner.stride[0] == 1)) {
+      s.data = in;  // the lanes lie in the operand as they are
+    } else {
+      ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+        CopyStrided(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], inner.n);
+      });
+    }
+  }
+  if (n.rep == Rep::kBool) Summarize(s);
+}
+
+void BlockRunner::GatherRead(const Node& n, Slot& s, const std::byte* in, bool masked) {
+  FillForm(n, s, scratch_);
+  if (!masked) {
+    Gather(s.size, s.buffer, in, scratch_, s.lanes);
+    return;
+  }
+  const uint8_t* bytes = Bytes(n.mask);
+  Nest nest;
+  BuildDense(nest, s.axes, {slot(n.mask).axes});
+  const Nest::Dim& inner = Inner(nest);
+  ForRows(nest, [&](int64_t lane, const int64_t* at) {
+    GatherMasked(s.size, Shift(s.buffer, lane, s.size), in, scratch_ + lane, bytes + at[0], inner.stride[0], &s.fill,
+                 inner.n);
+  });
+}
+
+// False, with an error, when a lane that the mask selects lies outside.
+bool BlockRunner::CheckBounds(const Node& n, Truth mask) {
+  for (const BoundsCheck& check : n.checks) {
+    Eval(check.index);
+    const Slot& index = slot(check.index);
+    const int64_t* values = static_cast<const int64_t*>(index.data);
+    const auto outside = [&](int64_t value) {
+      return static_cast<uint64_t>(value) >= static_cast<uint64_t>(check.size);
+    };
+    if (std::none_of(values, values + index.lanes, outside)) continue;
+    int64_t found = *std::find_if(values, values + index.lanes, outside);
+    bool fails = mask == Truth::kAll;
+    if (!fails) {
+      const Slot& condition = slot(n.mask);
+      const uint8_t* bytes = Bytes(n.mask);
+      Nest nest;
+      BuildDense(nest, index.axes | condition.axes, {index.axes, condition.axes});
+      const Nest::Dim& inner = Inner(nest);
+      ForRows(nest, [&](int64_t, const int64_t* at) {
+        for (int64_t i = 0; i < inner.n; ++i) {
+          const int64_t value = values[at[0] + i * inner.stride[0]];
+          if (!bytes[at[1] + i * inner.stride[1]] || !outside(value)) continue;
+          fails = true;
+          found = value;
+        }
+      });
+    }
+    if (!fails) continue;
+    const std::string message =
+        absl::StrCat("operand ", n.operand, ": index ", found, " on axis ", check.axis, " of size ", check.size);
+    Fail(check.from_data ? absl::InvalidArgumentError(message) : absl::InternalError(message));
+    return false;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- functions
+
+void BlockRunner::ComputeCall(const Node& n, Slot& s) {
+  if (n.fn == Fn::kOr && n.rep == Rep::kBool) return ComputeOr(n, s);
+  if (n.fn == Fn::kAnd) return ComputeAndThen(n, s);
+  if (n.fn == Fn::kNot) return ComputeNot(n, s);
+  if (n.mask >= 0) Eval(n.mask);
+  for (int arg : n.args) Eval(arg);
+  const std::byte* a = AsBytes(Data(n.args[0]));
+  if (s.unary != nullptr) {
+    s.unary(s.buffer, a, s.lanes);
+    return;
+  }
+  const std::byte* b = AsBytes(Data(n.args[1]));
+  const size_t arg_size = slot(n.args[0]).size;
+  if (!s.prepared) {
+    BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes, n.mask < 0 ? 0 : slot(n.mask).axes});
+    s.prepared = true;
+  }
+  const Nest::Dim& inner = Inner(s.nest);
+  if (s.partial != nullptr) {
+    const uint8_t* mask = n.mask < 0 ? nullptr : Bytes(n.mask);
+    bool ok = true;
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+      ok &= s.partial(Shift(s.buffer, lane, s.size), Shift(a, at[0], arg_size), inner.stride[0],
+                      Shift(b, at[1], arg_size), inner.stride[1], mask == nullptr ? nullptr : mask + at[2],
+                      inner.stride[2], inner.n);
+    });
+    if (!ok) Fail(absl::OutOfRangeError(absl::StrCat("an application of ", FnName(n.fn), " has no value")));
+  } else {
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+      s.binary(Shift(s.buffer, lane, s.size), Shift(a, at[0], arg_size), inner.stride[0], Shift(b, at[1], arg_size),
+               inner.stride[1], inner.n);
+    });
+  }
+  if (n.rep == Rep::kBool) Summarize(s);
+}
+
+void BlockRunner::ComputeSelect(const Node& n, Slot& s) {
+  Eval(n.args[0]);
+  const Truth condition = slot(n.args[0]).truth;
+  if (condition != Truth::kMixed) {
+    const int chosen = n.args[condition == Truth::kAll ? 1 : 2];
+    Eval(chosen);
+    TakeOver(s, chosen);
+    return;
+  }
+  Eval(n.args[1]);
+  Eval(n.args[2]);
+  if (!s.prepared) {
+    BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes, slot(n.args[2]).axes});
+    s.prepared = true;
+  }
+  const uint8_t* mask = Bytes(n.args[0]);
+  const std::byte* yes = AsBytes(Data(n.args[1]));
+  const std::byte* no = AsBytes(Data(n.args[2]));
+  const Nest::Dim& inner = Inner(s.nest);
+  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+    SelectLanes(s.size, Shift(s.buffer, lane, s.size), mask + at[0], inner.stride[0], Shift(yes, at[1], s.size),
+                inner.stride[1], Shift(no, at[2], s.size), inner.stride[2], inner.n);
+  });
+  if (n.rep == Rep::kBool) Summarize(s);
+}
+
+// ---------------------------------------------------------------- reductions
+
+void BlockRunner::ComputeReduce(const Node& n, Slot& s) {
+  if (!s.prepared) {
+    const uint32_t guard = slot(n.args[0]).axes;
+    BuildDense(s.masked_nest, s.axes, {slot(n.args[1]).axes, guard});
+    if (s.mul_add != nullptr) {
+      const Node& product = node(n.args[1]);
+      BuildDense(s.nest, s.axes, {slot(product.args[0]).axes, slot(product.args[1]).axes});
+    }
+    s.prepared = true;
+  }
+  const size_t size = slot(n.args[1]).size;
+  CopyStrided(size, s.arg != nullptr ? s.best : s.buffer, &s.fill, 0, s.lanes);
+  int64_t* positions = reinterpret_cast<int64_t*>(s.buffer);
+  if (s.arg != nullptr) std::fill(positions, positions + s.lanes, -1);
+
+  bool empty = false;
+  for (int bit : n.bound) {
+    empty |= stage_.bound_extents[bit - kFirstBound] == 0;
+    SetVariable(bit, 0);
+  }
+  MulAddPanel panel;
+  while (!empty && status_.ok()) {
+    if (s.panel != nullptr) {
+      PanelStep(n, s, panel);
+    } else {
+      ReduceStep(n, s);
+    }
+    size_t v = n.bound.size();
+    while (v > 0) {
+      const int bit = n.bound[v - 1];
+      const bool more = value_[bit] + 1 < stage_.bound_extents[bit - kFirstBound];
+      SetVariable(bit, more ? value_[bit] + 1 : 0);
+      if (more) break;
+      --v;
+    }
+    if (v == 0) break;
+  }
+  if (panel.steps > 0) FlushPanel(s, panel);
+  if (s.arg != nullptr) std::replace(positions, positions + s.lanes, int64_t{-1}, int64_t{0});
+  if (n.rep == Rep::kBool) Summarize(s);
+}
+
+// The elements of a factor, kept until kSteps more have been computed.
+const void* BlockRunner::Factor(int id) {
+  Slot& s = slot(id);
+  if (!s.valid) {
+    s.buffer = s.ring + static_cast<size_t>(s.ring_next) * s.ring_stride;
+    s.ring_next = (s.ring_next + 1) % (MulAddPanel::kSteps + 1);
+    Eval(id);
+  }
+  return s.data;
+}
+
+void BlockRunner::PanelStep(const Node& n, Slot& s, MulAddPanel& panel) {
+  const Node& product = node(n.args[1]);
+  panel.a[panel.steps] = Factor(product.args[0]);
+  panel.b[panel.steps] = Factor(product.args[1]);
+  if (++panel.steps == MulAddPanel::kSteps) FlushPanel(s, panel);
+}
+
+void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
+  const Nest::Dim& inner = Inner(s.nest);
+  panel.n = inner.n;
+  panel.stride_a = inner.stride[0];
+  panel.stride_b = inner.stride[1];
+  Nest outer = s.nest;  // what is left when rows and lanes are taken
+  --outer.rank;
+  if (outer.rank > 0) {
+    const Nest::Dim& rows = outer.dims[outer.rank - 1];
+    panel.rows = rows.n;
+    panel.row_a = rows.stride[0];
+    panel.row_b = rows.stride[1];
+    --outer.rank;
+  }
+  if (outer.rank == 0) outer.dims[outer.rank++] = Nest::Dim();
+  const int64_t tile = panel.rows * panel.n;
+  MulAddPanel shifted = panel;
+  int64_t at = 0;
+  // One call of the kernel for every position of the outer dimensions.
+  const int64_t last = Inner(outer).n;
+  ForRows(outer, [&](int64_t, const int64_t* offsets) {
+    for (int64_t i = 0; i < last; ++i, at += tile) {
+      for (int k = 0; k < panel.steps; ++k) {
+        shifted.a[k] = Shift(AsBytes(panel.a[k]), offsets[0] + i * Inner(outer).stride[0], s.size);
+        shifted.b[k] = Shift(AsBytes(panel.b[k]), offsets[1] + i * Inner(outer).stride[1], s.size);
+      }
+      s.panel(Shift(s.buffer, at, s.size), shifted);
+    }
+  });
+  panel.steps = 0;
+}
+
+// Takes in the term at the present values of the bound variables.
+void BlockRunner::ReduceStep(const Node& n, Slot& s) {
+  const int guard = n.args[0];
+  const int body = n.args[1];
+  Eval(guard);
+  const Truth truth = slot(guard).truth;
+  if (truth == Truth::kNone) return;
+  if (s.mul_add != nullptr && truth == Truth::kAll) {
+    const Node& product = node(body);
+    Eval(product.args[0]);
+    Eval(product.args[1]);
+    const std::byte* a = AsBytes(slot(product.args[0]).data);
+    const std::byte* b = AsBytes(slot(product.args[1]).data);
+    const Nest::Dim& inner = Inner(s.nest);
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+      s.mul_add(Shift(s.buffer, lane, s.size), Shift(a, at[0], s.size), inner.stride[0], Shift(b, at[1], s.size),
+                inner.stride[1], inner.n);
+    });
+    return;
+  }
+  Eval(body);
+  const size_t size = slot(body).size;
+  const std::byte* value = AsBytes(Data(body));
+  const uint8_t* mask = truth == Truth::kAll ? nullptr : Bytes(guard);
+  const Nest::Dim& inner = Inner(s.masked_nest);
+  const int64_t position = n.bound.empty() ? 0 : value_[n.bound[0]];
+  ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at) {
+    const uint8_t* row_mask = mask == nullptr ? nullptr : mask + at[1];
+    if (s.arg != nullptr) {
+      s.arg(Shift(s.best, lane, size), reinterpret_cast<int64_t*>(s.buffer) + lane, Shift(value, at[0], size),
+            inner.stride[0], row_mask, inner.stride[1], position, inner.n);
+    } else {
+      s.accumulate(Shift(s.buffer, lane, size), Shift(value, at[0], size), inner.stride[0], row_mask, inner.stride[1],
+                   inner.n);
+    }
+  });
+}
+
+}  // namespace rewright::interp

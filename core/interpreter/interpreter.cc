@@ -1,0 +1,180 @@
+#include "core/interpreter/interpreter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/interpreter/program.h"
+#include "core/interpreter/run.h"
+#include "core/ir/memory.h"
+
+namespace rewright {
+namespace interp {
+namespace {
+
+DType DTypeOf(Rep rep) {
+  switch (rep) {
+    case Rep::kBool: return DType::kBool;
+    case Rep::kInt32: return DType::kInt32;
+    case Rep::kFloat: return DType::kFloat32;
+    case Rep::kDouble: return DType::kFloat64;
+    default: return DType::kInt64;
+  }
+}
+
+// The blocks of a stage in row-major order.
+class Blocks {
+ public:
+  Blocks(const Stage& stage, const std::vector<int64_t>& box) : stage_(stage), box_(box) {
+    for (size_t axis = 0; axis < box.size(); ++axis) {
+      per_axis_.push_back((stage.extents[axis] + box[axis] - 1) / box[axis]);
+      count_ *= per_axis_.back();
+    }
+  }
+  int64_t count() const { return count_; }
+  void Get(int64_t block, std::vector<int64_t>* start, std::vector<int64_t>* size) const {
+    start->resize(box_.size());
+    size->resize(box_.size());
+    for (size_t axis = box_.size(); axis-- > 0;) {
+      (*start)[axis] = block % per_axis_[axis] * box_[axis];
+      (*size)[axis] = std::min(box_[axis], stage_.extents[axis] - (*start)[axis]);
+      block /= per_axis_[axis];
+    }
+  }
+
+ private:
+  const Stage& stage_;
+  const std::vector<int64_t>& box_;
+  std::vector<int64_t> per_axis_;
+  int64_t count_ = 1;
+};
+
+// Fills `out`. Of several errors, the one of the first block is given.
+absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, void* out) {
+  const Blocks blocks(stage, stage.box);
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  absl::Status status;
+  int64_t failed_block = std::numeric_limits<int64_t>::max();
+  const auto work = [&] {
+    BlockRunner runner(stage, operands, stage.box);
+    std::vector<int64_t> start, size;
+    for (int64_t block = next++; block < blocks.count(); block = next++) {
+      blocks.Get(block, &start, &size);
+      runner.Run(start, size, out);
+      if (runner.status().ok()) continue;
+      std::lock_guard<std::mutex> lock(mutex);
+      if (block < failed_block) {
+        failed_block = block;
+        status = runner.status();
+      }
+      return;
+    }
+  };
+  const int64_t helpers = std::min<int64_t>(threads, blocks.count()) - 1;
+  std::vector<std::thread> pool;
+  for (int64_t i = 0; i < helpers; ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  return status;
+}
+
+absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
+  if (inputs.size() != program.inputs.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(inputs.size(), " input tensors, expected ", program.inputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& expected = program.inputs[i];
+    if (program.carrier == Carrier::kFloat64 && inputs[i].dtype() == DType::kFloat32) {
+      auto wide = AllocateTensor({DType::kFloat64, inputs[i].shape()}, "an operand");
+      if (!wide.ok()) return wide.status();
+      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(), wide->as<double>());
+      inputs[i] = *std::move(wide);
+    }
+    if (inputs[i].type() != expected) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Rep RepOf(Carrier carrier, DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return Rep::kBool;
+    case DType::kInt32: return Rep::kInt32;
+    case DType::kInt64: return Rep::kInt64;
+    case DType::kFloat32:
+      if (carrier == Carrier::kNative) return Rep::kFloat;
+      break;
+    case DType::kFloat64: break;
+  }
+  switch (carrier) {
+    case Carrier::kExactInteger: return Rep::kExact;
+    case Carrier::kPrimeField: return Rep::kField;
+    default: return Rep::kDouble;
+  }
+}
+
+size_t RepSize(Rep rep) { return DTypeSize(DTypeOf(rep)); }
+
+}  // namespace interp
+
+DType StoredDType(Carrier carrier, DType dtype) { return interp::DTypeOf(interp::RepOf(carrier, dtype)); }
+
+absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning, const Bindings& bindings,
+                                                         const std::vector<TensorType>& inputs,
+                                                         const std::vector<TensorType>& outputs, Carrier carrier,
+                                                         const InterpretTuning& tuning) {
+  auto program = interp::Lower(meaning, bindings, inputs, outputs, carrier, tuning);
+  if (!program.ok()) return program.status();
+  for (interp::Stage& stage : (*program)->stages) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
+  CompiledMeaning compiled;
+  compiled.program_ = *std::move(program);
+  return compiled;
+}
+
+absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tensor>& inputs, int threads) const {
+  const interp::Program& program = *program_;
+  std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
+  if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
+  std::vector<const void*> operands;
+  for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
+  for (const interp::Stage& stage : program.stages) {
+    const interp::Rep rep = stage.nodes[stage.root].rep;
+    const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
+    auto result = AllocateTensor({interp::DTypeOf(rep), stage.extents}, "a result");
+    if (!result.ok()) return result.status();
+    if (auto status = interp::RunStage(stage, operands, stage_threads, result->data()); !status.ok()) return status;
+    operands.push_back(result->data());
+    tensors.push_back(*std::move(result));
+  }
+  std::vector<Tensor> outputs;
+  for (int stage : program.output_stages) outputs.push_back(tensors[inputs.size() + static_cast<size_t>(stage)]);
+  return outputs;
+}
+
+absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
+                                              const std::vector<TensorType>& outputs,
+                                              const std::vector<TensorType>& input_types,
+                                              const std::vector<Tensor>& inputs, const InterpretOptions& options) {
+  auto compiled = CompiledMeaning::Compile(meaning, bindings, input_types, outputs, options.carrier);
+  if (!compiled.ok()) return compiled.status();
+  return compiled->Run(inputs, options.threads);
+}
+
+absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
+                                              const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
+                                              const InterpretOptions& options) {
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  return Interpret(meaning, bindings, outputs, types, inputs, options);
+}
+
+}  // namespace rewright

@@ -1,0 +1,93 @@
+// The reference interpreter: computes operator applications and graphs from the operators' meanings alone. It is the
+// oracle of every backend.
+//
+// A Meaning whose symbols are bound is compiled into a program over blocks of output positions (lanes): every
+// expression node is one vector operation on the lanes that it depends on. Each output element is computed on its own
+// and reductions accumulate one term after the other in the declared order, so results depend neither on the number
+// of threads nor on the size of the blocks.
+//
+// One code path serves several carriers, that is, representations of floating-point elements (integers and booleans
+// are always themselves):
+//   kNative        f32 in float, f64 in double;
+//   kFloat64       both in double;
+//   kExactInteger  64-bit integers that wrap around: exact for + - * and order; `/` only where it leaves no rest;
+//   kPrimeField    the field of order 2^61 - 1, with the stand-ins of core/interpreter/evaluate_field.h.
+// The last two are for fingerprints, see core/interpreter/evaluate.h.
+//
+// Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
+// index is data). A value that does not exist (an integer or field division by zero, a rest in kExactInteger, a
+// constant that is no integer) is an OutOfRangeError, and so is an index of gather outside its axis when a whole graph
+// is run (core/ir/index_range.h); a single application takes it as its declaration says. A tensor for which there is no
+// memory is a ResourceExhaustedError.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/op.h"
+#include "core/ir/tensor.h"
+
+namespace rewright {
+
+class Graph;
+
+enum class Carrier : uint8_t { kNative, kFloat64, kExactInteger, kPrimeField };
+
+// The element type in memory of a tensor of type `dtype` under a carrier: floating types are f64 under kFloat64, and
+// i64 under kExactInteger and kPrimeField.
+DType StoredDType(Carrier carrier, DType dtype);
+
+struct InterpretOptions {
+  Carrier carrier = Carrier::kNative;
+  int threads = 1;
+};
+
+namespace interp {
+struct Program;
+}
+
+// How work is cut up; results do not depend on it. Tests make it small.
+struct InterpretTuning {
+  int64_t max_lanes = 4096;   // output elements in a block
+  double min_hoisted = 4096;  // evaluations that a reduction must take to be computed ahead
+  double min_parallel = 2e5;  // evaluations below which one thread is used
+};
+
+// A Meaning with its symbols bound, ready to be run many times. Immutable; runs may be concurrent.
+class CompiledMeaning {
+ public:
+  // `inputs` and `outputs` are the types in the graph, whatever the carrier.
+  static absl::StatusOr<CompiledMeaning> Compile(const Meaning& meaning, const Bindings& bindings,
+                                                 const std::vector<TensorType>& inputs,
+                                                 const std::vector<TensorType>& outputs, Carrier carrier,
+                                                 const InterpretTuning& tuning = {});
+
+  // Input tensors have the stored type of the carrier; kFloat64 also takes f32. Outputs have the stored type.
+  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, int threads = 1) const;
+
+ private:
+  std::shared_ptr<const interp::Program> program_;
+};
+
+// One application: compile and run. The types of the inputs are those of the tensors, except that floating types
+// under kExactInteger and kPrimeField come as i64: pass their types in the graph as `input_types` there.
+absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
+                                              const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
+                                              const InterpretOptions& options = {});
+absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
+                                              const std::vector<TensorType>& outputs,
+                                              const std::vector<TensorType>& input_types,
+                                              const std::vector<Tensor>& inputs, const InterpretOptions& options);
+
+// A whole graph. `inputs` are by name; weights and constants come from the graph. Outputs are in the order of
+// Graph::outputs(). Intermediate tensors are freed after their last use. Errors name the node.
+absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
+                                                   const absl::flat_hash_map<std::string, Tensor>& inputs,
+                                                   const InterpretOptions& options = {});
+
+}  // namespace rewright

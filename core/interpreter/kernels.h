@@ -1,0 +1,80 @@
+// The vector operations of the interpreter: loops over lanes, chosen once per node by representation and function.
+//
+// Strides are 0 (one value for all lanes) or 1. `mask` holds a byte 0 or 1 per lane. Results do not depend on the
+// instruction set: loops are compiled without contraction, and every lane is on its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/interpreter/program.h"
+#include "core/ir/expr.h"
+
+// Hot loops are compiled for wider vectors too, and the machine picks. Sanitizers run before the picking works.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && defined(__GNUC__) && !defined(__clang__)
+#define REWRIGHT_CLONES __attribute__((target_clones("default", "avx2")))
+#else
+#define REWRIGHT_CLONES
+#endif
+
+namespace rewright::interp {
+
+using UnaryKernel = void (*)(void* out, const void* a, int64_t n);
+using BinaryKernel = void (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
+// For functions that some arguments have no value of: false when that happens in a lane that the mask selects.
+using PartialKernel = bool (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b,
+                               const uint8_t* mask, int64_t stride_mask, int64_t n);
+// acc = acc (+) value where the mask holds; a null mask holds everywhere.
+using AccumulateKernel = void (*)(void* acc, const void* value, int64_t stride, const uint8_t* mask,
+                                  int64_t stride_mask, int64_t n);
+// acc = acc + a * b.
+using MulAddKernel = void (*)(void* acc, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
+// Several such steps at once, in order, on rows of n lanes that lie n apart in acc: of row r in step k, the factors are
+// at a[k] + r * row_a and b[k] + r * row_b (in elements).
+struct MulAddPanel {
+  static constexpr int kSteps = 8;
+  int steps = 0;
+  const void* a[kSteps];
+  const void* b[kSteps];
+  int64_t rows = 1;
+  int64_t n = 1;
+  int64_t row_a = 0;
+  int64_t row_b = 0;
+  int64_t stride_a = 0;
+  int64_t stride_b = 0;
+};
+using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
+// argmax, argmin: where `value` beats `best`, or `position` is still negative, both are replaced.
+using ArgKernel = void (*)(void* best, int64_t* position, const void* value, int64_t stride, const uint8_t* mask,
+                           int64_t stride_mask, int64_t at, int64_t n);
+
+// Null where the function does not apply to the representation. Predicates give kBool.
+UnaryKernel FindUnary(Rep rep, Fn fn);
+BinaryKernel FindBinary(Rep rep, Fn fn);
+PartialKernel FindPartial(Rep rep, Fn fn);
+AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
+MulAddKernel FindMulAdd(Rep rep);
+PanelKernel FindPanel(Rep rep);  // of floats; null for the rest
+ArgKernel FindArg(Rep rep, ReduceKind kind);
+UnaryKernel FindCast(Rep from, Rep to);
+bool HasKernel(Rep rep, Fn fn);
+bool IsPartial(Rep rep, Fn fn);
+bool HasReduction(Rep rep, ReduceKind kind);
+
+// One element of the representation.
+void StoreConst(Rep rep, double real, int64_t imm, void* out);
+// What an empty reduction gives.
+void StoreIdentity(Rep rep, ReduceKind kind, void* out);
+
+// Elements of 1, 4 or 8 bytes. Strides of operands are in elements and may be any number.
+void CopyStrided(size_t size, void* out, const void* in, int64_t stride, int64_t n);
+void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, int64_t stride_in, int64_t n);
+void CopyStridedMasked(size_t size, void* out, const void* in, int64_t stride, const uint8_t* mask, int64_t stride_mask,
+                       const void* fill, int64_t n);
+void Gather(size_t size, void* out, const void* in, const int64_t* offsets, int64_t n);
+void GatherMasked(size_t size, void* out, const void* in, const int64_t* offsets, const uint8_t* mask,
+                  int64_t stride_mask, const void* fill, int64_t n);
+void SelectLanes(size_t size, void* out, const uint8_t* mask, int64_t stride_mask, const void* yes, int64_t stride_yes,
+                 const void* no, int64_t stride_no, int64_t n);
+
+}  // namespace rewright::interp

@@ -1,0 +1,382 @@
+// From expressions to stages.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/interpreter/kernels.h"
+#include "core/interpreter/stage.h"
+
+namespace rewright::interp {
+namespace {
+
+// A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
+// the whole is small or the result would have more elements than this.
+constexpr double kMaxMaterialized = 1 << 25;
+
+// What the lowerings of all stages of one Meaning share.
+struct Context {
+  const Meaning& meaning;
+  const Bindings& bindings;
+  std::vector<TensorType> inputs;  // as stored
+  Program* program = nullptr;
+  absl::flat_hash_map<const ExprNode*, int> heights;
+  absl::Status status;
+
+  void Fail(absl::Status error) {
+    if (status.ok()) status = std::move(error);
+  }
+
+  // The greatest number of variables bound within each other inside `e`. Reductions that mean the same get the same
+  // variables from it, wherever they occur.
+  int Height(const ExprNode* e) {
+    if (const auto it = heights.find(e); it != heights.end()) return it->second;
+    int height = 0;
+    for (const ExprPtr& arg : e->args) height = std::max(height, Height(arg.get()));
+    height += static_cast<int>(e->bound.size());
+    heights[e] = height;
+    return height;
+  }
+};
+
+class StageLowering {
+ public:
+  StageLowering(Context& context, std::vector<int64_t> extents)
+      : context_(context), b_(std::move(extents)), vars_(context.meaning.variables.size()) {
+    for (size_t v = 0; v < vars_.size(); ++v) vars_[v].imm = context.bindings.variables[v];
+  }
+
+  StageBuilder& builder() { return b_; }
+  void SetVar(int id, Linear value) { vars_[id] = std::move(value); }
+
+  int Element(const ExprPtr& e) { return LowerScalar(e.get(), -1); }
+
+ private:
+  using Key = std::pair<const ExprNode*, int>;  // expression, mask
+
+  Linear LowerIndex(const ExprNode* e, int mask);
+  int LowerCond(const ExprNode* e, int mask);
+  int LowerScalar(const ExprNode* e, int mask);
+  int LowerScalarAnew(const ExprNode* e, int mask);
+  int LowerConst(const ExprNode* e, double value);
+  int LowerRead(const ExprNode* e, int mask);
+  int LowerCall(const ExprNode* e, int mask);
+  int LowerSelect(const ExprNode* e, int mask);
+  int LowerReduce(const ExprNode* e, int mask);
+  int ReduceNode(const ExprNode* e, int mask);
+  bool WorthMaterializing(int id) const;
+  int Materialize(const ExprNode* e, uint64_t deps);
+  int AddStage(Stage stage);
+  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->carrier, e->dtype); }
+
+  Context& context_;
+  StageBuilder b_;
+  std::vector<Linear> vars_;      // by variable id of the meaning
+  std::vector<int64_t> binders_;  // extents of the variables bound around what is being lowered
+  absl::flat_hash_map<Key, Linear> indices_;
+  absl::flat_hash_map<Key, int> scalars_;  // and conditions
+};
+
+// ---------------------------------------------------------------- indices and conditions
+
+Linear StageLowering::LowerIndex(const ExprNode* e, int mask) {
+  if (e->kind == ExprKind::kInt) return Linear{e->integer, {}};
+  if (e->kind == ExprKind::kVar) return vars_[e->integer];
+  if (const auto it = indices_.find({e, mask}); it != indices_.end()) return it->second;
+  Linear result;
+  if (e->kind == ExprKind::kFromValue) {
+    const int value = LowerScalar(e->args[0].get(), mask);
+    result = b_.OfNode(b_.Intern(Node{.kind = NodeKind::kFromValue, .args = {value}}));
+  } else {
+    const Linear x = LowerIndex(e->args[0].get(), mask);
+    const Linear y = LowerIndex(e->args[1].get(), mask);
+    switch (e->kind) {
+      case ExprKind::kIndexAdd: result = Combine(x, y, 1); break;
+      case ExprKind::kIndexSub: result = Combine(x, y, -1); break;
+      case ExprKind::kIndexMul: result = b_.Mul(x, y); break;
+      case ExprKind::kFloorDiv: result = b_.FloorDiv(x, y); break;
+      case ExprKind::kMod: result = b_.Mod(x, y); break;
+      case ExprKind::kIndexMin: result = b_.Min(x, y); break;
+      case ExprKind::kIndexMax: result = b_.Max(x, y); break;
+      default: CHECK(false) << "not an index";
+    }
+  }
+  indices_[{e, mask}] = result;
+  return result;
+}
+
+int StageLowering::LowerCond(const ExprNode* e, int mask) {
+  const auto index = [&](int i) { return LowerIndex(e->args[i].get(), mask); };
+  switch (e->kind) {
+    case ExprKind::kBool: return b_.Bool(e->integer != 0);
+    case ExprKind::kLess: return b_.NonNegative(Combine(Combine(index(1), index(0), -1), Linear{1, {}}, -1), mask);
+    case ExprKind::kLessEqual: return b_.NonNegative(Combine(index(1), index(0), -1), mask);
+    case ExprKind::kEqual: return b_.IsZero(Combine(index(1), index(0), -1));
+    case ExprKind::kAnd: {
+      const int left = LowerCond(e->args[0].get(), mask);
+      if (b_.IsBool(left, false)) return left;
+      return b_.AndThen(left, LowerCond(e->args[1].get(), b_.AndThen(mask, left)));
+    }
+    case ExprKind::kOr: {
+      const int left = LowerCond(e->args[0].get(), mask);
+      return b_.Or(left, LowerCond(e->args[1].get(), mask));
+    }
+    case ExprKind::kNot: return b_.Not(LowerCond(e->args[0].get(), mask));
+    case ExprKind::kHolds: return LowerScalar(e->args[0].get(), mask);
+    default: CHECK(false) << "not a condition"; return 0;
+  }
+}
+
+// ---------------------------------------------------------------- elements
+
+int StageLowering::LowerScalar(const ExprNode* e, int mask) {
+  if (const auto it = scalars_.find({e, mask}); it != scalars_.end()) return it->second;
+  const int id = LowerScalarAnew(e, mask);
+  scalars_[{e, mask}] = id;
+  return id;
+}
+
+int StageLowering::LowerScalarAnew(const ExprNode* e, int mask) {
+  const Rep rep = RepOfNode(e);
+  switch (e->kind) {
+    case ExprKind::kConst: return LowerConst(e, e->real);
+    case ExprKind::kParam: return LowerConst(e, context_.bindings.params[e->integer]);
+    case ExprKind::kFromIndex:
+      return b_.Intern(Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = LowerIndex(e->args[0].get(), mask)});
+    case ExprKind::kCast: {
+      const int arg = LowerScalar(e->args[0].get(), mask);
+      if (b_.node(arg).rep == rep) return arg;
+      return b_.Intern(Node{.kind = NodeKind::kCast, .rep = rep, .args = {arg}});
+    }
+    case ExprKind::kRead: return LowerRead(e, mask);
+    case ExprKind::kCall: return LowerCall(e, mask);
+    case ExprKind::kSelect: return LowerSelect(e, mask);
+    case ExprKind::kReduce: return LowerReduce(e, mask);
+    default: return LowerCond(e, mask);
+  }
+}
+
+int StageLowering::LowerConst(const ExprNode* e, double value) {
+  const Rep rep = RepOfNode(e);
+  if (rep == Rep::kExact && std::isfinite(value) && value != std::floor(value)) {
+    context_.Fail(absl::OutOfRangeError(absl::StrCat("the constant ", value, " is no integer")));
+  }
+  return b_.Const(rep, value);
+}
+
+int StageLowering::LowerRead(const ExprNode* e, int mask) {
+  const size_t operand = e->integer;
+  const TensorType& type = context_.inputs[operand];
+  const Rep rep = RepOfNode(e);
+  CHECK(e->args.size() == type.shape.size()) << "operand " << operand << ": " << e->args.size() << " indices";
+  if (StoredDType(context_.program->carrier, e->dtype) != type.dtype) {
+    context_.Fail(absl::InvalidArgumentError(
+        absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype))));
+  }
+  Node read{.kind = NodeKind::kRead, .rep = rep, .operand = static_cast<int>(operand)};
+  bool always_inside = true;
+  Linear offset;
+  for (size_t axis = 0; axis < e->args.size(); ++axis) {
+    const Linear index = LowerIndex(e->args[axis].get(), mask);
+    const int64_t size = type.shape[axis];
+    const Linear room = Combine(Linear{size - 1, {}}, index, -1);
+    always_inside &= b_.Proves(-1, index) && b_.Proves(-1, room);
+    if (!b_.Proves(mask, index) || !b_.Proves(mask, room)) {
+      const bool from_data = std::any_of(index.terms.begin(), index.terms.end(),
+                                         [&](const auto& term) { return b_.node(term.first).from_data; });
+      read.checks.push_back(BoundsCheck{static_cast<int>(axis), b_.NodeOf(index), size, from_data});
+    }
+    offset = Combine(Combine(Linear{}, offset, size), index, 1);
+  }
+  read.linear = b_.ExpandMods(offset);
+  if (!always_inside) read.mask = mask;
+  return b_.Intern(std::move(read));
+}
+
+int StageLowering::LowerCall(const ExprNode* e, int mask) {
+  Node call{.kind = NodeKind::kCall, .rep = RepOfNode(e), .fn = e->fn};
+  for (const ExprPtr& arg : e->args) call.args.push_back(LowerScalar(arg.get(), mask));
+  const Rep operand_rep = b_.node(call.args[0]).rep;
+  if (e->fn == Fn::kNot) return b_.Not(call.args[0]);
+  if (!HasKernel(operand_rep, e->fn)) {
+    context_.Fail(absl::UnimplementedError(
+        absl::StrCat("the function ", FnName(e->fn), " of ", DTypeName(e->args[0]->dtype), " elements")));
+  }
+  if (IsPartial(operand_rep, e->fn)) call.mask = mask;
+  return b_.Intern(std::move(call));
+}
+
+int StageLowering::LowerSelect(const ExprNode* e, int mask) {
+  const int condition = LowerCond(e->args[0].get(), mask);
+  if (b_.IsBool(condition, true)) return LowerScalar(e->args[1].get(), mask);
+  if (b_.IsBool(condition, false)) return LowerScalar(e->args[2].get(), mask);
+  const int yes_mask = b_.AndThen(mask, condition);
+  const int yes = LowerScalar(e->args[1].get(), yes_mask);
+  const int no = LowerScalar(e->args[2].get(), b_.AndThen(mask, b_.Not(condition)));
+  if (yes == no) return yes;
+  // A guarded read fills in what a constant would give elsewhere.
+  const Node& read = b_.node(yes);
+  if (read.kind == NodeKind::kRead && read.mask == yes_mask && read.fill < 0 && b_.node(no).kind == NodeKind::kConst) {
+    Node filled = read;
+    filled.fill = no;
+    return b_.Intern(std::move(filled));
+  }
+  return b_.Intern(Node{.kind = NodeKind::kSelect, .rep = RepOfNode(e), .args = {condition, yes, no}});
+}
+
+// ---------------------------------------------------------------- reductions
+
+// Reductions that cannot fail are evaluated whether or not the mask holds, so that they can be shared and hoisted.
+int StageLowering::LowerReduce(const ExprNode* e, int mask) {
+  const int id = ReduceNode(e, -1);
+  if (mask >= 0 && b_.node(id).fallible) return ReduceNode(e, mask);
+  if (!WorthMaterializing(id)) return id;
+  return Materialize(e, b_.node(id).deps);
+}
+
+int StageLowering::ReduceNode(const ExprNode* e, int mask) {
+  Node reduce{.kind = NodeKind::kReduce, .rep = RepOfNode(e), .reduce = e->reduce};
+  const int height = context_.Height(e);
+  int within = -1;  // the part of the guard that bounds variables of varying extent
+  const size_t outer_binders = binders_.size();
+  for (size_t i = 0; i < e->bound.size(); ++i) {
+    const BoundVar& var = e->bound[i];
+    const Linear extent = LowerIndex(var.extent.get(), mask);
+    int64_t limit = b_.Interval(extent).second;
+    if (limit >= std::numeric_limits<int32_t>::max()) {
+      context_.Fail(absl::UnimplementedError(absl::StrCat("no bound is known for the variable ", var.name)));
+      limit = 1;
+    }
+    limit = std::max<int64_t>(limit, 0);
+    Linear value;
+    if (limit != 1) {
+      const int bit = b_.BoundBit(height - static_cast<int>(i), limit);
+      if (bit < 0) {
+        context_.Fail(absl::UnimplementedError("too many bound variables"));
+        break;
+      }
+      value = b_.OfNode(b_.Var(bit));
+      reduce.bound.push_back(bit);
+    }
+    if (!extent.is_constant()) {
+      within = b_.AndThen(within, b_.NonNegative(Combine(Combine(extent, value, -1), Linear{1, {}}, -1), mask));
+    }
+    Linear& slot = vars_[var.id];
+    if (!(slot == value)) {  // what was lowered under another meaning of the variable does not count any more
+      indices_.clear();
+      scalars_.clear();
+      slot = value;
+    }
+    binders_.push_back(limit);
+  }
+  const int inner = b_.AndThen(mask, within);
+  const int guard = LowerCond(e->args[0].get(), inner);
+  const int body = LowerScalar(e->args[1].get(), b_.AndThen(inner, guard));
+  binders_.resize(outer_binders);
+  const int whole_guard = b_.AndThen(within, guard);
+  reduce.args = {whole_guard, body};
+  const Rep body_rep = b_.node(body).rep;
+  if (!HasReduction(body_rep, e->reduce)) {
+    context_.Fail(absl::UnimplementedError(
+        absl::StrCat(ReduceName(e->reduce), " of ", DTypeName(e->args[1]->dtype), " elements")));
+  }
+  return b_.Intern(std::move(reduce));
+}
+
+bool StageLowering::WorthMaterializing(int id) const {
+  const Node& n = b_.node(id);
+  double trips = 1;
+  for (int bit : n.bound) trips *= static_cast<double>(b_.extent(bit));
+  double here = 1, own = 1;
+  for (size_t axis = 0; axis < b_.axes(); ++axis) here *= static_cast<double>(b_.extent(static_cast<int>(axis)));
+  for (int64_t extent : binders_) here *= static_cast<double>(extent);
+  for (uint64_t rest = n.deps; rest != 0; rest &= rest - 1) {
+    own *= static_cast<double>(b_.extent(std::countr_zero(rest)));
+  }
+  return trips >= 2 && own * 2 <= here && here * trips >= context_.program->tuning.min_hoisted &&
+         own <= kMaxMaterialized && std::popcount(n.deps) <= kFirstBound;
+}
+
+int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
+  std::vector<int64_t> extents;
+  std::vector<int> bits;
+  for (uint64_t rest = deps; rest != 0; rest &= rest - 1) {
+    bits.push_back(std::countr_zero(rest));
+    extents.push_back(b_.extent(bits.back()));
+  }
+  const Rep rep = RepOfNode(e);
+  StageLowering inner(context_, extents);
+  for (size_t v = 0; v < vars_.size(); ++v) {
+    if (vars_[v].is_constant()) {
+      inner.vars_[v] = vars_[v];
+      continue;
+    }
+    // Variables on which the value does not depend are fixed to 0.
+    const int bit = static_cast<int>(b_.node(vars_[v].terms[0].first).imm);
+    const auto axis = std::find(bits.begin(), bits.end(), bit);
+    inner.vars_[v] = axis == bits.end() ? Linear{} : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
+  }
+  const int root = inner.LowerScalar(e, -1);
+  Node read{.kind = NodeKind::kRead, .rep = rep};
+  read.operand = AddStage(inner.b_.Take(root));
+  for (size_t axis = 0; axis < bits.size(); ++axis) {
+    read.linear = Combine(Combine(Linear{}, read.linear, extents[axis]), b_.OfNode(b_.Var(bits[axis])), 1);
+  }
+  return b_.Intern(std::move(read));
+}
+
+// The operand that holds the stage's result; a stage that exists already is not added again.
+int StageLowering::AddStage(Stage stage) {
+  std::vector<Stage>& stages = context_.program->stages;
+  const auto same = [&](const Stage& other) {
+    return other.extents == stage.extents && other.bound_extents == stage.bound_extents && other.root == stage.root &&
+           std::equal(other.nodes.begin(), other.nodes.end(), stage.nodes.begin(), stage.nodes.end(), SameNode);
+  };
+  const auto it = std::find_if(stages.begin(), stages.end(), same);
+  const int operand = static_cast<int>(context_.inputs.size() + static_cast<size_t>(it - stages.begin()));
+  if (it == stages.end()) stages.push_back(std::move(stage));
+  return operand;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,
+                                               const std::vector<TensorType>& inputs,
+                                               const std::vector<TensorType>& outputs, Carrier carrier,
+                                               const InterpretTuning& tuning) {
+  auto program = std::make_unique<Program>();
+  program->carrier = carrier;
+  program->tuning = tuning;
+  const auto stored = [&](TensorType type) {
+    type.dtype = StoredDType(carrier, type.dtype);
+    return type;
+  };
+  for (const TensorType& type : inputs) program->inputs.push_back(stored(type));
+  for (const TensorType& type : outputs) program->outputs.push_back(stored(type));
+  CHECK(outputs.size() == meaning.outputs.size()) << outputs.size();
+  Context context{.meaning = meaning, .bindings = bindings, .inputs = program->inputs, .program = program.get()};
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const OutputMeaning& output = meaning.outputs[k];
+    if (outputs[k].rank() > kFirstBound) {
+      return absl::UnimplementedError(absl::StrCat("a tensor with ", outputs[k].rank(), " axes"));
+    }
+    StageLowering lowering(context, outputs[k].shape);
+    for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
+      lowering.SetVar(output.index_vars[axis], lowering.builder().Axis(static_cast<int>(axis)));
+    }
+    const int root = lowering.Element(output.element);
+    if (!context.status.ok()) return context.status;
+    program->output_stages.push_back(static_cast<int>(program->stages.size()));
+    program->stages.push_back(lowering.builder().Take(root));
+  }
+  return program;
+}
+
+}  // namespace rewright::interp

@@ -1,0 +1,132 @@
+// What the interpreter runs: a Meaning with its symbols bound to numbers, as a list of stages.
+//
+// A stage fills one tensor, element by element, from earlier tensors: operands 0..num_inputs-1 are the inputs, operand
+// num_inputs + s is what stage s gives. The last stages give the outputs; the others hold reductions that occur inside
+// an element but depend on few of its variables (the maximum of a row inside a softmax), computed once.
+//
+// A stage's nodes form a directed acyclic graph without repetitions. Index arithmetic is kept as linear forms over
+// atoms (variables and the few index nodes that are not linear), with the interval that each takes; divisions, bounds
+// and guards that the intervals decide are gone. The variables of a stage are its axes (bits 0..) and the variables
+// bound by its reductions (bits kFirstBound..).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/op.h"
+
+namespace rewright::interp {
+
+// How the elements of a node are represented, in lanes and in tensors.
+enum class Rep : uint8_t { kBool, kInt32, kInt64, kFloat, kDouble, kExact, kField };
+Rep RepOf(Carrier carrier, DType dtype);
+size_t RepSize(Rep rep);
+
+// imm + sum of coefficient * atom; atoms are node ids, ascending, with coefficients other than 0.
+struct Linear {
+  int64_t imm = 0;
+  std::vector<std::pair<int, int64_t>> terms;
+
+  bool is_constant() const { return terms.empty(); }
+  friend bool operator==(const Linear& a, const Linear& b) { return a.imm == b.imm && a.terms == b.terms; }
+};
+Linear Combine(const Linear& a, const Linear& b, int64_t factor);  // a + factor * b
+
+enum class NodeKind : uint8_t {
+  // Index atoms and forms; 64-bit integers.
+  kVar,        // imm = bit
+  kLinear,     // linear
+  kFloorDiv,   // args: dividend, divisor
+  kMod,        // args: dividend, divisor
+  kIndexMin,   // args
+  kIndexMax,   // args
+  kIndexMul,   // args
+  kFromValue,  // args: an integer element
+  // Conditions and elements. A condition is an element of representation kBool.
+  kConst,        // real; imm for integers and booleans
+  kNonNegative,  // linear >= 0
+  kIsZero,       // linear == 0
+  kAndThen,      // args; the second is evaluated only where the first holds
+  kFromIndex,    // linear as an element
+  kRead,         // operand at flat offset `linear`, under `mask`; elsewhere node `fill`, or 0
+  kCall,         // fn of args, under `mask` where it may have no value
+  kSelect,       // args: condition, yes, no
+  kReduce,       // args: guard, body; over `bound`
+  kCast,         // args
+};
+
+// A check that a read makes when it runs: index node `index` lies in [0, size) in every evaluated lane.
+struct BoundsCheck {
+  int axis = 0;
+  int index = 0;
+  int64_t size = 0;
+  bool from_data = false;  // the index is an element: a wrong one is the caller's fault
+  friend bool operator==(const BoundsCheck& a, const BoundsCheck& b) {
+    return a.axis == b.axis && a.index == b.index && a.size == b.size && a.from_data == b.from_data;
+  }
+};
+
+struct Node {
+  NodeKind kind;
+  Rep rep = Rep::kInt64;
+  Fn fn = Fn::kAdd;
+  ReduceKind reduce = ReduceKind::kSum;
+  int64_t imm = 0;
+  double real = 0;
+  Linear linear;
+  std::vector<int> args;
+  std::vector<int> bound;  // bits, the first varying slowest
+  int operand = -1;
+  int mask = -1;  // condition under which the node is evaluated; -1: always
+  int fill = -1;
+  std::vector<BoundsCheck> checks;
+
+  // Derived.
+  uint64_t deps = 0;  // variables
+  int64_t low = 0;    // interval of an index node, inclusive
+  int64_t high = 0;
+  bool fallible = false;   // it, or something it needs, may fail
+  bool from_data = false;  // an index that depends on elements
+};
+
+inline constexpr int kFirstBound = 16;
+inline constexpr int kMaxVariables = 64;
+
+struct Stage {
+  std::vector<int64_t> extents;        // of the axes; also the shape of what it gives
+  std::vector<int64_t> bound_extents;  // of bits kFirstBound..
+  std::vector<Node> nodes;             // arguments before users
+  int root = 0;
+  double cost = 0;           // evaluations of nodes, all lanes counted
+  std::vector<int64_t> box;  // of the blocks
+};
+
+struct Program {
+  Carrier carrier = Carrier::kNative;
+  InterpretTuning tuning;
+  std::vector<TensorType> inputs;   // as stored
+  std::vector<TensorType> outputs;  // as stored
+  std::vector<Stage> stages;
+  std::vector<int> output_stages;  // by output
+};
+
+absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,
+                                               const std::vector<TensorType>& inputs,
+                                               const std::vector<TensorType>& outputs, Carrier carrier,
+                                               const InterpretTuning& tuning);
+
+// Every node id that a node refers to, in evaluation order.
+template <typename F>
+void ForEachOperand(const Node& node, const F& visit) {
+  for (const auto& term : node.linear.terms) visit(term.first);
+  for (int arg : node.args) visit(arg);
+  for (const BoundsCheck& check : node.checks) visit(check.index);
+  if (node.mask >= 0) visit(node.mask);
+  if (node.fill >= 0) visit(node.fill);
+}
+
+}  // namespace rewright::interp

@@ -1,0 +1,191 @@
+// Runs one stage, block by block.
+//
+// A block is a box of output positions. A node's lanes in a block are the positions of the box projected on the axes
+// that the node depends on, in row-major order: in a product a[m, k] * b[k, n] the factor a has as many lanes as the
+// box has rows. A node is computed when it is first needed and kept until a variable that it depends on changes; guards
+// that hold nowhere or everywhere in a block are noticed, and what they exclude is not computed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/interpreter/kernels.h"
+#include "core/interpreter/program.h"
+
+namespace rewright::interp {
+
+// The box of a stage's blocks: a size per axis, chosen by estimated cost, with at most `max_lanes` positions. Results
+// do not depend on it.
+std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes);
+
+// Loops over positions in a box for up to kArgs operands, adjacent axes merged where all strides allow it.
+struct Nest {
+  static constexpr int kArgs = 3;
+  struct Dim {
+    int64_t n = 1;
+    int64_t stride[kArgs] = {0, 0, 0};
+  };
+  int rank = 0;  // >= 1 once built; the last dimension is the inner loop
+  Dim dims[kFirstBound];
+};
+
+// Calls f(lane of the row's first position, offsets of the operands there) for every inner row.
+template <typename F>
+void ForRows(const Nest& nest, const F& f) {
+  int64_t offsets[Nest::kArgs] = {0, 0, 0};
+  int64_t counters[kFirstBound] = {};
+  const int64_t inner = nest.dims[nest.rank - 1].n;
+  int64_t lane = 0;
+  while (true) {
+    f(lane, offsets);
+    lane += inner;
+    int d = nest.rank - 2;
+    for (; d >= 0; --d) {
+      const Nest::Dim& dim = nest.dims[d];
+      if (++counters[d] < dim.n) {
+        for (int k = 0; k < Nest::kArgs; ++k) offsets[k] += dim.stride[k];
+        break;
+      }
+      counters[d] = 0;
+      for (int k = 0; k < Nest::kArgs; ++k) offsets[k] -= dim.stride[k] * (dim.n - 1);
+    }
+    if (d < 0) return;
+  }
+}
+
+inline const Nest::Dim& Inner(const Nest& nest) { return nest.dims[nest.rank - 1]; }
+
+class BlockRunner {
+ public:
+  // `operands` are the elements of inputs and earlier stages; they, and the stage, outlive the runner.
+  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box);
+
+  // Computes the block at `start` of size `size` (at most the box) and stores it in `out`, the whole result.
+  void Run(const std::vector<int64_t>& start, const std::vector<int64_t>& size, void* out);
+
+  // The first error so far.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  enum class Truth : uint8_t { kMixed, kNone, kAll };
+
+  // A linear form in the present block, split by how its terms vary.
+  struct Form {
+    int64_t axis[kFirstBound] = {};                // factor by axis
+    std::vector<std::pair<int, int64_t>> bound;    // bit, factor
+    std::vector<std::pair<int, int64_t>> uniform;  // node with one lane, factor
+    std::vector<std::pair<int, int64_t>> varying;  // node with several lanes, factor
+  };
+
+  struct Slot {
+    uint32_t axes = 0;
+    bool valid = false;
+    bool prepared = false;        // nest and form fit the present size of block
+    Truth truth = Truth::kMixed;  // of a kBool node; its data is filled only where it is kMixed, see Bytes()
+    size_t size = 0;              // bytes per element
+    int64_t lanes = 0;
+    const void* data = nullptr;
+    std::byte* buffer = nullptr;
+    uint64_t fill = 0;  // bytes of the constant: of a kConst, what a masked read gives, an empty reduction
+    UnaryKernel unary = nullptr;
+    BinaryKernel binary = nullptr;
+    PartialKernel partial = nullptr;
+    AccumulateKernel accumulate = nullptr;
+    MulAddKernel mul_add = nullptr;  // of a sum of products
+    PanelKernel panel = nullptr;     // of one of reads, without guard
+    // A factor of such a sum keeps what it gave in the steps of a panel: its buffers take turns.
+    std::byte* ring = nullptr;
+    size_t ring_stride = 0;
+    int ring_next = 0;
+    ArgKernel arg = nullptr;
+    // A condition on few values of bound variables keeps what it gave for each of them during a block.
+    std::vector<std::pair<int, int>> memo_bits;  // bit, stride in the number of the values
+    std::vector<Truth> memo_truth;
+    std::vector<bool> memo_known;
+    std::byte* memo = nullptr;
+    size_t memo_stride = 0;
+    std::byte* best = nullptr;  // argmax: the extremum so far
+    Nest nest;
+    Nest masked_nest;
+    Form form;
+  };
+
+  const Node& node(int id) const { return stage_.nodes[id]; }
+  Slot& slot(int id) { return slots_[id]; }
+  int64_t Lanes(uint32_t axes) const;
+  int64_t DenseStride(uint32_t axes, int axis) const;
+  template <typename StrideFn>
+  void Build(Nest& nest, uint32_t axes, int args, const StrideFn& stride) const;
+  void BuildDense(Nest& nest, uint32_t axes, std::initializer_list<uint32_t> args) const;
+
+  void InitSlot(int id);
+  void PlanMemo(const Node& n, Slot& s);
+  void Eval(int id) {
+    Slot& s = slots_[id];
+    if (s.valid) return;
+    s.valid = true;
+    if (s.memo_bits.empty()) {
+      Compute(id, s);
+    } else {
+      Recall(id, s);
+    }
+  }
+  void Recall(int id, Slot& s);
+  void Compute(int id, Slot& s);
+  void SetVariable(int bit, int64_t value);
+
+  // Index nodes.
+  void PrepareForm(const Node& n, Slot& s);
+  int64_t Base(const Node& n, Slot& s);
+  void FillForm(const Node& n, Slot& s, int64_t* out);
+  void ComputeVar(const Node& n, Slot& s);
+  void ComputeIndexBinary(const Node& n, Slot& s);
+
+  // Conditions.
+  const uint8_t* Bytes(int id);
+  void Summarize(Slot& s);
+  void ComputeNonNegative(const Node& n, Slot& s);
+  void ComputeIsZero(const Node& n, Slot& s);
+  void ComputeAndThen(const Node& n, Slot& s);
+  void CombineBytes(const Node& n, Slot& s);
+  void ComputeOr(const Node& n, Slot& s);
+  void ComputeNot(const Node& n, Slot& s);
+
+  // Elements.
+  const void* Data(int id);
+  void TakeOver(Slot& s, int from);
+  void ComputeFromIndex(const Node& n, Slot& s);
+  void ComputeRead(const Node& n, Slot& s);
+  bool CheckBounds(const Node& n, Truth mask);
+  void GatherRead(const Node& n, Slot& s, const std::byte* in, bool masked);
+  void ComputeCall(const Node& n, Slot& s);
+  void ComputeSelect(const Node& n, Slot& s);
+  void ComputeReduce(const Node& n, Slot& s);
+  void ReduceStep(const Node& n, Slot& s);
+  const void* Factor(int id);
+  void PanelStep(const Node& n, Slot& s, MulAddPanel& panel);
+  void FlushPanel(Slot& s, MulAddPanel& panel);
+  bool SumsPanels(const Node& n) const;
+
+  void Store(void* out);
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  const Stage& stage_;
+  const std::vector<const void*>& operands_;
+  std::vector<Slot> slots_;
+  std::vector<std::vector<int>> dependents_;  // by variable bit
+  std::unique_ptr<std::byte[]> memory_;
+  int64_t* scratch_ = nullptr;  // index lanes
+  int64_t start_[kFirstBound] = {};
+  int64_t size_[kFirstBound] = {};
+  int64_t value_[kMaxVariables] = {};  // of bound variables
+  absl::Status status_;
+};
+
+}  // namespace rewright::interp

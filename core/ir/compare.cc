@@ -1,0 +1,66 @@
+#include "core/ir/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double difference = std::abs(a - b);
+  return std::isfinite(difference) ? difference : kInfinity;
+}
+
+std::string Position(const Shape& shape, int64_t linear) {
+  Shape position(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    position[axis] = linear % shape[axis];
+    linear /= shape[axis];
+  }
+  return ShapeString(position);
+}
+
+}  // namespace
+
+Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  Comparison result;
+  if (a.type() != b.type()) {
+    result.same_type = result.close = false;
+    result.max_abs = result.max_rel = kInfinity;
+    result.text = absl::StrCat("types differ: ", a.type().ToString(), " and ", b.type().ToString());
+    return result;
+  }
+  double worst_excess = -kInfinity;
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    const double x = a.At(i);
+    const double y = b.At(i);
+    const double difference = Difference(x, y);
+    if (difference == 0) continue;
+    const double size = std::abs(y);
+    result.max_abs = std::max(result.max_abs, difference);
+    result.max_rel = std::max(result.max_rel, std::isfinite(size) && size > 0 ? difference / size : kInfinity);
+    const double tolerance = std::isfinite(size) ? atol + rtol * size : 0;
+    result.close &= difference <= tolerance;
+    if (difference - tolerance > worst_excess) {
+      worst_excess = difference - tolerance;
+      result.worst = i;
+      result.worst_a = x;
+      result.worst_b = y;
+    }
+  }
+  result.text = result.worst < 0 ? "equal"
+                                 : absl::StrCat("worst at ", Position(a.shape(), result.worst), ": ", result.worst_a,
+                                                " and ", result.worst_b, "; greatest difference ", result.max_abs,
+                                                ", relative ", result.max_rel);
+  return result;
+}
+
+bool AllClose(const Tensor& a, const Tensor& b, double rtol, double atol) { return Compare(a, b, rtol, atol).close; }
+
+}  // namespace rewright

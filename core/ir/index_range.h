@@ -1,0 +1,52 @@
+// Indices that are data, as those of gather: which elements select positions, and which positions there are.
+//
+// The declaration of gather gives every index a meaning (k mod n), so that laws about it need no side conditions. In a
+// model an index outside -n <= k < n is a fault of who made it, as ONNX has it: whoever runs a model says so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// Elements of operand `indices` tell at which positions along `axis` operand `indexed` is read.
+struct IndexedAxis {
+  int indices = 0;
+  int indexed = 0;
+  int axis = 0;
+  bool wraps = false;  // at the element itself mod the size; otherwise at what is computed from it, made to lie inside
+};
+
+std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);
+
+// The indices that an application takes along an axis of size n: -n <= index < n.
+class IndexRange {
+ public:
+  IndexRange(const Graph& graph, NodeId node, const IndexedAxis& at);
+
+  int64_t size() const { return size_; }
+  bool Contains(int64_t index) const { return index >= -size_ && index < size_; }
+  // OutOfRangeError that names the application, the index, where it was found and what was expected.
+  absl::Status Error(int64_t element, int64_t index) const;
+  // The error of the first element that is outside.
+  absl::Status Check(const Tensor& indices) const;
+
+ private:
+  std::string application_;  // "gather (node 7)"
+  std::string indices_;      // "input_ids i64[1,128]"
+  std::string axis_;         // "axis 0 of f32[30522,768]"
+  int64_t size_;
+};
+
+// Those of all applications that read a graph input as indices, by position in Graph::inputs().
+struct IndexInput {
+  size_t input = 0;
+  IndexRange range;
+};
+std::vector<IndexInput> IndexInputs(const Graph& graph);
+
+}  // namespace rewright

@@ -1,0 +1,88 @@
+#include "core/ir/memory.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+namespace rewright {
+namespace {
+
+// Less is not worth a look at the machine.
+constexpr int64_t kSmallBytes = int64_t{64} << 20;
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+// The number behind a word in a file of lines "word number ..."; -1: there is none.
+int64_t NumberAfter(const std::string& file, const std::string& word) {
+  std::ifstream in(file);
+  std::string line;
+  while (std::getline(in, line)) {
+    absl::string_view rest = line;
+    if (absl::ConsumePrefix(&rest, word)) return std::strtoll(rest.data(), nullptr, 10);
+  }
+  return -1;
+}
+
+// The only number in a file; -1: there is none ("max").
+int64_t NumberIn(const std::string& file) {
+  std::ifstream in(file);
+  int64_t number = -1;
+  return in >> number ? number : -1;
+}
+
+int64_t OfMachine() {
+  const int64_t available = NumberAfter("/proc/meminfo", "MemAvailable:");
+  if (available < 0) return kUnlimited;
+  return (available + std::max<int64_t>(NumberAfter("/proc/meminfo", "SwapFree:"), 0)) * 1024;
+}
+
+// Files that are cached can be dropped.
+int64_t OfControlGroup(const std::string& limit, const std::string& used, const std::string& statistics,
+                       const std::string& cached) {
+  const int64_t limit_bytes = NumberIn(limit), used_bytes = NumberIn(used);
+  if (limit_bytes < 0 || used_bytes < 0) return kUnlimited;
+  return limit_bytes - used_bytes + std::max<int64_t>(NumberAfter(statistics, cached), 0);
+}
+
+int64_t OfAddressSpace() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  const int64_t pages = NumberIn("/proc/self/statm");
+  return static_cast<int64_t>(limit.rlim_cur) - std::max<int64_t>(pages, 0) * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+int64_t AvailableBytes() {
+  const std::string two = "/sys/fs/cgroup/", one = "/sys/fs/cgroup/memory/";
+  return std::max<int64_t>(
+      0, std::min({OfMachine(), OfAddressSpace(),
+                   OfControlGroup(two + "memory.max", two + "memory.current", two + "memory.stat", "inactive_file "),
+                   OfControlGroup(one + "memory.limit_in_bytes", one + "memory.usage_in_bytes", one + "memory.stat",
+                                  "total_inactive_file ")}));
+}
+
+absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
+  if (bytes <= kSmallBytes) return absl::OkStatus();
+  const int64_t available = AvailableBytes();
+  if (bytes <= available) return absl::OkStatus();
+  const auto gib = [](int64_t count) { return static_cast<double>(count) / (1 << 30); };
+  return absl::ResourceExhaustedError(absl::StrFormat("%s needs %d bytes (%.1f GiB); %.1f GiB of memory are available",
+                                                      what, bytes, gib(bytes), gib(available)));
+}
+
+absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
+  const absl::Status status = CheckMemory(type.num_bytes(), absl::StrCat(what, " ", type.ToString()));
+  if (!status.ok()) return status;
+  return Tensor(std::move(type));
+}
+
+}  // namespace rewright

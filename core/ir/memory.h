@@ -1,0 +1,25 @@
+// Memory that models ask for. A model is untrusted and may declare tensors larger than the machine: what its shapes
+// make large is allocated here, and an error where it does not fit.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/ir/tensor.h"
+
+namespace rewright {
+
+// What this process can still take, in bytes: the least of the machine's available memory and swap, the rest of its
+// control group's limit, and the rest of its limit of address space.
+int64_t AvailableBytes();
+
+// ResourceExhaustedError where so many bytes are not available:
+//   "input x f32[1000000,100000] needs 400000000000 bytes (372.5 GiB); 12.3 GiB of memory are available"
+absl::Status CheckMemory(int64_t bytes, absl::string_view what);
+
+// A tensor of zeros; its type is added to `what` in the error.
+absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what);
+
+}  // namespace rewright

@@ -1,0 +1,267 @@
+// Operators: each is declared once, as mathematics.
+//
+// An OpDef states an operator's name, inputs, attributes and meaning. The meaning is a function from *structural*
+// values (number, ranks and element types of the inputs; structural attributes such as axis or perm) to a Meaning:
+// index expressions over *symbolic* values (sizes of the inputs, strides, pads, dilations, groups, epsilon...), which
+// stay open in proofs and are bound to numbers in a graph.
+//
+// Everything that needs to know what an operator does reads the Meaning: the shape rule (InferTypes), the reference
+// interpreter, the fingerprint evaluator, the verifier, the cost features, the printed documentation. None of them
+// names an operator. To add an operator: one file in core/ops/, one line in core/ops/ops.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/ir/expr.h"
+#include "core/ir/tensor.h"
+
+namespace rewright {
+
+// ---------------------------------------------------------------- attributes
+
+// An attribute's value: integer (or flag, axis), real, list of integers, element type.
+using Attr = std::variant<int64_t, double, std::vector<int64_t>, DType>;
+
+// Attributes by name, always complete (defaults filled in) and canonical (axes counted from the front) on a node.
+using Attrs = std::map<std::string, Attr>;
+
+std::string AttrString(const Attr& attr);     // 3, 0.5, [1,2], f32; reals print so that they parse back exactly
+std::string AttrsString(const Attrs& attrs);  // "axis=1, at=3"
+
+enum class AttrKind : uint8_t {
+  kInt,    // int64_t
+  kFlag,   // int64_t, 0 or 1; always structural
+  kAxis,   // int64_t, an axis of input 0, canonical 0..rank-1; always structural
+  kAxes,   // distinct axes of input 0, canonical and sorted; always structural
+  kInts,   // list; its length is structural, its values are if `structural`
+  kReal,   // double; never structural
+  kDType,  // always structural
+};
+
+struct AttrSpec {
+  std::string name;
+  AttrKind kind = AttrKind::kInt;
+  // A structural value fixes the expression when it is built; any other value is a symbol of the Meaning.
+  bool structural = false;
+  std::optional<Attr> fallback;  // used where the attribute is not given; none: it must be given
+  std::string doc;
+  // Smallest legal value of an integer symbol (or of each element of a list): an assumption of proofs, checked when a
+  // node is made.
+  int64_t min = INT64_MIN;
+};
+
+// ---------------------------------------------------------------- meaning
+
+// What the structural values of one application of an operator are. Two applications with equal keys have the same
+// Meaning.
+struct StructuralKey {
+  std::vector<int> ranks;     // of the inputs
+  std::vector<DType> dtypes;  // of the inputs
+  // Which axes have size one, as bit masks by input; filled only for operators that broadcast (OpDef::broadcasts).
+  // Elsewhere, and in proofs for a symbolic size, the bit is 0: the axis is then required to match.
+  std::vector<uint32_t> units;
+  Attrs attrs;                         // structural attributes only
+  std::map<std::string, int> lengths;  // of symbolic lists
+  friend bool operator<(const StructuralKey& a, const StructuralKey& b) {
+    return std::tie(a.ranks, a.dtypes, a.units, a.attrs, a.lengths) <
+           std::tie(b.ranks, b.dtypes, b.units, b.attrs, b.lengths);
+  }
+};
+
+// A condition under which the application is legal. `message` says in words what is expected.
+struct Requirement {
+  ExprPtr condition;  // Cond over sizes and symbolic attributes
+  std::string message;
+};
+
+struct OutputMeaning {
+  DType dtype = DType::kFloat32;
+  std::vector<ExprPtr> shape;   // Index over sizes and symbolic attributes
+  std::vector<int> index_vars;  // variable ids of the output position, one per axis
+  ExprPtr element;              // Scalar: the element at that position
+};
+
+// The meaning of an operator at fixed structural values. Variables are numbered 0..variables.size()-1, real
+// parameters 0..params.size()-1.
+struct Meaning {
+  enum class VarKind : uint8_t { kSize, kAttr, kOutputIndex, kBound };
+  struct Variable {
+    std::string name;
+    VarKind kind;
+    // kSize: input number and axis. kAttr: element of the attribute `name` (0 where it is no list).
+    int input = 0;
+    int axis = 0;
+    std::string attr = {};
+    int64_t min = INT64_MIN;  // kAttr
+  };
+  std::vector<Variable> variables;
+  std::vector<std::string> params;  // names of the real attributes, in order of their ids
+  std::vector<Requirement> requirements;
+  std::vector<OutputMeaning> outputs;
+};
+
+class OpDef;
+
+// Builds a Meaning; handed to an OpDef's meaning function.
+class OpBuilder {
+ public:
+  OpBuilder(const OpDef& op, const StructuralKey& key);
+
+  const OpDef& op() const { return op_; }
+
+  // ---- structural values
+  int num_inputs() const { return static_cast<int>(key_.ranks.size()); }
+  int rank(int input) const { return key_.ranks[input]; }
+  DType dtype(int input) const { return key_.dtypes[input]; }
+  // True when the axis is known to have size one (only for operators that broadcast).
+  bool is_unit(int input, int axis) const { return (key_.units[input] >> axis) & 1; }
+  int64_t Int(const std::string& attr) const;  // kInt (structural), kFlag, kAxis
+  bool Flag(const std::string& attr) const { return Int(attr) != 0; }
+  std::vector<int64_t> Ints(const std::string& attr) const;  // kInts (structural), kAxes
+  DType Type(const std::string& attr) const;
+  int Length(const std::string& attr) const;  // of a kInts attribute, structural or not
+
+  // ---- symbolic values
+  Index size(int input, int axis) const;
+  std::vector<Index> sizes(int input) const;
+  Index Sym(const std::string& attr, int element = 0) const;
+  Scalar Real(const std::string& attr, DType dtype) const;
+
+  // ---- expressions
+  Scalar Read(int input, std::vector<Index> at) const;
+  // Reads inside the operand; outside it gives `otherwise`.
+  Scalar ReadOr(int input, std::vector<Index> at, double otherwise) const;
+  using Body = std::function<Scalar(const std::vector<Index>&)>;
+  using Guard = std::function<Cond(const std::vector<Index>&)>;
+  // {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.
+  using Ranges = std::vector<std::pair<std::string, Index>>;
+  Scalar Reduce(ReduceKind kind, const Ranges& ranges, const Body& body, const Guard& guard = nullptr);
+  Scalar Sum(const Ranges& ranges, const Body& body) { return Reduce(ReduceKind::kSum, ranges, body); }
+  Scalar MaxOver(const Ranges& ranges, const Body& body, const Guard& guard = nullptr) {
+    return Reduce(ReduceKind::kMax, ranges, body, guard);
+  }
+
+  // ---- results
+  void Require(const Cond& condition, std::string message);
+  // Adds an output; `names` are the printed names of the position's variables ("i0", "i1"... by default).
+  void Output(DType dtype, const std::vector<Index>& shape, const Body& element,
+              const std::vector<std::string>& names = {});
+  // A structural error: `add: inputs must have one type`.
+  absl::Status Error(const std::string& message) const;
+
+  Meaning Take() { return std::move(meaning_); }
+
+ private:
+  Index NewVar(const std::string& name, Meaning::VarKind kind);
+
+  const OpDef& op_;
+  const StructuralKey& key_;
+  Meaning meaning_;
+  std::vector<std::vector<int>> size_vars_;
+  std::map<std::string, std::vector<int>> attr_vars_;
+  std::map<std::string, int> params_;
+};
+
+// ---------------------------------------------------------------- declarations
+
+// A random legal application of an operator, for the property tests and the random graphs that run over all operators.
+struct OpSample {
+  std::vector<TensorType> inputs;
+  Attrs attrs;
+  // Elements of input i are drawn from [low, high]; integers in that range for integer types.
+  double low = -2;
+  double high = 2;
+};
+using Rng = std::mt19937_64;
+
+class OpDef {
+ public:
+  std::string name;
+  std::string summary;              // one sentence
+  std::vector<std::string> inputs;  // names; the last may stand for several, see `variadic`
+  bool variadic = false;
+  bool commutative = false;  // the two inputs may be exchanged
+  bool broadcasts = false;   // inputs broadcast as in NumPy: StructuralKey::units is filled
+  std::vector<AttrSpec> attrs;
+  std::function<absl::Status(OpBuilder&)> meaning;
+  std::function<OpSample(Rng&)> sample;
+
+  const AttrSpec* FindAttr(const std::string& attr_name) const;
+};
+
+// The operators, by name (core/ops/ops.cc). Built once, never changed.
+const std::vector<const OpDef*>& AllOps();
+// Null when there is no such operator.
+const OpDef* FindOp(const std::string& name);
+
+// ---------------------------------------------------------------- applications
+
+// Fills in defaults, resolves negative axes against the rank of input 0, sorts axes, and checks names, kinds and
+// minima. Errors name the operator and the attribute.
+absl::StatusOr<Attrs> CanonicalAttrs(const OpDef& op, const std::vector<TensorType>& inputs, Attrs attrs);
+
+// The structural part of an application; `attrs` are canonical.
+StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs);
+
+// Keeps Meanings by operator and structural key. Not thread-safe: each graph arena owns one.
+class MeaningCache {
+ public:
+  absl::StatusOr<std::shared_ptr<const Meaning>> Get(const OpDef& op, const StructuralKey& key);
+
+ private:
+  std::map<std::pair<const OpDef*, StructuralKey>, std::shared_ptr<const Meaning>> cache_;
+};
+
+// Numbers for the variables and parameters of a Meaning: sizes and symbolic attributes of one application; entries of
+// output positions and bound variables are 0, to be set by who evaluates.
+struct Bindings {
+  std::vector<int64_t> variables;
+  std::vector<double> params;
+};
+Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs);
+
+// Values of Index and Cond expressions that contain no kFromValue and no kHolds.
+int64_t EvalIndex(const ExprPtr& expr, const std::vector<int64_t>& variables);
+bool EvalCond(const ExprPtr& expr, const std::vector<int64_t>& variables);
+
+// The shape rule: checks the requirements and gives the types of the outputs. Errors read
+//   matmul: shapes [3,4] and [5,6]: the inner sizes must be equal (4 = 5)
+absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
+                                                   const std::vector<TensorType>& inputs, const Attrs& attrs);
+
+// One operator application by itself: canonical attributes, meaning and types in one call.
+struct Application {
+  Attrs attrs;
+  std::shared_ptr<const Meaning> meaning;
+  std::vector<TensorType> outputs;
+};
+absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>& inputs, Attrs attrs,
+                                  MeaningCache& cache);
+
+// Arithmetic work and traffic of one application, read from its meaning. `flops` counts every scalar function
+// application and every accumulation of a reduction once (a dot product of length k is 2k); copies are 0. A reduction
+// counts once for every value of the variables that it depends on: a softmax's maximum once a row. `bytes` reads each
+// operand once and writes each output once.
+struct CostFeatures {
+  double flops = 0;
+  double bytes = 0;
+};
+CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs,
+                        const std::vector<TensorType>& outputs);
+
+// The operator's page: summary, inputs, attributes, and the formula printed from a sample Meaning.
+std::string DescribeOp(const OpDef& op);
+
+}  // namespace rewright

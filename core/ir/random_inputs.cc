@@ -1,0 +1,69 @@
+#include "core/ir/random_inputs.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/ir/index_range.h"
+#include "core/ir/memory.h"
+
+namespace rewright {
+namespace {
+
+// FNV-1a.
+uint64_t HashName(const std::string& name) {
+  uint64_t hash = 14695981039346656037u;
+  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* tensor) {
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int64_t> uniform(least, least + values - 1);
+  for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+    if (IsFloating(tensor->dtype())) {
+      tensor->Set(i, normal(rng));
+    } else {
+      tensor->SetInt(i, uniform(rng));
+    }
+  }
+}
+
+}  // namespace
+
+int64_t IndexedSize(const Graph& graph, Value input) {
+  int64_t size = 0;
+  if (!graph.contains(input.node)) return size;
+  for (int user : graph.users(graph.index(input.node))) {
+    const Node& node = graph.node(graph.nodes()[user]);
+    for (const IndexedAxis& at : IndexedAxes(*node.meaning)) {
+      if (node.operands[at.indices] != input) continue;
+      const TensorType& indexed = graph.type(node.operands[at.indexed]);
+      const int64_t extent = indexed.shape[at.axis];
+      size = size == 0 ? extent : std::min(size, extent);
+    }
+  }
+  return size;
+}
+
+absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer) {
+  std::vector<Tensor> tensors;
+  for (Value input : graph.inputs()) {
+    const TensorType& type = graph.type(input);
+    const std::string& name = graph.node(input.node).name;
+    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(name));
+    const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
+    absl::StatusOr<Tensor> tensor = AllocateTensor(type, absl::StrCat("input ", name));
+    if (!tensor.ok()) return tensor.status();
+    if (indexed > 0) {
+      FillRandomly(0, indexed, rng, &*tensor);
+    } else {
+      FillRandomly(least_integer, 2, rng, &*tensor);
+    }
+    tensors.push_back(*std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace rewright

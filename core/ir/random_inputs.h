@@ -1,0 +1,23 @@
+// Random tensors for the inputs of a graph: to compare two graphs on, and to time one with.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// How many different values the elements of an input may take without leaving what they index: the smallest size of
+// an axis that the elements of `input` select positions of (as the indices of gather do), read from the meanings of
+// the operators that read it. 0: they index nothing.
+int64_t IndexedSize(const Graph& graph, Value input);
+
+// In the order of Graph::inputs(). Floating elements are normal (mean 0, deviation 1), truth values are fair, integers
+// are uniform over 0..n-1, where n is IndexedSize or else 2 (masks, segment numbers); those that index nothing begin at
+// `least_integer` instead of 0: 1 for graphs that divide by them. An input's elements depend on the seed, its name and
+// its type alone. Error: an input is larger than the memory (core/ir/memory.h).
+absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
+
+}  // namespace rewright

@@ -1,0 +1,90 @@
+#include "core/ir/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace rewright {
+
+int64_t NumElements(const Shape& shape) {
+  int64_t product = 1;
+  for (int64_t size : shape) product *= size;
+  return product;
+}
+
+std::string ShapeString(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string TensorType::ToString() const { return DTypeName(dtype) + ShapeString(shape); }
+
+Tensor::Tensor(TensorType type) : type_(std::move(type)) {
+  const size_t bytes = (static_cast<size_t>(num_bytes()) + 63) / 64 * 64 + 64;
+  data_ = std::aligned_alloc(64, bytes);
+  CHECK(data_ != nullptr) << "out of memory: " << bytes << " bytes for " << type_.ToString();
+  std::memset(data_, 0, bytes);
+  owner_ = std::shared_ptr<void>(data_, std::free);
+}
+
+Tensor::Tensor(TensorType type, std::shared_ptr<void> owner, void* data)
+    : type_(std::move(type)), owner_(std::move(owner)), data_(data) {}
+
+Tensor Tensor::Int64s(const std::vector<int64_t>& values) {
+  Tensor tensor(TensorType{DType::kInt64, {static_cast<int64_t>(values.size())}});
+  if (!values.empty()) std::memcpy(tensor.data(), values.data(), values.size() * sizeof(int64_t));
+  return tensor;
+}
+
+Tensor Tensor::Scalar(DType dtype, double value) {
+  Tensor tensor(TensorType{dtype, {}});
+  tensor.Set(0, value);
+  return tensor;
+}
+
+double Tensor::At(int64_t i) const {
+  switch (type_.dtype) {
+    case DType::kFloat32: return as<float>()[i];
+    case DType::kFloat64: return as<double>()[i];
+    default: return static_cast<double>(AtInt(i));
+  }
+}
+
+int64_t Tensor::AtInt(int64_t i) const {
+  switch (type_.dtype) {
+    case DType::kFloat32: return static_cast<int64_t>(as<float>()[i]);
+    case DType::kFloat64: return static_cast<int64_t>(as<double>()[i]);
+    case DType::kInt64: return as<int64_t>()[i];
+    case DType::kInt32: return as<int32_t>()[i];
+    case DType::kBool: return as<uint8_t>()[i];
+  }
+  return 0;
+}
+
+void Tensor::Set(int64_t i, double value) {
+  switch (type_.dtype) {
+    case DType::kFloat32: as<float>()[i] = static_cast<float>(value); break;
+    case DType::kFloat64: as<double>()[i] = value; break;
+    default: SetInt(i, static_cast<int64_t>(value)); break;
+  }
+}
+
+void Tensor::SetInt(int64_t i, int64_t value) {
+  switch (type_.dtype) {
+    case DType::kFloat32: as<float>()[i] = static_cast<float>(value); break;
+    case DType::kFloat64: as<double>()[i] = static_cast<double>(value); break;
+    case DType::kInt64: as<int64_t>()[i] = value; break;
+    case DType::kInt32: as<int32_t>()[i] = static_cast<int32_t>(value); break;
+    case DType::kBool: as<uint8_t>()[i] = value != 0; break;
+  }
+}
+
+bool Tensor::BitEqual(const Tensor& other) const {
+  return type_ == other.type_ && std::memcmp(data_, other.data_, static_cast<size_t>(num_bytes())) == 0;
+}
+
+}  // namespace rewright

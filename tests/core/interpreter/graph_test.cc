@@ -1,0 +1,102 @@
+// Whole graphs.
+#include "core/ir/graph.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/interpreter/evaluate.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using Feeds = absl::flat_hash_map<std::string, Tensor>;
+
+Graph Parse(const std::string& text, const std::map<std::string, Tensor>& weights = {}) {
+  auto graph = ParseGraph(text, weights);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+const char kText[] = R"(
+  input x: f32[2,4]
+  weight w: f32[4,2]
+  const %0: f32[2] = [1,-100]
+  %1 = matmul(x, w)
+  %2 = add(%1, %0)
+  %3 = relu(%2)
+  %4.0, %4.1 = split(%3, axis=1, sizes=[1,1])
+  output y = %4.0
+  output z = %4.1
+  output sum = %2
+)";
+
+Tensor F32(Shape shape, const std::vector<double>& values) {
+  return Tensor::FromVector(DType::kFloat32, std::move(shape), values);
+}
+
+TEST(InterpreterGraphTest, GivesOutputsInOrder) {
+  const Graph graph = Parse(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
+  const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
+  const auto results = InterpretGraph(graph, {{"x", x}});
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 3u);
+  EXPECT_TRUE((*results)[0].BitEqual(F32({2, 1}, {13, 0})));
+  EXPECT_TRUE((*results)[1].BitEqual(F32({2, 1}, {0, 0})));
+  EXPECT_TRUE((*results)[2].BitEqual(F32({2, 2}, {13, -87, -11, -113})));
+}
+
+TEST(InterpreterGraphTest, RunsUnderEveryCarrier) {
+  const Graph graph = Parse(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
+  const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
+  for (Carrier carrier : {Carrier::kFloat64, Carrier::kExactInteger, Carrier::kPrimeField}) {
+    const auto results = InterpretGraph(graph, {{"x", x}}, {.carrier = carrier, .threads = 2});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_TRUE((*results)[2].BitEqual(*ToCarrier(F32({2, 2}, {13, -87, -11, -113}), carrier)));
+    // Inputs may come as the carrier stores them.
+    const auto again = InterpretGraph(graph, {{"x", *ToCarrier(x, carrier)}}, {.carrier = carrier});
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE((*again)[0].BitEqual((*results)[0]));
+  }
+}
+
+TEST(InterpreterGraphTest, MissingAndWrongInputsAreReported) {
+  const Graph graph = Parse(kText);
+  EXPECT_THAT(std::string(InterpretGraph(graph, {}).status().message()), HasSubstr("input x is not given"));
+  EXPECT_THAT(std::string(InterpretGraph(graph, {{"x", F32({1}, {1})}}).status().message()),
+              HasSubstr("input x is f32[1], expected f32[2,4]"));
+}
+
+TEST(InterpreterGraphTest, ErrorsNameTheNode) {
+  const Graph graph = Parse(R"(
+    input x: i64[2]
+    %1 = div(x, x)
+    output y = %1
+  )");
+  const absl::Status status = InterpretGraph(graph, {{"x", Tensor::Int64s({1, 0})}}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("div (node "));
+}
+
+TEST(InterpreterGraphTest, AnIndexOutsideItsAxisIsAnError) {
+  const Graph graph = Parse(R"(
+    input ids: i64[2]
+    weight table: f32[5,3]
+    %1 = add(ids, ids)
+    %2 = gather(table, %1)
+    output y = %2
+  )");
+  EXPECT_TRUE(InterpretGraph(graph, {{"ids", Tensor::Int64s({2, -2})}}).ok());
+  const absl::Status status = InterpretGraph(graph, {{"ids", Tensor::Int64s({2, -3})}}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::MatchesRegex(R"(gather \(node [0-9]+\): index -6 at element 1 of the indices i64\[2\], )"
+                                    R"(expected -5 <= index < 5 along axis 0 of f32\[5,3\])"));
+}
+
+}  // namespace
+}  // namespace rewright

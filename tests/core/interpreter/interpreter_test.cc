@@ -1,0 +1,427 @@
+// The interpreter against the naive evaluator and against itself, over all operators.
+#include "core/interpreter/interpreter.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/interpreter/evaluate.h"
+#include "core/ir/compare.h"
+#include "core/ir/random_tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/core/interpreter/naive_util.h"
+#include "tests/counts.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSeed = 20240917;
+const int kSamples = Cases(1200);
+
+// One random application with its inputs.
+struct Case {
+  std::string text;
+  std::vector<TensorType> input_types;
+  Application app;
+  Bindings bindings;
+  std::vector<Tensor> inputs;
+};
+
+Case MakeCase(const OpDef& op, const std::vector<TensorType>& input_types, const Attrs& attrs, double low, double high,
+              Rng& rng, MeaningCache& cache) {
+  Case c;
+  c.input_types = input_types;
+  c.text = absl::StrCat(op.name, " (", AttrsString(attrs), ")");
+  for (const TensorType& type : input_types) absl::StrAppend(&c.text, " ", type.ToString());
+  auto app = Apply(op, input_types, attrs, cache);
+  EXPECT_TRUE(app.ok()) << c.text << ": " << app.status();
+  if (!app.ok()) return c;
+  c.app = *std::move(app);
+  c.bindings = BindingsOf(*c.app.meaning, input_types, c.app.attrs);
+  for (const TensorType& type : input_types) c.inputs.push_back(RandomTensor(type, rng, low, high));
+  return c;
+}
+
+Case SampleCase(const OpDef& op, Rng& rng, MeaningCache& cache) {
+  const OpSample sample = op.sample(rng);
+  return MakeCase(op, sample.inputs, sample.attrs, sample.low, sample.high, rng, cache);
+}
+
+absl::StatusOr<std::vector<Tensor>> RunTuned(const Case& c, const InterpretTuning& tuning, int threads) {
+  auto compiled =
+      CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Carrier::kNative, tuning);
+  if (!compiled.ok()) return compiled.status();
+  return compiled->Run(c.inputs, threads);
+}
+
+class AllOpsTest : public ::testing::TestWithParam<const OpDef*> {
+ protected:
+  void SetUp() override { RecordProperty("seed", std::to_string(kSeed)); }
+  const OpDef& op() const { return *GetParam(); }
+};
+
+// Values, types and bounds; whole and cut into tiny blocks with every hoisting; one thread and three.
+TEST_P(AllOpsTest, AgreesWithNaiveEvaluation) {
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed);
+  MeaningCache cache;
+  const InterpretTuning tiny{.max_lanes = 7, .min_hoisted = 1, .min_parallel = 0};
+  for (int i = 0; i < kSamples; ++i) {
+    const Case c = SampleCase(op(), rng, cache);
+    ASSERT_FALSE(HasFailure());
+    const auto naive = NaiveInterpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto whole = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto cut = RunTuned(c, tiny, 1);
+    const auto threaded = RunTuned(c, tiny, 3);
+    ASSERT_EQ(naive.ok(), whole.ok()) << c.text << ": " << naive.status() << " and " << whole.status();
+    if (!naive.ok()) {  // an integer division by zero is all that may happen
+      EXPECT_TRUE(absl::IsOutOfRange(naive.status())) << c.text << ": " << naive.status();
+      EXPECT_TRUE(absl::IsOutOfRange(whole.status())) << c.text << ": " << whole.status();
+      EXPECT_EQ(cut.status().code(), whole.status().code()) << c.text;
+      continue;
+    }
+    ASSERT_TRUE(cut.ok() && threaded.ok()) << c.text << ": " << cut.status() << " " << threaded.status();
+    ASSERT_EQ(whole->size(), c.app.outputs.size()) << c.text;
+    for (size_t k = 0; k < whole->size(); ++k) {
+      ASSERT_EQ((*whole)[k].type(), c.app.outputs[k]) << c.text;
+      const Comparison comparison = Compare((*whole)[k], (*naive)[k]);
+      ASSERT_TRUE(comparison.close) << c.text << ": " << comparison.text;
+      ASSERT_TRUE((*cut)[k].BitEqual((*whole)[k])) << c.text << ": " << Compare((*cut)[k], (*whole)[k]).text;
+      ASSERT_TRUE((*threaded)[k].BitEqual((*whole)[k])) << c.text;
+    }
+  }
+}
+
+TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed + 1);
+  MeaningCache cache;
+  for (int i = 0; i < kSamples / 4; ++i) {
+    const Case c = SampleCase(op(), rng, cache);
+    const auto native = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto wide =
+        Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, c.inputs, {.carrier = Carrier::kFloat64});
+    ASSERT_EQ(native.ok(), wide.ok()) << c.text << ": " << native.status() << " and " << wide.status();
+    if (!native.ok()) continue;
+    for (size_t k = 0; k < native->size(); ++k) {
+      ASSERT_EQ((*wide)[k].dtype(), StoredDType(Carrier::kFloat64, c.app.outputs[k].dtype)) << c.text;
+      const Comparison comparison = Compare(*ToCarrier((*native)[k], Carrier::kFloat64), (*wide)[k], 2e-5, 2e-5);
+      EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
+    }
+  }
+}
+
+// True when the meaning computes with + - * and copies alone, so that integers stay integers in every carrier.
+bool IsPolynomial(const ExprPtr& e) {
+  if (e->kind == ExprKind::kConst && e->real != std::floor(e->real)) return false;
+  if (e->kind == ExprKind::kParam || e->kind == ExprKind::kCast) return false;
+  if (e->kind == ExprKind::kCall && e->fn != Fn::kAdd && e->fn != Fn::kSub && e->fn != Fn::kMul && e->fn != Fn::kNeg) {
+    return false;
+  }
+  if (e->kind == ExprKind::kReduce && e->reduce != ReduceKind::kSum && e->reduce != ReduceKind::kProd) return false;
+  for (const ExprPtr& arg : e->args) {
+    if (!IsPolynomial(arg)) return false;
+  }
+  return true;
+}
+
+TEST_P(AllOpsTest, CarriersAgreeOnPolynomials) {
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed + 2);
+  MeaningCache cache;
+  for (int i = 0; i < kSamples / 4; ++i) {
+    Case c = SampleCase(op(), rng, cache);
+    bool polynomial = true;
+    for (const OutputMeaning& output : c.app.meaning->outputs) polynomial &= IsPolynomial(output.element);
+    if (!polynomial) continue;
+    std::vector<Tensor> exact_inputs, field_inputs;
+    for (Tensor& input : c.inputs) {
+      for (int64_t k = 0; IsFloating(input.dtype()) && k < input.num_elements(); ++k) {
+        input.Set(k, std::floor(input.At(k)));
+      }
+      exact_inputs.push_back(*ToCarrier(input, Carrier::kExactInteger));
+      field_inputs.push_back(*ToCarrier(input, Carrier::kPrimeField));
+    }
+    const auto native = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto exact = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, exact_inputs,
+                                 {.carrier = Carrier::kExactInteger});
+    const auto field = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, field_inputs,
+                                 {.carrier = Carrier::kPrimeField});
+    ASSERT_TRUE(native.ok() && exact.ok() && field.ok())
+        << c.text << ": " << native.status() << exact.status() << field.status();
+    for (size_t k = 0; k < native->size(); ++k) {
+      EXPECT_TRUE((*exact)[k].BitEqual(*ToCarrier((*native)[k], Carrier::kExactInteger))) << c.text;
+      EXPECT_TRUE((*field)[k].BitEqual(*ToCarrier((*native)[k], Carrier::kPrimeField))) << c.text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
+                         [](const auto& info) { return info.param->name; });
+
+// ---------------------------------------------------------------- larger sizes: several blocks, boxes, hoisting
+
+TEST(InterpreterTest, LargerApplicationsAgreeWithNaiveEvaluation) {
+  const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
+  using Ints = std::vector<int64_t>;
+  struct Large {
+    const char* op;
+    std::vector<TensorType> inputs;
+    Attrs attrs;
+  };
+  const Large cases[] = {
+      {"matmul", {f32({3, 50, 37}), f32({3, 37, 90})}, {}},
+      {"matmul", {f32({1, 64}), f32({64, 3000})}, {}},
+      {"conv2d", {f32({2, 6, 17, 19}), f32({10, 6, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}}},
+      {"conv2d",
+       {f32({1, 8, 30, 30}), f32({16, 2, 3, 3})},
+       {{"pads", Ints{1, 0, 2, 1}}, {"groups", int64_t{4}}, {"strides", Ints{2, 2}}}},
+      {"conv2d", {f32({1, 12, 20, 20}), f32({12, 1, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}, {"groups", int64_t{12}}}},
+      {"max_pool2d",
+       {f32({1, 9, 33, 31})},
+       {{"kernel", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}},
+      {"softmax", {f32({40, 130})}, {{"axis", int64_t{1}}}},
+      {"softmax", {f32({70, 90})}, {{"axis", int64_t{0}}}},
+      {"reshape", {f32({12, 10, 63})}, {{"shape", Ints{4, 9, 35, 6}}}},
+      {"transpose", {f32({60, 80, 3})}, {{"perm", Ints{2, 1, 0}}}},
+      {"concat", {f32({40, 30, 5}), f32({40, 61, 5}), f32({40, 7, 5})}, {{"axis", int64_t{1}}}},
+  };
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed + 3);
+  MeaningCache cache;
+  for (const Large& large : cases) {
+    const Case c = MakeCase(*FindOp(large.op), large.inputs, large.attrs, -2, 2, rng, cache);
+    ASSERT_FALSE(HasFailure());
+    const auto naive = NaiveInterpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto fast = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs, {.threads = 1});
+    const auto threaded = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs, {.threads = 2});
+    ASSERT_TRUE(naive.ok() && fast.ok() && threaded.ok()) << c.text << ": " << fast.status();
+    const Comparison comparison = Compare((*fast)[0], (*naive)[0]);
+    EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
+    EXPECT_TRUE((*threaded)[0].BitEqual((*fast)[0])) << c.text;
+  }
+}
+
+// ---------------------------------------------------------------- meanings made for one question
+
+using Declare = std::function<void(OpBuilder&)>;
+
+absl::StatusOr<std::vector<Tensor>> RunDeclared(const Declare& declare, const std::vector<Tensor>& inputs) {
+  OpDef op{.name = "test", .inputs = std::vector<std::string>(inputs.size(), "x")};
+  op.meaning = [&](OpBuilder& b) {
+    declare(b);
+    return absl::OkStatus();
+  };
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  MeaningCache cache;
+  auto app = Apply(op, types, {}, cache);
+  if (!app.ok()) return app.status();
+  return Interpret(*app->meaning, BindingsOf(*app->meaning, types, {}), app->outputs, inputs);
+}
+
+std::vector<double> Elements(const absl::StatusOr<std::vector<Tensor>>& result) {
+  EXPECT_TRUE(result.ok()) << result.status();
+  std::vector<double> values;
+  for (int64_t i = 0; result.ok() && i < (*result)[0].num_elements(); ++i) values.push_back((*result)[0].At(i));
+  return values;
+}
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Tensor F32(Shape shape, const std::vector<double>& values) {
+  return Tensor::FromVector(DType::kFloat32, std::move(shape), values);
+}
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::NanSensitiveDoubleEq;
+using At = std::vector<Index>;
+
+TEST(InterpreterTest, ReadOutsideIsAnInternalErrorWithOperandAndIndex) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {i[0] + 1}); });
+      },
+      {F32({3}, {1, 2, 3}), F32({3}, {1, 2, 3})});
+  EXPECT_TRUE(absl::IsInternal(result.status())) << result.status();
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index 3 on axis 0 of size 3"));
+}
+
+TEST(InterpreterTest, ReadAtAWrongElementIsTheCallersFault) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {ToIndex(b.Read(1, {i[0]}))}); });
+      },
+      {F32({3}, {1, 2, 3}), Tensor::Int64s({0, -1})});
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index -1 on axis 0 of size 3"));
+}
+
+TEST(InterpreterTest, OnlyTheChosenSideIsEvaluated) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, {Index(5)}, [&](const At& i) {
+          const Scalar x = b.Read(1, {Min(i[0], 4)});
+          const Cond exists = InRange(i[0], 1, 4) && Holds(Call(Fn::kLess, {Constant(0, DType::kInt64), x}));
+          return Select(exists, b.Read(0, {i[0] - 1}) / x, -1.0);
+        });
+      },
+      {Tensor::Int64s({-7, 8, 9}), Tensor::Int64s({0, 2, 0, 2, 0})});
+  EXPECT_THAT(Elements(result), ElementsAre(-1, -3, -1, 4, -1));
+}
+
+TEST(InterpreterTest, IntegerDivisionByZeroIsAnError) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, b.sizes(0), [&](const At& i) { return b.Read(0, i) / b.Read(1, i); });
+      },
+      {Tensor::Int64s({1, 2}), Tensor::Int64s({1, 0})});
+  EXPECT_TRUE(absl::IsOutOfRange(result.status())) << result.status();
+}
+
+TEST(InterpreterTest, MaxAndMinPropagateNaN) {
+  const Tensor x = F32({4, 2}, {1, 2, kNaN, 1, 1, kNaN, kNaN, kNaN});
+  for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
+    const auto reduced = RunDeclared(
+        [&](OpBuilder& b) {
+          b.Output(DType::kFloat32, {Index(4)}, [&](const At& i) {
+            return b.Reduce(kind, {{"j", Index(2)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); });
+          });
+        },
+        {x});
+    EXPECT_THAT(Elements(reduced), ElementsAre(DoubleEq(kind == ReduceKind::kMax ? 2 : 1), NanSensitiveDoubleEq(kNaN),
+                                               NanSensitiveDoubleEq(kNaN), NanSensitiveDoubleEq(kNaN)));
+  }
+}
+
+TEST(InterpreterTest, EmptyReductionsGiveTheirNeutralElement) {
+  for (const auto& [kind, expected] : std::vector<std::pair<ReduceKind, double>>{{ReduceKind::kSum, 0},
+                                                                                 {ReduceKind::kProd, 1},
+                                                                                 {ReduceKind::kMax, -kInf},
+                                                                                 {ReduceKind::kMin, kInf},
+                                                                                 {ReduceKind::kArgMax, 0},
+                                                                                 {ReduceKind::kArgMin, 0}}) {
+    for (const bool by_guard : {false, true}) {
+      const auto result = RunDeclared(
+          [&, kind = kind](OpBuilder& b) {
+            const auto element = [&](const At& i) {
+              const Scalar r = b.Reduce(
+                  kind, {{"j", Index(by_guard ? 3 : 0)}}, [&](const At&) { return b.Read(0, {i[0]}); },
+                  [&](const At& j) { return i[0] + 5 <= j[0]; });
+              return Cast(r, DType::kFloat32);
+            };
+            b.Output(DType::kFloat32, {Index(2)}, element);
+          },
+          {F32({2}, {3, 4})});
+      EXPECT_THAT(Elements(result), ElementsAre(expected, expected)) << ReduceName(kind);
+    }
+  }
+}
+
+TEST(InterpreterTest, ArgmaxTakesTheFirstAndPrefersNaN) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, {Index(3)}, [&](const At& i) {
+          return b.Reduce(ReduceKind::kArgMax, {{"j", Index(4)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); });
+        });
+      },
+      {F32({3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -kInf, -kInf, -kInf, -kInf})});
+  EXPECT_THAT(Elements(result), ElementsAre(1, 1, 0));
+}
+
+TEST(InterpreterTest, IndexDivisionRoundsDownAndElementDivisionTowardZero) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt32, {Index(7)}, [&](const At& i) {
+          const Index x = i[0] - 3;
+          const Scalar y = FromIndex(x, DType::kInt32);
+          return FromIndex(FloorDiv(x, 2) * 100 + Mod(x, 2) * 10, DType::kInt32) + y / Constant(2, DType::kInt32);
+        });
+      },
+      {F32({1}, {0})});
+  EXPECT_THAT(Elements(result), ElementsAre(-191, -101, -90, 0, 10, 101, 111));
+}
+
+TEST(InterpreterTest, Int32WrapsAround) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt32, {Index(1)}, [&](const At& i) { return b.Read(0, i) + b.Read(0, i); });
+      },
+      {Tensor::FromVector<double>(DType::kInt32, {1}, {2147483647})});
+  EXPECT_THAT(Elements(result), ElementsAre(-2));
+}
+
+TEST(InterpreterTest, SumsInTheDeclaredOrderInFloat) {
+  // 2^24 + 1 + 1 is 2^24 in floats from the left, and 2^24 + 2 in doubles.
+  const Tensor x = F32({3}, {16777216, 1, 1});
+  const Declare sum = [](OpBuilder& b) {
+    b.Output(DType::kFloat32, {}, [&](const At&) {
+      return b.Sum({{"j", b.size(0, 0)}}, [&](const At& j) { return b.Read(0, j); });
+    });
+  };
+  EXPECT_THAT(Elements(RunDeclared(sum, {x})), ElementsAre(16777216));
+}
+
+TEST(InterpreterTest, WrongInputsAreReported) {
+  MeaningCache cache;
+  const std::vector<TensorType> types = {{DType::kFloat32, {2}}, {DType::kFloat32, {2}}};
+  const auto app = Apply(*FindOp("add"), types, {}, cache);
+  ASSERT_TRUE(app.ok());
+  const auto compiled = CompiledMeaning::Compile(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), types,
+                                                 app->outputs, Carrier::kNative);
+  ASSERT_TRUE(compiled.ok());
+  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2})}).status().message()), HasSubstr("1 input tensors"));
+  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2}), F32({1}, {1})}).status().message()),
+              HasSubstr("input 1 is f32[1], expected f32[2]"));
+}
+
+// ---------------------------------------------------------------- hand-computed values
+
+absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& name, const std::vector<Tensor>& inputs,
+                                          const Attrs& attrs) {
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  MeaningCache cache;
+  auto app = Apply(*FindOp(name), types, attrs, cache);
+  if (!app.ok()) return app.status();
+  return Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, inputs);
+}
+
+TEST(InterpreterTest, Conv2dByHand) {
+  const Tensor x = F32({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const Tensor w = F32({1, 1, 2, 2}, {1, 10, 100, 1000});
+  EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, {})), ElementsAre(5421, 6532, 8754, 9865));
+  const Attrs padded = {{"pads", std::vector<int64_t>{1, 1, 0, 0}}, {"strides", std::vector<int64_t>{2, 2}}};
+  EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, padded)), ElementsAre(1000, 3200, 7040, 9865));
+}
+
+TEST(InterpreterTest, MaxPool2dInCeilModeByHand) {
+  const Tensor x = F32({1, 1, 3, 3}, {-1, -2, -3, -4, -5, -6, -7, -8, -9});
+  const Attrs attrs = {{"kernel", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}};
+  EXPECT_THAT(Elements(RunOp("max_pool2d", {x}, attrs)), ElementsAre(-1));
+  Attrs ceil = attrs;
+  ceil["ceil_mode"] = int64_t{1};
+  EXPECT_THAT(Elements(RunOp("max_pool2d", {x}, ceil)), ElementsAre(-1, -3, -7, -9));
+}
+
+TEST(InterpreterTest, SoftmaxByHand) {
+  const auto result = RunOp("softmax", {F32({2, 2}, {0, std::log(3.0), 1000, -kInf})}, {});
+  const std::vector<double> values = Elements(result);
+  ASSERT_EQ(values.size(), 4u);
+  EXPECT_NEAR(values[0], 0.25, 1e-7);
+  EXPECT_NEAR(values[1], 0.75, 1e-7);
+  EXPECT_EQ(values[2], 1);
+  EXPECT_EQ(values[3], 0);
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,169 @@
+#include "core/ir/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/ir/text.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Graph Parse(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status().ToString();
+  return *std::move(graph);
+}
+
+constexpr char kDiamond[] = R"(
+input x: f32[2,3]
+%0 = relu(x)
+%1 = exp(%0)
+%2 = tanh(%0)
+%3 = add(%1, %2)
+output y = %3
+)";
+
+TEST(ArenaTest, EqualApplicationsAreOneNode) {
+  Arena arena;
+  const Value x = *arena.AddInput("x", {DType::kFloat32, {2, 3}});
+  const Value a = *arena.Apply("relu", {x});
+  const Value b = *arena.Apply("relu", {x});
+  const Value c = *arena.Apply("exp", {x});
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+}
+
+TEST(ArenaTest, AttributesAreCanonical) {
+  Arena arena;
+  const Value x = *arena.AddInput("x", {DType::kFloat32, {2, 3}});
+  EXPECT_EQ(*arena.Apply("softmax", {x}, {{"axis", int64_t{-1}}}),
+            *arena.Apply("softmax", {x}, {{"axis", int64_t{1}}}));
+}
+
+TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
+  Arena arena;
+  EXPECT_EQ(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 2})));
+  EXPECT_NE(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 3})));
+  const Tensor data(TensorType{DType::kFloat32, {4}});
+  EXPECT_NE(*arena.AddWeight("a", data), *arena.AddWeight("b", data));
+  EXPECT_EQ(*arena.AddWeight("a", data), *arena.AddWeight("a", data));
+  const auto taken = arena.AddInput("a", data.type());
+  EXPECT_THAT(std::string(taken.status().message()), HasSubstr("input a: the name is taken"));
+}
+
+TEST(ArenaTest, WeightOnlyFollowsTheOperands) {
+  Arena arena;
+  const Value x = *arena.AddInput("x", {DType::kFloat32, {4}});
+  const Value w = *arena.AddWeight("w", Tensor(TensorType{DType::kFloat32, {4}}));
+  EXPECT_TRUE(arena.node(arena.Apply("exp", {w})->node).weight_only);
+  EXPECT_FALSE(arena.node(arena.Apply("add", {w, x})->node).weight_only);
+}
+
+TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {
+  const Graph graph = Parse(kDiamond);
+  ASSERT_EQ(graph.nodes().size(), 5u);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (int producer : graph.producers(static_cast<int>(i))) EXPECT_LT(producer, static_cast<int>(i));
+    for (int user : graph.users(static_cast<int>(i))) EXPECT_GT(user, static_cast<int>(i));
+  }
+  EXPECT_THAT(graph.users(1), ElementsAre(2, 3));
+  EXPECT_EQ(graph.num_applications(), 4);
+}
+
+TEST(GraphTest, ReplaceValuesRebuildsOnlyDownstream) {
+  const Graph graph = Parse(kDiamond);
+  const Value exp{graph.nodes()[2], 0};
+  const Value relu{graph.nodes()[1], 0};
+  ASSERT_EQ(graph.node(exp.node).op->name, "exp");
+  graph.arena()->SetName(Value{graph.nodes()[4], 0}, "sum");
+  auto rewritten = ReplaceValues(graph, {{exp, relu}});
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status().ToString();
+  EXPECT_EQ(PrintGraph(*rewritten), PrintGraph(Parse("input x: f32[2,3]\n%0 = relu(x)\n%1 = tanh(%0)\n"
+                                                     "%2 = add(%0, %1)\noutput y = %2\n")));
+  EXPECT_TRUE(rewritten->contains(graph.nodes()[3])) << "tanh is not downstream: it is the same node";
+  EXPECT_EQ(graph.arena()->name(rewritten->outputs()[0].value), "sum");
+  EXPECT_EQ(graph.nodes().size(), 5u) << "the original is untouched";
+}
+
+TEST(GraphTest, ReplaceValuesRefusesAnotherType) {
+  auto graph = Parse("input x: f32[2,3]\n%0 = reshape(x, shape=[6])\n%1 = relu(x)\noutput y = %1\noutput z = %0\n");
+  const Value relu = graph.outputs()[0].value;
+  const auto rewritten = ReplaceValues(graph, {{relu, graph.outputs()[1].value}});
+  EXPECT_THAT(std::string(rewritten.status().message()),
+              HasSubstr("a value of type f32[2,3] cannot be replaced by one of type f32[6]"));
+}
+
+// exp(x) becomes tanh(x) and sqrt(exp(x)) becomes sigmoid(exp(x)): the second replacement holds the first.
+TEST(GraphTest, ReplaceEverywhereIsOneAfterTheOther) {
+  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = sqrt(%0)\n%2 = add(%1, %0)\noutput y = %2\n");
+  Arena& arena = *graph.arena();
+  const Value x{graph.nodes()[0], 0}, exp{graph.nodes()[1], 0}, sqrt{graph.nodes()[2], 0};
+  const Value tanh = *arena.Apply("tanh", {x}), sigmoid = *arena.Apply("sigmoid", {exp});
+  arena.SetName(exp, "first");
+  const auto all = ReplaceEverywhere(graph, {{exp, tanh}, {sqrt, sigmoid}});
+  ASSERT_TRUE(all.ok()) << all.status().ToString();
+  EXPECT_EQ(PrintGraph(*all), PrintGraph(Parse("input x: f32[2]\n%0 = tanh(x)\n%1 = sigmoid(%0)\n"
+                                               "%2 = add(%1, %0)\noutput y = %2\n")));
+  EXPECT_EQ(arena.name(tanh), "first");
+  const auto later = ReplaceValues(graph, {{sqrt, sigmoid}});
+  ASSERT_TRUE(later.ok());
+  const auto both = ReplaceValues(*later, {{exp, tanh}});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->outputs()[0].value, all->outputs()[0].value) << "the very same nodes";
+  EXPECT_EQ(ReplaceEverywhere(graph, {})->outputs()[0].value, graph.outputs()[0].value);
+}
+
+TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
+  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = tanh(x)\noutput y = %0\noutput z = %1\n");
+  Arena& arena = *graph.arena();
+  const Value exp = graph.outputs()[0].value, tanh = graph.outputs()[1].value;
+  const auto depends = [](const absl::StatusOr<Graph>& result) {
+    return std::string(result.status().message()) == "the replacements make a value depend on itself";
+  };
+  // Each reads the other.
+  EXPECT_TRUE(
+      depends(ReplaceEverywhere(graph, {{exp, *arena.Apply("sqrt", {tanh})}, {tanh, *arena.Apply("sqrt", {exp})}})));
+  EXPECT_TRUE(depends(ReplaceEverywhere(graph, {{exp, tanh}, {tanh, exp}})));
+  EXPECT_TRUE(depends(ReplaceEverywhere(graph, {{exp, *arena.Apply("relu", {exp})}})));
+}
+
+TEST(GraphTest, CanonicalHashIgnoresNamesAndOrder) {
+  const Graph a =
+      Parse("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
+  const Graph b =
+      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
+  const Graph c =
+      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%0, %1)\noutput r = %2\n");
+  const Graph d = Parse("input p: f32[2]\n%0 = tanh(p)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
+  EXPECT_EQ(a.CanonicalHash(), b.CanonicalHash());
+  EXPECT_NE(a.CanonicalHash(), c.CanonicalHash());
+  EXPECT_NE(a.CanonicalHash(), d.CanonicalHash()) << "aliased inputs are another graph";
+}
+
+TEST(GraphTest, CopyKeepsStructureAndNames) {
+  const Graph graph = Parse(kDiamond);
+  graph.arena()->SetName(Value{graph.nodes()[3], 0}, "t");
+  const Graph copy = CopyGraph(graph);
+  EXPECT_NE(copy.arena(), graph.arena());
+  EXPECT_EQ(PrintGraph(copy), PrintGraph(graph));
+  EXPECT_EQ(copy.arena()->name(Value{copy.nodes()[3], 0}), "t");
+}
+
+TEST(GraphTest, FeaturesCountWork) {
+  const Graph graph = Parse("input x: f32[4,8]\nweight w: f32[8,3]\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n");
+  const GraphFeatures features = FeaturesOf(graph);
+  EXPECT_EQ(features.flops, 2 * 4 * 8 * 3 + 4 * 3);
+  EXPECT_EQ(features.bytes, 4 * (4 * 8 + 8 * 3 + 4 * 3) + 4 * (12 + 12));
+  EXPECT_EQ(features.parameters, 24);
+}
+
+TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
+  const GraphFeatures features = FeaturesOf(Parse("input x: f32[10,100]\n%0 = softmax(x)\noutput y = %0\n"));
+  EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,66 @@
+#include "core/ir/random_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/ir/text.h"
+
+namespace rewright {
+namespace {
+
+Graph Parse(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+const char kEmbedding[] = R"(
+  input ids: i64[4,16]
+  input mask: i64[4,16]
+  weight table: f32[7,3]
+  weight wide: f32[3,90]
+  %1 = gather(table, ids, axis=0)
+  %2 = gather(wide, ids, axis=1)
+  output a = %1
+  output b = %2
+  output c = mask
+)";
+
+TEST(RandomInputs, IndicesStayInsideWhatTheyIndex) {
+  const Graph graph = Parse(kEmbedding);
+  EXPECT_EQ(IndexedSize(graph, graph.inputs()[0]), 7);
+  EXPECT_EQ(IndexedSize(graph, graph.inputs()[1]), 0);
+  const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
+  ASSERT_EQ(inputs.size(), 2u);
+  int64_t largest = 0;
+  for (int64_t i = 0; i < inputs[0].num_elements(); ++i) {
+    EXPECT_GE(inputs[0].AtInt(i), 0);
+    EXPECT_LT(inputs[0].AtInt(i), 7);
+    largest = std::max(largest, inputs[0].AtInt(i));
+    EXPECT_LT(inputs[1].AtInt(i), 2);
+  }
+  EXPECT_GT(largest, 1);
+}
+
+TEST(RandomInputs, DependOnSeedNameAndTypeAlone) {
+  const Graph one = Parse("input x: f32[8]\noutput y = x\n");
+  const Graph two = Parse("input w: f32[3]\ninput x: f32[8]\n%1 = neg(x)\noutput y = %1\noutput z = w\n");
+  EXPECT_TRUE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(two, 5))[1]));
+  EXPECT_FALSE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(one, 6))[0]));
+}
+
+TEST(RandomInputs, FloatsAreNormal) {
+  const Tensor x = (*RandomInputs(Parse("input x: f32[10000]\noutput y = x\n"), 1))[0];
+  double sum = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    sum += x.At(i);
+    squares += x.At(i) * x.At(i);
+  }
+  EXPECT_NEAR(sum / 10000, 0, 0.05);
+  EXPECT_NEAR(squares / 10000, 1, 0.05);
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,87 @@
+#include "core/ir/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/ir/op.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  const auto graph = ParseGraph(text);
+  return graph.ok() ? "no error" : std::string(graph.status().message());
+}
+
+TEST(TextTest, PrintsAndParsesBack) {
+  const std::string text =
+      "input x: f32[1,3,8,8]\n"
+      "weight w: f32[4,3,3,3]\n"
+      "%0 = conv2d(x, w, pads=[1,1,1,1])  # f32[1,4,8,8]\n"
+      "%1.0, %1.1 = split(%0, axis=1, sizes=[1,3])  # f32[1,1,8,8], f32[1,3,8,8]\n"
+      "const %2: f32[] = [0.1]\n"
+      "%3 = mul(%1.1, %2)  # f32[1,3,8,8]\n"
+      "output \"the result\" = %3\n";
+  auto graph = ParseGraph(text);
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  EXPECT_EQ(PrintGraph(*graph), text);
+}
+
+// Every operator's printed form parses back to the same graph.
+TEST(TextTest, EveryOperatorPrintsAndParsesBack) {
+  for (const OpDef* op : AllOps()) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      SCOPED_TRACE(op->name + " seed " + std::to_string(seed));
+      Rng rng(seed);
+      const OpSample sample = op->sample(rng);
+      auto arena = std::make_shared<Arena>();
+      std::vector<Value> inputs;
+      for (size_t i = 0; i < sample.inputs.size(); ++i) {
+        inputs.push_back(*arena->AddInput("x" + std::to_string(i), sample.inputs[i]));
+      }
+      const auto id = arena->Add(*op, inputs, sample.attrs);
+      ASSERT_TRUE(id.ok()) << id.status().ToString();
+      std::vector<Output> outputs;
+      for (size_t i = 0; i < arena->node(*id).outputs.size(); ++i) {
+        outputs.push_back({Value{*id, static_cast<int32_t>(i)}, "y" + std::to_string(i)});
+      }
+      const Graph graph(arena, inputs, outputs);
+      auto parsed = ParseGraph(PrintGraph(graph));
+      ASSERT_TRUE(parsed.ok()) << parsed.status().ToString() << "\n" << PrintGraph(graph);
+      EXPECT_EQ(PrintGraph(*parsed), PrintGraph(graph));
+      EXPECT_EQ(parsed->CanonicalHash(), graph.CanonicalHash());
+      EXPECT_EQ(parsed->node(parsed->outputs()[0].value.node).attrs, arena->node(*id).attrs);
+    }
+  }
+}
+
+TEST(TextTest, ErrorsNamePlaceFoundAndExpected) {
+  EXPECT_EQ(ErrorOf("input x f32[2]\n"), "line 1, column 9: found `f`, expected `:`");
+  EXPECT_EQ(ErrorOf("input x: f33[2]\n"), "line 1: no element type f33");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(z)\n"), "line 2: no value z before this line");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = frobnicate(x)\n"), "line 2: no operator frobnicate");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n"),
+            "line 3, column 1: found the end, expected a line `output name = value`");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n%0 = exp(x)\n"), "line 3: the value %0 is defined twice");
+  EXPECT_EQ(ErrorOf("const %0: f32[3] = [1,2]\n"), "line 1: found 2 elements, expected 3");
+  EXPECT_EQ(ErrorOf("input x: f32[99999999,99999999]\n"), "line 1: shape [99999999,99999999] is not possible");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0, %1 = relu(x)\n"), "line 2: relu has 1 outputs, found 2");
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x, gain=2)\n"), "line 2: relu: no attribute gain");
+  EXPECT_THAT(ErrorOf("input x: f32[3,4]\ninput y: f32[5,6]\n%0 = matmul(x, y)\n"),
+              HasSubstr("line 3: matmul: shapes [3,4] and [5,6]: "));
+}
+
+TEST(TextTest, WeightsTakeTheirData) {
+  const Tensor data = Tensor::FromVector<double>(DType::kFloat32, {2}, {3, 4});
+  auto graph = ParseGraph("weight w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(graph->node(graph->nodes()[0]).data.At(1), 4);
+  EXPECT_FALSE(ParseGraph("weight w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
+}
+
+}  // namespace
+}  // namespace rewright

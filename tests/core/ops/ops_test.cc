@@ -1,0 +1,591 @@
+// Properties of every declaration, shapes checked by hand, and every error message.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/ir/op.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/counts.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+
+constexpr uint64_t kSeed = 20240611;
+const int kSamples = Cases(2000);
+
+TensorType F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
+TensorType I64(Shape shape) { return {DType::kInt64, std::move(shape)}; }
+TensorType Bool(Shape shape) { return {DType::kBool, std::move(shape)}; }
+
+absl::StatusOr<Application> ApplyNamed(const std::string& name, const std::vector<TensorType>& inputs,
+                                       const Attrs& attrs) {
+  const OpDef* op = FindOp(name);
+  EXPECT_NE(op, nullptr) << name;
+  MeaningCache cache;
+  return Apply(*op, inputs, attrs, cache);
+}
+
+// "add f32[2,3] f32[3] (axis=1)"
+std::string Text(const std::string& name, const std::vector<TensorType>& inputs, const Attrs& attrs) {
+  std::string text = name;
+  for (const TensorType& input : inputs) text += " " + input.ToString();
+  return text + " (" + AttrsString(attrs) + ")";
+}
+
+// ---------------------------------------------------------------- the list
+
+TEST(OpsTest, NamesAreUniqueAndFound) {
+  std::set<std::string> names;
+  for (const OpDef* op : AllOps()) {
+    EXPECT_TRUE(names.insert(op->name).second) << op->name;
+    EXPECT_EQ(FindOp(op->name), op);
+  }
+  EXPECT_EQ(FindOp("no_such_operator"), nullptr);
+}
+
+TEST(OpsTest, DeclarationsAreComplete) {
+  for (const OpDef* op : AllOps()) {
+    EXPECT_FALSE(op->inputs.empty() && op->attrs.empty()) << op->name;
+    EXPECT_FALSE(op->summary.empty()) << op->name;
+    EXPECT_EQ(op->summary.back(), '.') << op->name << ": " << op->summary;
+    EXPECT_TRUE(op->meaning && op->sample) << op->name;
+    EXPECT_TRUE(!op->commutative || op->inputs.size() == 2) << op->name;
+    std::set<std::string> attrs;
+    for (const AttrSpec& spec : op->attrs) {
+      EXPECT_TRUE(attrs.insert(spec.name).second) << op->name << " " << spec.name;
+      EXPECT_FALSE(spec.doc.empty()) << op->name << " " << spec.name;
+    }
+  }
+}
+
+TEST(OpsTest, DescriptionsNameTheOperator) {
+  for (const OpDef* op : AllOps()) {
+    const std::string text = DescribeOp(*op);
+    EXPECT_THAT(text, HasSubstr(op->name));
+    EXPECT_THAT(text, HasSubstr(op->summary));
+    for (const AttrSpec& spec : op->attrs) EXPECT_THAT(text, HasSubstr(spec.name));
+  }
+}
+
+// A page is read for its formula: it must show where elements come from.
+TEST(OpsTest, DescriptionsShowMatrices) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"transpose", "out[i0, i1] = x[i1, i0]"},
+      {"relu", "out[i0, i1] = max(x[i0, i1], 0)"},
+      {"add", "out[i0, i1] = a[i0, i1] + b[i0, i1]"},
+      {"matmul", "out[m, n] = sum k < |a|1: a[m, k] * b[k, n]"},
+  };
+  for (const auto& [name, formula] : expected) EXPECT_THAT(DescribeOp(*FindOp(name)), HasSubstr(formula));
+  for (const char* name : {"slice", "pad", "reverse", "reduce_sum", "softmax", "gather", "concat"}) {
+    EXPECT_THAT(DescribeOp(*FindOp(name)), testing::ContainsRegex("meaning, for inputs of ranks 2")) << name;
+  }
+  for (const OpDef* op : AllOps()) {
+    EXPECT_THAT(DescribeOp(*op), testing::Not(HasSubstr("for inputs of ranks 0"))) << op->name;
+  }
+}
+
+// ---------------------------------------------------------------- samples
+
+class SampleTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SampleTest, SamplesAreLegal) {
+  const OpDef* op = FindOp(GetParam());
+  Rng rng(kSeed);
+  MeaningCache cache;
+  for (int i = 0; i < kSamples; ++i) {
+    const OpSample sample = op->sample(rng);
+    const std::string where =
+        absl::StrCat(Text(op->name, sample.inputs, sample.attrs), ", seed ", kSeed, ", sample ", i);
+    EXPECT_LE(sample.low, sample.high) << where;
+    const auto attrs = CanonicalAttrs(*op, sample.inputs, sample.attrs);
+    ASSERT_TRUE(attrs.ok()) << where << ": " << attrs.status();
+    const auto again = CanonicalAttrs(*op, sample.inputs, *attrs);
+    ASSERT_TRUE(again.ok()) << where << ": " << again.status();
+    EXPECT_EQ(*attrs, *again) << where;
+
+    const auto applied = Apply(*op, sample.inputs, sample.attrs, cache);
+    ASSERT_TRUE(applied.ok()) << where << ": " << applied.status();
+    ASSERT_FALSE(applied->outputs.empty()) << where;
+    for (const TensorType& output : applied->outputs) EXPECT_GE(output.num_elements(), 1) << where;
+  }
+}
+
+// Exchanging the inputs of a commutative operator leaves the types as they are.
+TEST_P(SampleTest, CommutativeTypesAreSymmetric) {
+  const OpDef* op = FindOp(GetParam());
+  if (!op->commutative) return;
+  Rng rng(kSeed);
+  MeaningCache cache;
+  for (int i = 0; i < kSamples; ++i) {
+    OpSample sample = op->sample(rng);
+    const auto forward = Apply(*op, sample.inputs, sample.attrs, cache);
+    std::swap(sample.inputs[0], sample.inputs[1]);
+    const auto backward = Apply(*op, sample.inputs, sample.attrs, cache);
+    ASSERT_TRUE(forward.ok() && backward.ok());
+    EXPECT_EQ(forward->outputs, backward->outputs) << Text(op->name, sample.inputs, sample.attrs);
+  }
+}
+
+// Every read of a sample stays inside its operand: each index expression is evaluated at all positions.
+class BoundsChecker {
+ public:
+  BoundsChecker(const std::vector<TensorType>& inputs, std::vector<int64_t> variables)
+      : inputs_(inputs), variables_(std::move(variables)) {}
+
+  // True when all reads that `e` performs under the present values are inside.
+  bool Check(const ExprPtr& e) {
+    if (IsIndexKind(e->kind) || IsCondKind(e->kind)) return true;
+    switch (e->kind) {
+      case ExprKind::kRead: return CheckRead(e);
+      case ExprKind::kSelect:
+        if (DependsOnData(e->args[0])) return Check(e->args[1]) && Check(e->args[2]);
+        return Check(EvalCond(e->args[0], variables_) ? e->args[1] : e->args[2]);
+      case ExprKind::kReduce: return CheckReduce(e, 0);
+      default:
+        for (const ExprPtr& arg : e->args) {
+          if (!Check(arg)) return false;
+        }
+        return true;
+    }
+  }
+
+  bool CheckOutput(const OutputMeaning& output, const Shape& shape, size_t axis = 0) {
+    if (axis == shape.size()) return Check(output.element);
+    for (int64_t i = 0; i < shape[axis]; ++i) {
+      variables_[output.index_vars[axis]] = i;
+      if (!CheckOutput(output, shape, axis + 1)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool DependsOnData(const ExprPtr& e) {
+    if (e->kind == ExprKind::kFromValue || e->kind == ExprKind::kHolds) return true;
+    for (const ExprPtr& arg : e->args) {
+      if (DependsOnData(arg)) return true;
+    }
+    return false;
+  }
+
+  bool CheckRead(const ExprPtr& e) {
+    const Shape& shape = inputs_[e->integer].shape;
+    if (e->args.size() != shape.size()) return false;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (DependsOnData(e->args[axis])) continue;
+      const int64_t index = EvalIndex(e->args[axis], variables_);
+      if (index < 0 || index >= shape[axis]) return false;
+    }
+    return true;
+  }
+
+  bool CheckReduce(const ExprPtr& e, size_t depth) {
+    if (depth == e->bound.size()) return !EvalCond(e->args[0], variables_) || Check(e->args[1]);
+    const int64_t extent = EvalIndex(e->bound[depth].extent, variables_);
+    for (int64_t i = 0; i < extent; ++i) {
+      variables_[e->bound[depth].id] = i;
+      if (!CheckReduce(e, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  const std::vector<TensorType>& inputs_;
+  std::vector<int64_t> variables_;
+};
+
+TEST_P(SampleTest, ReadsStayInside) {
+  const OpDef* op = FindOp(GetParam());
+  Rng rng(kSeed);
+  MeaningCache cache;
+  for (int i = 0; i < 40; ++i) {
+    const OpSample sample = op->sample(rng);
+    const auto applied = Apply(*op, sample.inputs, sample.attrs, cache);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    for (size_t k = 0; k < applied->outputs.size(); ++k) {
+      BoundsChecker checker(sample.inputs, BindingsOf(*applied->meaning, sample.inputs, applied->attrs).variables);
+      EXPECT_TRUE(checker.CheckOutput(applied->meaning->outputs[k], applied->outputs[k].shape))
+          << Text(op->name, sample.inputs, sample.attrs) << ", seed " << kSeed << ", sample " << i;
+    }
+  }
+}
+
+std::vector<std::string> AllNames() {
+  std::vector<std::string> names;
+  for (const OpDef* op : AllOps()) names.push_back(op->name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(AllOps, SampleTest, ::testing::ValuesIn(AllNames()),
+                         [](const auto& info) { return info.param; });
+
+// ---------------------------------------------------------------- shapes
+
+struct ShapeCase {
+  std::string op;
+  std::vector<TensorType> inputs;
+  Attrs attrs;
+  std::vector<TensorType> outputs;
+};
+
+TEST(OpsTest, Shapes) {
+  const std::vector<ShapeCase> cases = {
+      {"relu", {F32({2, 3})}, {}, {F32({2, 3})}},
+      {"relu", {F32({})}, {}, {F32({})}},
+      {"cast", {F32({2})}, {{"to", DType::kInt64}}, {I64({2})}},
+      {"add", {F32({2, 1, 4}), F32({3, 1})}, {}, {F32({2, 3, 4})}},
+      {"add", {F32({}), F32({3, 1})}, {}, {F32({3, 1})}},
+      {"add", {F32({1}), F32({1, 1})}, {}, {F32({1, 1})}},
+      {"less", {I64({2, 3}), I64({1, 3})}, {}, {Bool({2, 3})}},
+      {"where", {Bool({3, 1}), F32({4}), F32({2, 1, 1})}, {}, {F32({2, 3, 4})}},
+      {"clamp", {F32({}), F32({2, 3}), F32({3})}, {}, {F32({2, 3})}},
+      {"iota", {}, {{"shape", Ints{2, 3}}, {"axis", 1}, {"dtype", DType::kInt64}}, {I64({2, 3})}},
+      {"broadcast_in_dim", {F32({3, 1})}, {{"shape", Ints{4, 5, 3}}, {"dims", Ints{2, 0}}}, {F32({4, 5, 3})}},
+      {"dynamic_slice", {F32({5, 4}), I64({}), I64({})}, {{"sizes", Ints{2, 4}}}, {F32({2, 4})}},
+      {"dynamic_update_slice", {F32({5, 4}), F32({2, 4}), I64({}), I64({})}, {}, {F32({5, 4})}},
+      {"matmul", {F32({2, 3}), F32({3, 5})}, {}, {F32({2, 5})}},
+      {"dot_general", {F32({2, 3}), F32({4, 5})}, {}, {F32({2, 3, 4, 5})}},
+      // Batch axes first, in the order of the lists; then what is left of lhs and of rhs.
+      {"dot_general",
+       {F32({2, 3, 4, 5}), F32({6, 3, 5, 2})},
+       {{"lhs_batch", Ints{3, 0}},
+        {"rhs_batch", Ints{2, 3}},
+        {"lhs_contracting", Ints{1}},
+        {"rhs_contracting", Ints{1}}},
+       {F32({5, 2, 4, 6})}},
+      // Of a transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
+      {"convolution",
+       {F32({1, 2, 4}), F32({5, 2, 3})},
+       {{"lhs_dilations", Ints{2}}, {"pads", Ints{1, 0}}},
+       {F32({1, 5, 6})}},
+      // One cut off: floor((6-1-3)/2)+1 = 2; extent (2-1)*3+1 = 4: floor((5+1-4)/1)+1 = 3.
+      {"convolution",
+       {F32({1, 2, 6, 5}), F32({4, 1, 3, 2})},
+       {{"strides", Ints{2, 1}}, {"pads", Ints{-1, 0, 0, 1}}, {"rhs_dilations", Ints{1, 3}}, {"groups", 2}},
+       {F32({1, 4, 2, 3})}},
+      {"matmul", {F32({7, 1, 2, 3}), F32({4, 3, 5})}, {}, {F32({7, 4, 2, 5})}},
+      {"matmul", {F32({2, 1}), F32({6, 1, 1})}, {}, {F32({6, 2, 1})}},
+      // The first convolution of ResNet, and AlexNet's.
+      {"conv2d",
+       {F32({1, 3, 224, 224}), F32({64, 3, 7, 7})},
+       {{"strides", Ints{2, 2}}, {"pads", Ints{3, 3, 3, 3}}},
+       {F32({1, 64, 112, 112})}},
+      {"conv2d", {F32({1, 3, 227, 227}), F32({96, 3, 11, 11})}, {{"strides", Ints{4, 4}}}, {F32({1, 96, 55, 55})}},
+      // Extent of a dilated kernel: (3-1)*2+1 = 5 and (2-1)*3+1 = 4; floor((9+1+0-5)/2)+1 = 3, (8+0+2-4)/1+1 = 7.
+      {"conv2d",
+       {F32({2, 4, 9, 8}), F32({6, 2, 3, 2})},
+       {{"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 0, 2}}, {"dilations", Ints{2, 3}}, {"groups", 2}},
+       {F32({2, 6, 3, 7})}},
+      {"max_pool2d", {F32({1, 1, 32, 32})}, {{"kernel", Ints{3, 3}}, {"strides", Ints{2, 2}}}, {F32({1, 1, 15, 15})}},
+      {"max_pool2d",
+       {F32({1, 1, 4, 4})},
+       {{"kernel", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", 1}},
+       {F32({1, 1, 2, 2})}},
+      // ceil((2+0+0-1)/2)+1 = 2, but the second window would begin at 2, beyond the input.
+      {"max_pool2d",
+       {F32({1, 1, 2, 2})},
+       {{"kernel", Ints{1, 1}}, {"strides", Ints{2, 2}}, {"ceil_mode", 1}},
+       {F32({1, 1, 1, 1})}},
+      // ceil((3+1+1-2)/2)+1 = 3, but the third would begin at 4 = 3+1, in the padding at the end.
+      {"avg_pool2d",
+       {F32({1, 1, 3, 5})},
+       {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"ceil_mode", 1}},
+       {F32({1, 1, 2, 3})}},
+      {"max_pool2d", {F32({1, 1, 4, 4})}, {{"kernel", Ints{2, 2}}, {"dilations", Ints{2, 2}}}, {F32({1, 1, 2, 2})}},
+      {"batch_norm", {F32({2, 3, 4, 5}), F32({3}), F32({3}), F32({3}), F32({3})}, {}, {F32({2, 3, 4, 5})}},
+      {"layer_norm", {F32({2, 3, 4}), F32({3, 4}), F32({3, 4})}, {{"axis", -2}}, {F32({2, 3, 4})}},
+      {"lrn", {F32({1, 5, 2, 2})}, {{"size", 3}}, {F32({1, 5, 2, 2})}},
+      {"softmax", {F32({2, 3})}, {}, {F32({2, 3})}},
+      {"reduce_mean", {F32({2, 3, 4})}, {{"axes", Ints{-1, 0}}}, {F32({1, 3, 1})}},
+      {"reduce_sum", {I64({2, 3, 4})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {I64({2, 4})}},
+      {"reduce_and", {Bool({2, 3})}, {{"axes", Ints{0}}, {"keepdims", 0}}, {Bool({3})}},
+      {"reduce_max", {F32({2, 3})}, {{"axes", Ints{0, 1}}, {"keepdims", 0}}, {F32({})}},
+      {"argmax", {F32({2, 3, 4})}, {{"axis", 1}}, {I64({2, 1, 4})}},
+      {"argmax", {F32({2, 3, 4})}, {{"axis", -1}, {"keepdims", 0}}, {I64({2, 3})}},
+      {"concat", {F32({2, 3}), F32({2, 1}), F32({2, 5})}, {{"axis", 1}}, {F32({2, 9})}},
+      {"split", {F32({2, 9})}, {{"axis", -1}, {"sizes", Ints{3, 1, 5}}}, {F32({2, 3}), F32({2, 1}), F32({2, 5})}},
+      {"slice", {F32({10, 4})}, {{"starts", Ints{1, 0}}, {"stops", Ints{9, 4}}}, {F32({8, 4})}},
+      {"slice", {F32({10, 4})}, {{"starts", Ints{1, 0}}, {"stops", Ints{9, 4}}, {"steps", Ints{3, 4}}}, {F32({3, 1})}},
+      {"slice", {F32({3})}, {{"starts", Ints{2}}, {"stops", Ints{2}}}, {F32({0})}},
+      {"reverse", {F32({2, 3})}, {{"axes", Ints{-1}}}, {F32({2, 3})}},
+      {"pad", {F32({2, 3})}, {{"before", Ints{1, 0}}, {"after", Ints{0, 4}}}, {F32({3, 7})}},
+      // (3-1)*3+1 - 2 + 1 = 6
+      {"pad", {F32({3})}, {{"before", Ints{-2}}, {"after", Ints{1}}, {"interior", Ints{2}}}, {F32({6})}},
+      {"transpose", {F32({2, 3, 4})}, {{"perm", Ints{2, 0, 1}}}, {F32({4, 2, 3})}},
+      {"reshape", {F32({2, 3, 4})}, {{"shape", Ints{6, 4}}}, {F32({6, 4})}},
+      {"reshape", {F32({1})}, {{"shape", Ints{}}}, {F32({})}},
+      {"expand", {F32({3, 1})}, {{"shape", Ints{2, 3, 4}}}, {F32({2, 3, 4})}},
+      {"expand", {F32({})}, {{"shape", Ints{5}}}, {F32({5})}},
+      {"gather", {F32({7, 4}), I64({2, 3})}, {}, {F32({2, 3, 4})}},
+      {"gather", {F32({7, 4}), I64({})}, {{"axis", 1}}, {F32({7})}},
+      {"depth_to_space", {F32({1, 8, 2, 3})}, {{"block", 2}}, {F32({1, 2, 4, 6})}},
+      {"space_to_depth", {F32({1, 2, 4, 6})}, {{"block", 2}}, {F32({1, 8, 2, 3})}},
+  };
+  for (const ShapeCase& c : cases) {
+    const auto applied = ApplyNamed(c.op, c.inputs, c.attrs);
+    ASSERT_TRUE(applied.ok()) << Text(c.op, c.inputs, c.attrs) << ": " << applied.status();
+    EXPECT_EQ(applied->outputs, c.outputs)
+        << Text(c.op, c.inputs, c.attrs) << " gives " << applied->outputs[0].ToString();
+  }
+}
+
+// ---------------------------------------------------------------- error messages
+
+struct ErrorCase {
+  std::string op;
+  std::vector<TensorType> inputs;
+  Attrs attrs;
+  std::string message;  // a part of it
+};
+
+const std::vector<ErrorCase>& ErrorCases() {
+  static const auto* const cases = new std::vector<ErrorCase>{
+      // Element types.
+      {"relu", {Bool({2})}, {}, "relu: the elements of x must be numbers, not bool"},
+      {"exp", {I64({2})}, {}, "exp: the elements of x must be floating-point numbers, not i64"},
+      {"logical_not", {F32({2})}, {}, "logical_not: the elements of x must be truth values, not f32"},
+      {"add", {F32({2}), I64({2})}, {}, "add: the inputs must have one element type, not f32 and i64"},
+      {"gather", {F32({2}), F32({2})}, {}, "gather: the elements of indices must be integers, not f32"},
+      {"where", {F32({2}), F32({2}), F32({2})}, {}, "where: the elements of condition must be truth values, not f32"},
+      {"where", {Bool({2}), F32({2}), I64({2})}, {}, "where: a and b must have one element type, not f32 and i64"},
+      // Broadcasting.
+      {"add",
+       {F32({3, 4}), F32({4, 3})},
+       {},
+       "add: shapes [3,4] and [4,3]: sizes that broadcast must be equal or one (found 3 = 4)"},
+      {"where", {Bool({2}), F32({3}), F32({1})}, {}, "sizes that broadcast must be equal or one (found 2 = 3)"},
+      {"matmul", {F32({2, 3, 4}), F32({5, 4, 3})}, {}, "sizes that broadcast must be equal or one (found 2 = 5)"},
+      {"expand", {F32({3})}, {{"shape", Ints{4}}}, "a size of x must be one or the size in shape (found 3 = 4)"},
+      {"expand", {F32({1, 1})}, {{"shape", Ints{4}}}, "expand: shape must have at least as many entries as x has axes"},
+      // Contractions and windows.
+      {"matmul", {F32({3}), F32({3, 2})}, {}, "matmul: a must have rank 2 or more, not 1"},
+      {"matmul",
+       {F32({3, 4}), F32({5, 6})},
+       {},
+       "matmul: shapes [3,4] and [5,6]: the inner sizes must be equal (found 4 = 5)"},
+      {"dot_general",
+       {F32({3, 4}), F32({3, 5})},
+       {{"lhs_batch", Ints{0}}, {"rhs_batch", Ints{1}}},
+       "dot_general: shapes [3,4] and [3,5]: sizes of batch axes must be equal (found 3 = 5)"},
+      {"dot_general",
+       {F32({3, 4}), F32({3, 5})},
+       {{"lhs_contracting", Ints{1}}, {"rhs_contracting", Ints{1}}},
+       "sizes of contracting axes must be equal (found 4 = 5)"},
+      {"dot_general",
+       {F32({3, 4}), F32({3, 5})},
+       {{"lhs_batch", Ints{0}}},
+       "dot_general: both operands must have as many batch axes"},
+      {"dot_general",
+       {F32({3, 4}), F32({3, 5})},
+       {{"lhs_contracting", Ints{0}}},
+       "dot_general: both operands must have as many contracting axes"},
+      {"dot_general",
+       {F32({3, 4}), F32({3, 5})},
+       {{"lhs_batch", Ints{0}}, {"lhs_contracting", Ints{0}}},
+       "batch and contracting axes must be distinct axes of their operand"},
+      {"convolution", {F32({1, 2}), F32({1, 2})}, {}, "convolution: x must have rank 3 or more, not 2"},
+      {"convolution", {F32({1, 2, 3}), F32({1, 2})}, {}, "convolution: w must have rank 3, not 2"},
+      {"convolution",
+       {F32({1, 1, 3}), F32({1, 1, 2})},
+       {{"strides", Ints{1, 1}}},
+       "the length of strides must be 1, not 2"},
+      {"convolution", {F32({1, 1, 3}), F32({1, 1, 2})}, {{"pads", Ints{1}}}, "the length of pads must be 2, not 1"},
+      {"convolution", {F32({1, 1, 3}), F32({1, 1, 4})}, {}, "the kernel must fit the padded axis (found 4 <= 3)"},
+      {"convolution",
+       {F32({1, 1, 0}), F32({1, 1, 1})},
+       {{"lhs_dilations", Ints{2}}},
+       "x must not be empty where lhs_dilations are given (found 1 <= 0)"},
+      {"conv2d", {F32({1, 2, 3}), F32({1, 1, 1, 1})}, {}, "conv2d: x must have rank 4, not 3"},
+      {"conv2d", {F32({1, 1, 3, 3}), F32({1, 1, 1})}, {}, "conv2d: w must have rank 4, not 3"},
+      {"conv2d",
+       {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})},
+       {{"strides", Ints{1}}},
+       "conv2d: the length of strides must be 2, not 1"},
+      {"conv2d",
+       {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})},
+       {{"pads", Ints{1, 1}}},
+       "conv2d: the length of pads must be 4, not 2"},
+      {"conv2d",
+       {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})},
+       {{"dilations", Ints{1, 1, 1}}},
+       "conv2d: the length of dilations must be 2, not 3"},
+      {"conv2d", {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})}, {{"strides", Ints{1, 0}}}, "attribute strides"},
+      {"conv2d", {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})}, {{"pads", Ints{0, 0, -1, 0}}}, "attribute pads"},
+      {"conv2d", {F32({1, 1, 3, 3}), F32({1, 1, 1, 1})}, {{"groups", 0}}, "attribute groups"},
+      {"conv2d",
+       {F32({1, 3, 3, 3}), F32({2, 2, 1, 1})},
+       {{"groups", 2}},
+       "the channels of x must be groups times the channels of w (found 3 = 4)"},
+      {"conv2d",
+       {F32({1, 4, 3, 3}), F32({3, 2, 1, 1})},
+       {{"groups", 2}},
+       "the output channels must be a multiple of groups (found 3 = 2)"},
+      {"conv2d",
+       {F32({1, 4, 3, 3}), F32({1, 2, 1, 1})},
+       {{"groups", 2}},
+       "the output channels must be a multiple of groups (found 1 = 0)"},
+      {"conv2d", {F32({1, 1, 3, 9}), F32({1, 1, 4, 4})}, {}, "the kernel must fit the padded height (found 4 <= 3)"},
+      {"conv2d",
+       {F32({1, 1, 9, 4}), F32({1, 1, 4, 4})},
+       {{"pads", Ints{0, 1, 0, 1}}, {"dilations", Ints{1, 2}}},
+       "the kernel must fit the padded width (found 7 <= 6)"},
+      {"max_pool2d", {F32({1, 1, 3})}, {{"kernel", Ints{1, 1}}}, "max_pool2d: x must have rank 4, not 3"},
+      {"max_pool2d", {F32({1, 1, 3, 3})}, {{"kernel", Ints{1}}}, "the length of kernel must be 2, not 1"},
+      {"max_pool2d",
+       {F32({1, 1, 3, 3})},
+       {{"kernel", Ints{2, 1}}, {"pads", Ints{2, 0, 0, 0}}},
+       "the padding must be smaller than the kernel (found 2 < 2)"},
+      {"avg_pool2d",
+       {F32({1, 1, 3, 3})},
+       {{"kernel", Ints{1, 2}}, {"pads", Ints{0, 0, 0, 3}}},
+       "the padding must be smaller than the kernel (found 3 < 2)"},
+      {"max_pool2d",
+       {F32({1, 1, 1, 9})},
+       {{"kernel", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{2, 2}}},
+       "the dilation must not exceed the height (found 2 <= 1)"},
+      {"max_pool2d",
+       {F32({1, 1, 9, 1})},
+       {{"kernel", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{2, 2}}},
+       "the dilation must not exceed the width (found 2 <= 1)"},
+      // Normalization.
+      {"batch_norm",
+       {F32({2}), F32({2}), F32({2}), F32({2}), F32({2})},
+       {},
+       "batch_norm: x must have rank 2 or more, not 1"},
+      {"batch_norm",
+       {F32({2, 3}), F32({3}), F32({3}), F32({3}), F32({3, 1})},
+       {},
+       "batch_norm: var must have rank 1, not 2"},
+      {"batch_norm",
+       {F32({2, 3}), F32({3}), F32({4}), F32({3}), F32({3})},
+       {},
+       "bias must have one element per channel (found 4 = 3)"},
+      {"layer_norm", {F32({2, 3}), F32({2, 3}), F32({3})}, {}, "layer_norm: scale must have rank 1, not 2"},
+      {"layer_norm",
+       {F32({2, 3}), F32({2}), F32({3})},
+       {},
+       "scale must have the sizes of the normalized axes (found 2 = 3)"},
+      {"layer_norm",
+       {F32({2, 3}), F32({3}), F32({4})},
+       {},
+       "bias must have the sizes of the normalized axes (found 4 = 3)"},
+      {"lrn", {F32({2})}, {{"size", 3}}, "lrn: x must have rank 2 or more, not 1"},
+      {"softmax", {I64({2})}, {}, "softmax: the elements of x must be floating-point numbers, not i64"},
+      {"softmax", {F32({2, 3})}, {{"axis", 2}}, "attribute axis"},
+      // Reductions.
+      {"reduce_mean", {I64({2})}, {{"axes", Ints{0}}}, "the elements of x must be floating-point numbers, not i64"},
+      {"reduce_sum", {F32({2})}, {{"axes", Ints{0, -1}}}, "attribute axes"},
+      {"reduce_sum", {F32({2})}, {{"axes", Ints{0}}, {"keepdims", 2}}, "attribute keepdims"},
+      {"argmax", {F32({2, 0})}, {{"axis", 1}}, "the axis must not be empty (found 1 <= 0)"},
+      // Movement of elements.
+      {"concat", {F32({2, 3}), F32({2})}, {{"axis", 0}}, "concat: the inputs must have one rank"},
+      {"concat",
+       {F32({2, 3}), F32({2, 4})},
+       {{"axis", 0}},
+       "concat: shapes [2,3] and [2,4]: sizes must be equal except along the axis (found 3 = 4)"},
+      {"concat", {F32({2, 3})}, {}, "axis"},
+      {"split", {F32({6})}, {{"axis", 0}, {"sizes", Ints{}}}, "split: sizes must not be empty"},
+      {"split",
+       {F32({6})},
+       {{"axis", 0}, {"sizes", Ints{2, 3}}},
+       "the sizes of the parts must add up to the size of the axis (found 5 = 6)"},
+      {"split", {F32({6})}, {{"axis", 0}, {"sizes", Ints{6, 0}}}, "attribute sizes"},
+      {"slice", {F32({6, 2})}, {{"starts", Ints{0}}, {"stops", Ints{1, 1}}}, "the length of starts must be 2, not 1"},
+      {"slice", {F32({6})}, {{"starts", Ints{0}}, {"stops", Ints{}}}, "the length of stops must be 1, not 0"},
+      {"slice",
+       {F32({6})},
+       {{"starts", Ints{0}}, {"stops", Ints{1}}, {"steps", Ints{1, 1}}},
+       "the length of steps must be 1, not 2"},
+      {"slice",
+       {F32({6})},
+       {{"starts", Ints{3}}, {"stops", Ints{2}}},
+       "a start must not lie after its stop (found 3 <= 2)"},
+      {"slice",
+       {F32({6})},
+       {{"starts", Ints{3}}, {"stops", Ints{7}}},
+       "a stop must not lie after the end of its axis (found 7 <= 6)"},
+      {"pad", {F32({6})}, {{"before", Ints{}}, {"after", Ints{1}}}, "the length of before must be 1, not 0"},
+      {"pad", {F32({6})}, {{"before", Ints{1}}, {"after", Ints{}}}, "the length of after must be 1, not 0"},
+      {"pad", {F32({6})}, {{"before", Ints{1}}, {"after", Ints{1}}, {"interior", Ints{-1}}}, "attribute interior"},
+      {"pad",
+       {F32({6})},
+       {{"before", Ints{1}}, {"after", Ints{1}}, {"interior", Ints{1, 1}}},
+       "the length of interior must be 1, not 2"},
+      {"pad",
+       {F32({0})},
+       {{"before", Ints{1}}, {"after", Ints{1}}, {"interior", Ints{1}}},
+       "an axis must not be empty where interior is given (found 1 <= 0)"},
+      {"pad", {F32({2})}, {{"before", Ints{-1}}, {"after", Ints{-2}}}, "the output would have size -1"},
+      {"dynamic_slice",
+       {F32({3}), I64({}), I64({})},
+       {{"sizes", Ints{2}}},
+       "dynamic_slice: there must be one start for each axis of x"},
+      {"dynamic_slice", {F32({3}), F32({})}, {{"sizes", Ints{2}}}, "the elements of start must be integers, not f32"},
+      {"dynamic_slice", {F32({3}), I64({1})}, {{"sizes", Ints{2}}}, "start must have rank 0, not 1"},
+      {"dynamic_slice", {F32({3}), I64({})}, {{"sizes", Ints{4}}}, "the window must not exceed x (found 4 <= 3)"},
+      {"dynamic_update_slice", {F32({3}), I64({2}), I64({})}, {}, "x and update must have one element type"},
+      {"dynamic_update_slice", {F32({3}), F32({1, 1}), I64({})}, {}, "update must have rank 1, not 2"},
+      {"dynamic_update_slice", {F32({3}), F32({4}), I64({})}, {}, "the window must not exceed x (found 4 <= 3)"},
+      {"iota",
+       {},
+       {{"shape", Ints{2}}, {"axis", 1}, {"dtype", DType::kInt64}},
+       "iota: axis must be one of the axes of shape"},
+      {"iota", {}, {{"shape", Ints{2}}, {"axis", 0}, {"dtype", DType::kBool}}, "iota: the elements must be numbers"},
+      {"broadcast_in_dim",
+       {F32({3})},
+       {{"shape", Ints{4}}, {"dims", Ints{0}}},
+       "a size of x must be one or the size in shape (found 3 = 4)"},
+      {"broadcast_in_dim",
+       {F32({3, 3})},
+       {{"shape", Ints{3}}, {"dims", Ints{0, 0}}},
+       "dims must be distinct axes of the result"},
+      {"broadcast_in_dim", {F32({3})}, {{"shape", Ints{3}}, {"dims", Ints{}}}, "the length of dims must be 1, not 0"},
+      {"transpose", {F32({6, 2})}, {{"perm", Ints{0, 0}}}, "transpose: perm must name every axis of x once"},
+      {"transpose", {F32({6, 2})}, {{"perm", Ints{0}}}, "transpose: perm must name every axis of x once"},
+      {"reshape", {F32({6})}, {{"shape", Ints{2, 4}}}, "the numbers of elements must be equal (found 6 = 8)"},
+      {"gather", {F32({0}), I64({2})}, {}, "the axis must not be empty (found 1 <= 0)"},
+      {"depth_to_space",
+       {F32({1, 6, 2, 2})},
+       {{"block", 2}},
+       "the channels must be a multiple of the square of block (found 6 = 4)"},
+      {"space_to_depth", {F32({1, 6, 3, 2})}, {{"block", 2}}, "the height must be a multiple of block (found 3 = 2)"},
+      {"space_to_depth", {F32({1, 6, 2, 3})}, {{"block", 2}}, "the width must be a multiple of block (found 3 = 2)"},
+  };
+  return *cases;
+}
+
+TEST(OpsTest, ErrorMessages) {
+  for (const ErrorCase& c : ErrorCases()) {
+    const auto applied = ApplyNamed(c.op, c.inputs, c.attrs);
+    ASSERT_FALSE(applied.ok()) << Text(c.op, c.inputs, c.attrs);
+    EXPECT_THAT(std::string(applied.status().message()), HasSubstr(c.message));
+  }
+}
+
+// Every requirement that some sample of some operator states has its message in the table above.
+TEST(OpsTest, EveryRequirementHasAnErrorCase) {
+  for (const OpDef* op : AllOps()) {
+    Rng rng(kSeed);
+    MeaningCache cache;
+    std::set<std::string> messages;
+    for (int i = 0; i < kSamples; ++i) {
+      const OpSample sample = op->sample(rng);
+      const auto applied = Apply(*op, sample.inputs, sample.attrs, cache);
+      ASSERT_TRUE(applied.ok()) << applied.status();
+      for (const Requirement& requirement : applied->meaning->requirements) messages.insert(requirement.message);
+    }
+    for (const std::string& message : messages) {
+      bool found = false;
+      for (const ErrorCase& c : ErrorCases()) found |= absl::StrContains(c.message, message);
+      // One case stands for messages that differ only in the name of an input.
+      found |= absl::StrContains(message, "must have one element per channel");
+      EXPECT_TRUE(found) << op->name << ": " << message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright
