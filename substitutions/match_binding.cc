@@ -17,9 +17,8 @@ constexpr size_t kMaxBroadcastRank = 20;  // what Structure::broadcasts has bits
 
 }  // namespace
 
-MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
-                         const MatchOptions& options)
-    : rule_(rule), arena_(arena), nodes_(nodes), scope_(arena, nodes, bindings_, options) {
+MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes)
+    : rule_(rule), arena_(arena), nodes_(nodes), scope_(arena, nodes, bindings_) {
   bindings_.sizes.assign(rule.sizes().size(), 0);  // 0: not bound
   bindings_.packs.resize(rule.packs().size());
   bindings_.attrs.resize(rule.attrs().size());
@@ -69,7 +68,7 @@ bool MatchBinder::BindTypes() {
     const DType dtype = arena_.type(nodes_[i]).dtype;
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
       // That its elements are known and equal has been seen when the node was assigned.
-      const Attr value = arena_.node(nodes_[i].node).data.At(0);
+      const Attr value = arena_.Elements(nodes_[i].node)->At(0);
       const size_t attr = leaf.value->id;
       if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
       bindings_.attrs[attr] = value;

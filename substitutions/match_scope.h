@@ -19,9 +19,8 @@ class MatchScope {
 
   // `nodes`: as Match::nodes, possibly with those of the right side behind; node -1: not known. `bound`: null when
   // all names are bound. All outlive the scope.
-  MatchScope(const Arena& arena, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings,
-             const MatchOptions& options)
-      : arena_(arena), nodes_(nodes), bindings_(bindings), options_(options) {}
+  MatchScope(const Arena& arena, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings)
+      : arena_(arena), nodes_(nodes), bindings_(bindings) {}
 
   bool Get(ArgExpr::Ref ref, int id, Value* value) const;
   bool TensorShape(int node, std::vector<int64_t>* shape) const;
@@ -31,14 +30,10 @@ class MatchScope {
   const Arena& arena_;
   const std::vector<rewright::Value>& nodes_;
   const RuleBindings& bindings_;
-  const MatchOptions& options_;
 };
 
 using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
 
-// The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
-// Null when they are not.
-const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options);
 // Whether all elements (one at least) equal `value`, rounded to the type of the elements.
 bool AllElementsEqual(const Tensor& tensor, double value);
 

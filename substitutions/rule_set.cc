@@ -146,10 +146,9 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
     RETURN_IF_ERROR(CheckProof(**compiled, options));
     if (IsLeftOut(rule, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
-    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, options.match));
+    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits));
     hash.Add(PrintLaw(rule));
-    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",",
-                          options.match.inference));
+    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank));
   }
   for (const std::string& name : options.disabled) {
     if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));

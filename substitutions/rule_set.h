@@ -30,9 +30,7 @@ struct LoadOptions {
   bool allow_risky = false;           // also those of class numerically-risky
   bool allow_finite_only = false;     // also those of class finite-only: the caller knows that all values are finite
   bool exact_only = false;            // leave out rules that are not of class exact, or not known to be
-  std::vector<std::string> disabled;  // names of rules to leave out; a name that no rule has is an error
-  MatchOptions match;
-};
+  std::vector<std::string> disabled;};
 
 class RuleSet {
  public:

@@ -26,8 +26,7 @@ Json TypeJson(const std::string& name, const TensorType& type) {
 int64_t WeightBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.leaf == LeafKind::kWeight || node.leaf == LeafKind::kConstant) bytes += node.data.num_bytes();
+    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
   }
   return bytes;
 }

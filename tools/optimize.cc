@@ -120,7 +120,9 @@ absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& origina
                         const OutputCheckOptions& checking, OptimizeReport* report) {
   ExportOptions options;
   int64_t weight_bytes = 0;
-  for (NodeId id : report->graph.nodes()) weight_bytes += report->graph.node(id).data.num_bytes();
+  for (NodeId id : report->graph.nodes()) {
+    if (const Tensor* elements = report->graph.arena()->Elements(id)) weight_bytes += elements->num_bytes();
+  }
   absl::StatusOr<std::string> bytes = absl::UnavailableError("too large");
   if (weight_bytes < options.max_inline_bytes) bytes = ExportOnnxBytes(report->graph, original.metadata, options);
   if (!bytes.ok()) return ExportOnnx(report->graph, original.metadata, flags.output, options);

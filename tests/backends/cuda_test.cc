@@ -138,8 +138,8 @@ std::vector<std::string> Labels(const Schedule& schedule) {
 // A convolution with all of an epilogue.
 constexpr char kConvolution[] = R"(
 input x: f32[1,8,6,6]
-weight w: f32[8,8,3,3]
-weight b: f32[8,1,1]
+state w: f32[8,8,3,3]
+state b: f32[8,1,1]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = add(%1, b)
 %3 = add(%2, x)
@@ -294,10 +294,10 @@ TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
 TEST(Cuda, ConcatenationsAreWrittenInPlace) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[2,16,6,6]
-weight u: f32[8,16,1,1]
-weight b: f32[8,1,1]
-weight v: f32[16,16,3,3]
-weight w: f32[16,40,1,1]
+state u: f32[8,16,1,1]
+state b: f32[8,1,1]
+state v: f32[16,16,3,3]
+state w: f32[16,40,1,1]
 %1 = conv2d(x, u)
 %2 = add(%1, b)
 %3 = relu(%2)
@@ -331,7 +331,7 @@ output y = %8
   for (const char* axis : {"1", "2"}) {
     const Graph products = GraphWithWeights(absl::StrCat(R"(
 input x: f32[3,8,8]
-weight u: f32[8,8]
+state u: f32[8,8]
 input z: f32[3,8,8]
 %1 = matmul(x, u)
 %2 = matmul(x, z)

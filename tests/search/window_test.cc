@@ -18,7 +18,7 @@ namespace {
 // Layers of a residual network: x = x + relu(x w) scale.
 std::string Layers(int count) {
   std::string text = "input x: f32[2,4]\nconst %900: f32[] = [0.5]\n";
-  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "weight w", i, ": f32[4,4]\n");
+  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "state w", i, ": f32[4,4]\n");
   std::string last = "x";
   for (int i = 0; i < count; ++i) {
     const int n = 4 * i;
@@ -34,7 +34,7 @@ std::vector<int> Interval(const Graph& graph, int begin, int end) {
   std::vector<int> positions;
   for (int i = begin; i < end; ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
-    if (node.op != nullptr && !node.weight_only) positions.push_back(i);
+    if (graph.IsRun(node)) positions.push_back(i);
   }
   return positions;
 }
@@ -86,7 +86,7 @@ TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
             EXPECT_TRUE(seen.insert(i).second);
             for (int producer : graph.producers(i)) {
               const Node& node = graph.node(graph.nodes()[producer]);
-              EXPECT_TRUE(node.op == nullptr || node.weight_only || seen.contains(producer));
+              EXPECT_TRUE(!graph.IsRun(node) || seen.contains(producer));
             }
           }
         }

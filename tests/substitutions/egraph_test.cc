@@ -124,9 +124,9 @@ TEST(EGraphTest, TheRepresentativeSaysWhatIsKnown) {
             "input x: f32[2]\nweight w: f32[2]\nconst %1: f32[2] = [1,1]\n%2 = relu(x)\n%3 = relu(w)\n"
             "output a = %2\noutput b = %3\noutput c = %1\n");
   const Arena& arena = *egraph.arena();
-  EXPECT_FALSE(arena.node(egraph.Find(values[0]).node).weight_only);
+  EXPECT_FALSE(arena.IsKnown(egraph.Find(values[0])));
   egraph.Union(values[0], values[1]);
-  EXPECT_TRUE(arena.node(egraph.Find(values[0]).node).weight_only);
+  EXPECT_TRUE(arena.IsKnown(egraph.Find(values[0])));
   egraph.Union(values[0], values[2]);
   EXPECT_EQ(arena.node(egraph.Find(values[1]).node).leaf, LeafKind::kConstant);
 }
@@ -211,7 +211,7 @@ TEST(EGraphTest, ConditionsHoldForClasses) {
   // An input that is known to equal a weight is one.
   EGraph egraph;
   const std::vector<Value> values =
-      AddTo(egraph, absl::StrCat("weight w: f32[2]\n", input, "%3 = add(x, y)\n%4 = exp(%3)\n%5 = exp(x)\n",
+      AddTo(egraph, absl::StrCat("state w: f32[2]\n", input, "%3 = add(x, y)\n%4 = exp(%3)\n%5 = exp(x)\n",
                                  "%6 = exp(y)\n%7 = mul(%5, %6)\n",
                                  "output a = %4\noutput b = %7\noutput c = y\noutput d = w\n"));
   egraph.Union(values[2], values[3]);
@@ -390,7 +390,7 @@ void CompareMembers(const EGraph& egraph, const absl::flat_hash_map<std::string,
         changed = true;
         std::vector<Tensor> results;
         if (node.op == nullptr) {
-          results = {node.leaf == LeafKind::kInput ? inputs.at(node.name) : node.data};
+          results = {node.leaf == LeafKind::kInput ? inputs.at(node.name) : *arena.Elements(id)};
         } else {
           std::vector<TensorType> types;
           std::vector<Tensor> operands;

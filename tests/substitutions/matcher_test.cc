@@ -141,9 +141,8 @@ TEST(MatcherTest, WeightsKeepTheirValuesAtInferenceOnly) {
   auto graph = ParseGraph("input x: f32[2]\nweight w: f32[2]\n%1 = mul(x, w)\noutput p = %1\n", {{"w", one}});
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_THAT(Matcher(rule).FindMatches(*graph), SizeIs(1));
-  MatchOptions training;
-  training.inference = false;
-  EXPECT_THAT(Matcher(rule, {}, training).FindMatches(*graph), SizeIs(0));
+  const Graph training = CopyGraph(*graph, Mode::kTraining);
+  EXPECT_THAT(Matcher(rule).FindMatches(training), SizeIs(0));
 }
 
 TEST(MatcherTest, FiniteLooksAtEveryElement) {

@@ -24,7 +24,7 @@ TEST(UnrunnableModels, IndicesOutsideWhatTheyIndex) {
   const TemporaryFolder folder;
   WriteModel(folder / "m.onnx", R"(
     input ids: i64[2]
-    weight table: f32[5,3]
+    state table: f32[5,3]
     %1 = add(ids, ids)
     %2 = gather(table, %1)
     output y = %2

@@ -48,8 +48,8 @@ TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
   EXPECT_EQ(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 2})));
   EXPECT_NE(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 3})));
   const Tensor data(TensorType{DType::kFloat32, {4}});
-  EXPECT_NE(*arena.AddWeight("a", data), *arena.AddWeight("b", data));
-  EXPECT_EQ(*arena.AddWeight("a", data), *arena.AddWeight("a", data));
+  EXPECT_NE(*arena.AddState("a", data), *arena.AddState("b", data));
+  EXPECT_EQ(*arena.AddState("a", data), *arena.AddState("a", data));
   const auto taken = arena.AddInput("a", data.type());
   EXPECT_THAT(std::string(taken.status().message()), HasSubstr("input a: the name is taken"));
 }
@@ -57,9 +57,9 @@ TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
 TEST(ArenaTest, WeightOnlyFollowsTheOperands) {
   Arena arena;
   const Value x = *arena.AddInput("x", {DType::kFloat32, {4}});
-  const Value w = *arena.AddWeight("w", Tensor(TensorType{DType::kFloat32, {4}}));
-  EXPECT_TRUE(arena.node(arena.Apply("exp", {w})->node).weight_only);
-  EXPECT_FALSE(arena.node(arena.Apply("add", {w, x})->node).weight_only);
+  const Value w = *arena.AddState("w", Tensor(TensorType{DType::kFloat32, {4}}));
+  EXPECT_TRUE(arena.IsKnown(*arena.Apply("exp", {w})));
+  EXPECT_FALSE(arena.IsKnown(*arena.Apply("add", {w, x})));
 }
 
 TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {

@@ -20,7 +20,7 @@ std::string ErrorOf(const std::string& text) {
 TEST(TextTest, PrintsAndParsesBack) {
   const std::string text =
       "input x: f32[1,3,8,8]\n"
-      "weight w: f32[4,3,3,3]\n"
+      "state w: f32[4,3,3,3]\n"
       "%0 = conv2d(x, w, pads=[1,1,1,1])  # f32[1,4,8,8]\n"
       "%1.0, %1.1 = split(%0, axis=1, sizes=[1,3])  # f32[1,1,8,8], f32[1,3,8,8]\n"
       "const %2: f32[] = [0.1]\n"
@@ -77,10 +77,10 @@ TEST(TextTest, ErrorsNamePlaceFoundAndExpected) {
 
 TEST(TextTest, WeightsTakeTheirData) {
   const Tensor data = Tensor::FromVector<double>(DType::kFloat32, {2}, {3, 4});
-  auto graph = ParseGraph("weight w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
+  auto graph = ParseGraph("state w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(graph->node(graph->nodes()[0]).data.At(1), 4);
-  EXPECT_FALSE(ParseGraph("weight w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
+  EXPECT_FALSE(ParseGraph("state w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
 }
 
 }  // namespace

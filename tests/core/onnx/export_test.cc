@@ -186,8 +186,8 @@ TEST(ExportTest, MetadataIsWritten) {
 
 constexpr char kConvWithBias[] = R"(
 input x: f32[1,2,4,4]
-weight w: f32[3,2,1,1]
-weight b: f32[3]
+state w: f32[3,2,1,1]
+state b: f32[3]
 %0 = conv2d(x, w)
 %1 = reshape(b, shape=[1,3,1,1])
 %2 = add(%0, %1)
@@ -206,8 +206,8 @@ TEST(ExportTest, ConvTakesItsBias) {
 TEST(ExportTest, ConvTakesABiasThatIsComputed) {
   const Graph graph = Parse(R"(
 input x: f32[1,2,4,4]
-weight w: f32[3,2,1,1]
-weight b: f32[3,1,1]
+state w: f32[3,2,1,1]
+state b: f32[3,1,1]
 %0 = exp(b)
 %1 = conv2d(x, w)
 %2 = add(%0, %1)
@@ -228,7 +228,7 @@ TEST(ExportTest, ConvThatIsReadElsewhereKeepsTheSum) {
 
 TEST(ExportTest, SumsThatAreNoBiasStay) {
   std::string text = kConvWithBias;
-  text.replace(text.find("weight b: f32[3]"), 16, "weight b: f32[4]");
+  text.replace(text.find("state b: f32[3]"), 16, "state b: f32[4]");
   text.replace(text.find("[1,3,1,1]"), 9, "[1,1,1,4]");
   EXPECT_EQ(NodesOf(Export(Parse(text))).size(), 2u);
 }
@@ -236,7 +236,7 @@ TEST(ExportTest, SumsThatAreNoBiasStay) {
 TEST(ExportTest, WeightOnlyValuesAreComputedOrWritten) {
   const Graph graph = Parse(R"(
 input x: f32[2,3]
-weight w: f32[4,3]
+state w: f32[4,3]
 %0 = transpose(w, perm=[1,0])
 %1 = neg(%0)
 %2 = matmul(x, %1)
@@ -278,8 +278,8 @@ TEST(ExportTest, LargeWeightsGoToTheirOwnFile) {
   TemporaryFolder folder;
   const Graph graph = Parse(R"(
 input x: f32[300]
-weight v: f32[300]
-weight w: f32[300]
+state v: f32[300]
+state w: f32[300]
 const %0: f32[] = [2]
 %1 = mul(x, v)
 %2 = add(%1, w)

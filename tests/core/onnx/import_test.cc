@@ -60,7 +60,7 @@ TEST(ImportTest, LargeFloatsAreWeightsAndTheRestConstants) {
                           ->graph;
   int weights = 0, constants = 0;
   for (NodeId id : graph.nodes()) {
-    weights += graph.node(id).leaf == LeafKind::kWeight;
+    weights += graph.node(id).leaf == LeafKind::kState;
     constants += graph.node(id).leaf == LeafKind::kConstant;
   }
   EXPECT_EQ(weights, 1);
