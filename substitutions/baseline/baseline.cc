@@ -19,7 +19,6 @@
 namespace rewright {
 namespace {
 
-
 // So far around a node lies what rules look at.
 constexpr int kRadius = 8;
 
@@ -133,7 +132,7 @@ class Round {
       stack.pop_back();
       if (graph_.contains(id) || !seen.insert(id).second) continue;
       const Node& node = graph_.node(id);
-      added += Runs(node);
+      added += graph_.IsRun(node);
       for (Value operand : node.operands) stack.push_back(operand.node);
     }
     return added;

@@ -292,7 +292,7 @@ std::string WriteDevice(const std::string& text) {
 TEST(Roofline, ChargesWavesAndTheSlowerOfArithmeticAndMemory) {
   const std::string device = "analytic:" + WriteDevice(kSmallDevice);
   // 3 tiles take two waves, as 4 would: 2 * 18 * 5 FLOP at 3/4 of the peak, and nothing else counts.
-  const std::string product = "input x: f32[3,5]\nweight w: f32[5,6]\n%1 = matmul(x, w)\noutput y = %1\n";
+  const std::string product = "input x: f32[3,5]\nstate w: f32[5,6]\n%1 = matmul(x, w)\noutput y = %1\n";
   EXPECT_DOUBLE_EQ(AnalyticCost(device, product, 0), 2 + 180.0 / 100 * 4 / 3);
   // 600 elements twice, from memory, are slower than 600 FLOP; 40 elements fit into the cache.
   const std::string large = "input x: f32[600]\n%1 = relu(x)\noutput y = %1\n";

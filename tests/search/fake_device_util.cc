@@ -121,7 +121,7 @@ std::string Siblings(int count) {
 }
 
 std::string Detours(int blocks) {
-  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
+  std::string text = "input x: f32[2,3]\nstate w: f32[2,3]\n";
   std::string last = "x";
   for (int i = 0; i < blocks; ++i) {
     absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");

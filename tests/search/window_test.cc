@@ -146,10 +146,10 @@ WindowKey KeyOf(const std::string& text) {
 }
 
 TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
-  const std::string product = "input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n";
+  const std::string product = "input x: f32[2,2]\nstate w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n";
   EXPECT_EQ(KeyOf(product), KeyOf(product));
   EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\ninput w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n"));
-  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(w, x)\noutput y = %0\n"));
+  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\nstate w: f32[2,2]\n%0 = matmul(w, x)\noutput y = %0\n"));
   const std::string sum = "input x: f32[2]\ninput z: f32[2]\n%0 = add(x, z)\noutput y = %0\n";
   EXPECT_NE(KeyOf(sum), KeyOf("input x: f32[2]\n%0 = add(x, x)\noutput y = %0\n")) << "aliased inputs";
   const auto scaled = [](const char* number) {
@@ -200,7 +200,7 @@ TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
 std::string DifferentBlocks(int count) {
   std::string text, body;
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&text, "input x", i, ": f32[2,", i + 3, "]\nweight w", i, ": f32[2,", i + 3, "]\n");
+    absl::StrAppend(&text, "input x", i, ": f32[2,", i + 3, "]\nstate w", i, ": f32[2,", i + 3, "]\n");
     for (int k = 0; k < 6; ++k) {
       const int n = 20 * i + 2 * k;
       absl::StrAppend(&body, "%", n, " = exp(", k == 0 ? absl::StrCat("x", i) : absl::StrCat("%", n - 1), ")\n%", n + 1,

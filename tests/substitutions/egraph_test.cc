@@ -121,7 +121,7 @@ TEST(EGraphTest, TheRepresentativeSaysWhatIsKnown) {
   EGraph egraph;
   const std::vector<Value> values =
       AddTo(egraph,
-            "input x: f32[2]\nweight w: f32[2]\nconst %1: f32[2] = [1,1]\n%2 = relu(x)\n%3 = relu(w)\n"
+            "input x: f32[2]\nstate w: f32[2]\nconst %1: f32[2] = [1,1]\n%2 = relu(x)\n%3 = relu(w)\n"
             "output a = %2\noutput b = %3\noutput c = %1\n");
   const Arena& arena = *egraph.arena();
   EXPECT_FALSE(arena.IsKnown(egraph.Find(values[0])));
@@ -164,7 +164,7 @@ constexpr char kMerge[] =
     "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])\n";
 
 TEST(EGraphTest, SiblingsAreMergedInTheOrderOfTheRule) {
-  const char* head = "input x: f32[3,4]\nweight y: f32[4,5]\nweight z: f32[4,6]\n";
+  const char* head = "input x: f32[3,4]\nstate y: f32[4,5]\nstate z: f32[4,6]\n";
   const std::string two = absl::StrCat(head, "%1 = matmul(x, y)\n%2 = matmul(x, z)\noutput p = %1\noutput q = %2\n");
   EXPECT_TRUE(Meet(kMerge, two,
                    absl::StrCat(head,
@@ -204,7 +204,7 @@ TEST(EGraphTest, ConditionsHoldForClasses) {
   const char* rule = "rule r exp(add(x[n], y[n])) => mul(exp(x), exp(y)) when weight(y)\n";
   const char* right = "%3 = exp(x)\n%4 = exp(y)\n%5 = mul(%3, %4)\noutput a = %5\n";
   const char* left = "%3 = add(x, y)\n%4 = exp(%3)\noutput a = %4\n";
-  const char* weight = "input x: f32[2]\nweight y: f32[2]\n";
+  const char* weight = "input x: f32[2]\nstate y: f32[2]\n";
   const char* input = "input x: f32[2]\ninput y: f32[2]\n";
   EXPECT_TRUE(Meet(rule, absl::StrCat(weight, left), absl::StrCat(weight, right)));
   EXPECT_FALSE(Meet(rule, absl::StrCat(input, left), absl::StrCat(input, right)));
@@ -344,7 +344,7 @@ TEST(SaturateTest, WhatExceedsTheShareOfARuleWaits) {
 
 TEST(SaturateTest, MergesCountInTheFirstRounds) {
   const std::string text =
-      "input x: f32[3,4]\nweight y: f32[4,5]\nweight z: f32[4,6]\n%1 = matmul(x, y)\n%2 = matmul(x, z)\n"
+      "input x: f32[3,4]\nstate y: f32[4,5]\nstate z: f32[4,6]\n%1 = matmul(x, y)\n%2 = matmul(x, z)\n"
       "output p = %1\noutput q = %2\n";
   const auto nodes = [&](int merge_rounds) {
     EGraph egraph;

@@ -79,8 +79,30 @@ TEST(TextTest, WeightsTakeTheirData) {
   const Tensor data = Tensor::FromVector<double>(DType::kFloat32, {2}, {3, 4});
   auto graph = ParseGraph("state w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
   ASSERT_TRUE(graph.ok());
-  EXPECT_EQ(graph->node(graph->nodes()[0]).data.At(1), 4);
+  EXPECT_EQ(graph->arena()->Elements(graph->nodes()[0])->At(1), 4);
   EXPECT_FALSE(ParseGraph("state w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
+}
+
+TEST(TextTest, GraphsForTrainingPrintAndParseBack) {
+  const std::string text =
+      "training\n"
+      "input g: f32[4]\n"
+      "state w: f32[4]\n"
+      "%0 = sub(w, g)  # f32[4]\n"
+      "update w = %0\n";
+  auto graph = ParseGraph(text);
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  EXPECT_EQ(graph->mode(), Mode::kTraining);
+  EXPECT_EQ(PrintGraph(*graph), text);
+}
+
+TEST(TextTest, WrongUpdatesAreErrors) {
+  const std::string head = "training\ninput g: f32[4]\ninput h: f32[2]\nstate w: f32[4]\n";
+  EXPECT_THAT(ErrorOf(head + "update g = w\n"), HasSubstr("only a state of a graph for training has a next value"));
+  EXPECT_THAT(ErrorOf("input g: f32[4]\nstate w: f32[4]\nupdate w = g\n"),
+              HasSubstr("only a state of a graph for training has a next value"));
+  EXPECT_THAT(ErrorOf(head + "update w = g\nupdate w = w\n"), HasSubstr("a second next value of the state w"));
+  EXPECT_THAT(ErrorOf(head + "update w = h\n"), HasSubstr("the next value of the state w is f32[2], expected f32[4]"));
 }
 
 }  // namespace
