@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerPool(NodeId id) {
@@ -34,7 +35,8 @@ absl::Status Lowering::LowerPool(NodeId id) {
     if (!place.ok()) return place.status();
   }
   const int result = Define(Value{id, 0}, Layout::Blocked(problem.dst, place->layout.block)).buffer;
-  Emit(MakePoolKernel(problem, place->layout, context_->threads), {place->buffer, result}, {result}, node.op->name);
+  Emit(MakePoolKernel(problem, place->layout, context_->threads), {place->buffer, result}, {result},
+       absl::StrCat(node.op->name, " (", Simd().name, ")"));
   return absl::OkStatus();
 }
 
