@@ -1,4 +1,4 @@
-// rewright optimize IN.onnx -o OUT.onnx: the main job.
+// rewright optimize IN.onnx [-o OUT.onnx]: the main job.
 
 #include "search/optimize.h"
 
@@ -20,15 +20,16 @@
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
 #include "core/base/check.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/groups.h"
 #include "tools/html_report.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/rules.h"
 #include "tools/trace_file.h"
@@ -116,14 +117,11 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
 
 // What is written is what was checked: the bytes are read back, and the graph that they give is compared with the
 // original. A model too large for one message is written without that.
-absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
-                        const OutputCheckOptions& checking, OptimizeReport* report) {
-  ExportOptions options;
-  int64_t weight_bytes = 0;
-  for (NodeId id : report->graph.nodes()) weight_bytes += report->graph.node(id).data.num_bytes();
+absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
+                         const OutputCheckOptions& checking, OptimizeReport* report) {
   absl::StatusOr<std::string> bytes = absl::UnavailableError("too large");
-  if (weight_bytes < options.max_inline_bytes) bytes = ExportOnnxBytes(report->graph, original.metadata, options);
-  if (!bytes.ok()) return ExportOnnx(report->graph, original.metadata, flags.output, options);
+  if (!NeedsFileForWeights(report->graph)) bytes = ExportOnnxBytes(report->graph, original.metadata);
+  if (!bytes.ok()) return WriteModel(report->graph, original.metadata, flags.output);
   if (flags.check) {
     absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, flags.output, "");
     if (!again.ok())
@@ -137,7 +135,7 @@ absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& origina
       return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check->text));
     }
   }
-  return WriteText(flags.output, *bytes);
+  return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *bytes);
 }
 
 Json ToJson(const std::vector<RewriteCount>& rewrites) {
@@ -255,7 +253,7 @@ absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const
                         const OptimizerRules& rules, Session& session) {
   absl::StatusOr<std::string> text =
       TraceText(SettingOf(flags, session.flags), original, report, rules, session.console);
-  return text.ok() ? WriteText(flags.trace, *text) : text.status();
+  return text.ok() ? WriteOutput(flags.trace, *text) : text.status();
 }
 
 absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
@@ -270,21 +268,33 @@ absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, cons
     if (!groups.ok()) return groups.status();
     *lines = *std::move(groups);
   }
-  return WriteText(flags.report, HtmlReport(page, report, rules.all));
+  return WriteOutput(flags.report, HtmlReport(page, report, rules.all));
 }
 
-absl::Status CheckOutputs(const OptimizeFlags& flags) {
-  absl::Status status = CheckWritable(flags.output);
-  if (status.ok() && !flags.trace.empty()) status = CheckWritable(flags.trace);
-  if (status.ok() && !flags.report.empty()) status = CheckWritable(flags.report);
-  return status;
+absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
+  using Use = OutputFlag::Use;
+  std::vector<std::string> inputs = {flags.input};  // its place the result may take
+  inputs.insert(inputs.end(), flags.rules.files.begin(), flags.rules.files.end());
+  return CheckOutputs({{"-o", flags.output, Use::kReplaceInPlace, /*binary=*/true},
+                       {"--trace", flags.trace},
+                       {"--report", flags.report},
+                       {"--profile", flags.profile, Use::kKeep}},
+                      inputs, session);
+}
+
+// Where weights need a file of their own, that it has a place.
+absl::Status CheckWeightsFile(const OptimizeFlags& flags, const Graph& graph) {
+  if (flags.output.empty() || !NeedsFileForWeights(graph)) return absl::OkStatus();
+  if (!IsStandardOutput(flags.output)) return CheckWritable(flags.output + ".data");
+  return absl::InvalidArgumentError("-o -: the weights need a file of their own, which standard output has not got");
 }
 
 absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
   Console& console = session.console;
-  RETURN_IF_ERROR(CheckOutputs(flags));
+  RETURN_IF_ERROR(CheckFiles(flags, session));
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
+  RETURN_IF_ERROR(CheckWeightsFile(flags, model->graph));
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->all.matchers().size(), "rule"));
@@ -315,7 +325,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
-  RETURN_IF_ERROR(WriteModel(flags, *model, engine->runner(), options.checking, &*report));
+  RETURN_IF_ERROR(WriteResult(flags, *model, engine->runner(), options.checking, &*report));
   Report(flags, *report, console);
   FillJson(*report, &console.json());
   if (!flags.report.empty()) {
@@ -335,14 +345,16 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 Action DeclareOptimize(CLI::App& app) {
   auto flags = std::make_shared<OptimizeFlags>();
   app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
-  app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
+  AddOutputPath(app, "-o,--output", &flags->output,
+                "Where to write the faster model; - is standard output (default: nowhere)")
+      ->type_name("OUT.onnx");
   AddRules(app, &flags->rules);
   app.add_flag_function(
       "--baseline,!--no-baseline", [flags](int64_t given) { flags->rules.baseline = given > 0; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
-  app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
+  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,
                  "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
                  "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
@@ -367,8 +379,10 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
   AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  app.add_option("--trace", flags->trace, "Write every step of the search, for blame")->type_name("F.json");
-  app.add_option("--report", flags->report, "Write a page about the result")->type_name("F.html");
+  AddOutputPath(app, "--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
+      ->type_name("F.json");
+  AddOutputPath(app, "--report", &flags->report, "Write a page about the result; - is standard output")
+      ->type_name("F.html");
   return [flags](Session& session) { return OptimizeModel(*flags, session); };
 }
 

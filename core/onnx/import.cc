@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/files.h"
+#include "core/base/files.h"
 #include "core/onnx/node.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
