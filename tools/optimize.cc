@@ -16,12 +16,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
 #include "tools/flags.h"
@@ -138,6 +140,28 @@ absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& origin
   return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *bytes);
 }
 
+// The original as it is: an export of what was read would be another file, with other nodes and the sizes fixed.
+absl::Status WriteBack(const OptimizeFlags& flags, const ModelFile& file) {
+  if (flags.output.empty()) return absl::OkStatus();
+  if (!IsStandardOutput(flags.output)) return file.CopyTo(flags.output);
+  ASSIGN_OR_RETURN(const std::string bytes, file.Bytes());
+  return WriteStandardOutput(bytes);
+}
+
+// What became of -o.
+std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report) {
+  if (flags.output.empty()) return "nothing, without -o";
+  if (!report.rewritten) {
+    if (IsSameFile(flags.output, flags.input)) return absl::StrCat("nothing: ", flags.output, " stays as it is");
+    return absl::StrCat(flags.output, ", the input byte for byte",
+                        model.dims.empty() ? "" : ", its symbolic sizes as they were");
+  }
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : model.dims) sizes.push_back(absl::StrCat(name, " = ", size));
+  return absl::StrCat(flags.output, ", the rewritten graph", sizes.empty() ? "" : " with the sizes ",
+                      absl::StrJoin(sizes, ", "));
+}
+
 Json ToJson(const std::vector<RewriteCount>& rewrites) {
   Json list = Json::array();
   for (const RewriteCount& rewrite : rewrites) list.push_back({{"rule", rewrite.rule}, {"count", rewrite.count}});
@@ -187,7 +211,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   j["dropped"] = std::move(dropped);
 }
 
-void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& console) {
+void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report, Console& console) {
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
                ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
@@ -201,7 +225,9 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
-  if (!flags.check) {
+  if (!report.rewritten) {
+    console.Result("outputs:  those of the original");
+  } else if (!flags.check) {
     console.Result("outputs:  not checked");
   } else if (report.check.done) {
     console.Result(
@@ -211,6 +237,7 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
   } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }
+  console.Result(absl::StrCat("written:  ", WrittenText(flags, model, report)));
   if (!report.check.device_fault.empty()) {
     console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
                                  "compared with itself: ", report.check.device_fault));
@@ -249,21 +276,15 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   return setting;
 }
 
-absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
-                        const OptimizerRules& rules, Session& session) {
-  absl::StatusOr<std::string> text =
-      TraceText(SettingOf(flags, session.flags), original, report, rules, session.console);
-  return text.ok() ? WriteOutput(flags.trace, *text) : text.status();
-}
-
-absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
+absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
                          const OptimizerRules& rules, Device& device, const CommonFlags& common) {
   ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
+  page.written = WrittenText(flags, model, report);
   page.checked = flags.check;
-  for (auto [graph, lines] : {std::pair(&original, &page.groups_before), {&report.graph, &page.groups_after}}) {
+  for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
     absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);
     if (!groups.ok()) return groups.status();
     *lines = *std::move(groups);
@@ -282,19 +303,40 @@ absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
                       inputs, session);
 }
 
-// Where weights need a file of their own, that it has a place.
-absl::Status CheckWeightsFile(const OptimizeFlags& flags, const Graph& graph) {
-  if (flags.output.empty() || !NeedsFileForWeights(graph)) return absl::OkStatus();
-  if (!IsStandardOutput(flags.output)) return CheckWritable(flags.output + ".data");
-  return absl::InvalidArgumentError("-o -: the weights need a file of their own, which standard output has not got");
+// What only the model tells: that the files beside it find their places, and that none of them is lost.
+absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, const ImportedModel& model,
+                         const ModelFile& file) {
+  const auto lost = [](const std::string& flag, const std::string& path) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", path, " is read here, and would be lost"));
+  };
+  for (const auto& [flag, path] : {std::pair("--trace", flags.trace),
+                                   {"--report", flags.report},
+                                   {"--profile", flags.profile},
+                                   {"--log-file", common.log_file}}) {
+    if (!path.empty() && file.Holds(path)) return lost(flag, path);
+  }
+  if (flags.output.empty()) return absl::OkStatus();
+  if (IsStandardOutput(flags.output)) {
+    if (!model.external_files.empty()) return file.Bytes().status();
+    if (!NeedsFileForWeights(model.graph)) return absl::OkStatus();
+    return absl::InvalidArgumentError("-o -: the weights need a file of their own, which standard output has not got");
+  }
+  RETURN_IF_ERROR(file.CheckCopy(flags.output));
+  if (!NeedsFileForWeights(model.graph)) return absl::OkStatus();
+  const std::string data = flags.output + ".data";
+  RETURN_IF_ERROR(CheckFilesBeside(flags.output));
+  RETURN_IF_ERROR(CheckWritable(data));
+  return file.Holds(data) && !IsSameFile(flags.output, flags.input) ? lost("-o", data) : absl::OkStatus();
 }
 
 absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
+  ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
-  RETURN_IF_ERROR(CheckWeightsFile(flags, model->graph));
+  file.set_external_files(model->external_files);
+  RETURN_IF_ERROR(CheckPlaces(flags, session.flags, *model, file));
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->all.matchers().size(), "rule"));
@@ -325,18 +367,24 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
-  RETURN_IF_ERROR(WriteResult(flags, *model, engine->runner(), options.checking, &*report));
-  Report(flags, *report, console);
+  std::string trace;
+  if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
+    ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
+  }
+  if (report->rewritten) {
+    RETURN_IF_ERROR(WriteResult(flags, *model, engine->runner(), options.checking, &*report));
+  } else {
+    RETURN_IF_ERROR(WriteBack(flags, file));
+  }
+  Report(flags, *model, *report, console);
   FillJson(*report, &console.json());
+  console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
-    absl::Status status = WriteReport(flags, model->graph, *report, *rules, device, session.flags);
+    absl::Status status = WriteReport(flags, *model, *report, *rules, device, session.flags);
     if (!status.ok()) return status;
   }
-  if (!flags.trace.empty()) {
-    absl::Status status = WriteTrace(flags, model->graph, *report, *rules, session);
-    if (!status.ok()) return status;
-  }
+  if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   return Answer::kYes;
 }
 
