@@ -58,11 +58,6 @@ class RuleSet {
 // All rules of a file, proved or not: for the verifier and tests.
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 
-// Writes the rules, with comments, expectations and proofs, to a temporary file which then takes the place of `path`.
-// `header`: lines of comment at the top, in place of the headings of the first rule; empty: those stay.
-absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
-                        const std::vector<Rule>& rules);
-
 // Where a rule file that comes with the program lies, such as "core.rules".
 absl::StatusOr<std::string> FindRuleFile(const std::string& name);
 

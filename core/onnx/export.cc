@@ -8,9 +8,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/onnx/files.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
@@ -398,6 +398,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   onnx::ModelProto model = exporter.Model();
   std::optional<OutputFile> data;
   if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+    RETURN_IF_ERROR(CheckFilesBeside(path));
     ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
     data.emplace(std::move(file));
     RETURN_IF_ERROR(AddExternal(exporter.initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
@@ -407,8 +408,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
-  if (data) RETURN_IF_ERROR(data->Commit());
-  return file.Commit();
+  return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
 }
 
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,

@@ -140,9 +140,9 @@ std::string TextOf(const ConvCase& c, bool inner) {
   const std::string dst = absl::StrCat("f32[", c.batch, ",", c.out, ",", out(0), ",", out(1), "]");
   std::string text = absl::StrCat("input x: f32[", c.batch, ",", c.channels, ",", c.height, ",", c.width, "]\n");
   if (c.residual > 0) absl::StrAppend(&text, "input r: ", dst, "\n");
-  absl::StrAppend(&text, "weight w: f32[", c.out, ",", c.channels / c.groups, ",", c.kernel[0], ",", c.kernel[1],
+  absl::StrAppend(&text, "state w: f32[", c.out, ",", c.channels / c.groups, ",", c.kernel[0], ",", c.kernel[1],
                   "]\n");
-  if (inner) absl::StrAppend(&text, "weight v: f32[", c.channels, ",", c.channels, ",1,1]\n");
+  if (inner) absl::StrAppend(&text, "state v: f32[", c.channels, ",", c.channels, ",1,1]\n");
   for (const char* name : {"s", "b", "m", "q"}) {
     if (c.norm) absl::StrAppend(&text, "weight ", name, ": f32[", c.out, "]\n");
   }
@@ -179,10 +179,10 @@ TEST(CpuLayouts, AreBlockedBehindConvolutionsAndPools) {
   cpu::CpuLayouts layouts(context);
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,3,20,20]
-weight u: f32[32,3,3,3]
-weight v: f32[20,32,1,1]
-weight g: f32[64,8,3,3]
-weight e: f32[64,32,1,1]
+state u: f32[32,3,3,3]
+state v: f32[20,32,1,1]
+state g: f32[64,8,3,3]
+state e: f32[64,32,1,1]
 %1 = conv2d(x, u)
 %2 = relu(%1)
 %3 = conv2d(%2, v)
