@@ -32,11 +32,15 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
   return model;
 }
 
-bool NeedsFileForWeights(const Graph& graph) {
+int64_t WeightBytes(const Graph& graph) {
   int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) bytes += graph.node(id).data.num_bytes();
-  return bytes >= ExportOptions().max_inline_bytes;
+  for (NodeId id : graph.nodes()) {
+    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
+  }
+  return bytes;
 }
+
+bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
 
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path) {
   if (path.empty()) return absl::OkStatus();

@@ -22,6 +22,9 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
 // To the file, with its weights beside it where they need that; "-" is standard output; nowhere where it is empty.
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path);
 
+// Of states and constants, in the memory of this machine.
+int64_t WeightBytes(const Graph& graph);
+
 // Whether its weights may be too many bytes for one message, so that they go to a file beside the model.
 bool NeedsFileForWeights(const Graph& graph);
 
