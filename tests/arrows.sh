@@ -18,8 +18,8 @@ substitutions/taso: CORE substitutions
 verifier: CORE substitutions
 substitutions/generate: CORE substitutions substitutions/taso verifier
 search: CORE substitutions substitutions/baseline
-backends: CORE
-runtime: CORE backends
+runtime: CORE
+backends: CORE runtime
 bench/zoo: CORE
 tools: CORE core/onnx substitutions substitutions/baseline substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
 '
