@@ -17,7 +17,6 @@ class AnalyticDevice : public Device {
   explicit AnalyticDevice(bool strict) : strict_(strict) {}
 
   std::string name() const override { return strict_ ? "analytic:v100-strict" : "analytic:v100"; }
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<bool> taken(graph.nodes().size(), false);

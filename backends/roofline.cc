@@ -23,7 +23,6 @@ class RooflineDevice : public Device {
   explicit RooflineDevice(const RooflineSpec& spec) : spec_(spec) {}
 
   std::string name() const override { return absl::StrCat("analytic:", spec_.name); }
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;

@@ -48,9 +48,6 @@ class CpuDevice : public Device {
 
   std::string name() const override { return name_; }
 
-  // What has no kernel of its own runs on the reference interpreter.
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
-
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
     for (FusedGroup& group : FuseGraph(graph, WeightMode::kConstant)) groups.push_back(std::move(group.group));
@@ -93,7 +90,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   auto context = std::make_shared<DnnlContext>();
   const absl::StatusOr<bool> made = CatchDnnl("cpu", [&] {
     context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
-    context->stream = dnnl::stream(context->engine);
     return true;
   });
   if (!made.ok()) return made.status();

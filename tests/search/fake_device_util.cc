@@ -44,13 +44,6 @@ class FakeExecutable : public Executable {
 
 }  // namespace
 
-bool FakeDevice::Supports(const Graph& graph, NodeId node, std::string* why) const {
-  const std::string& op = graph.node(node).op->name;
-  if (std::find(unsupported.begin(), unsupported.end(), op) == unsupported.end()) return true;
-  *why = op + " is not supported";
-  return false;
-}
-
 std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
   std::vector<Group> groups;
   for (NodeId id : graph.nodes()) {
@@ -68,10 +61,12 @@ std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
 absl::StatusOr<double> FakeDevice::Cost(const Graph& graph, const Group& group) {
   ++cost_calls;
   const Node& node = graph.node(group.nodes[0]);
-  std::string why;
-  if (!Supports(graph, group.nodes[0], &why)) return absl::UnimplementedError(why);
+  const std::string& op = node.op->name;
+  if (std::find(unsupported.begin(), unsupported.end(), op) != unsupported.end()) {
+    return absl::UnimplementedError(op + " is not supported");
+  }
   if (cost_of) return 1e-3 * cost_of(graph, node);
-  auto it = milliseconds_.find(node.op->name);
+  auto it = milliseconds_.find(op);
   return 1e-3 * (it == milliseconds_.end() ? 1 : it->second);
 }
 

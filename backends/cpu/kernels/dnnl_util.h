@@ -15,7 +15,6 @@ namespace rewright::cpu {
 // Shared by all kernels of a device.
 struct DnnlContext {
   dnnl::engine engine;
-  dnnl::stream stream;
   int threads = 1;
   int64_t block = 8;  // channels per block of the layouts that oneDNN's convolutions run in
 };
@@ -42,18 +41,20 @@ struct DnnlArg {
   dnnl::memory::desc desc;
 };
 
-// Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0.
+// Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0. Its handles
+// are the stream and the memory objects, which know the addresses of the last run.
 class DnnlKernel : public Kernel {
  public:
   DnnlKernel(std::shared_ptr<const DnnlContext> context, const dnnl::primitive& primitive, std::vector<DnnlArg> args);
-  void Run(void* const* buffers) const override;
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override;
+  absl::Status Run(void* const* buffers, RunContext& context) const override;
 
  private:
-  std::shared_ptr<const DnnlContext> context_;
-  dnnl::primitive primitive_;
-  std::vector<dnnl::memory> memories_;
-  std::vector<dnnl_exec_arg_t> args_;
-  mutable std::vector<void*> handles_;  // as the memory objects have them
+  class Handles;
+
+  const std::shared_ptr<const DnnlContext> context_;
+  const dnnl::primitive primitive_;
+  const std::vector<DnnlArg> args_;
 };
 
 // ---------------------------------------------------------------- conv.cc
@@ -102,8 +103,8 @@ absl::StatusOr<LrnPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& contex
 // ---------------------------------------------------------------- reorder.cc
 
 // Buffers: from, to. An error where oneDNN has no fast way.
-absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context,
-                                      const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context, const dnnl::memory::desc& from,
+                                      const dnnl::memory::desc& to);
 
 // Runs `make`, which may throw dnnl::error, and gives its result or the error as a Status that starts with `what`.
 template <typename F>

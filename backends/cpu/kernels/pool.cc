@@ -17,7 +17,7 @@ class PoolKernel : public Kernel {
     threads_ = src.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const int64_t height = dst_.dims[2];
@@ -28,6 +28,7 @@ class PoolKernel : public Kernel {
       Row(x + n * src_.strides[0] + block * src_.strides[1],
           out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2], y);
     }
+    return absl::OkStatus();
   }
 
  private:
