@@ -24,6 +24,13 @@ void CollectSymbols(const ExprPtr& e, std::vector<int>* out) {
   for (const ExprPtr& arg : e->args) CollectSymbols(arg, out);
 }
 
+// Of a type, from the double with which the search computes; what left the integers behind stays a double.
+Number NumberOf(DType type, double value) {
+  constexpr double kExact = 0x1p53;
+  if (IsFloating(type) || !(std::abs(value) <= kExact)) return value;
+  return static_cast<int64_t>(value);
+}
+
 bool Differ(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return false;
   if (std::isinf(a) || std::isinf(b)) return a != b;
@@ -247,9 +254,8 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
   if (!concrete.usable()) return std::nullopt;
   bool compared = false;
   for (size_t r = 0; r < instance_.reals.size(); ++r) {
-    const double value = concrete.reals()[r];
-    const bool real = IsFloating(instance_.reals[r].dtype);
-    found.reals.emplace_back(instance_.reals[r].name, real ? Number(value) : Number(static_cast<int64_t>(value)));
+    const RealSymbol& real = instance_.reals[r];
+    found.reals.emplace_back(real.name, NumberOf(real.dtype, concrete.reals()[r]));
   }
   for (size_t o = 0; o < instance_.lhs.size() && o < instance_.rhs.size(); ++o) {
     found.output = static_cast<int>(o);
@@ -270,9 +276,9 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
       if (concrete.undefined() || concrete.out_of_bounds()) continue;
       const double rhs = concrete.Element(instance_.rhs[o], at);
       const SymbolicNode& output = instance_.nodes[instance_.lhs[o].node];
-      const bool integers = IsInteger(output.dtypes[instance_.lhs[o].output]);
-      found.lhs = integers ? Number(static_cast<int64_t>(lhs)) : Number(lhs);
-      found.rhs = integers ? Number(static_cast<int64_t>(rhs)) : Number(rhs);
+      const DType type = output.dtypes[instance_.lhs[o].output];
+      found.lhs = NumberOf(type, lhs);
+      found.rhs = NumberOf(type, rhs);
       found.at = at;
       if (concrete.out_of_bounds()) {
         found.obligation = Obligation::kReads;
