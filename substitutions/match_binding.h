@@ -19,7 +19,7 @@ class MatchBinder {
 
   RuleBindings& bindings() { return bindings_; }
   Structure TakeStructure();
-  // Values of the instance's symbols; false when one is below its minimum.
+  // Values of the instance's symbols; false when one is below its minimum, or beyond what a rule is proved for.
   bool Symbols(std::vector<int64_t>* symbols) const;
 
  private:

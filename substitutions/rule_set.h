@@ -18,7 +18,7 @@
 namespace rewright {
 
 // To be raised when the prover changes what it accepts.
-inline constexpr int kProverVersion = 8;
+inline constexpr int kProverVersion = 9;
 
 // Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);

@@ -15,10 +15,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/compiled_rule.h"
+#include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/taso/taso.h"
@@ -226,6 +228,8 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   json["cpu_ms"] = verdict.cpu_ms;
   json["instances"] = verdict.instances;
   json["proofs"] = verdict.proofs;
+  json["trials"] = verdict.trials;
+  if (verdict.vacuous > 0) json["vacuous"] = verdict.vacuous;
   if (verdict.verdict == Verdict::kProved) json["ranks"] = verdict.every_rank ? "any" : "each";
   if (!rule.expect.empty()) json["expected"] = rule.expect;
   if (!verdict.reason.empty()) json["reason"] = verdict.reason;
@@ -275,6 +279,9 @@ void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
     const bool smaller = verdict.verdict == Verdict::kProved;
     absl::StrAppend(&line, "\n         ", smaller ? "no further: " : "", Shortened(verdict.reason));
   }
+  // The first line of a witness is the reason; then come the inputs.
+  const std::vector<std::string> witness = absl::StrSplit(verdict.witness, '\n');
+  for (size_t k = 1; k < witness.size(); ++k) absl::StrAppend(&line, "\n         ", Shortened(witness[k]));
   console.Result(line);
   if (outcome.inference) Report(*outcome.inference, console);
 }
@@ -330,8 +337,22 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   std::vector<Entry> entries;
   if (flags.format == "rewright") {
     absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
-    if (!rules.ok()) return rules.status();
-    RETURN_IF_ERROR(CheckRules(*rules));
+    if (!rules.ok()) {
+      // One bad rule leaves the others their verdicts. What cannot be read cannot be written again.
+      const absl::StatusOr<std::string> text = ReadText(flags.file);
+      if (!text.ok() || !flags.output.empty()) return rules.status();
+      for (ParsedRule& parsed : ParseEachRule(*text, flags.file)) {
+        if (parsed.rule.ok()) {
+          entries.push_back({parsed.name, *std::move(parsed.rule), ""});
+        } else {
+          entries.push_back({parsed.name, Rule(), std::string(parsed.rule.status().message())});
+        }
+      }
+      const bool none =
+          std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.trouble.empty(); });
+      if (none) return rules.status();
+      return entries;
+    }
     for (Rule& rule : *rules) entries.push_back({rule.name, std::move(rule), ""});
     return entries;
   }

@@ -42,6 +42,8 @@ bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
     verdict.limits.max_broadcast_rank = json.at("max_broadcast_rank").get<int>();
     verdict.instances = json.at("instances").get<int>();
     verdict.proofs = json.at("proofs").get<int>();
+    verdict.trials = json.at("trials").get<int>();
+    verdict.vacuous = json.at("vacuous").get<int>();
     verdict.every_rank = json.at("every_rank").get<bool>();
     verdict.domain = json.at("domain").get<std::string>();
     verdict.reason = json.at("reason").get<std::string>();
@@ -55,12 +57,16 @@ bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
   return true;
 }
 
+Json ToJson(const Number& number) {
+  return std::visit([](auto value) { return Json(value); }, number);
+}
+
 }  // namespace
 
 Json ToJson(const Counterexample& found, const std::string& instance) {
   Json sizes = Json::object(), reals = Json::object(), inputs = Json::array();
   for (const auto& [name, value] : found.symbols) sizes[name] = value;
-  for (const auto& [name, value] : found.reals) reals[name] = value;
+  for (const auto& [name, value] : found.reals) reals[name] = ToJson(value);
   for (const Counterexample::Input& input : found.inputs) {
     const Json values = input.integers.empty() ? Json(input.values) : Json(input.integers);
     inputs.push_back({{"name", input.name}, {"type", input.type.ToString()}, {"values", values}});
@@ -71,8 +77,8 @@ Json ToJson(const Counterexample& found, const std::string& instance) {
   if (found.obligation != Obligation::kWellFormed) json["output"] = found.output;
   if (found.obligation == Obligation::kElements) {
     json["at"] = found.at;
-    json["lhs"] = found.lhs;
-    json["rhs"] = found.rhs;
+    json["lhs"] = ToJson(found.lhs);
+    json["rhs"] = ToJson(found.rhs);
   }
   if (!inputs.empty()) json["inputs"] = inputs;
   return json;
@@ -114,6 +120,8 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
                {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
                {"instances", verdict.instances},
                {"proofs", verdict.proofs},
+               {"trials", verdict.trials},
+               {"vacuous", verdict.vacuous},
                {"every_rank", verdict.every_rank},
                {"domain", verdict.domain},
                {"reason", verdict.reason},

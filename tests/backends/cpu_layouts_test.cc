@@ -144,7 +144,7 @@ std::string TextOf(const ConvCase& c, bool inner) {
                   "]\n");
   if (inner) absl::StrAppend(&text, "state v: f32[", c.channels, ",", c.channels, ",1,1]\n");
   for (const char* name : {"s", "b", "m", "q"}) {
-    if (c.norm) absl::StrAppend(&text, "weight ", name, ": f32[", c.out, "]\n");
+    if (c.norm) absl::StrAppend(&text, "state ", name, ": f32[", c.out, "]\n");
   }
   if (inner) absl::StrAppend(&text, "%1 = conv2d(x, v)\n");
   absl::StrAppend(&text, "%2 = conv2d(", inner ? "%1" : "x", ", w, strides=", List(c.strides), ", pads=", List(c.pads),

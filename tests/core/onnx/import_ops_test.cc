@@ -13,6 +13,12 @@ namespace {
 
 using List = std::vector<int64_t>;
 
+Tensor Scalar64(int64_t value) {
+  Tensor scalar(TensorType{DType::kInt64, {}});
+  scalar.SetInt(0, value);
+  return scalar;
+}
+
 // The printed graph without the types that the printer adds as comments; an error's message.
 std::string Printed(const TestModel& model) {
   auto imported = model.Import();
@@ -361,6 +367,37 @@ input x: f32[4,4]
 %0 = slice(x, starts=[0,1], stops=[4,4])
 %1 = pad(%0, after=[0,2], before=[1,0], value=3.0)
 output y = %1
+)");
+}
+
+// Doubles cannot tell 2^53 and 2^53 + 1 apart.
+TEST(ImportOpsTest, PadByALargeInteger) {
+  const TestModel model = TestModel(13)
+                              .Input("x", {2}, DType::kInt64)
+                              .Initializer("p", Tensor::Int64s({1, 0}))
+                              .Initializer("v", Scalar64(9007199254740993))
+                              .Node("Pad", {"x", "p", "v"}, {"y"})
+                              .Output("y");
+  EXPECT_EQ(Printed(model), R"(
+input x: i64[2]
+const %0: i64[] = [9007199254740993]
+%1 = sub(x, %0)
+%2 = pad(%1, after=[0], before=[1])
+%3 = add(%2, %0)
+output y = %3
+)");
+}
+
+TEST(ImportOpsTest, RangeOfLargeIntegers) {
+  const TestModel model = TestModel(13)
+                              .Initializer("start", Scalar64(INT64_MAX - 2))
+                              .Initializer("limit", Scalar64(INT64_MAX))
+                              .Initializer("delta", Scalar64(1))
+                              .Node("Range", {"start", "limit", "delta"}, {"y"})
+                              .Output("y");
+  EXPECT_EQ(Printed(model), R"(
+const %0: i64[2] = [9223372036854775805,9223372036854775806]
+output y = %0
 )");
 }
 
