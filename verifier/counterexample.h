@@ -32,8 +32,8 @@ class CounterexampleSearch {
 
  private:
   struct Constraint {
-    ExprPtr condition;         // Cond over the symbols; null for a size
-    ExprPtr size;              // Index that must be at least `min`
+    ExprPtr condition;  // Cond over the symbols; null for a size
+    ExprPtr size;       // Index that must be at least `min`
     int64_t min = 0;
     std::vector<int> symbols;  // that occur
     std::string text;
@@ -59,9 +59,5 @@ class CounterexampleSearch {
   int trials_ = 0;
   int round_ = 0;
 };
-
-// Values of Index and Cond expressions over symbols; false where a divisor is not positive.
-bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value);
-bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value);
 
 }  // namespace rewright::verifier
