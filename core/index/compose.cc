@@ -1,4 +1,5 @@
 // The structure of forms: parts, substitution.
+#include <algorithm>
 #include <utility>
 
 #include "core/index/form.h"
@@ -92,6 +93,17 @@ std::optional<Affine> AffineIn(const Form& form, absl::Span<const Atom* const> l
   }
   affine.constant = std::move(rest);
   return affine;
+}
+
+std::vector<Form> Unflatten(const Form& flat, const std::vector<int64_t>& sizes) {
+  std::vector<Form> position(sizes.size());
+  Form rest = flat;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    const int64_t size = std::max<int64_t>(sizes[k], 1);
+    position[k] = k == 0 ? rest : Mod(rest, size);
+    rest = FloorDiv(rest, size);
+  }
+  return position;
 }
 
 }  // namespace rewright::index

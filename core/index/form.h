@@ -217,6 +217,9 @@ Form ExpandMods(const Form& form, const Keep& keep) {
   return result;
 }
 
+// The position along each axis of element number `flat` in row-major order.
+std::vector<Form> Unflatten(const Form& flat, const std::vector<int64_t>& sizes);
+
 // 4*y + x div 3 + 1
 std::string Text(const Form& form);
 // The same in C: a literal, a name, or in parentheses. Quotients and remainders of what may be negative call floor_div
