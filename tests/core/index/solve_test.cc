@@ -163,6 +163,22 @@ TEST_F(SolveTest, WindowsOfAnySize) {
   EXPECT_EQ(solution_.free, AtomsOf({r})) << Steps();
 }
 
+TEST_F(SolveTest, DilatedWindowsOfAnySize) {
+  const Form stride = space_.Symbol("s", 1), dilation = space_.Symbol("d", 1), taps = space_.Symbol("R", 1);
+  const Form y = space_.Variable("y", 3), r = space_.Variable("r", taps), p = space_.Fresh("p");
+  ExpectInverse({y}, {r}, {y * stride + r * dilation - 1}, {p}, 18, {stride, dilation, taps});
+  EXPECT_EQ(solution_.free, AtomsOf({r})) << Steps();
+}
+
+// Channel d of the group of output channel o, groups of any sizes.
+TEST_F(SolveTest, GroupedChannelsOfAnySize) {
+  const Form out = space_.Symbol("O", 1), in = space_.Symbol("I", 1), groups = space_.Symbol("G", 1);
+  const Form o = space_.Variable("o", out * groups), d = space_.Variable("d", in), p = space_.Fresh("p");
+  ExpectInverse({o, d}, {}, {FloorDiv(o, out) * in + d}, {p}, 17, {out, in, groups});
+  EXPECT_EQ(solution_.free.size(), 1u) << Steps();
+  EXPECT_EQ(solution_.steps.front(), "digit: d = p mod I") << Steps();
+}
+
 TEST_F(SolveTest, ReshapesOfAnySize) {
   const Form h = space_.Symbol("H", 1), w = space_.Symbol("W", 1), c = space_.Symbol("C", 1);
   const Form y = space_.Variable("y", h), x = space_.Variable("x", w), z = space_.Variable("z", c);
