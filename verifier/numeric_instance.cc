@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/index_value.h"
 
 namespace rewright {
 namespace {
@@ -17,7 +18,7 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
                                const std::vector<Number>& reals) {
   if (expr->kind == ExprKind::kConst) return expr->real;
   if (expr->kind == ExprKind::kParam) return RealOf(reals[expr->integer]);
-  if (expr->kind == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->args[0], symbols));
+  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
   if (expr->kind != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
   for (const ExprPtr& arg : expr->args) {
@@ -81,7 +82,7 @@ absl::Status ConfirmElement(const Counterexample& found, const Tensor& left, con
 
 TensorType NumericInstance::TypeOf(const SymbolicNode& node, size_t output) const {
   TensorType type{node.dtypes[output], {}};
-  for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_));
+  for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_).value_or(-1));
   return type;
 }
 
@@ -100,12 +101,12 @@ absl::Status NumericInstance::Legal(const SymbolicNode& node) const {
     return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", variable.attr, " is ", bindings->variables[v]));
   }
   for (const Requirement& requirement : node.meaning->requirements) {
-    if (EvalCond(requirement.condition, bindings->variables)) continue;
+    if (EvalCond(requirement.condition, bindings->variables).value_or(false)) continue;
     return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", requirement.message));
   }
   for (const OutputMeaning& output : node.meaning->outputs) {
     for (const ExprPtr& size : output.shape) {
-      if (EvalIndex(size, bindings->variables) >= 0) continue;
+      if (EvalIndex(size, bindings->variables).value_or(-1) >= 0) continue;
       return absl::OutOfRangeError(absl::StrCat(node.op->name, ": the output has a negative size"));
     }
   }
@@ -116,7 +117,10 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
   Bindings bindings;
   bindings.variables.assign(node.meaning->variables.size(), 0);
   for (size_t v = 0; v < node.indices.size(); ++v) {
-    if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
+    if (node.indices[v] == nullptr) continue;
+    const std::optional<int64_t> value = EvalIndex(node.indices[v], symbols_);
+    if (!value) return absl::OutOfRangeError(absl::StrCat(node.op->name, ": an attribute has no value"));
+    bindings.variables[v] = *value;
   }
   for (const ExprPtr& param : node.params) {
     const std::optional<double> value = EvalReal(param, symbols_, reals_);
@@ -180,7 +184,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
   for (const auto& real : found.reals) reals.push_back(real.second);
   const NumericInstance numeric(instance, symbols, reals);
   for (const ExprPtr& condition : instance.conditions) {
-    if (!EvalCond(condition, symbols)) return Refuse("a condition of the rule fails");
+    if (!EvalCond(condition, symbols).value_or(false)) return Refuse("a condition of the rule fails");
   }
   const auto left_nodes = static_cast<size_t>(instance.num_lhs_nodes);
   absl::Status right_legal;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/check.h"
 #include "core/ir/dtype.h"
 
@@ -14,6 +15,13 @@ namespace rewright {
 
 using Shape = std::vector<int64_t>;
 
+// What tensors may have: axes, and elements.
+inline constexpr int kMaxRank = 31;
+inline constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+// The number of elements of a shape from outside, of which no size is negative and neither axes nor elements are too
+// many, sizes of zero left out.
+absl::StatusOr<int64_t> CheckedElements(const Shape& shape);
 // Product of the sizes; 1 for a scalar.
 int64_t NumElements(const Shape& shape);
 // "[2,3]"; "[]" for a scalar.
