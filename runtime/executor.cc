@@ -128,6 +128,15 @@ absl::Status Executor::CheckFit() const {
           absl::StrCat("input ", i, " has ", inputs[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
   }
+  for (const auto& [name, type] : signature_.states) {
+    const auto found = schedule_.states.find(name);
+    if (found == schedule_.states.end()) return ScheduleFault(absl::StrCat("the state ", name, " has no buffer"));
+    const Buffer& buffer = buffers[found->second];
+    if (buffer.kind != Buffer::Kind::kState || buffer.alias_of >= 0 ||
+        static_cast<int64_t>(buffer.bytes) != type.num_bytes()) {
+      return ScheduleFault(absl::StrCat("the state ", name, " has no buffer of its own and of its size"));
+    }
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Buffer& buffer = buffers[schedule_.outputs[i]];
     if (static_cast<int64_t>(buffer.bytes) != outputs[i].num_bytes()) {
@@ -267,6 +276,26 @@ absl::Status Executor::RunTimed(const std::vector<Tensor>& inputs, std::vector<T
     }
     return absl::OkStatus();
   });
+}
+
+absl::StatusOr<Tensor> Executor::ReadState(const std::string& name) {
+  ASSIGN_OR_RETURN(const TensorType type, signature_.TypeOfState(name));
+  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(type, absl::StrCat("the state ", name)));
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  const void* from = lease.worker().instance->address(schedule_.states.at(name));
+  RETURN_IF_ERROR(memory_.CopyOut(value.data(), from, static_cast<size_t>(value.num_bytes())));
+  RETURN_IF_ERROR(memory_.Synchronize());
+  return value;
+}
+
+absl::Status Executor::WriteState(const std::string& name, const Tensor& value) {
+  RETURN_IF_ERROR(signature_.CheckState(name, value));
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  void* to = lease.worker().instance->address(schedule_.states.at(name));
+  RETURN_IF_ERROR(memory_.CopyIn(to, value.data(), static_cast<size_t>(value.num_bytes())));
+  return memory_.Synchronize();
 }
 
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device) { return std::make_unique<DeviceRunner>(device); }

@@ -41,6 +41,9 @@ class Executor : public Executable {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
+  absl::StatusOr<Tensor> ReadState(const std::string& name) override;
+  absl::Status WriteState(const std::string& name, const Tensor& value) override;
+
   // Run on this machine's memory; adds the seconds that step i took to (*seconds)[i].
   absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
 

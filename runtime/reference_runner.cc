@@ -1,5 +1,6 @@
 #include "runtime/reference_runner.h"
 
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,39 @@ class ReferenceExecutable : public Executable {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override {
     RETURN_IF_ERROR(signature_.CheckInputs(inputs));
     absl::flat_hash_map<std::string, Tensor> by_name;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [name, value] : states_) by_name[name] = value;
     for (size_t i = 0; i < inputs.size(); ++i) by_name[signature_.input_names[i]] = inputs[i];
     InterpretOptions options;
     options.threads = threads_;
-    ASSIGN_OR_RETURN(*outputs, InterpretGraph(graph_, by_name, options));
+    ASSIGN_OR_RETURN(std::vector<Tensor> values, InterpretGraph(graph_, by_name, options));
+    outputs->clear();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Value updates = graph_.outputs()[i].updates;
+      if (updates.node < 0) {
+        outputs->push_back(std::move(values[i]));
+      } else {
+        states_[graph_.node(updates.node).name] = std::move(values[i]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> ReadState(const std::string& name) override {
+    RETURN_IF_ERROR(signature_.TypeOfState(name).status());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = states_.find(name);
+    if (found != states_.end()) return found->second;
+    for (Value state : graph_.states()) {
+      if (graph_.node(state.node).name == name) return *graph_.arena()->Elements(state.node);
+    }
+    return absl::InternalError(absl::StrCat("the state ", name, " has no value"));
+  }
+
+  absl::Status WriteState(const std::string& name, const Tensor& value) override {
+    RETURN_IF_ERROR(signature_.CheckState(name, value));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    states_[name] = value;
     return absl::OkStatus();
   }
 
@@ -34,6 +64,8 @@ class ReferenceExecutable : public Executable {
   const Signature signature_;
   const int threads_;
   const int64_t peak_live_bytes_;
+  std::mutex mutex_;                             // of what follows: runs take turns
+  absl::flat_hash_map<std::string, Tensor> states_;  // that were replaced
 };
 
 class ReferenceRunner : public GraphRunner {

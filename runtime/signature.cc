@@ -29,7 +29,22 @@ Signature::Signature(const Graph& graph) {
     input_names.push_back(graph.node(input.node).name);
     inputs.push_back(graph.type(input));
   }
-  for (const Output& output : graph.outputs()) outputs.push_back(graph.type(output.value));
+  for (const Output& output : graph.results()) outputs.push_back(graph.type(output.value));
+  if (graph.mode() != Mode::kTraining) return;
+  for (Value state : graph.states()) states.emplace(graph.node(state.node).name, graph.type(state));
+}
+
+absl::StatusOr<TensorType> Signature::TypeOfState(const std::string& name) const {
+  const auto found = states.find(name);
+  if (found != states.end()) return found->second;
+  return absl::NotFoundError(absl::StrCat("no state ", name, ", of ", states.size()));
+}
+
+absl::Status Signature::CheckState(const std::string& name, const Tensor& value) const {
+  ASSIGN_OR_RETURN(const TensorType type, TypeOfState(name));
+  if (value.type() == type && value.data() != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("state ", name, ": found ", value.type().ToString(), ", expected ", type.ToString()));
 }
 
 absl::Status Signature::CheckInputs(const std::vector<Tensor>& given) const {

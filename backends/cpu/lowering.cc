@@ -22,6 +22,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
     for (Value input : group.group.inputs) ++readers_[input];
   }
   for (const Output& output : graph_.outputs()) ++readers_[output.value];
+  for (const Output& output : graph_.results()) results_.insert(output.value);
   for (Value input : graph_.inputs()) {
     if (!graph_.contains(input.node)) {
       schedule_.inputs.push_back(-1);
@@ -34,6 +35,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
     schedule_.inputs.push_back(buffer);
     DefineAt(input, buffer, layout);
   }
+  AddStates();
   for (size_t i = 0; i < groups.size(); ++i) {
     group_ = static_cast<int>(i);
     current_ = &groups[i].group;
@@ -160,7 +162,7 @@ absl::StatusOr<Lowering::Place> Lowering::FindRowMajor(Value value) {
 
 Lowering::Place Lowering::Define(Value value, const Layout& layout) {
   const Layout simple = Simplified(layout);
-  const bool output = graph_.is_output(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&
+  const bool output = results_.contains(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&
                       output_taken_.insert(value).second;
   const int buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout));
   DefineAt(value, buffer, simple);
@@ -220,12 +222,53 @@ absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& 
   return MakeCopyKernel(from, 0, to, 0, DTypeSize(dtype), context_->threads);
 }
 
-absl::Status Lowering::Finish() {
+// What a graph for training keeps from run to run.
+void Lowering::AddStates() {
+  if (graph_.mode() != Mode::kTraining) return;
+  for (Value state : graph_.states()) {
+    const auto value = std::make_shared<Tensor>(*graph_.arena()->Elements(state.node));
+    const Layout layout = Layout::RowMajor(value->shape());
+    const int buffer = AddBuffer(Buffer::Kind::kState, Bytes(state, layout));
+    schedule_.buffers[buffer].data = std::shared_ptr<void>(value, value->data());
+    schedule_.states[graph_.node(state.node).name] = buffer;
+    DefineAt(state, buffer, layout);
+  }
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
+  ASSIGN_OR_RETURN(Place place, FindRowMajor(value));
+  if (schedule_.buffers[Root(place.buffer)].kind != Buffer::Kind::kState) return place;
+  const int copy = AddBuffer(kind, Bytes(value, place.layout));
+  Emit(MakeCopyKernel(place.layout, 0, place.layout, 0, DTypeSize(graph_.type(value).dtype), context_->threads),
+       {Read(place.buffer), Write(copy)}, "state");
+  return Place{copy, place.layout};
+}
+
+absl::Status Lowering::CommitStates() {
+  // First whatever reads a state, then what writes one: states may take each other's values.
+  std::vector<std::pair<Value, Place>> next;
   for (const Output& output : graph_.outputs()) {
-    absl::StatusOr<Place> place = options_.keep_output_layouts ? Find(output.value) : FindRowMajor(output.value);
+    if (output.updates.node < 0) continue;
+    ASSIGN_OR_RETURN(const Place place, FindBeside(output.value, Buffer::Kind::kActivation));
+    next.push_back({output.updates, place});
+  }
+  for (const auto& [state, place] : next) {
+    const int to = schedule_.states.at(graph_.node(state.node).name);
+    Emit(MakeCopyKernel(place.layout, 0, place.layout, 0, DTypeSize(graph_.type(state).dtype), context_->threads),
+         {Read(place.buffer), Write(to)}, "update");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::Finish() {
+  for (const Output& output : graph_.results()) {
+    absl::StatusOr<Place> place = options_.keep_output_layouts              ? Find(output.value)
+                                  : graph_.mode() == Mode::kTraining ? FindBeside(output.value, Buffer::Kind::kOutput)
+                                                                     : FindRowMajor(output.value);
     if (!place.ok()) return place.status();
     schedule_.outputs.push_back(place->buffer);
   }
+  RETURN_IF_ERROR(CommitStates());
   // Constants that were packed are not needed in their first form.
   std::vector<bool> used(schedule_.buffers.size(), false);
   for (int buffer : schedule_.outputs) used[buffer] = true;
@@ -233,7 +276,7 @@ absl::Status Lowering::Finish() {
     for (const BufferUse& use : step.buffers) used[use.buffer] = true;
   }
   for (size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) schedule_.buffers[i].data = nullptr;
+    if (!used[i] && schedule_.buffers[i].kind == Buffer::Kind::kConstant) schedule_.buffers[i].data = nullptr;
   }
   return absl::OkStatus();
 }

@@ -74,7 +74,12 @@ class Lowering : private ScheduleBuilder {
   // the group lies there.
   bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
+  void AddStates();
   absl::Status Finish();
+  // The next values of states, behind all other steps.
+  absl::Status CommitStates();
+  // The value in memory that no commit overwrites.
+  absl::StatusOr<Place> FindBeside(Value value, Buffer::Kind kind);
 
   // ---- groups
   absl::Status LowerGroup(const FusedGroup& group);
@@ -112,7 +117,8 @@ class Lowering : private ScheduleBuilder {
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
   std::map<int, std::vector<Value>> tenants_;              // values by the buffer that they were placed in
   std::set<int> claimed_;                                  // buffers that lie in a concatenation
-  std::set<Value> output_taken_;                           // graph outputs that have their buffer
+  std::set<Value> results_;                                // what the caller gets
+  std::set<Value> output_taken_;                           // those that have their buffer
 };
 
 // A convolution without what follows it.

@@ -71,6 +71,8 @@ absl::StatusOr<Schedule> Lowering::Run() {
     schedule_.inputs.push_back(buffer);
     places_[input].push_back({buffer, layout, true, storage});
   }
+  AddStates();
+  for (const Output& output : graph_.results()) results_.insert(output.value);
   for (const FusedGroup& group : groups) {
     if (group.kind == FusedGroup::Kind::kConcat) PlaceConcat(group);
   }
@@ -154,14 +156,14 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
 
 // A graph output lies where the caller reads it, as soon as it has the form for that.
 Lowering::Place Lowering::MakePlace(Value value, const Layout& layout, Storage storage) {
-  const bool output = graph_.is_output(value) && layout.IsRowMajor() && storage == Storage::kNative &&
+  const bool output = results_.contains(value) && layout.IsRowMajor() && storage == Storage::kNative &&
                       !options_.inside && output_taken_.insert(value).second;
   return {AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout, storage)), layout,
           true, storage};
 }
 
 Lowering::Place Lowering::Define(Value value, const Layout& layout, bool by_library) {
-  const bool direct = graph_.is_output(value) && layout.IsRowMajor() && !options_.inside && !by_library;
+  const bool direct = results_.contains(value) && layout.IsRowMajor() && !options_.inside && !by_library;
   const Place place = MakePlace(value, layout, direct ? Storage::kNative : StorageOf(graph_.type(value).dtype));
   places_[value].push_back(place);
   return place;
@@ -256,11 +258,46 @@ std::string Lowering::KeyOf(const Step& step) const {
   return absl::StrCat(key, " ", GroupSignature(graph_, schedule_.groups[step.group], layout));
 }
 
-absl::Status Lowering::Finish() {
+void Lowering::AddStates() {
+  if (graph_.mode() != Mode::kTraining) return;
+  for (Value state : graph_.states()) {
+    const auto value = std::make_shared<Tensor>(*graph_.arena()->Elements(state.node));
+    const Layout layout = Layout::RowMajor(value->shape());
+    const int id = AddBuffer(Buffer::Kind::kState, Bytes(state, layout, Storage::kNative));
+    buffer(id).data = std::shared_ptr<void>(value, value->data());
+    schedule_.states[graph_.node(state.node).name] = id;
+    places_[state].push_back({id, layout, true, Storage::kNative});
+  }
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
+  const Layout layout = Layout::RowMajor(graph_.type(value).shape);
+  ASSIGN_OR_RETURN(Place place, FindAs(value, layout, Storage::kNative));
+  if (buffer(Root(place.buffer)).kind != Buffer::Kind::kState) return place;
+  place = {AddBuffer(kind, Bytes(value, layout, Storage::kNative)), layout, true, Storage::kNative};
+  RETURN_IF_ERROR(EmitGenerated({}, value, place, "state"));
+  std::vector<Place>& places = places_[value];
+  places.insert(places.begin(), place);
+  return place;
+}
+
+absl::Status Lowering::CommitStates() {
+  // First whatever reads a state, then what writes one: states may take each other's values.
   for (const Output& output : graph_.outputs()) {
-    absl::StatusOr<Place> place =
-        options_.inside ? Find(output.value)
-                        : FindAs(output.value, Layout::RowMajor(graph_.type(output.value).shape), Storage::kNative);
+    if (output.updates.node >= 0) RETURN_IF_ERROR(FindBeside(output.value, Buffer::Kind::kActivation).status());
+  }
+  for (const Output& output : graph_.outputs()) {
+    if (output.updates.node < 0) continue;
+    const Place to{schedule_.states.at(graph_.node(output.updates.node).name),
+                   Layout::RowMajor(graph_.type(output.updates).shape), true, Storage::kNative};
+    RETURN_IF_ERROR(EmitGenerated({}, output.value, to, "update"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::Finish() {
+  for (const Output& output : graph_.results()) {
+    absl::StatusOr<Place> place = options_.inside ? Find(output.value) : FindBeside(output.value, Buffer::Kind::kOutput);
     if (!place.ok()) return place.status();
     int written = place->buffer;
     // A copy for a reader may lie where the caller reads, though it was not needed for that.
@@ -271,7 +308,7 @@ absl::Status Lowering::Finish() {
     }
     schedule_.outputs.push_back(written);
   }
-  return absl::OkStatus();
+  return CommitStates();
 }
 
 // ---------------------------------------------------------------- groups

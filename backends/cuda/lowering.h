@@ -102,7 +102,12 @@ class Lowering : private ScheduleBuilder {
   absl::Status CompilePending();
   // Tells the work of a step from all other work.
   std::string KeyOf(const Step& step) const;
+  // As in backends/cpu/lowering.h.
+  void AddStates();
   absl::Status Finish();
+  absl::Status CommitStates();
+  // In row-major memory that no commit overwrites: a copy, of kind `kind`, of what lies in a state.
+  absl::StatusOr<Place> FindBeside(Value value, Buffer::Kind kind);
 
   absl::Status LowerGroup(const FusedGroup& group);
   absl::Status LowerView(const FusedGroup& group);
@@ -138,7 +143,8 @@ class Lowering : private ScheduleBuilder {
   absl::flat_hash_map<Value, std::vector<Place>> places_;         // the first is where the value is by nature
   absl::flat_hash_map<Value, std::pair<int, ConcatSlot>> slots_;  // of parts: the whole's buffer and the place in it
   absl::flat_hash_map<Value, Place> wholes_;                      // of concatenations with parts in place
-  std::set<Value> output_taken_;                                  // graph outputs that have their buffer
+  std::set<Value> results_;                                       // what the caller gets
+  std::set<Value> output_taken_;                                  // those that have their buffer
 };
 
 }  // namespace rewright::cuda

@@ -30,9 +30,10 @@ struct CompileKey {
 // A tensor of the graph as the carrier stores it.
 absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
                                   Carrier carrier) {
-  if (const Tensor* elements = arena.Elements(id)) return ToCarrier(*elements, carrier);
   const Node& leaf = arena.node(id);
-  const auto it = inputs.find(leaf.name);
+  const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
+  const Tensor* elements = arena.Elements(id);
+  if (it == inputs.end() && elements != nullptr) return ToCarrier(*elements, carrier);
   if (it == inputs.end()) return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is not given"));
   TensorType stored = leaf.outputs[0];
   stored.dtype = StoredDType(carrier, stored.dtype);

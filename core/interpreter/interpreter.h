@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
                                               const std::vector<TensorType>& input_types,
                                               const std::vector<Tensor>& inputs, const InterpretOptions& options);
 
-// A whole graph. `inputs` are by name; weights and constants come from the graph. Outputs are in the order of
+// A whole graph. `inputs` are by name, and so are values of states; those that are not given come from the arena. Outputs are in the order of
 // Graph::outputs(). Intermediate tensors are freed after their last use. Errors name the node.
 absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const absl::flat_hash_map<std::string, Tensor>& inputs,

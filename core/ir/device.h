@@ -104,7 +104,10 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;   // in an order in which they can run one by one
   std::vector<int> inputs;   // buffer of every graph input, in order; -1 for an unused one
-  std::vector<int> outputs;  // buffer of every graph output, in order
+  std::vector<int> outputs;  // buffer of every result of the graph (Graph::results), in order
+  // Buffer of every state of a graph for training, by name: in row-major order, of kind kState. The steps that write it
+  // come behind all others, so that a run that ends with an error leaves every state as it was.
+  std::map<std::string, int> states;
   std::vector<Group> groups;
 };
 
@@ -161,13 +164,22 @@ class Device {
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Inputs in the order of Graph::inputs(); outputs in the order of Graph::outputs(). Types are checked. An error ends
-  // this run alone: it names the step and its operators, and outputs are undefined.
+  // Inputs in the order of Graph::inputs(); outputs in the order of Graph::results(). Types are checked. At the end
+  // states take their next values. An error ends this run alone: it names the step and its operators, outputs are
+  // undefined, and states are as before.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
   // Run without moving inputs and outputs: on a device with memory of its own, computes once more on the inputs of the
   // last Run of any thread and waits for the end. What latency is measured by.
   virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
     return Run(inputs, outputs);
+  }
+  // What a state of a graph for training holds now, and another value for it. Errors: no state of that name; a value of
+  // another type.
+  virtual absl::StatusOr<Tensor> ReadState(const std::string& name) {
+    return absl::NotFoundError("no state " + name);
+  }
+  virtual absl::Status WriteState(const std::string& name, const Tensor&) {
+    return absl::NotFoundError("no state " + name);
   }
   // Bytes of the activation arena, and the largest sum of live tensors over the schedule: the floor of any plan.
   virtual int64_t arena_bytes() const = 0;

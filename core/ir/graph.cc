@@ -296,6 +296,25 @@ Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vecto
   }
 }
 
+std::vector<Output> Graph::results() const {
+  std::vector<Output> results;
+  for (const Output& output : outputs_) {
+    if (output.updates.node < 0) results.push_back(output);
+  }
+  return results;
+}
+
+std::vector<Value> Graph::states() const {
+  std::vector<Value> states;
+  for (NodeId id : nodes_) {
+    if (node(id).leaf == LeafKind::kState) states.push_back({id, 0});
+  }
+  for (const Output& output : outputs_) {
+    if (output.updates.node >= 0 && !contains(output.updates.node)) states.push_back(output.updates);
+  }
+  return states;
+}
+
 bool Graph::is_output(Value value) const {
   return std::any_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == value; });
 }

@@ -163,6 +163,10 @@ class Graph {
   const std::vector<int>& users(int i) const { return users_[i]; }
   // Nodes whose outputs nodes()[i] reads, each once, by position, in order of first use.
   const std::vector<int>& producers(int i) const { return producers_[i]; }
+  // The outputs that the caller of a run gets: those that are no next values of states.
+  std::vector<Output> results() const;
+  // The states in order of nodes(), then those that are only written.
+  std::vector<Value> states() const;
   // True when the value is an output of the graph.
   bool is_output(Value value) const;
 
