@@ -1,4 +1,5 @@
 // Convolutions and matrix products with their epilogues.
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -87,20 +88,25 @@ absl::StatusOr<Lowering::LinearEpilogue> Lowering::LinearStepsOf(const FusedGrou
   return LinearEpilogue{floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
 }
 
-absl::Status Lowering::LowerConv(const FusedGroup& group) {
-  const NodeId anchor = group.group.nodes[0];
-  const Node& node = graph_.node(anchor);
-  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(group, node.outputs[0].shape[1]));
-
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
   ConvProblem problem;
-  problem.src = graph_.type(x).shape;
-  problem.weights = graph_.type(w).shape;
+  problem.src = graph.type(node.operands[0]).shape;
+  problem.weights = graph.type(node.operands[1]).shape;
   problem.dst = node.outputs[0].shape;
   problem.strides = Ints(node, "strides");
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
   problem.groups = Int(node, "groups");
+  return problem;
+}
+
+absl::Status Lowering::LowerConv(const FusedGroup& group) {
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph_.node(anchor);
+  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(group, node.outputs[0].shape[1]));
+
+  ConvProblem problem = ConvProblemOf(graph_, node);
   problem.bias = !linear.bias.empty();
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
@@ -121,7 +127,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
       ConvProblem in_place = problem;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(context_, in_place);
-      if (other.ok() && other->dst == plan->dst && other->src == plan->src) {
+      if (other.ok() && other->dst == plan->dst && other->src == plan->src && other->slowness <= plan->slowness) {
         problem = in_place;
         plan = std::move(other);
       }
@@ -148,8 +154,12 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     Emit(*std::move(pack), {Read(weights->buffer), Write(packed)}, "reorder");
     buffers.push_back(Read(packed));
   }
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(Read(AddConstantFloats(*values)));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    // Whole blocks of channels may be read.
+    const size_t block = std::max<int64_t>(plan->dst.block, 1);
+    values->resize((values->size() + block - 1) / block * block);
+    buffers.push_back(Read(AddConstantFloats(*values)));
   }
   int result = -1;
   if (problem.residual_in_place) {
@@ -161,7 +171,8 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   }
   buffers.push_back(problem.residual_in_place ? Update(result) : Write(result));
   if (plan->scratch_bytes > 0) buffers.push_back(Scratch(AddScratch(plan->scratch_bytes)));
-  Emit(std::move(plan->kernel), std::move(buffers), GroupLabel(graph_, group.group));
+  Emit(std::move(plan->kernel), std::move(buffers),
+       absl::StrCat(GroupLabel(graph_, group.group), " (", plan->implementation, ")"));
   return absl::OkStatus();
 }
 

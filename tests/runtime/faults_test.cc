@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 
 constexpr char kModel[] = R"(
 input x: f32[1,8,10,10]
-weight w: f32[8,8,3,3]
-weight d: f32[8,5]
+state w: f32[8,8,3,3]
+state d: f32[8,5]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = relu(%1)
 %3 = reduce_mean(%2, axes=[2,3])

@@ -53,13 +53,13 @@ void ExpectSameFromThreads(GraphRunner& runner, const Graph& graph) {
 constexpr char kModel[] = R"(
 input x: f32[2,8,12,12]
 input ids: i64[2,5]
-weight w: f32[16,8,3,3]
-weight s: f32[16]
-weight b: f32[16]
-weight m: f32[16]
-weight v: f32[16]
-weight d: f32[32,16]
-weight t: f32[9,16]
+state w: f32[16,8,3,3]
+state s: f32[16]
+state b: f32[16]
+state m: f32[16]
+state v: f32[16]
+state d: f32[32,16]
+state t: f32[9,16]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = batch_norm(%1, s, b, m, v)
 %3 = relu(%2)
