@@ -22,7 +22,7 @@ std::string ActivationsText(const Graph& graph) {
   int64_t most = 0;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     for (const TensorType& type : node.outputs) {
       if (type.num_bytes() <= most) continue;
       most = type.num_bytes();

@@ -68,7 +68,7 @@ int64_t PeakLiveBytes(const Graph& graph) {
   for (int i = 0; i < count; ++i) {
     const NodeId id = graph.nodes()[i];
     const Node& node = graph.node(id);
-    if (node.leaf != LeafKind::kNone || node.weight_only) continue;
+    if (node.leaf != LeafKind::kNone || graph.IsKnown(node)) continue;
     const std::vector<int>& users = graph.users(i);
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
       if (graph.is_output({id, k})) continue;

@@ -25,7 +25,7 @@ class Applier {
         match_(match),
         rule_(*match.rule),
         nodes_(match.nodes),
-        scope_(rule_, arena, nodes_, match.bindings, options_) {}
+        scope_(rule_, arena, nodes_, match.bindings) {}
 
   absl::StatusOr<ValueMap> Run() {
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
@@ -141,7 +141,6 @@ class Applier {
   const Match& match_;
   const CompiledRule& rule_;
   std::vector<Value> nodes_;
-  MatchOptions options_;
   MatchScope scope_;
 };
 

@@ -24,9 +24,8 @@ bool IsSameNumber(const Attr& a, const Attr& b) {
 
 }  // namespace
 
-MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
-                         const MatchOptions& options)
-    : rule_(rule), arena_(arena), nodes_(nodes), scope_(rule, arena, nodes, bindings_, options) {
+MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes)
+    : rule_(rule), arena_(arena), nodes_(nodes), scope_(rule, arena, nodes, bindings_) {
   bindings_.sizes.assign(rule.sizes().size(), 0);  // 0: not bound
   bindings_.packs.resize(rule.packs().size());
   bindings_.attrs.resize(rule.attrs().size());
@@ -77,7 +76,7 @@ bool MatchBinder::BindTypes() {
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
       // That its elements are known and equal has been seen when the node was assigned.
       const Attr value =
-          std::visit([](auto number) { return Attr(number); }, ElementOf(arena_.node(nodes_[i].node).data, 0));
+          std::visit([](auto number) { return Attr(number); }, ElementOf(*arena_.Elements(nodes_[i].node), 0));
       const size_t attr = leaf.value->id;
       if (attr_bound_[attr] && !IsSameNumber(bindings_.attrs[attr], value)) return false;
       bindings_.attrs[attr] = value;

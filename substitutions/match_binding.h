@@ -12,8 +12,7 @@ namespace rewright {
 class MatchBinder {
  public:
   // `nodes`: as Match::nodes, complete.
-  MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
-              const MatchOptions& options);
+  MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes);
 
   // Solves the equations of the left side and checks its conditions; false when they have no solution.
   bool Run();

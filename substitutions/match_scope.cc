@@ -4,12 +4,6 @@
 
 namespace rewright {
 
-const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options) {
-  const Node& node = arena.node(value.node);
-  const bool known = node.leaf == LeafKind::kConstant || (node.leaf == LeafKind::kWeight && options.inference);
-  return known && node.data.data() != nullptr ? &node.data : nullptr;
-}
-
 bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
   const size_t at = id;
   switch (ref) {
@@ -51,10 +45,10 @@ bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) cons
   const size_t at = arg.id;
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
   if (fn == ArgFn::kWeight) {
-    *truth = arena_.node(nodes_[at].node).weight_only;
+    *truth = arena_.IsKnown(nodes_[at]);
     return true;
   }
-  const Tensor* tensor = KnownElements(arena_, nodes_[at], options_);
+  const Tensor* tensor = arena_.KnownElements(nodes_[at].node);
   *truth = tensor != nullptr;
   if (fn == ArgFn::kConstant || tensor == nullptr) return true;
   const int64_t count = tensor->num_elements();

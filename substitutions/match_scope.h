@@ -21,8 +21,8 @@ class MatchScope {
   // `nodes`: as Match::nodes, possibly with those of the right side behind; node -1: not known. `bound`: null when
   // all names are bound. All outlive the scope.
   MatchScope(const CompiledRule& rule, const Arena& arena, const std::vector<rewright::Value>& nodes,
-             const RuleBindings& bindings, const MatchOptions& options)
-      : rule_(rule), arena_(arena), nodes_(nodes), bindings_(bindings), options_(options) {}
+             const RuleBindings& bindings)
+      : rule_(rule), arena_(arena), nodes_(nodes), bindings_(bindings) {}
 
   bool Get(ArgExpr::Ref ref, int id, Value* value) const;
   bool TensorShape(int node, std::vector<int64_t>* shape) const;
@@ -33,14 +33,9 @@ class MatchScope {
   const Arena& arena_;
   const std::vector<rewright::Value>& nodes_;
   const RuleBindings& bindings_;
-  const MatchOptions& options_;
 };
 
 using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
-
-// The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
-// Null when they are not.
-const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options);
 
 // An evaluated attribute as an operator takes it; false when the kinds do not fit.
 bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr);

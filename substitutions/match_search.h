@@ -174,7 +174,7 @@ class MatchSearch {
 
   bool CanBeLeaf(const RuleNode& wanted, Value value) const {
     if (!wanted.value) return true;
-    const Tensor* elements = KnownElements(view_.arena(), value, matcher_.options_);
+    const Tensor* elements = view_.arena().KnownElements(value.node);
     if (elements == nullptr) return false;
     if (wanted.value->kind == ArgExpr::Kind::kInt) return AllElementsEqual(*elements, wanted.value->integer);
     if (wanted.value->kind == ArgExpr::Kind::kReal) return AllElementsEqual(*elements, wanted.value->real);

@@ -84,8 +84,8 @@ bool IsTrivial(const ExprPtr& condition) {
 
 }  // namespace
 
-Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits, const MatchOptions& options)
-    : rule_(std::move(rule)), limits_(limits), options_(options) {
+Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits)
+    : rule_(std::move(rule)), limits_(limits) {
   const RuleNode& root = rule_->nodes()[rule_->root(0)];
   root_op_ = root.op;
   const NoScope scope;
@@ -125,7 +125,7 @@ bool HasLongAxis(const Node& node) {
 
 std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,
                                        const std::vector<Value>& nodes) const {
-  MatchBinder binder(*rule_, arena, nodes, options_);
+  MatchBinder binder(*rule_, arena, nodes);
   if (!binder.Run()) return std::nullopt;
   std::vector<int64_t> symbols;
   if (!binder.Symbols(&symbols)) return std::nullopt;

@@ -156,7 +156,7 @@ class Builder {
         tensors_(tensors),
         rng_(rng),
         arena_(std::make_shared<Arena>()),
-        scope_(rule, *arena_, nodes_, bindings_, options_),
+        scope_(rule, *arena_, nodes_, bindings_),
         weights_(NodesUnder(rule, {ArgFn::kWeight, ArgFn::kConstant, ArgFn::kFinite})),
         positive_(NodesUnder(rule, {ArgFn::kPositive})),
         all_positive_(WantsPositive(rule)) {}
@@ -208,7 +208,7 @@ class Builder {
       return arena_->AddConstant(tensor);
     }
     const auto draw = [&] { return RandomTensor(type, all_positive_ || positive_.count(id) > 0); };
-    if (weights_.count(id) || positive_.count(id)) return *arena_->AddWeight(leaf.name, draw());
+    if (weights_.count(id) || positive_.count(id)) return *arena_->AddState(leaf.name, draw());
     const Value input = *arena_->AddInput(leaf.name, type);
     inputs_.push_back(input);
     if (tensors_) result->inputs[leaf.name] = draw();
@@ -249,7 +249,6 @@ class Builder {
   std::mt19937_64& rng_;
   std::shared_ptr<Arena> arena_;
   std::vector<Value> nodes_;
-  MatchOptions options_;
   MatchScope scope_;
   std::set<int> weights_, positive_;
   bool all_positive_;

@@ -1,16 +1,15 @@
 #include "tools/verify_journal.h"
 
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sealed_line.h"
+#include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "tools/files.h"
 
 namespace rewright {
 namespace {
@@ -86,31 +85,22 @@ Json ToJson(const Counterexample& found, const std::string& instance) {
 }
 
 absl::Status VerifyJournal::Open(const std::string& path) {
-  path_ = path;
-  std::error_code error;
-  const bool exists = std::filesystem::exists(path, error);
-  bool ends_in_newline = true;
-  if (exists) {
-    const absl::StatusOr<std::string> text = ReadText(path);
-    if (!text.ok()) return text.status();
-    std::istringstream lines(*text);
-    std::string line;
-    if (!text->empty() && (!std::getline(lines, line) || line != kFirstLine)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
-    }
-    while (std::getline(lines, line)) {
-      std::string key;
-      JournalEntry entry;
-      if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
-    }
-    ends_in_newline = text->empty() || text->back() == '\n';
+  ASSIGN_OR_RETURN(AppendFile out, AppendFile::Open(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  std::istringstream lines(text);
+  std::string line;
+  if (!text.empty() && (!std::getline(lines, line) || line != kFirstLine)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
   }
-  out_.open(path, std::ios::app);
-  if (!exists || std::filesystem::file_size(path, error) == 0) out_ << kFirstLine << "\n";
-  if (!ends_in_newline) out_ << "\n";
-  out_.flush();
-  if (!out_) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  while (std::getline(lines, line)) {
+    std::string key;
+    JournalEntry entry;
+    if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
+  }
+  if (text.empty()) RETURN_IF_ERROR(out.Write(absl::StrCat(kFirstLine, "\n")));
+  if (!text.empty() && text.back() != '\n') RETURN_IF_ERROR(out.Write("\n"));
+  out_.emplace(std::move(out));
   return absl::OkStatus();
 }
 
@@ -141,9 +131,7 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
   if (!entry.seal.empty()) json["seal"] = entry.seal;
   const std::string line = SealedLine(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::lock_guard<std::mutex> lock(mutex_);
-  out_ << line << std::flush;
-  if (!out_) return absl::InternalError(absl::StrCat(path_, ": cannot be written"));
-  return absl::OkStatus();
+  return out_->Write(line);
 }
 
 std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& options) {

@@ -13,14 +13,14 @@ namespace rewright::cpu {
 
 bool Lowering::IsConstant(Value value) const {
   const Node& node = graph_.node(value.node);
-  return node.weight_only && (options_.weights == WeightMode::kConstant || node.op == nullptr);
+  return graph_.IsKnown(node) && (options_.weights == WeightMode::kConstant || node.op == nullptr);
 }
 
 bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
   const Node& node = graph_.node(value.node);
   if (node.op == nullptr) {
-    *base = node.data;
-    *layout = Layout::RowMajor(node.data.shape());
+    *base = *graph_.arena()->Elements(value.node);
+    *layout = Layout::RowMajor(base->shape());
     *offset = 0;
     return true;
   }
@@ -44,7 +44,7 @@ bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* 
 
 const Tensor& Lowering::ConstantTensor(Value value) {
   const Node& node = graph_.node(value.node);
-  if (node.op == nullptr) return node.data;
+  if (node.op == nullptr) return *graph_.arena()->Elements(value.node);
   std::unique_ptr<Tensor>& tensor = folded_[value];
   if (tensor == nullptr) {
     Tensor base;

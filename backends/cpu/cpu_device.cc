@@ -34,12 +34,12 @@ std::string ProcessorName() {
 }
 
 // Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 2;
+constexpr int kKernelVersion = 3;
 
 class CpuDevice : public Device {
  public:
   CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
-      : context_(std::move(context)), layouts_(Simd().lanes < 16 ? 8 : 16) {
+      : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
                          ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
@@ -97,6 +97,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
     return true;
   });
   if (!made.ok()) return made.status();
+  context->block = Simd().lanes < 16 ? 8 : 16;
   context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
 }

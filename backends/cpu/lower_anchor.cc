@@ -1,4 +1,5 @@
 // Convolutions and matrix products with their epilogues.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -82,20 +83,25 @@ Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_
   return {floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
 }
 
-absl::Status Lowering::LowerConv(const FusedGroup& group) {
-  const NodeId anchor = group.group.nodes[0];
-  const Node& node = graph_.node(anchor);
-  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  const LinearEpilogue linear = LinearStepsOf(group, node.outputs[0].shape[1]);
-
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
   ConvProblem problem;
-  problem.src = graph_.type(x).shape;
-  problem.weights = graph_.type(w).shape;
+  problem.src = graph.type(node.operands[0]).shape;
+  problem.weights = graph.type(node.operands[1]).shape;
   problem.dst = node.outputs[0].shape;
   problem.strides = Ints(node, "strides");
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
   problem.groups = Int(node, "groups");
+  return problem;
+}
+
+absl::Status Lowering::LowerConv(const FusedGroup& group) {
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph_.node(anchor);
+  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
+  LinearEpilogue linear = LinearStepsOf(group, node.outputs[0].shape[1]);
+
+  ConvProblem problem = ConvProblemOf(graph_, node);
   problem.bias = !linear.bias.empty();
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
@@ -116,7 +122,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
       ConvProblem in_place = problem;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(context_, in_place);
-      if (other.ok() && other->dst == plan->dst && other->src == plan->src) {
+      if (other.ok() && other->dst == plan->dst && other->src == plan->src && other->slowness <= plan->slowness) {
         problem = in_place;
         plan = std::move(other);
       }
@@ -143,8 +149,12 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     Emit(*std::move(pack), {weights->buffer, packed}, {packed}, "reorder");
     buffers.push_back(packed);
   }
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(AddConstantFloats(*values));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    // Whole blocks of channels may be read.
+    const size_t block = std::max<int64_t>(plan->dst.block, 1);
+    values->resize((values->size() + block - 1) / block * block);
+    buffers.push_back(AddConstantFloats(*values));
   }
   int result = -1;
   if (problem.residual_in_place) {
@@ -161,7 +171,8 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     buffers.push_back(scratch);
     writes.push_back(scratch);
   }
-  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), GroupLabel(graph_, group.group));
+  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes),
+       absl::StrCat(GroupLabel(graph_, group.group), " (", plan->implementation, ")"));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerPool(NodeId id) {
@@ -22,17 +23,20 @@ absl::Status Lowering::LowerPool(NodeId id) {
     const int64_t extent = (problem.kernel[k] - 1) * problem.dilations[k] + 1;
     const int64_t reach = (problem.dst[2 + k] - 1) * problem.strides[k] + extent;
     const int64_t padded = dims[2 + k] + problem.pads[k] + problem.pads[2 + k];
-    // oneDNN divides by the whole window where padding counts.
+    // The kernel divides by the whole window where padding counts.
     if (problem.count_padding && reach > padded) return LowerGeneric(id);
   }
   absl::StatusOr<Place> place = Find(x);
-  if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  absl::StatusOr<PoolPlan> plan = CanPoolBlocked(place->layout)
-                                      ? MakeBlockedPool(problem, place->layout, context_->threads)
-                                      : MakePool(context_, problem, place->layout);
-  if (!plan.ok()) return LowerGeneric(id);
-  EmitPool(id, *place, *std::move(plan));
+  if (!CanPool(problem, place->layout)) {
+    const Layout blocked = Layout::Blocked(dims, context_->block);
+    if (!CanPool(problem, blocked)) return LowerGeneric(id);
+    place = FindAs(x, blocked);
+    if (!place.ok()) return place.status();
+  }
+  const int result = Define(Value{id, 0}, Layout::Blocked(problem.dst, place->layout.block)).buffer;
+  Emit(MakePoolKernel(problem, place->layout, context_->threads), {place->buffer, result}, {result},
+       absl::StrCat(node.op->name, " (", Simd().name, ")"));
   return absl::OkStatus();
 }
 
@@ -45,21 +49,17 @@ absl::Status Lowering::LowerLrn(NodeId id) {
   absl::StatusOr<Place> place = Find(x);
   if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  absl::StatusOr<PoolPlan> plan =
+  absl::StatusOr<LrnPlan> plan =
       MakeLrn(context_, place->layout, size, Real(node, "alpha"), Real(node, "beta"), Real(node, "bias"));
   if (!plan.ok()) return LowerGeneric(id);
-  EmitPool(id, *place, *std::move(plan));
-  return absl::OkStatus();
-}
-
-void Lowering::EmitPool(NodeId id, const Place& x, PoolPlan plan) {
-  const int result = Define(Value{id, 0}, plan.dst).buffer;
-  std::vector<int> buffers = {x.buffer, result}, writes = {result};
-  if (plan.scratch_bytes > 0) {
-    buffers.push_back(AddScratch(plan.scratch_bytes));
+  const int result = Define(Value{id, 0}, plan->dst).buffer;
+  std::vector<int> buffers = {place->buffer, result}, writes = {result};
+  if (plan->scratch_bytes > 0) {
+    buffers.push_back(AddScratch(plan->scratch_bytes));
     writes.push_back(buffers.back());
   }
-  Emit(std::move(plan.kernel), std::move(buffers), std::move(writes), graph_.node(id).op->name);
+  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), node.op->name);
+  return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerReduce(NodeId id) {

@@ -91,7 +91,6 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerGather(NodeId id);
   absl::Status LowerPool(NodeId id);  // lower_other.cc
   absl::Status LowerLrn(NodeId id);
-  void EmitPool(NodeId id, const Place& x, PoolPlan plan);
   absl::Status LowerReduce(NodeId id);
   absl::Status LowerSoftmax(NodeId id);
   absl::Status LowerLayerNorm(NodeId id);
@@ -115,6 +114,9 @@ class Lowering : private ScheduleBuilder {
   std::set<int> claimed_;                                  // buffers that lie in a concatenation
   std::set<Value> output_taken_;                           // graph outputs that have their buffer
 };
+
+// A convolution without what follows it.
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node);
 
 // Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad);

@@ -84,7 +84,7 @@ absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<i
 // A bias is stored like the result, one element for each channel.
 absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
   const auto folded = folded_.find(value);
-  const Tensor& given = folded != folded_.end() ? folded->second : graph_.node(value.node).data;
+  const Tensor& given = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   std::vector<float> values(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));

@@ -126,10 +126,10 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   if (const auto found = places_.find(value); found != places_.end()) return found->second.front();
   const Node& node = graph_.node(value.node);
   const auto folded = folded_.find(value);
-  if (folded == folded_.end() && (node.op != nullptr || !node.weight_only)) {
+  if (folded == folded_.end() && (node.op != nullptr || !graph_.IsKnown(node))) {
     return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
   }
-  const Tensor& tensor = folded != folded_.end() ? folded->second : node.data;
+  const Tensor& tensor = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   const size_t bytes = tensor.num_bytes();
   absl::StatusOr<int> uploaded = Upload(tensor.data(), bytes);
   if (!uploaded.ok()) return uploaded.status();
@@ -315,7 +315,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     Layout layout = Layout::RowMajor(shape);
     for (Value input : group.group.inputs) {
       const auto found = places_.find(input);
-      if (found == places_.end() || graph_.node(input.node).weight_only || graph_.type(input).rank() != layout.rank()) {
+      if (found == places_.end() || graph_.IsKnown(input) || graph_.type(input).rank() != layout.rank()) {
         continue;
       }
       if (found->second.front().layout.IsDense()) layout = DenseLike(found->second.front().layout, shape);

@@ -25,8 +25,8 @@ namespace {
 TEST(CpuKernels, RunWithoutAllocation) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[4,64,32]
-weight w: f32[32,32]
-weight b: f32[32]
+state w: f32[32,32]
+state b: f32[32]
 %1 = matmul(x, w)
 %2 = add(%1, b)
 %3 = gelu(%2)

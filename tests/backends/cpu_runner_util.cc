@@ -174,7 +174,7 @@ Graph GraphWithWeights(const std::string& text, double low, double high, uint64_
   std::map<std::string, Tensor> weights;
   for (NodeId id : empty->nodes()) {
     const Node& node = empty->node(id);
-    if (node.leaf == LeafKind::kWeight) weights[node.name] = RandomTensor(node.outputs[0], low, high, rng);
+    if (node.leaf == LeafKind::kState) weights[node.name] = RandomTensor(node.outputs[0], low, high, rng);
   }
   const auto graph = ParseGraph(text, weights);
   EXPECT_TRUE(graph.ok()) << graph.status().ToString();

@@ -26,7 +26,7 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
     for (size_t i = 0; i < sample.inputs.size(); ++i) {
       const std::string name = absl::StrCat("x", i);
       if (i > 0 && seed % 2 == 1) {
-        operands.push_back(*arena->AddWeight(name, RandomTensor(sample.inputs[i], sample.low, sample.high, rng)));
+        operands.push_back(*arena->AddState(name, RandomTensor(sample.inputs[i], sample.low, sample.high, rng)));
       } else {
         operands.push_back(*arena->AddInput(name, sample.inputs[i]));
         inputs.push_back(operands.back());

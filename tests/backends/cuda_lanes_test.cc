@@ -105,10 +105,10 @@ TEST(CudaLanes, KeepEveryDependency) {
 // Queries, keys and values of odd sizes, with and without epilogues, beside a pooling of them that is no product.
 constexpr char kProducts[] = R"(
 input x: f32[3,5,7]
-weight q: f32[7,9]
-weight k: f32[7,4]
-weight v: f32[7,1]
-weight b: f32[4]
+state q: f32[7,9]
+state k: f32[7,4]
+state v: f32[7,1]
+state b: f32[4]
 %1 = matmul(x, q)
 %2 = matmul(x, k)
 %3 = add(%2, b)
@@ -164,9 +164,9 @@ TEST(CudaLanes, ProductsOfOneValueAreOneGroup) {
 TEST(CudaLanes, SiblingsReadOneValueAlone) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[4,6]
-weight u: f32[6,6]
-weight v: f32[6,6]
-weight w: f32[6,4]
+state u: f32[6,6]
+state v: f32[6,6]
+state w: f32[6,4]
 %1 = matmul(x, u)
 %2 = matmul(x, v)
 %3 = add(%2, %1)
@@ -186,12 +186,12 @@ output y = %5
 TEST(CudaLanes, ModulesAgreeInAnyOrder) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,8,9,7]
-weight a: f32[16,8,1,1]
-weight b: f32[8,8,1,1]
-weight c: f32[8,8,3,3]
-weight d: f32[5,8,1,1]
-weight e: f32[29,29,3,3]
-weight s: f32[29,29,1,1]
+state a: f32[16,8,1,1]
+state b: f32[8,8,1,1]
+state c: f32[8,8,3,3]
+state d: f32[5,8,1,1]
+state e: f32[29,29,3,3]
+state s: f32[29,29,1,1]
 %1 = conv2d(x, a)
 %2 = relu(%1)
 %3 = conv2d(x, b)

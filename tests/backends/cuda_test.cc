@@ -138,8 +138,8 @@ std::vector<std::string> Labels(const Schedule& schedule) {
 // A convolution with all of an epilogue.
 constexpr char kConvolution[] = R"(
 input x: f32[1,8,6,6]
-weight w: f32[8,8,3,3]
-weight b: f32[8,1,1]
+state w: f32[8,8,3,3]
+state b: f32[8,1,1]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = add(%1, b)
 %3 = add(%2, x)
@@ -281,7 +281,7 @@ TEST(Cuda, CostsAreMeasuredOnce) {
 // Costs are those of operands in memory: what is read in turn, weights too, exceeds the cache twice.
 TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
   const Graph graph =
-      GraphWithWeights("input x: f32[1,3]\nweight w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n", -1, 1, 1);
+      GraphWithWeights("input x: f32[1,3]\nstate w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n", -1, 1, 1);
   HostGpuCounts counts;
   const auto device = HostDevice({}, &counts);
   const auto cost = device->Cost(graph, device->Partition(graph)[0]);
@@ -294,10 +294,10 @@ TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
 TEST(Cuda, ConcatenationsAreWrittenInPlace) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[2,16,6,6]
-weight u: f32[8,16,1,1]
-weight b: f32[8,1,1]
-weight v: f32[16,16,3,3]
-weight w: f32[16,40,1,1]
+state u: f32[8,16,1,1]
+state b: f32[8,1,1]
+state v: f32[16,16,3,3]
+state w: f32[16,40,1,1]
 %1 = conv2d(x, u)
 %2 = add(%1, b)
 %3 = relu(%2)
@@ -331,7 +331,7 @@ output y = %8
   for (const char* axis : {"1", "2"}) {
     const Graph products = GraphWithWeights(absl::StrCat(R"(
 input x: f32[3,8,8]
-weight u: f32[8,8]
+state u: f32[8,8]
 input z: f32[3,8,8]
 %1 = matmul(x, u)
 %2 = matmul(x, z)
@@ -401,7 +401,7 @@ Graph RandomPooling(Rng& rng, bool* library) {
   // A dilated maximum is no pooling of the library, nor is a mean in which padding counts that is not declared.
   *library = max ? flag == 0 : !(flag == 1 && ceil_mode);
   return GraphWithWeights(
-      absl::StrCat("input x: f32[2,3,", height, ",", width, "]\nweight u: f32[", channels, ",3,1,1]\nweight v: f32[4,",
+      absl::StrCat("input x: f32[2,3,", height, ",", width, "]\nstate u: f32[", channels, ",3,1,1]\nstate v: f32[4,",
                    channels, ",1,1]\n%1 = conv2d(x, u)\n%2 = ", max ? "max" : "avg", "_pool2d(%1, kernel=",
                    list(kernel), ", strides=", list(strides), ", pads=", list(pads), ", ceil_mode=", ceil_mode ? 1 : 0,
                    max ? absl::StrCat(", dilations=[", 1 + flag, ",1]") : absl::StrCat(", count_include_pad=", flag),
@@ -412,8 +412,8 @@ Graph RandomPooling(Rng& rng, bool* library) {
 Graph RandomNormalization(Rng& rng) {
   const int64_t rows = RandomInt(rng, 1, 9), columns = RandomInt(rng, 2, 70), axis = RandomInt(rng, 1, 2);
   const std::string inner = axis == 1 ? absl::StrCat(rows, ",", columns) : absl::StrCat(columns);
-  return GraphWithWeights(absl::StrCat("input x: f32[2,", rows, ",8]\nweight u: f32[8,", columns, "]\nweight v: f32[",
-                                       columns, ",8]\nweight s: f32[", inner, "]\nweight b: f32[", inner,
+  return GraphWithWeights(absl::StrCat("input x: f32[2,", rows, ",8]\nstate u: f32[8,", columns, "]\nstate v: f32[",
+                                       columns, ",8]\nstate s: f32[", inner, "]\nstate b: f32[", inner,
                                        "]\n%1 = matmul(x, u)\n%2 = layer_norm(%1, s, b, axis=", axis,
                                        ", epsilon=0.001)\n%3 = matmul(%2, v)\noutput y = %3\n"),
                           -1, 1, 3);

@@ -113,15 +113,15 @@ output y = %7
 TEST_P(Gpu, BranchesAgree) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,64,28,28]
-weight a: f32[64,64,1,1]
-weight b: f32[32,64,1,1]
-weight c: f32[48,32,3,3]
-weight d: f32[23,64,1,1]
-weight e: f32[135,135,3,3]
-weight s: f32[135,135,1,1]
-weight q: f32[28,31]
-weight k: f32[28,64]
-weight v: f32[28,17]
+state a: f32[64,64,1,1]
+state b: f32[32,64,1,1]
+state c: f32[48,32,3,3]
+state d: f32[23,64,1,1]
+state e: f32[135,135,3,3]
+state s: f32[135,135,1,1]
+state q: f32[28,31]
+state k: f32[28,64]
+state v: f32[28,17]
 %1 = conv2d(x, a)
 %2 = relu(%1)
 %3 = conv2d(x, b)

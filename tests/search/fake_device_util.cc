@@ -55,7 +55,7 @@ std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
   std::vector<Group> groups;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     Group group;
     group.nodes = {id};
     group.inputs = node.operands;
@@ -100,7 +100,7 @@ Graph GraphFrom(const std::string& text) {
   std::mt19937_64 rng(7);
   for (NodeId id : parsed->nodes()) {
     const Node& node = parsed->node(id);
-    if (node.leaf != LeafKind::kWeight) continue;
+    if (node.leaf != LeafKind::kState) continue;
     Tensor data(node.outputs[0]);
     for (int64_t i = 0; i < data.num_elements(); ++i) data.Set(i, 0.5 + static_cast<double>(rng() % 1000) / 1000);
     weights[node.name] = data;
@@ -113,7 +113,7 @@ Graph GraphFrom(const std::string& text) {
 std::string Siblings(int count) {
   std::string leaves = "input x: f32[2,4]\n", products, outputs;
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&leaves, "weight w", i, ": f32[4,", 3 + i, "]\n");
+    absl::StrAppend(&leaves, "state w", i, ": f32[4,", 3 + i, "]\n");
     absl::StrAppend(&products, "%", i, " = matmul(x, w", i, ")\n");
     absl::StrAppend(&outputs, "output y", i, " = %", i, "\n");
   }
@@ -121,7 +121,7 @@ std::string Siblings(int count) {
 }
 
 std::string Detours(int blocks) {
-  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
+  std::string text = "input x: f32[2,3]\nstate w: f32[2,3]\n";
   std::string last = "x";
   for (int i = 0; i < blocks; ++i) {
     absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");

@@ -269,10 +269,11 @@ TEST(Resumption, ALineThatWasAlteredIsNotBelieved) {
 TEST(Resumption, AnotherFileIsNotTakenForAJournal) {
   const TemporaryFolder folder;
   WriteContents(folder / "laws.rules", kLaws);
-  const Outcome outcome = Rewright("verify " + (folder / "laws.rules") + " --resume " + (folder / "laws.rules"));
+  WriteContents(folder / "other.rules", kLaws);
+  const Outcome outcome = Rewright("verify " + (folder / "laws.rules") + " --resume " + (folder / "other.rules"));
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("laws.rules:1: found another file, expected a journal"));
-  EXPECT_EQ(FileContents(folder / "laws.rules"), kLaws);
+  EXPECT_THAT(outcome.err, HasSubstr("other.rules:1: found another file, expected a journal"));
+  EXPECT_EQ(FileContents(folder / "other.rules"), kLaws);
 }
 
 // ---------------------------------------------------------------- verdicts as data, errors of files

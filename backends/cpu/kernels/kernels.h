@@ -34,6 +34,21 @@ absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, c
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads);
 
+// ---------------------------------------------------------------- pool.cc
+
+struct PoolProblem {
+  bool max = true;
+  bool count_padding = false;
+  Shape dst;
+  std::vector<int64_t> kernel, strides, pads, dilations;
+};
+
+// Whether the kernel takes the layout: blocked, its points side by side, its blocks full vector registers. Where
+// padding fills the last block, every window must see a point: the padding of the result would not be zero else.
+bool CanPool(const PoolProblem& problem, const Layout& src);
+// Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
+KernelPtr MakePoolKernel(const PoolProblem& problem, const Layout& src, int threads);
+
 // ---------------------------------------------------------------- reduce.cc
 
 enum class Reduction : uint8_t { kSum, kMean, kMax, kMin };

@@ -43,12 +43,12 @@ TEST(ImportOpsTest, GemmIsTransposeMatmulMulAdd) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3]
-weight w: f32[4,3]
+state w: f32[4,3]
 %0 = transpose(w, perm=[1,0])
 %1 = matmul(x, %0)
 const %2: f32[] = [0.5]
 %3 = mul(%1, %2)
-weight b: f32[4]
+state b: f32[4]
 const %4: f32[] = [2]
 %5 = mul(b, %4)
 %6 = add(%3, %5)
@@ -65,9 +65,9 @@ TEST(ImportOpsTest, GemmWithoutScalesIsMatmulAdd) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3]
-weight w: f32[3,4]
+state w: f32[3,4]
 %0 = matmul(x, w)
-weight b: f32[4]
+state b: f32[4]
 %1 = add(%0, b)
 output y = %1
 )");
@@ -99,9 +99,9 @@ TEST(ImportOpsTest, ConvWithBiasIsConvAndAdd) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,4,8,8]
-weight w: f32[6,2,3,3]
+state w: f32[6,2,3,3]
 %0 = conv2d(x, w, groups=2, pads=[1,0,2,1], strides=[2,1])
-weight b: f32[6]
+state b: f32[6]
 %1 = reshape(b, shape=[1,6,1,1])
 %2 = add(%0, %1)
 output y = %2
@@ -117,7 +117,7 @@ TEST(ImportOpsTest, ConvOfOneDimensionIsConvOfTwo) {
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,4,8]
 %0 = reshape(x, shape=[1,4,1,8])
-weight w: f32[6,4,3]
+state w: f32[6,4,3]
 %1 = reshape(w, shape=[6,4,1,3])
 %2 = conv2d(%0, %1, dilations=[1,2], pads=[0,1,0,2])
 %3 = reshape(%2, shape=[1,6,7])
@@ -134,7 +134,7 @@ TEST(ImportOpsTest, AutoPadUpperPadsAtTheEnd) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,1,5,6]
-weight w: f32[1,1,2,3]
+state w: f32[1,1,2,3]
 %0 = conv2d(x, w, pads=[0,0,1,1], strides=[2,2])
 output y = %0
 )");
@@ -189,10 +189,10 @@ TEST(ImportOpsTest, BatchNormalization) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3,4,4]
-weight s: f32[3]
-weight b: f32[3]
-weight m: f32[3]
-weight v: f32[3]
+state s: f32[3]
+state b: f32[3]
+state m: f32[3]
+state v: f32[3]
 %0 = batch_norm(x, s, b, m, v, epsilon=0.5)
 output y = %0
 )");
@@ -206,7 +206,7 @@ TEST(ImportOpsTest, LayerNormalizationWithoutBiasAddsZeros) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,30]
-weight s: f32[30]
+state s: f32[30]
 const %0: f32[] = [0]
 %1 = expand(%0, shape=[30])
 %2 = layer_norm(x, s, %1, axis=1, epsilon=0.5)
@@ -609,9 +609,9 @@ TEST(ImportOpsTest, LargeConstantsAreWeights) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[20]
-weight a: f32[20]
+state a: f32[20]
 %0 = add(x, a)
-weight b: f32[20]
+state b: f32[20]
 %1 = mul(%0, b)
 output y = %1
 )");
