@@ -17,7 +17,6 @@ class AnalyticDevice : public Device {
   explicit AnalyticDevice(bool strict) : strict_(strict) {}
 
   std::string name() const override { return strict_ ? "analytic:v100-strict" : "analytic:v100"; }
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<bool> taken(graph.nodes().size(), false);
@@ -26,7 +25,7 @@ class AnalyticDevice : public Device {
     for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
       const NodeId id = graph.nodes()[i];
       const Node& node = graph.node(id);
-      if (node.op == nullptr || node.weight_only || taken[i]) continue;
+      if (!graph.IsRun(node) || taken[i]) continue;
       Group group;
       group.nodes = {id};
       int last = i;
@@ -75,7 +74,7 @@ class AnalyticDevice : public Device {
 
   bool IsFree(const Graph& graph, NodeId id) const {
     const Node& node = graph.node(id);
-    if (node.weight_only || node.op->name == "reshape") return true;
+    if (graph.IsKnown(node) || node.op->name == "reshape") return true;
     if (node.op->name == "transpose") return !strict_;
     if (node.op->name != "split") return false;
     if (!strict_) return true;

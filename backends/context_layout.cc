@@ -65,7 +65,7 @@ void ContextLayouts::Prepare(const Graph& graph, Value value) {
     }
     bool ready = true;
     const Node& node = graph.node(top.node);
-    const bool computed = node.op != nullptr && !node.weight_only;
+    const bool computed = graph.IsRun(node);
     if (computed) {
       for (Value operand : node.operands) {
         if (known_.contains(operand)) continue;

@@ -52,9 +52,8 @@ std::string GroupText(const Graph& graph, const Group& group) {
 }
 
 const Tensor* SingleConstant(const Graph& graph, Value value) {
-  const Node& node = graph.node(value.node);
-  if (node.op != nullptr || !node.weight_only || node.data.data() == nullptr) return nullptr;
-  return node.data.num_elements() == 1 ? &node.data : nullptr;
+  const Tensor* elements = graph.arena()->KnownElements(value.node);
+  return elements != nullptr && elements->num_elements() == 1 ? elements : nullptr;
 }
 
 void FillTypical(void* data, DType dtype, int64_t elements) {
@@ -71,7 +70,7 @@ void FillTypical(void* data, DType dtype, int64_t elements) {
 }
 
 absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) {
-  auto arena = std::make_shared<Arena>();
+  auto arena = std::make_shared<Arena>(graph.mode());
   ValueMap values;
   std::vector<Value> inputs;
   GroupGraph result;
@@ -82,11 +81,11 @@ absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) 
     absl::StatusOr<Value> value;
     if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
       value = arena->AddConstant(*constant);
-    } else if (graph.node(from.node).weight_only) {
+    } else if (graph.IsKnown(from)) {
       absl::StatusOr<Tensor> data = AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group)));
       if (!data.ok()) return data.status();
       FillTypical(data->data(), type.dtype, type.num_elements());
-      value = arena->AddWeight(name, *data);
+      value = arena->AddState(name, *data);
     } else {
       value = arena->AddInput(name, type);
       if (value.ok()) {
@@ -120,7 +119,7 @@ std::string GroupSignature(const Graph& graph, const Group& group, const std::fu
     absl::StrAppend(&text, "x", i, ":", graph.type(input).ToString());
     if (const Tensor* constant = SingleConstant(graph, input); constant != nullptr) {
       absl::StrAppend(&text, "=", constant->At(0));
-    } else if (graph.node(input.node).weight_only) {
+    } else if (graph.IsKnown(input)) {
       absl::StrAppend(&text, "w");
     } else {
       absl::StrAppend(&text, context(input));

@@ -23,7 +23,6 @@ class RooflineDevice : public Device {
   explicit RooflineDevice(const RooflineSpec& spec) : spec_(spec) {}
 
   std::string name() const override { return absl::StrCat("analytic:", spec_.name); }
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
@@ -65,7 +64,7 @@ class RooflineDevice : public Device {
   double MemorySeconds(const Graph& graph, const Group& group) const {
     double activations = 0, weights = 0;
     for (Value input : group.inputs) {
-      (graph.node(input.node).weight_only ? weights : activations) += Bytes(graph.type(input));
+      (graph.IsKnown(input) ? weights : activations) += Bytes(graph.type(input));
     }
     for (Value output : group.outputs) activations += Bytes(graph.type(output));
     const bool cached = activations + weights <= spec_.cache_bytes;

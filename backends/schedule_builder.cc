@@ -2,14 +2,6 @@
 
 namespace rewright {
 
-int RootOf(const Schedule& schedule, int id, size_t* offset) {
-  size_t bytes = 0;
-  const auto at = [&](int i) -> const Buffer& { return schedule.buffers[i]; };
-  for (; at(id).alias_of >= 0; id = at(id).alias_of) bytes += at(id).offset;
-  if (offset != nullptr) *offset = bytes;
-  return id;
-}
-
 int ScheduleBuilder::AddBuffer(Buffer::Kind kind, size_t bytes) {
   Buffer buffer;
   buffer.kind = kind;
@@ -35,12 +27,16 @@ int ScheduleBuilder::AddView(int base, size_t offset, size_t bytes) {
   return id;
 }
 
-void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
-                           const std::string& label) {
+int ScheduleBuilder::AddPart(int base, size_t offset, size_t bytes) {
+  const int id = AddView(base, offset, bytes);
+  buffer(id).part = true;
+  return id;
+}
+
+void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse> buffers, const std::string& label) {
   Step step;
   step.kernel = std::move(kernel);
   step.buffers = std::move(buffers);
-  step.writes = std::move(writes);
   step.group = label == "reorder" ? -1 : group_;
   step.label = label;
   schedule_.steps.push_back(std::move(step));

@@ -7,11 +7,9 @@
 
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
+#include "runtime/schedule.h"
 
 namespace rewright {
-
-// The buffer with memory of its own in which this one lies, and, where it is asked for, how many bytes into it.
-int RootOf(const Schedule& schedule, int buffer, size_t* offset = nullptr);
 
 class ScheduleBuilder {
  protected:
@@ -20,10 +18,16 @@ class ScheduleBuilder {
   int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
   // The bytes [offset, offset + bytes) of a buffer.
   int AddView(int buffer, size_t offset, size_t bytes);
-  int Root(int buffer) const { return RootOf(schedule_, buffer); }
+  // The same, for a part of a concatenation: no part has an element of another.
+  int AddPart(int buffer, size_t offset, size_t bytes);
+  int Root(int buffer) const { return ResolveBuffer(schedule_.buffers, buffer).root; }
+
+  static BufferUse Read(int buffer) { return {buffer, Access::kRead}; }
+  static BufferUse Write(int buffer) { return {buffer, Access::kWrite}; }
+  static BufferUse Update(int buffer) { return {buffer, Access::kUpdate}; }
+  static BufferUse Scratch(int buffer) { return {buffer, Access::kScratch}; }
   // Appends a step of the group that is being lowered; a step labelled "reorder" belongs to none.
-  void Emit(std::unique_ptr<Kernel> kernel, std::vector<int> buffers, std::vector<int> writes,
-            const std::string& label);
+  void Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse> buffers, const std::string& label);
 
   Buffer& buffer(int id) { return schedule_.buffers[id]; }
   const Buffer& buffer(int id) const { return schedule_.buffers[id]; }

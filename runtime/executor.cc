@@ -1,20 +1,17 @@
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
+#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "runtime/device_executor.h"
 
 namespace rewright {
 namespace {
-
-absl::Status DeviceFault(const std::string& message) { return absl::InternalError("schedule: " + message); }
 
 // What takes most of the memory for activations.
 std::string ActivationsText(const Graph& graph) {
@@ -22,7 +19,7 @@ std::string ActivationsText(const Graph& graph) {
   int64_t most = 0;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     for (const TensorType& type : node.outputs) {
       if (type.num_bytes() <= most) continue;
       most = type.num_bytes();
@@ -37,12 +34,11 @@ class DeviceRunner : public GraphRunner {
  public:
   explicit DeviceRunner(Device& device) : device_(device) {}
   absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
-    absl::StatusOr<Schedule> schedule = device_.Compile(graph);
-    if (!schedule.ok()) return schedule.status();
-    if (device_.memory() != nullptr) return MakeDeviceExecutor(graph, *std::move(schedule), *device_.memory());
-    absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(graph, *std::move(schedule));
-    if (!executor.ok()) return executor.status();
-    return std::unique_ptr<Executable>(*std::move(executor));
+    ASSIGN_OR_RETURN(Schedule schedule, device_.Compile(graph));
+    DeviceMemory* memory = device_.memory();
+    ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                     Executor::Create(graph, std::move(schedule), memory != nullptr ? *memory : HostMemory()));
+    return std::unique_ptr<Executable>(std::move(executor));
   }
 
  private:
@@ -51,175 +47,226 @@ class DeviceRunner : public GraphRunner {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, Schedule schedule) {
-  std::unique_ptr<Executor> executor(new Executor());
-  absl::StatusOr<MemoryPlan> plan = PlanMemory(schedule);
-  if (!plan.ok()) return plan.status();
-  executor->plan_ = *std::move(plan);
-  RETURN_IF_ERROR(CheckMemory(executor->plan_.arena_bytes, ActivationsText(graph)));
-  executor->schedule_ = std::move(schedule);
-  for (Value input : graph.inputs()) {
-    executor->input_names_.push_back(graph.node(input.node).name);
-    executor->input_types_.push_back(graph.type(input));
+// A worker for one run, back among the idle ones at its end.
+class Executor::Lease {
+ public:
+  explicit Lease(Executor& executor) : executor_(executor) {
+    if (executor.turns_ != nullptr) turn_ = std::unique_lock<std::mutex>(*executor.turns_);
   }
-  for (const Output& output : graph.outputs()) executor->output_types_.push_back(graph.type(output.value));
-  absl::Status status = executor->Bind();
-  if (!status.ok()) return status;
+  ~Lease() {
+    if (worker_ == nullptr) return;
+    const std::lock_guard<std::mutex> lock(executor_.mutex_);
+    executor_.idle_.push_back(std::move(worker_));
+  }
+  absl::Status Take() {
+    {
+      const std::lock_guard<std::mutex> lock(executor_.mutex_);
+      if (!executor_.idle_.empty()) {
+        worker_ = std::move(executor_.idle_.back());
+        executor_.idle_.pop_back();
+        return absl::OkStatus();
+      }
+    }
+    ASSIGN_OR_RETURN(worker_, executor_.MakeWorker());
+    return absl::OkStatus();
+  }
+  Worker& worker() { return *worker_; }
+
+ private:
+  Executor& executor_;
+  std::unique_lock<std::mutex> turn_;
+  std::unique_ptr<Worker> worker_;
+};
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, Schedule schedule, DeviceMemory& memory,
+                                                           const PlanOptions& options) {
+  std::unique_ptr<Executor> executor(new Executor(graph, std::move(schedule), memory));
+  RETURN_IF_ERROR(executor->Init(graph, options));
   return executor;
 }
 
-// Which input or output each buffer is: its number, inputs first; -1 for all others. `copied` says which outputs are
-// not written where the caller wants them.
-absl::StatusOr<std::vector<int>> Executor::ExternalsOfBuffers(std::vector<bool>* copied) const {
-  const std::vector<Buffer>& buffers = schedule_.buffers;
-  if (schedule_.inputs.size() != input_types_.size() || schedule_.outputs.size() != output_types_.size()) {
-    return DeviceFault(absl::StrCat(schedule_.inputs.size(), " inputs and ", schedule_.outputs.size(),
-                                    " outputs for a graph with ", input_types_.size(), " and ", output_types_.size()));
+absl::Status Executor::Init(const Graph& graph, const PlanOptions& options) {
+  PlanOptions own = options;
+  own.externals = !memory_.is_host();
+  own.only = nullptr;
+  ASSIGN_OR_RETURN(plan_, PlanMemory(schedule_, own));
+  RETURN_IF_ERROR(CheckFit());
+  if (memory_.is_host()) RETURN_IF_ERROR(FindExternals());
+  for (const Buffer& buffer : schedule_.buffers) {
+    if (buffer.kind == Buffer::Kind::kConstant && buffer.alias_of < 0) constants_.Add(buffer.data.get(), buffer.bytes);
   }
-  std::vector<int> externals(buffers.size(), -1);
-  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+  activations_ = ActivationsText(graph);
+  turns_ = memory_.turns();
+  const auto is_state = [](const Buffer& buffer) { return buffer.kind == Buffer::Kind::kState; };
+  if (turns_ == nullptr && std::any_of(schedule_.buffers.begin(), schedule_.buffers.end(), is_state)) {
+    turns_ = &states_;
+  }
+  return Lease(*this).Take();
+}
+
+absl::Status Executor::CheckFit() const {
+  const std::vector<Buffer>& buffers = schedule_.buffers;
+  const std::vector<TensorType>&inputs = signature_.inputs, &outputs = signature_.outputs;
+  if (schedule_.inputs.size() != inputs.size() || schedule_.outputs.size() != outputs.size()) {
+    return ScheduleFault(absl::StrCat(schedule_.inputs.size(), " inputs and ", schedule_.outputs.size(),
+                                      " outputs for a graph with ", inputs.size(), " and ", outputs.size()));
+  }
+  std::vector<bool> taken(buffers.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
     const int id = schedule_.inputs[i];
     if (id == -1) continue;
     if (id < 0 || static_cast<size_t>(id) >= buffers.size()) {
-      return DeviceFault(absl::StrCat("input ", i, " in buffer ", id, ", of ", buffers.size()));
+      return ScheduleFault(absl::StrCat("input ", i, " in buffer ", id, ", of ", buffers.size()));
     }
     const Buffer& buffer = buffers[id];
-    if (buffer.kind != Buffer::Kind::kInput || buffer.alias_of >= 0 || externals[id] >= 0) {
-      return DeviceFault(absl::StrCat("input ", i, " has no buffer of its own"));
+    if (buffer.kind != Buffer::Kind::kInput || buffer.alias_of >= 0 || taken[id]) {
+      return ScheduleFault(absl::StrCat("input ", i, " has no buffer of its own"));
     }
-    if (static_cast<int64_t>(buffer.bytes) != input_types_[i].num_bytes()) {
-      return DeviceFault(
-          absl::StrCat("input ", i, " has ", input_types_[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
+    taken[id] = true;
+    if (static_cast<int64_t>(buffer.bytes) != inputs[i].num_bytes()) {
+      return ScheduleFault(
+          absl::StrCat("input ", i, " has ", inputs[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
-    externals[id] = static_cast<int>(i);
   }
-  copied->assign(schedule_.outputs.size(), true);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Buffer& buffer = buffers[schedule_.outputs[i]];
+    if (static_cast<int64_t>(buffer.bytes) != outputs[i].num_bytes()) {
+      return ScheduleFault(
+          absl::StrCat("output ", i, " has ", outputs[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::FindExternals() {
+  const std::vector<Buffer>& buffers = schedule_.buffers;
+  externals_.assign(buffers.size(), -1);
+  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+    if (schedule_.inputs[i] >= 0) externals_[schedule_.inputs[i]] = static_cast<int>(i);
+  }
   for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
-    const size_t id = schedule_.outputs[i];
-    const Buffer& buffer = buffers[id];
-    if (static_cast<int64_t>(buffer.bytes) != output_types_[i].num_bytes()) {
-      return DeviceFault(
-          absl::StrCat("output ", i, " has ", output_types_[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
+    const int id = schedule_.outputs[i];
+    if (buffers[id].kind != Buffer::Kind::kOutput || buffers[id].alias_of >= 0 || externals_[id] >= 0) {
+      copied_.push_back(i);
+    } else {
+      externals_[id] = static_cast<int>(schedule_.inputs.size() + i);
     }
-    if (buffer.kind != Buffer::Kind::kOutput || buffer.alias_of >= 0 || externals[id] >= 0) continue;
-    externals[id] = static_cast<int>(schedule_.inputs.size() + i);
-    (*copied)[i] = false;
   }
-  return externals;
-}
-
-absl::Status Executor::AddSlot(int id, const std::vector<int>& externals) {
-  const ResolvedBuffer at = plan_.resolved[id];
-  const size_t root = at.root;
-  const Buffer& buffer = schedule_.buffers[root];
-  void* base = nullptr;
-  switch (buffer.kind) {
-    case Buffer::Kind::kActivation: base = arena_.get() + plan_.offsets[root]; break;
-    case Buffer::Kind::kConstant:
-      base = buffer.data.get();
-      if (base == nullptr && buffer.bytes > 0) return DeviceFault(absl::StrCat("constant ", root, " has no data"));
-      break;
-    case Buffer::Kind::kInput:
-    case Buffer::Kind::kOutput:
-      if (externals[root] < 0) return DeviceFault(absl::StrCat("buffer ", root, " is no input or output"));
-      patches_.push_back({addresses_.size(), static_cast<size_t>(externals[root]), at.offset});
-      break;
-  }
-  addresses_.push_back(base == nullptr ? nullptr : static_cast<std::byte*>(base) + at.offset);
-  return absl::OkStatus();
-}
-
-absl::Status Executor::Bind() {
-  const size_t bytes = plan_.arena_bytes + kArenaAlignment;
-  arena_ = {static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, bytes)), std::free};
-  if (arena_ == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of activations: out of memory"));
-  }
-  std::vector<bool> copied;
-  absl::StatusOr<std::vector<int>> externals = ExternalsOfBuffers(&copied);
-  if (!externals.ok()) return externals.status();
   for (size_t s = 0; s < schedule_.steps.size(); ++s) {
-    const Step& step = schedule_.steps[s];
-    if (step.kernel == nullptr) return DeviceFault(absl::StrCat("step ", s, " (", step.label, ") has no kernel"));
-    step_begin_.push_back(addresses_.size());
-    for (int id : step.buffers) {
-      absl::Status status = AddSlot(id, *externals);
-      if (!status.ok()) return status;
+    const std::vector<BufferUse>& uses = schedule_.steps[s].buffers;
+    for (size_t k = 0; k < uses.size(); ++k) {
+      const ResolvedBuffer at = plan_.resolved[uses[k].buffer];
+      const Buffer::Kind kind = buffers[at.root].kind;
+      if (kind != Buffer::Kind::kInput && kind != Buffer::Kind::kOutput) continue;
+      if (externals_[at.root] < 0) return ScheduleFault(absl::StrCat("buffer ", at.root, " is no input or output"));
+      patches_.push_back(
+          {static_cast<int>(s), static_cast<int>(k), static_cast<size_t>(externals_[at.root]), at.offset});
     }
   }
-  for (size_t i = 0; i < copied.size(); ++i) {
-    if (!copied[i]) continue;
-    copies_.push_back({addresses_.size(), i});
-    absl::Status status = AddSlot(schedule_.outputs[i], *externals);
-    if (!status.ok()) return status;
-  }
-  externals_.assign(input_types_.size() + output_types_.size(), nullptr);
-  fallible_ = FallibleKernels(schedule_);
   return absl::OkStatus();
 }
 
-absl::Status Executor::PrepareRun(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
-  if (inputs.size() != input_types_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("run: ", inputs.size(), " inputs given, ", input_types_.size(), " expected"));
+absl::StatusOr<std::unique_ptr<Executor::Worker>> Executor::MakeWorker() const {
+  if (memory_.is_host()) RETURN_IF_ERROR(CheckMemory(plan_.bytes, activations_));
+  auto worker = std::make_unique<Worker>();
+  absl::StatusOr<std::unique_ptr<Instance>> instance = Instance::Create(schedule_, plan_, memory_);
+  if (absl::IsResourceExhausted(instance.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(activations_, " ", instance.status().message()));
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].type() != input_types_[i] || inputs[i].data() == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "run: input ", input_names_[i], " is ", inputs[i].data() == nullptr ? "empty" : inputs[i].type().ToString(),
-          ", expected ", input_types_[i].ToString()));
-    }
-    externals_[i] = const_cast<void*>(inputs[i].data());
-  }
-  outputs->resize(output_types_.size());
-  for (size_t i = 0; i < output_types_.size(); ++i) {
+  RETURN_IF_ERROR(instance.status());
+  worker->instance = *std::move(instance);
+  worker->externals.assign(signature_.inputs.size() + signature_.outputs.size(), nullptr);
+  if (memory_.is_host()) return worker;
+  Instance* const steps = worker->instance.get();
+  worker->enqueue = [steps] { return steps->Run(); };
+  if (plan_.options.poison) return worker;
+  // Once as it is: what kernels do at their first run must not be recorded.
+  RETURN_IF_ERROR(worker->enqueue());
+  RETURN_IF_ERROR(memory_.Synchronize());
+  RETURN_IF_ERROR(steps->Reset());
+  ASSIGN_OR_RETURN(worker->enqueue, memory_.Record(worker->enqueue));
+  return worker;
+}
+
+absl::Status Executor::RunOnHost(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, const RunSteps& run) {
+  RETURN_IF_ERROR(signature_.CheckInputs(inputs));
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  Instance& instance = *lease.worker().instance;
+  std::vector<void*>& externals = lease.worker().externals;
+  RETURN_IF_ERROR(signature_.PrepareOutputs(inputs, constants_, outputs));
+  for (size_t i = 0; i < inputs.size(); ++i) externals[i] = const_cast<void*>(inputs[i].data());
+  for (size_t i = 0; i < outputs->size(); ++i) {
     Tensor& output = (*outputs)[i];
-    bool fresh = output.data() == nullptr || output.type() != output_types_[i];
-    for (const Tensor& input : inputs) fresh = fresh || input.data() == output.data();
-    for (size_t j = 0; j < i && !fresh; ++j) fresh = (*outputs)[j].data() == output.data();
-    if (fresh) {
-      absl::StatusOr<Tensor> tensor = AllocateTensor(output_types_[i], absl::StrCat("output ", i));
-      if (!tensor.ok()) return tensor.status();
-      output = *std::move(tensor);
-    }
-    externals_[inputs.size() + i] = output.data();
+    externals[inputs.size() + i] = output.data();
+    if (plan_.options.poison) std::memset(output.data(), 0xff, static_cast<size_t>(output.num_bytes()));
   }
   for (const Patch& patch : patches_) {
-    addresses_[patch.slot] = static_cast<std::byte*>(externals_[patch.external]) + patch.offset;
+    instance.argument(patch.step, patch.position) = static_cast<char*>(externals[patch.external]) + patch.offset;
+  }
+  RETURN_IF_ERROR(run(instance));
+  for (size_t i : copied_) {
+    const ResolvedBuffer at = plan_.resolved[schedule_.outputs[i]];
+    const int external = externals_[at.root];
+    const void* from = external < 0 ? instance.address(schedule_.outputs[i])
+                                    : static_cast<const char*>(externals[external]) + at.offset;
+    RETURN_IF_ERROR(memory_.CopyOut((*outputs)[i].data(), from, static_cast<size_t>((*outputs)[i].num_bytes())));
   }
   return absl::OkStatus();
 }
 
-absl::Status Executor::FinishRun(std::vector<Tensor>* outputs) const {
-  for (const CopyOut& copy : copies_) {
-    Tensor& output = (*outputs)[copy.output];
-    std::memcpy(output.data(), addresses_[copy.slot], static_cast<size_t>(output.num_bytes()));
+absl::Status Executor::RunOnDevice(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+  RETURN_IF_ERROR(signature_.CheckInputs(inputs));
+  for (const IndexInput& index : index_inputs_) RETURN_IF_ERROR(index.range.Check(inputs[index.input]));
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  const Instance& instance = *lease.worker().instance;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (schedule_.inputs[i] < 0) continue;
+    RETURN_IF_ERROR(memory_.CopyIn(instance.address(schedule_.inputs[i]), inputs[i].data(),
+                                   static_cast<size_t>(inputs[i].num_bytes())));
   }
-  return TakeFaults(fallible_);
+  RETURN_IF_ERROR(signature_.PrepareOutputs(inputs, constants_, outputs));
+  if (absl::Status status = lease.worker().enqueue(); !status.ok()) {
+    memory_.Synchronize().IgnoreError();  // what was enqueued before is not to meet the next run
+    return status;
+  }
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    RETURN_IF_ERROR(memory_.CopyOut((*outputs)[i].data(), instance.address(schedule_.outputs[i]),
+                                    static_cast<size_t>((*outputs)[i].num_bytes())));
+  }
+  return memory_.Synchronize();
 }
 
 absl::Status Executor::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
-  absl::Status status = PrepareRun(inputs, outputs);
-  if (!status.ok()) return status;
-  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
-    schedule_.steps[s].kernel->Run(addresses_.data() + step_begin_[s]);
-  }
-  return FinishRun(outputs);
+  return Guarded([&] {
+    if (!memory_.is_host()) return RunOnDevice(inputs, outputs);
+    return RunOnHost(inputs, outputs, [](Instance& instance) { return instance.Run(); });
+  });
+}
+
+absl::Status Executor::RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+  if (memory_.is_host()) return Run(inputs, outputs);
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  const absl::Status status = lease.worker().enqueue();
+  const absl::Status end = memory_.Synchronize();
+  return status.ok() ? end : status;
 }
 
 absl::Status Executor::RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs,
                                 std::vector<double>* seconds) {
-  absl::Status status = PrepareRun(inputs, outputs);
-  if (!status.ok()) return status;
   seconds->resize(schedule_.steps.size(), 0);
-  auto before = std::chrono::steady_clock::now();
-  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
-    schedule_.steps[s].kernel->Run(addresses_.data() + step_begin_[s]);
-    const auto after = std::chrono::steady_clock::now();
-    (*seconds)[s] += std::chrono::duration<double>(after - before).count();
-    before = after;
-  }
-  return FinishRun(outputs);
+  return RunOnHost(inputs, outputs, [&](Instance& instance) -> absl::Status {
+    auto before = std::chrono::steady_clock::now();
+    for (size_t s = 0; s < schedule_.steps.size(); ++s) {
+      RETURN_IF_ERROR(instance.RunStep(static_cast<int>(s)));
+      const auto after = std::chrono::steady_clock::now();
+      (*seconds)[s] += std::chrono::duration<double>(after - before).count();
+      before = after;
+    }
+    return absl::OkStatus();
+  });
 }
 
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device) { return std::make_unique<DeviceRunner>(device); }

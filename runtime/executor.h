@@ -1,36 +1,47 @@
-// Runs a compiled schedule on the memory of this machine: one arena, addresses bound once, kernels in order.
+// Runs a compiled schedule, on the memory of this machine or on a device's own.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "backends/fallible_kernel.h"
 #include "core/ir/device.h"
+#include "core/ir/index_range.h"
+#include "runtime/host_memory.h"
+#include "runtime/instance.h"
 #include "runtime/memory_plan.h"
+#include "runtime/signature.h"
 
 namespace rewright {
 
-// The static schedule of one graph, ready to run again and again. Everything that a run needs is made by Create;
-// a run allocates nothing except output tensors that the caller did not bring. Inputs and outputs are used where the
-// caller has them, without a copy, unless the schedule leaves an output inside another buffer.
+// The static schedule of one graph, ready to run again and again. A run allocates nothing except output tensors that
+// the caller did not bring, and an instance (runtime/instance.h) where as many runs go on as never before.
 //
-// Not thread-safe: runs share the arena.
+// On this machine's memory inputs and outputs are used where the caller has them, without a copy, unless the schedule
+// leaves an output inside another buffer. On a device's own, inputs are copied in, all steps are recorded once and
+// enqueued as a whole, outputs are copied out.
+//
+// Thread-safe. Runs take turns where the device says so, and where the schedule has states: then there is one instance.
 class Executor : public Executable {
  public:
-  // Errors: those of PlanMemory, too little memory, and a schedule that does not fit the graph (faults of the device).
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Schedule schedule);
+  // `memory` outlives the executor. Of the options `externals` and `only` are the executor's own. Errors: those of
+  // PlanMemory and of the memory, too little memory, and a schedule that does not fit the graph (faults of the device).
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Schedule schedule,
+                                                          DeviceMemory& memory = HostMemory(),
+                                                          const PlanOptions& options = {});
 
   // Tensors in `outputs` that have the right type are written in place (whoever shares their memory sees it);
   // others are replaced by fresh ones, and so is one that shares its memory with an input.
-  // Errors: a wrong number of inputs, an input of the wrong type, and what a FallibleKernel finds.
+  // Errors: a wrong number of inputs, an input of the wrong type, and what steps find.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
+  absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
-  // The same; adds the seconds that step i took to (*seconds)[i].
+  // Run on this machine's memory; adds the seconds that step i took to (*seconds)[i].
   absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
 
   int64_t arena_bytes() const override { return plan_.arena_bytes; }
@@ -38,41 +49,48 @@ class Executor : public Executable {
   const Schedule& schedule() const { return schedule_; }
 
  private:
-  // addresses_[slot] is `offset` bytes into the memory of input or output number `external`.
+  // An argument of a step that is `offset` bytes into the memory of input or output number `external`.
   struct Patch {
-    size_t slot;
+    int step, position;
     size_t external;  // inputs first, then outputs
     int64_t offset;
   };
-  // Output number `output` is found at addresses_[slot] after the run.
-  struct CopyOut {
-    size_t slot;
-    size_t output;
+  // What one run at a time needs.
+  struct Worker {
+    std::unique_ptr<Instance> instance;
+    std::vector<void*> externals;           // of the present run, on this machine's memory
+    std::function<absl::Status()> enqueue;  // all steps, on a device's own
   };
+  class Lease;
 
-  Executor() = default;
-  absl::Status Bind();
-  absl::StatusOr<std::vector<int>> ExternalsOfBuffers(std::vector<bool>* copied) const;
-  absl::Status AddSlot(int buffer, const std::vector<int>& externals);
-  absl::Status PrepareRun(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs);
-  absl::Status FinishRun(std::vector<Tensor>* outputs) const;
+  Executor(const Graph& graph, Schedule schedule, DeviceMemory& memory)
+      : schedule_(std::move(schedule)), memory_(memory), signature_(graph), index_inputs_(IndexInputs(graph)) {}
+  absl::Status Init(const Graph& graph, const PlanOptions& options);
+  absl::Status CheckFit() const;
+  absl::Status FindExternals();
+  absl::StatusOr<std::unique_ptr<Worker>> MakeWorker() const;
+  using RunSteps = std::function<absl::Status(Instance&)>;
+  absl::Status RunOnHost(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, const RunSteps& run);
+  absl::Status RunOnDevice(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs);
 
-  Schedule schedule_;
+  const Schedule schedule_;
+  DeviceMemory& memory_;
+  const Signature signature_;
+  const std::vector<IndexInput> index_inputs_;  // which generated kernels do not check
   MemoryPlan plan_;
-  std::unique_ptr<std::byte, void (*)(void*)> arena_{nullptr, nullptr};
-  std::vector<std::string> input_names_;
-  std::vector<TensorType> input_types_;
-  std::vector<TensorType> output_types_;
-  std::vector<void*> addresses_;    // of the buffers of all steps, one after the other, then those of CopyOut
-  std::vector<size_t> step_begin_;  // first slot of each step
+  AddressRanges constants_;
+  std::string activations_;  // for messages: what takes most memory
+  // By buffer, on this machine's memory: the input or output that it is, inputs first; -1: none.
+  std::vector<int> externals_;
   std::vector<Patch> patches_;
-  std::vector<CopyOut> copies_;
-  std::vector<const FallibleKernel*> fallible_;
-  std::vector<void*> externals_;  // of the current run
+  std::vector<size_t> copied_;   // outputs that are not written where the caller wants them
+  std::mutex* turns_ = nullptr;  // null: runs do not take turns
+  std::mutex states_;            // turns of runs that share states
+  std::mutex mutex_;             // of what follows
+  std::vector<std::unique_ptr<Worker>> idle_;
 };
 
-// A GraphRunner over a device, on this machine's memory or on its own (device_executor.h), which must outlive it and
-// what it prepares.
+// A GraphRunner over a device, on this machine's memory or on its own, which must outlive it and what it prepares.
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device);
 
 }  // namespace rewright

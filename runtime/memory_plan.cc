@@ -5,14 +5,15 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
 
-int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+int64_t AlignUp(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+int64_t Aligned(int64_t bytes) { return AlignUp(bytes, kArenaAlignment); }
 
 bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -32,14 +33,14 @@ Placement PlaceInOrder(const std::vector<Lifetime>& lifetimes, const std::vector
     for (int other : placed) {
       if (!Meet(item, lifetimes[other])) continue;
       const int64_t offset = placement.offsets[other];
-      const int64_t gap = offset - end;
-      if (gap >= need && gap < best_gap) {
-        best = end;
+      const int64_t gap = offset - end, start = AlignUp(end, item.alignment);
+      if (start + need <= offset && gap < best_gap) {
+        best = start;
         best_gap = gap;
       }
       end = std::max(end, offset + Aligned(lifetimes[other].bytes));
     }
-    const int64_t offset = best >= 0 ? best : end;
+    const int64_t offset = best >= 0 ? best : AlignUp(end, item.alignment);
     placement.offsets[id] = offset;
     placement.arena_bytes = std::max(placement.arena_bytes, offset + need);
     const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
@@ -114,31 +115,108 @@ Placement Improve(const std::vector<Lifetime>& lifetimes, std::vector<int> order
   return best;
 }
 
-absl::Status DeviceFault(const std::string& message) { return absl::InternalError("schedule: " + message); }
-
-absl::StatusOr<std::vector<ResolvedBuffer>> ResolveViews(const std::vector<Buffer>& buffers) {
-  const int count = static_cast<int>(buffers.size());
-  std::vector<ResolvedBuffer> resolved(buffers.size());
-  for (int id = 0; id < count; ++id) {
-    ResolvedBuffer at{id, 0};
-    for (int depth = 0; buffers[at.root].alias_of >= 0; ++depth) {
-      const Buffer& view = buffers[at.root];
-      if (view.alias_of >= count) {
-        return DeviceFault(absl::StrCat("buffer ", at.root, " is a view of buffer ", view.alias_of, ", of ", count));
-      }
-      const Buffer& base = buffers[view.alias_of];
-      if (view.offset + view.bytes > base.bytes) {
-        return DeviceFault(absl::StrCat("buffer ", at.root, " views bytes ", view.offset, "..",
-                                        view.offset + view.bytes, " of buffer ", view.alias_of, ", which has ",
-                                        base.bytes));
-      }
-      if (depth > count) return DeviceFault(absl::StrCat("buffer ", id, " is a view of itself"));
-      at.offset += static_cast<int64_t>(view.offset);
-      at.root = view.alias_of;
-    }
-    resolved[id] = at;
+const char* KindName(Buffer::Kind kind) {
+  switch (kind) {
+    case Buffer::Kind::kActivation: return "activation";
+    case Buffer::Kind::kInput: return "input";
+    case Buffer::Kind::kOutput: return "output";
+    case Buffer::Kind::kConstant: return "constant";
+    case Buffer::Kind::kState: return "state";
   }
-  return resolved;
+  return "?";
+}
+
+absl::Status CheckUses(const Schedule& schedule, const std::vector<ResolvedBuffer>& resolved) {
+  std::vector<bool> written(schedule.buffers.size(), false);  // roots
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    const Step& step = schedule.steps[s];
+    const auto fault = [&](const char* does, int id) {
+      const Buffer& root = schedule.buffers[resolved[id].root];
+      return ScheduleFault(absl::StrCat("step ", s, " (", step.label, ") ", does, " buffer ", id, ", ",
+                                        KindName(root.kind), " of ", root.bytes, " bytes"));
+    };
+    for (const BufferUse& use : step.buffers) {
+      const int root = resolved[use.buffer].root;
+      const Buffer::Kind kind = schedule.buffers[root].kind;
+      const bool computed = kind == Buffer::Kind::kActivation || kind == Buffer::Kind::kOutput;
+      if (Reads(use.access) && computed && !written[root] && schedule.buffers[use.buffer].bytes > 0) {
+        return fault("reads what no step wrote:", use.buffer);
+      }
+      if (Writes(use.access) && !computed && kind != Buffer::Kind::kState) return fault("writes", use.buffer);
+    }
+    for (const BufferUse& use : step.buffers) {
+      if (Writes(use.access)) written[resolved[use.buffer].root] = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBuffers(const Schedule& schedule) {
+  const int count = static_cast<int>(schedule.buffers.size());
+  const auto in_range = [&](int id) { return id >= 0 && id < count; };
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    for (const BufferUse& use : schedule.steps[s].buffers) {
+      if (!in_range(use.buffer)) {
+        return ScheduleFault(absl::StrCat("step ", s, " uses buffer ", use.buffer, ", of ", count));
+      }
+    }
+  }
+  for (int id : schedule.outputs) {
+    if (!in_range(id)) return ScheduleFault(absl::StrCat("output in buffer ", id, ", of ", count));
+  }
+  for (int id = 0; id < count; ++id) {
+    const size_t alignment = schedule.buffers[id].alignment;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > DeviceMemory::kAlignment) {
+      return ScheduleFault(absl::StrCat("buffer ", id, " is aligned to ", alignment, ", expected a power of two up to ",
+                                        DeviceMemory::kAlignment));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// By root: the first and the last step that uses it; -1: none does. Steps of a section are all used at once.
+std::vector<Lifetime> LifetimesOf(const Schedule& schedule, const MemoryPlan& plan) {
+  std::vector<Lifetime> lifetimes(schedule.buffers.size(), {0, -1, -1});
+  const auto use = [&](int id, int first, int last) {
+    Lifetime& life = lifetimes[plan.resolved[id].root];
+    if (life.first < 0) life.first = first;
+    life.last = std::max(life.last, last);
+  };
+  const int count = static_cast<int>(schedule.steps.size());
+  auto section = plan.sections.begin();
+  for (int s = 0; s < count; ++s) {
+    while (section != plan.sections.end() && section->end <= s) ++section;
+    const bool inside = section != plan.sections.end() && section->begin <= s;
+    for (const BufferUse& each : schedule.steps[s].buffers) {
+      use(each.buffer, inside ? section->begin : s, inside ? section->end - 1 : s);
+    }
+  }
+  const int last = std::max(0, count - 1);
+  for (int id : schedule.outputs) use(id, last, last);
+  return lifetimes;
+}
+
+// Which roots have memory in an instance.
+std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, const std::vector<Lifetime>& lifetimes) {
+  const PlanOptions& options = plan.options;
+  std::vector<bool> wanted(schedule.buffers.size(), options.only == nullptr);
+  if (options.only != nullptr) {
+    for (int id : *options.only) wanted[plan.resolved[id].root] = true;
+  }
+  for (size_t id = 0; id < wanted.size(); ++id) {
+    const Buffer& buffer = schedule.buffers[id];
+    switch (buffer.kind) {
+      case Buffer::Kind::kActivation:
+        wanted[id] = wanted[id] && (options.only != nullptr || lifetimes[id].first >= 0);
+        break;
+      case Buffer::Kind::kInput:
+      case Buffer::Kind::kOutput: wanted[id] = wanted[id] && options.externals; break;
+      case Buffer::Kind::kConstant: wanted[id] = wanted[id] && options.constants; break;
+      case Buffer::Kind::kState: break;
+    }
+    if (buffer.alias_of >= 0) wanted[id] = false;
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -168,47 +246,45 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes) {
   return Improve(lifetimes, std::move(best_order), std::move(best), floor, rounds);
 }
 
-absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule) {
-  const int count = static_cast<int>(schedule.buffers.size());
-  const auto in_range = [&](int id) { return id >= 0 && id < count; };
+absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOptions& options) {
+  RETURN_IF_ERROR(CheckBuffers(schedule));
   MemoryPlan plan;
-  absl::StatusOr<std::vector<ResolvedBuffer>> resolved = ResolveViews(schedule.buffers);
-  if (!resolved.ok()) return resolved.status();
-  plan.resolved = *std::move(resolved);
-
-  std::vector<Lifetime> all(schedule.buffers.size(), {0, -1, -1});
-  const auto touch = [&](int id, int step) {
-    Lifetime& life = all[plan.resolved[id].root];
-    if (life.first < 0) life.first = step;
-    life.last = step;
-  };
-  const int num_steps = static_cast<int>(schedule.steps.size());
-  for (int s = 0; s < num_steps; ++s) {
-    for (int id : schedule.steps[s].buffers) {
-      if (!in_range(id)) return DeviceFault(absl::StrCat("step ", s, " uses buffer ", id, ", of ", count));
-      touch(id, s);
-    }
-  }
-  for (int id : schedule.outputs) {
-    if (!in_range(id)) return DeviceFault(absl::StrCat("output in buffer ", id, ", of ", count));
-    touch(id, std::max(0, num_steps - 1));
-  }
+  plan.options = options;
+  ASSIGN_OR_RETURN(plan.resolved, ResolveBuffers(schedule.buffers));
+  if (options.only == nullptr) RETURN_IF_ERROR(CheckUses(schedule, plan.resolved));
+  plan.sections = SectionsOf(schedule);
+  const std::vector<Lifetime> all = LifetimesOf(schedule, plan);
+  const std::vector<bool> wanted = RootsOf(schedule, plan, all);
 
   std::vector<Lifetime> lifetimes;
-  std::vector<int> owners;
-  for (int id = 0; id < count; ++id) {
+  std::vector<int> owners, apart;  // in the arena, behind it
+  plan.expires.resize(schedule.steps.size());
+  for (int id = 0; id < static_cast<int>(wanted.size()); ++id) {
+    if (!wanted[id]) continue;
     const Buffer& buffer = schedule.buffers[id];
-    Lifetime& life = all[id];
-    if (buffer.kind != Buffer::Kind::kActivation || buffer.alias_of >= 0 || life.first < 0) continue;
-    life.bytes = static_cast<int64_t>(buffer.bytes);
-    lifetimes.push_back(life);
-    owners.push_back(id);
+    if (buffer.kind != Buffer::Kind::kActivation || options.separate) {
+      apart.push_back(id);
+    } else {
+      Lifetime life = all[id];
+      life.bytes = static_cast<int64_t>(buffer.bytes);
+      life.alignment = std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment));
+      lifetimes.push_back(life);
+      owners.push_back(id);
+    }
+    const bool kept = std::any_of(schedule.outputs.begin(), schedule.outputs.end(),
+                                  [&](int output) { return plan.resolved[output].root == id; });
+    if (buffer.kind == Buffer::Kind::kActivation && all[id].last >= 0 && !kept)
+      plan.expires[all[id].last].push_back(id);
   }
   const Placement placement = PlaceLifetimes(lifetimes);
   plan.offsets.assign(schedule.buffers.size(), -1);
   for (size_t i = 0; i < owners.size(); ++i) plan.offsets[owners[i]] = placement.offsets[i];
-  plan.arena_bytes = placement.arena_bytes;
+  plan.arena_bytes = plan.bytes = placement.arena_bytes;
   plan.peak_live_bytes = PeakLiveBytes(lifetimes);
+  for (int id : apart) {
+    plan.offsets[id] = AlignUp(plan.bytes, DeviceMemory::kAlignment);
+    plan.bytes = plan.offsets[id] + static_cast<int64_t>(schedule.buffers[id].bytes);
+  }
   return plan;
 }
 

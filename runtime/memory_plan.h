@@ -1,8 +1,9 @@
 // Memory plans: offsets of a schedule's activations in one arena.
 //
-// A schedule is static, so lifetimes are known before it runs: a buffer lives from the first step that touches it to
-// the last one, and so does a buffer that others are views of. Two buffers may share bytes exactly when their
-// lifetimes do not meet. Finding the smallest arena is dynamic storage allocation, which is NP-hard; the greedy
+// A schedule is static, so lifetimes are known before it runs: a buffer lives from the first step that uses it to the
+// last one, and so does a buffer that others are views of; steps that may run at the same time are one span of time.
+// Two buffers may share bytes exactly when their lifetimes do not meet. States, and what else is asked for, lie behind
+// the arena and share nothing. Finding the smallest arena is dynamic storage allocation, which is NP-hard; the greedy
 // orders below are those of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020),
 // and the best of them is within a few per cent of the floor on real models.
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
+#include "runtime/schedule.h"
 
 namespace rewright {
 
@@ -22,6 +24,7 @@ struct Lifetime {
   int64_t bytes = 0;
   int first = 0;
   int last = 0;
+  int64_t alignment = kArenaAlignment;  // a multiple of kArenaAlignment
 };
 
 struct Placement {
@@ -35,23 +38,34 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes);
 // The largest sum of bytes that are live at one step: no placement can be smaller.
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes);
 
-// Where a buffer is: `offset` bytes from the start of buffer `root`, which is no view.
-struct ResolvedBuffer {
-  int root = 0;
-  int64_t offset = 0;
+struct PlanOptions {
+  bool separate = false;   // no two buffers share memory
+  bool externals = false;  // inputs and outputs have memory here, too
+  bool constants = false;  // copies of the constants, too
+  // For tests: memory is filled with 0xff before the first step and, buffer by buffer, after the last step that uses
+  // it. Without it `separate` memory is filled with zeros.
+  bool poison = false;
+  // Where it is not null: for these buffers alone.
+  const std::vector<int>* only = nullptr;
 };
 
+// The memory of one instance of a schedule.
 struct MemoryPlan {
+  PlanOptions options;
   std::vector<ResolvedBuffer> resolved;  // one per buffer of the schedule
-  // One per buffer: bytes from the start of the arena for a planned root; -1 for views, buffers that hold no
-  // activation, and activations that no step touches.
+  // One per buffer: bytes from the start of the memory; -1 for views, for what lies elsewhere (constants, inputs and
+  // outputs that nobody asked for), and for activations that no step uses.
   std::vector<int64_t> offsets;
-  int64_t arena_bytes = 0;
+  std::vector<Section> sections;          // of steps that may run at the same time
+  std::vector<std::vector<int>> expires;  // by step: the planned buffers that it uses last
+  int64_t arena_bytes = 0;                // what activations take
   int64_t peak_live_bytes = 0;
+  int64_t bytes = 0;  // the arena, and what lies behind it
 };
 
 // Errors (a fault of the device that made the schedule): a buffer id out of range, a view that reaches outside what it
-// views, views in a cycle.
-absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule);
+// views, views in a cycle, an alignment that no memory has, a step that reads what no step before it writes or writes
+// an input or a constant.
+absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOptions& options = {});
 
 }  // namespace rewright

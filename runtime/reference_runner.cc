@@ -3,9 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "runtime/memory_plan.h"
+#include "runtime/signature.h"
 
 namespace rewright {
 namespace {
@@ -13,28 +14,15 @@ namespace {
 class ReferenceExecutable : public Executable {
  public:
   ReferenceExecutable(Graph graph, int threads)
-      : graph_(std::move(graph)), threads_(threads), peak_live_bytes_(PeakLiveBytes(graph_)) {}
+      : graph_(std::move(graph)), signature_(graph_), threads_(threads), peak_live_bytes_(PeakLiveBytes(graph_)) {}
 
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override {
-    if (inputs.size() != graph_.inputs().size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("run: ", inputs.size(), " inputs given, ", graph_.inputs().size(), " expected"));
-    }
+    RETURN_IF_ERROR(signature_.CheckInputs(inputs));
     absl::flat_hash_map<std::string, Tensor> by_name;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::string& name = graph_.node(graph_.inputs()[i].node).name;
-      const TensorType& type = graph_.type(graph_.inputs()[i]);
-      if (inputs[i].type() != type) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("run: input ", name, " is ", inputs[i].type().ToString(), ", expected ", type.ToString()));
-      }
-      by_name[name] = inputs[i];
-    }
+    for (size_t i = 0; i < inputs.size(); ++i) by_name[signature_.input_names[i]] = inputs[i];
     InterpretOptions options;
     options.threads = threads_;
-    absl::StatusOr<std::vector<Tensor>> results = InterpretGraph(graph_, by_name, options);
-    if (!results.ok()) return results.status();
-    *outputs = *std::move(results);
+    ASSIGN_OR_RETURN(*outputs, InterpretGraph(graph_, by_name, options));
     return absl::OkStatus();
   }
 
@@ -43,6 +31,7 @@ class ReferenceExecutable : public Executable {
 
  private:
   const Graph graph_;
+  const Signature signature_;
   const int threads_;
   const int64_t peak_live_bytes_;
 };
@@ -68,7 +57,7 @@ int64_t PeakLiveBytes(const Graph& graph) {
   for (int i = 0; i < count; ++i) {
     const NodeId id = graph.nodes()[i];
     const Node& node = graph.node(id);
-    if (node.leaf != LeafKind::kNone || node.weight_only) continue;
+    if (node.leaf != LeafKind::kNone || graph.IsKnown(node)) continue;
     const std::vector<int>& users = graph.users(i);
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
       if (graph.is_output({id, k})) continue;

@@ -88,7 +88,7 @@ class SignatureWriter {
     externals_.push_back(operand);
     const Node& node = graph_.node(operand.node);
     PutType(graph_.type(operand));
-    Put(node.weight_only);
+    Put(graph_.IsKnown(node));
     const bool by_content = node.leaf == LeafKind::kConstant && node.outputs[0].num_elements() <= kSmallConstant;
     Put(by_content);
     if (!by_content) return;
@@ -122,7 +122,7 @@ double TieBreak(const Graph& graph) {
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (node.op == nullptr) continue;
-    if (!node.weight_only) {
+    if (!graph.IsKnown(node)) {
       seconds += kSecondsPerNode;
       continue;
     }

@@ -149,7 +149,7 @@ std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& befo
     const NodeId id = stack.back();
     stack.pop_back();
     const Node& node = after.node(id);
-    if (node.op == nullptr || node.weight_only || !after.contains(id) || !visited.insert(id).second) continue;
+    if (!after.IsRun(node) || !after.contains(id) || !visited.insert(id).second) continue;
     fresh.push_back(id);
     if (before.contains(id)) continue;
     for (Value operand : node.operands) stack.push_back(operand.node);

@@ -26,7 +26,7 @@ std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seed
   std::vector<int> found;  // in the order of distance
   const auto visit = [&](int position) {
     if (found.size() >= kMaxPlaceNodes) return;
-    if (!RunsAtRuntime(graph.node(graph.nodes()[position]))) return;
+    if (!graph.IsRun(graph.node(graph.nodes()[position]))) return;
     if (place.insert(position).second) found.push_back(position);
   };
   for (NodeId id : seeds) visit(graph.index(id));
@@ -122,7 +122,7 @@ class PlaceEstimator::Cutter {
   // New nodes of the right side belong to the place; one that the graph computes elsewhere already comes from there.
   bool Outside(NodeId id) const {
     const Node& node = graph_.arena()->node(id);
-    if (node.weight_only) return false;
+    if (graph_.IsKnown(node)) return false;
     return node.op == nullptr || (graph_.contains(id) && !inside_.contains(id));
   }
 
@@ -150,7 +150,7 @@ class PlaceEstimator::Cutter {
 
   Value Copy(Value value) {
     const Node& node = graph_.arena()->node(value.node);
-    if (node.weight_only) return {CopyWeightOnly(value.node), value.output};
+    if (graph_.IsKnown(node)) return {CopyWeightOnly(value.node), value.output};
     if (auto it = copies_.find(value); it != copies_.end()) return it->second;
     Value copy;
     if (Outside(value.node)) {
@@ -176,8 +176,8 @@ class PlaceEstimator::Cutter {
     NodeId copy = -1;
     if (node.leaf == LeafKind::kConstant) {
       copy = scratch_->AddConstant(node.data).node;
-    } else if (node.leaf == LeafKind::kWeight) {
-      const absl::StatusOr<Value> weight = scratch_->AddWeight(node.name, node.data);
+    } else if (node.leaf == LeafKind::kState) {
+      const absl::StatusOr<Value> weight = scratch_->AddState(node.name, *graph_.arena()->Elements(id));
       CHECK(weight.ok()) << weight.status().ToString();
       copy = weight->node;
     } else {
@@ -225,7 +225,7 @@ absl::StatusOr<double> PlaceEstimator::TotalCost(const Graph& place, uint64_t ha
 
 absl::StatusOr<PlaceEstimate> PlaceEstimator::Judge(const Graph& graph, const Rewrite& rewrite) {
   if (scratch_ == nullptr || scratch_->size() > kMaxScratchNodes) {
-    scratch_ = std::make_shared<Arena>();
+    scratch_ = std::make_shared<Arena>(graph.mode());
     copied_.clear();
   }
   Cutter cutter(*this, graph, rewrite);

@@ -21,7 +21,6 @@
 namespace rewright {
 
 // An application that does not depend on weights alone, which is computed once at load.
-inline bool RunsAtRuntime(const Node& node) { return node.op != nullptr && !node.weight_only; }
 
 // Applications that run at inference within `radius` edges of `seeds`, by position in graph.nodes(), ascending. Stops
 // growing at a few dozen.

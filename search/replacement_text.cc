@@ -100,8 +100,8 @@ absl::StatusOr<ValueMap> ParseReplacement(const Graph& graph, const std::string&
   ValueMap built;
   for (NodeId id : parsed->nodes()) {
     const Node& node = parsed->node(id);
-    if (node.leaf == LeafKind::kWeight) {
-      return absl::InvalidArgumentError(absl::StrCat("found weight ", node.name, ", expected inputs alone"));
+    if (node.leaf == LeafKind::kState) {
+      return absl::InvalidArgumentError(absl::StrCat("found state ", node.name, ", expected inputs alone"));
     }
     if (node.leaf == LeafKind::kInput) {
       const absl::StatusOr<Value> value = ValueOf(graph, node.name, node.outputs[0]);

@@ -73,7 +73,7 @@ class Derivation {
   bool ReachBy(const Graph& graph, GoOn go_on) {
     for (NodeId id : graph.nodes()) {
       const Node& node = graph.node(id);
-      if (node.op == nullptr || node.weight_only || to_.contains(id)) continue;
+      if (!graph.IsRun(node) || to_.contains(id)) continue;
       for (const Matcher* rule : rules_) {
         std::vector<Match> matches;
         rule->MatchAt(graph, id, &matches);

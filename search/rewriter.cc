@@ -58,7 +58,7 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
   for (int position : positions) {
     const NodeId id = graph.nodes()[position];
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     const AtNode& known = KnownAt(graph, id);
     auto next = known.rewrites.begin();
     const auto take_before = [&](int end) {

@@ -30,7 +30,7 @@ Tensor Zeros(const TensorType& type) {
 }  // namespace
 
 TileProblem::TileProblem(const EGraph& egraph, const std::vector<Value>& roots, CostModel& costs)
-    : egraph_(egraph), costs_(costs) {
+    : egraph_(egraph), costs_(costs), scratch_(std::make_shared<Arena>(egraph.arena()->mode())) {
   for (Value root : roots) problem_.roots.push_back(AddClass(root));
   AddSingles();
   Fuse();
@@ -98,12 +98,12 @@ void TileProblem::Fuse() {
     std::vector<std::vector<int>> below(static_cast<size_t>(num_classes()));
     for (int t = begin; t < end; ++t) {
       const Node& root = egraph_.arena()->node(tile(t)[0].second);
-      if (root.op == nullptr || root.weight_only || root.outputs.size() != 1) continue;
+      if (!egraph_.arena()->IsRun(root) || root.outputs.size() != 1) continue;
       below[tile(t)[0].first].push_back(t);
     }
     for (int n = 0; n < singles; ++n) {
       const Node& node = egraph_.arena()->node(tile(n)[0].second);
-      if (node.op == nullptr || node.weight_only || problem_.nodes[n].cost <= kLeastCost) continue;
+      if (!egraph_.arena()->IsRun(node) || problem_.nodes[n].cost <= kLeastCost) continue;
       std::vector<int> tried;
       for (Value operand : node.operands) {
         const int c = ClassOf(operand);
@@ -145,12 +145,12 @@ Value TileProblem::Leaf(Value representative) {
   if (!fresh) return it->second;
   const Node& node = egraph_.arena()->node(representative.node);
   const TensorType& type = egraph_.arena()->type(representative);
-  const std::string name = absl::StrCat(leaves_.size(), ":", type.ToString(), node.weight_only ? "w" : "");
+  const std::string name = absl::StrCat(leaves_.size(), ":", type.ToString(), egraph_.arena()->IsKnown(node) ? "w" : "");
   absl::StatusOr<Value> leaf;
   if (node.leaf == LeafKind::kConstant && type.num_elements() <= kSmallConstant) {
     leaf = scratch_->AddConstant(node.data);
-  } else if (node.weight_only) {
-    leaf = scratch_->AddWeight(name, Zeros(type));
+  } else if (egraph_.arena()->IsKnown(node)) {
+    leaf = scratch_->AddState(name, Zeros(type));
   } else {
     leaf = scratch_->AddInput(name, type);
   }

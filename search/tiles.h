@@ -50,7 +50,7 @@ class TileProblem {
   std::vector<Tile> tiles_;
   std::vector<Value> classes_;  // representatives, by number
   absl::flat_hash_map<Value, int> class_numbers_;
-  std::shared_ptr<Arena> scratch_ = std::make_shared<Arena>();
+  std::shared_ptr<Arena> scratch_;
   ValueMap leaves_;                            // of one tile, by representative
   absl::flat_hash_map<NodeId, double> known_;  // by the application of scratch_ that a tile computes
 };

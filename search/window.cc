@@ -26,7 +26,7 @@ bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
 
 class Cutter {
  public:
-  explicit Cutter(const Graph& graph) : graph_(graph) {}
+  explicit Cutter(const Graph& graph) : graph_(graph), arena_(std::make_shared<Arena>(graph.mode())) {}
 
   GraphWindow Cut(const std::vector<int>& positions) {
     std::vector<Output> outputs;
@@ -46,7 +46,7 @@ class Cutter {
     window_.graph = Graph(arena_, inputs_, std::move(outputs));
     for (NodeId id : window_.graph.nodes()) {
       const Node& node = window_.graph.node(id);
-      if (node.leaf != LeafKind::kInput && node.leaf != LeafKind::kWeight) continue;
+      if (node.leaf != LeafKind::kInput && node.leaf != LeafKind::kState) continue;
       window_.leaves.push_back({id, 0});
       window_.outer.push_back(outer_.at({id, 0}));
     }
@@ -56,7 +56,7 @@ class Cutter {
  private:
   Value Operand(Value value) {
     const Node& node = graph_.node(value.node);
-    if (node.weight_only) {
+    if (graph_.IsKnown(node)) {
       if (!copies_.contains(value.node)) CopyWeightOnly(value.node);
       return {copies_.at(value.node), value.output};
     }
@@ -94,7 +94,7 @@ class Cutter {
       } else if (node.leaf == LeafKind::kConstant) {
         copies_[id] = arena_->AddConstant(node.data).node;
       } else {
-        const auto weight = arena_->AddWeight(absl::StrCat("w", copies_.size()), node.data);
+        const auto weight = arena_->AddState(absl::StrCat("w", copies_.size()), *graph_.arena()->Elements(id));
         CHECK(weight.ok()) << weight.status().ToString();
         copies_[id] = weight->node;
         outer_[*weight] = {id, 0};
@@ -104,7 +104,7 @@ class Cutter {
 
   const Graph& graph_;
   GraphWindow window_;
-  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  std::shared_ptr<Arena> arena_;
   absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and weight-only ones
   std::vector<Value> inputs_;
   ValueMap inputs_of_;
@@ -137,7 +137,7 @@ class KeyWriter {
   void PutNode(NodeId id) {
     const Node& node = graph_.node(id);
     for (Value operand : node.operands) {
-      if (graph_.node(operand.node).weight_only) PutWeightOnly(operand.node);
+      if (graph_.IsKnown(operand)) PutWeightOnly(operand.node);
     }
     constexpr uint64_t kOutside = uint64_t{1} << 63;
     Put(looks_.Of(graph_, id), node.operands.size());

@@ -18,7 +18,7 @@ class RunningNodes {
  public:
   explicit RunningNodes(const Graph& graph) : graph_(graph), numbers_(graph.nodes().size(), -1) {
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
-      if (!RunsAtRuntime(graph.node(graph.nodes()[i]))) continue;
+      if (!graph.IsRun(graph.node(graph.nodes()[i]))) continue;
       numbers_[i] = static_cast<int>(positions_.size());
       positions_.push_back(static_cast<int>(i));
     }

@@ -25,7 +25,7 @@ class Applier {
         match_(match),
         rule_(*match.rule),
         nodes_(match.nodes),
-        scope_(arena, nodes_, match.bindings, options_) {}
+        scope_(rule_, arena, nodes_, match.bindings) {}
 
   absl::StatusOr<ValueMap> Run() {
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
@@ -103,29 +103,37 @@ class Applier {
     }
     auto id = arena_.Add(*node.op, std::move(operands), std::move(attrs));
     if (!id.ok()) return id.status();
+    for (const TensorType& type : arena_.node(*id).outputs) {
+      for (int64_t size : type.shape) {
+        if (size > kMostSize) return absl::OutOfRangeError(absl::StrCat("an axis of ", size));
+      }
+    }
     return Value{*id, 0};
   }
 
   absl::StatusOr<Value> Constant(const RuleNode& leaf) {
     MatchEvaluator evaluator(scope_);
-    ArgValue<Concrete> number, dims;
-    Attr real;
-    if (!evaluator.Eval(*leaf.value, &number) || !ToAttr(number, AttrKind::kReal, &real) ||
-        !evaluator.List(leaf.shape.dims, &dims)) {
-      return absl::InvalidArgumentError(absl::StrCat("the constant ", leaf.name, " has no value"));
-    }
-    TensorType type{match_.bindings.floating, dims.list};
+    TensorType type{match_.bindings.floating, {}};
     if (!leaf.floating) type.dtype = leaf.dtype;
     if (leaf.dtype_attr >= 0) type.dtype = std::get<DType>(match_.bindings.attrs[leaf.dtype_attr]);
+    ArgValue<Concrete> value, dims;
+    Number number;
+    if (!evaluator.Eval(*leaf.value, &value) || !evaluator.List(leaf.shape.dims, &dims)) {
+      return absl::InvalidArgumentError(absl::StrCat("the constant ", leaf.name, " has no value"));
+    }
+    if (!ToNumber(value, type.dtype, &number)) {
+      return absl::OutOfRangeError(absl::StrCat(DTypeName(type.dtype), " has no number ", leaf.name));
+    }
+    type.shape = dims.list;
     int64_t count = 1;
     for (int64_t size : type.shape) {
       if (size < 1 || __builtin_mul_overflow(count, size, &count) || count > kMaxConstant) {
         return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
       }
     }
-    RETURN_IF_ERROR(CheckRange(type.dtype, real));
+    if (IsFloating(type.dtype)) RETURN_IF_ERROR(CheckRange(type.dtype, RealOf(number)));
     Tensor tensor(type);
-    for (int64_t i = 0; i < count; ++i) tensor.Set(i, std::get<double>(real));
+    FillWith(number, &tensor);
     return arena_.AddConstant(tensor);
   }
 
@@ -133,7 +141,6 @@ class Applier {
   const Match& match_;
   const CompiledRule& rule_;
   std::vector<Value> nodes_;
-  MatchOptions options_;
   MatchScope scope_;
 };
 

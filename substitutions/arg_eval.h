@@ -20,6 +20,7 @@ namespace rewright {
 struct Concrete {
   using Int = int64_t;
   using Real = double;
+  using Element = uint64_t;
   using Bool = bool;
 
   static bool Literal(const Int& a, int64_t* value) {
@@ -33,12 +34,14 @@ struct Concrete {
   static bool Mod(Int a, Int b, Int* out) { return CheckedRemainder(a, b, out); }
   static Real ToReal(Int a) { return static_cast<double>(a); }
   static Real FromDouble(double a) { return a; }
+  static Element ToElement(Int a) { return static_cast<uint64_t>(a); }
 };
 
 // Arithmetic on index expressions. Reals are f32 in proofs: there the type stands for the real numbers.
 struct Symbolic {
   using Int = Index;
   using Real = Scalar;
+  using Element = Scalar;
   using Bool = Cond;
 
   static bool Literal(const Int& a, int64_t* value) { return a.IsInt(value); }
@@ -50,6 +53,7 @@ struct Symbolic {
   static bool Mod(const Int& a, const Int& b, Int* out) { return Positive(b) && Set(rewright::Mod(a, b), out); }
   static Real ToReal(const Int& a) { return FromIndex(a, DType::kFloat32); }
   static Real FromDouble(double a) { return Constant(a, DType::kFloat32); }
+  static Element ToElement(const Int& a) { return FromIndex(a, DType::kInt64); }
 
  private:
   static bool Set(Index value, Index* out) {
@@ -64,11 +68,13 @@ struct Symbolic {
 
 template <typename A>
 struct ArgValue {
-  enum class Kind : uint8_t { kInt, kList, kReal, kDType, kBool };
+  // kElement: an integer that is an element of tensors. Its arithmetic wraps around as theirs does; it is no size.
+  enum class Kind : uint8_t { kInt, kList, kReal, kElement, kDType, kBool };
   Kind kind = Kind::kInt;
   typename A::Int integer{};
   std::vector<typename A::Int> list;
   typename A::Real real{};
+  typename A::Element element{};
   DType dtype = DType::kFloat32;
   typename A::Bool truth{};
 };
@@ -164,6 +170,11 @@ class ArgEvaluator {
     value->real = std::move(real);
     return true;
   }
+  bool SetElement(typename A::Element element, Value* value) {
+    value->kind = Kind::kElement;
+    value->element = std::move(element);
+    return true;
+  }
   bool SetBool(typename A::Bool truth, Value* value) {
     value->kind = Kind::kBool;
     value->truth = std::move(truth);
@@ -180,6 +191,7 @@ class ArgEvaluator {
       b = std::move(a);
       a = Value();
       if (b.kind == Kind::kReal) return SetReal(-b.real, value);
+      if (b.kind == Kind::kElement) return SetElement(-b.element, value);
       SetInt(Int(0), &a);
       return Arithmetic(ArgOp::kSub, a, b, value);
     }
@@ -200,6 +212,7 @@ class ArgEvaluator {
 
   // Of integers, of reals, of lists element by element, of a list and an integer.
   bool Arithmetic(ArgOp op, const Value& a, const Value& b, Value* value) {
+    if (a.kind == Kind::kElement || b.kind == Kind::kElement) return ElementArithmetic(op, a, b, value);
     if (a.kind == Kind::kReal || b.kind == Kind::kReal || op == ArgOp::kQuotient)
       return RealArithmetic(op, a, b, value);
     if (a.kind == Kind::kInt && b.kind == Kind::kInt) {
@@ -248,6 +261,20 @@ class ArgEvaluator {
       case ArgOp::kMul: return SetReal(x * y, value);
       case ArgOp::kQuotient: return SetReal(x / y, value);
       default: return Fail("div and mod are of integers");
+    }
+  }
+
+  bool ElementArithmetic(ArgOp op, const Value& a, const Value& b, Value* value) {
+    for (const Value* side : {&a, &b}) {
+      if (side->kind != Kind::kElement && side->kind != Kind::kInt) return Fail("arithmetic of an integer and a real");
+    }
+    const typename A::Element x = a.kind == Kind::kElement ? a.element : A::ToElement(a.integer);
+    const typename A::Element y = b.kind == Kind::kElement ? b.element : A::ToElement(b.integer);
+    switch (op) {
+      case ArgOp::kAdd: return SetElement(x + y, value);
+      case ArgOp::kSub: return SetElement(x - y, value);
+      case ArgOp::kMul: return SetElement(x * y, value);
+      default: return Fail("integers of tensors are not divided");
     }
   }
 

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "substitutions/binding_order.h"
 #include "substitutions/match_plan.h"
+#include "substitutions/number.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_symmetry.h"
@@ -224,11 +225,21 @@ class RuleCompiler {
     leaf.value = term.value;
     leaf.name = PrintArg(term.value);
     RETURN_IF_ERROR(ElementType(term, leaf));
+    if (number) RETURN_IF_ERROR(CheckLiteral(term, leaf));
     if (term.shape) leaf.shape = *term.shape;
     if (!left_ && leaf.shape.broadcasts) return Error(term, "`~` is for variables of the left side");
     leaf.any_shape = left_ && !term.shape;
     value = AddNode(std::move(leaf));
     return absl::OkStatus();
+  }
+
+  // A constant of type ?t has its instances where the type has the number.
+  absl::Status CheckLiteral(const TensorTerm& term, const RuleNode& leaf) const {
+    const DType type = leaf.floating ? DType::kFloat32 : leaf.dtype;
+    const bool integer = term.value.kind == ArgExpr::Kind::kInt;
+    const Number number = integer ? Number(term.value.integer) : Number(term.value.real);
+    if (leaf.dtype_attr >= 0 || HasNumber(type, number)) return absl::OkStatus();
+    return Error(term, absl::StrCat("found ", leaf.name, ", expected a number of type ", DTypeName(type)));
   }
 
   // The value of a constant.

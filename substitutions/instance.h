@@ -11,8 +11,13 @@
 #include <vector>
 
 #include "core/ir/op.h"
+#include "substitutions/number.h"
 
 namespace rewright {
+
+// Sizes, integer attributes and axes are no larger where a rule is applied: proofs may take small polynomials in them
+// for numbers that 64 bits hold.
+inline constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;
 
 struct Symbol {
   std::string name;
@@ -20,8 +25,10 @@ struct Symbol {
   bool is_size = true;
 };
 
+// A real attribute, or the value of constants.
 struct RealSymbol {
-  std::string name;  // of a real attribute bound by the rule
+  std::string name;
+  DType dtype = DType::kFloat32;  // of the constants: where it is an integer, so is the value
   bool positive = false;
   bool finite = false;  // a constant's value: one that is not finite does not match
 };
@@ -42,20 +49,25 @@ struct SymbolicNode {
   // By variable id of the meaning: an Index over the instance's symbols for sizes and attributes, null for output
   // positions and bound variables.
   std::vector<ExprPtr> indices;
-  // By parameter id of the meaning: a Scalar, kConst or kParam over the instance's real symbols, or Fn of them.
+  // By parameter id of the meaning: a Scalar, kConst or kParam over the instance's real symbols, or Fn of them; of type
+  // i64 where all of these are integers.
   std::vector<ExprPtr> params;
 
   // Leaves.
   std::string name;
   // Conditions of the rule on a leaf's elements.
-  std::optional<double> splat;  // every element equals this
-  bool positive = false;        // every element is > 0
-  bool finite = false;          // no element is infinite or NaN; implied by the other two
+  // Every element equals this: of type f32 rounded to it, unless the instance stands for f64 as well.
+  std::optional<Number> splat;
+  bool positive = false;  // every element is > 0
+  bool finite = false;    // no element is infinite or NaN; implied by the other two
 
   // Of every output (a leaf has one): element type, and sizes as Index over the symbols.
   std::vector<DType> dtypes;
   std::vector<std::vector<ExprPtr>> shapes;
 };
+
+// Whether the node is a constant whose value depends on symbols: every element is params[0].
+bool IsFill(const SymbolicNode& node);
 
 struct RuleInstance {
   std::string rule;                 // its name

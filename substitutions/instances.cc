@@ -281,6 +281,17 @@ std::string PrintNode(const RuleInstance& instance, const SymbolicNode& node) {
 
 }  // namespace
 
+DType ConstantType(const CompiledRule& rule, const Structure& structure, int attr) {
+  for (int i = 0; i < rule.num_lhs_nodes(); ++i) {
+    const RuleNode& leaf = rule.nodes()[i];
+    if (!leaf.value || leaf.value->kind != ArgExpr::Kind::kAttr || leaf.value->id != attr) continue;
+    if (leaf.dtype_attr < 0) return leaf.floating ? DType::kFloat32 : leaf.dtype;
+    const std::vector<int64_t>& type = structure.attrs[leaf.dtype_attr];
+    return type.empty() ? DType::kFloat32 : static_cast<DType>(type[0]);
+  }
+  return DType::kFloat32;
+}
+
 std::vector<int64_t> Structure::Key() const {
   std::vector<int64_t> key(packs.begin(), packs.end());
   for (const std::vector<int64_t>& values : attrs) {

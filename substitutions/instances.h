@@ -26,6 +26,9 @@ struct Structure {
   std::vector<int64_t> Key() const;
 };
 
+// The type of the constants whose value is the attribute ?`attr`; f32 where there are none.
+DType ConstantType(const CompiledRule& rule, const Structure& structure, int attr);
+
 struct InstanceResult {
   enum class Outcome : uint8_t {
     kBuilt,

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "substitutions/instance.h"
 #include "substitutions/rule_binding.h"
 
 namespace rewright {
@@ -15,11 +16,16 @@ namespace {
 
 constexpr size_t kMaxBroadcastRank = 20;  // what Structure::broadcasts has bits for
 
+// Integers and reals are different numbers, and so are 0 and -0.
+bool IsSameNumber(const Attr& a, const Attr& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  return a == b && (x == nullptr || std::signbit(*x) == std::signbit(*y));
+}
+
 }  // namespace
 
-MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
-                         const MatchOptions& options)
-    : rule_(rule), arena_(arena), nodes_(nodes), scope_(arena, nodes, bindings_, options) {
+MatchBinder::MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes)
+    : rule_(rule), arena_(arena), nodes_(nodes), scope_(rule, arena, nodes, bindings_) {
   bindings_.sizes.assign(rule.sizes().size(), 0);  // 0: not bound
   bindings_.packs.resize(rule.packs().size());
   bindings_.attrs.resize(rule.attrs().size());
@@ -69,9 +75,10 @@ bool MatchBinder::BindTypes() {
     const DType dtype = arena_.type(nodes_[i]).dtype;
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
       // That its elements are known and equal has been seen when the node was assigned.
-      const Attr value = arena_.node(nodes_[i].node).data.At(0);
+      const Attr value =
+          std::visit([](auto number) { return Attr(number); }, ElementOf(*arena_.Elements(nodes_[i].node), 0));
       const size_t attr = leaf.value->id;
-      if (attr_bound_[attr] && bindings_.attrs[attr] != value) return false;
+      if (attr_bound_[attr] && !IsSameNumber(bindings_.attrs[attr], value)) return false;
       bindings_.attrs[attr] = value;
       attr_bound_[attr] = true;
       if (dtype == DType::kFloat64 && BecomesAttribute(leaf.value->id) && !SurvivesFloat(std::get<double>(value))) {
@@ -303,7 +310,8 @@ bool MatchBinder::Symbols(std::vector<int64_t>* symbols) const {
       if ((*symbols)[i] < attr.min) return false;
     }
   }
-  return true;
+  return std::all_of(symbols->begin(), symbols->end(),
+                     [](int64_t value) { return value >= -kMostSize && value <= kMostSize; });
 }
 
 }  // namespace rewright

@@ -12,15 +12,14 @@ namespace rewright {
 class MatchBinder {
  public:
   // `nodes`: as Match::nodes, complete.
-  MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes,
-              const MatchOptions& options);
+  MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes);
 
   // Solves the equations of the left side and checks its conditions; false when they have no solution.
   bool Run();
 
   RuleBindings& bindings() { return bindings_; }
   Structure TakeStructure();
-  // Values of the instance's symbols; false when one is below its minimum.
+  // Values of the instance's symbols; false when one is below its minimum, or beyond what a rule is proved for.
   bool Symbols(std::vector<int64_t>* symbols) const;
 
  private:

@@ -4,22 +4,6 @@
 
 namespace rewright {
 
-const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options) {
-  const Node& node = arena.node(value.node);
-  const bool known = node.leaf == LeafKind::kConstant || (node.leaf == LeafKind::kWeight && options.inference);
-  return known && node.data.data() != nullptr ? &node.data : nullptr;
-}
-
-bool AllElementsEqual(const Tensor& tensor, double value) {
-  // Most tensors differ early, so that the length does not matter.
-  const int64_t count = tensor.num_elements();
-  if (tensor.dtype() == DType::kFloat32) value = static_cast<double>(static_cast<float>(value));
-  for (int64_t i = 0; i < count; ++i) {
-    if (tensor.At(i) != value) return false;
-  }
-  return count > 0;
-}
-
 bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
   const size_t at = id;
   switch (ref) {
@@ -31,7 +15,13 @@ bool MatchScope::Get(ArgExpr::Ref ref, int id, Value* value) const {
       value->kind = Value::Kind::kList;
       value->list = bindings_.packs[at];
       return true;
-    case ArgExpr::Ref::kAttr: FromAttr(bindings_.attrs[at], value); return true;
+    case ArgExpr::Ref::kAttr:
+      FromAttr(bindings_.attrs[at], value);
+      if (rule_.attrs()[at].kind == RuleAttr::Class::kReal && value->kind == Value::Kind::kInt) {
+        value->kind = Value::Kind::kElement;
+        value->element = Concrete::ToElement(value->integer);
+      }
+      return true;
     default: return false;
   }
 }
@@ -46,17 +36,19 @@ bool MatchScope::TensorShape(int node, std::vector<int64_t>* shape) const {
 
 bool MatchScope::Predicate(ArgFn fn, const ArgExpr& arg, bool, bool* truth) const {
   if (arg.ref == ArgExpr::Ref::kAttr) {
-    const double* real = std::get_if<double>(&bindings_.attrs[arg.id]);
-    *truth = fn == ArgFn::kPositive && real != nullptr && *real > 0;
+    const Attr& attr = bindings_.attrs[arg.id];
+    const double* real = std::get_if<double>(&attr);
+    const int64_t* integer = std::get_if<int64_t>(&attr);
+    *truth = fn == ArgFn::kPositive && ((real != nullptr && *real > 0) || (integer != nullptr && *integer > 0));
     return true;
   }
   const size_t at = arg.id;
   if (at >= nodes_.size() || nodes_[at].node < 0) return false;
   if (fn == ArgFn::kWeight) {
-    *truth = arena_.node(nodes_[at].node).weight_only;
+    *truth = arena_.IsKnown(nodes_[at]);
     return true;
   }
-  const Tensor* tensor = KnownElements(arena_, nodes_[at], options_);
+  const Tensor* tensor = arena_.KnownElements(nodes_[at].node);
   *truth = tensor != nullptr;
   if (fn == ArgFn::kConstant || tensor == nullptr) return true;
   const int64_t count = tensor->num_elements();
@@ -81,9 +73,22 @@ bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr) {
     case Kind::kList: *attr = value.list; return kind == AttrKind::kAxes || kind == AttrKind::kInts;
     case Kind::kReal: *attr = value.real; return kind == AttrKind::kReal;
     case Kind::kDType: *attr = value.dtype; return kind == AttrKind::kDType;
+    case Kind::kElement:
     case Kind::kBool: return false;
   }
   return false;
+}
+
+bool ToNumber(const ArgValue<Concrete>& value, DType type, Number* number) {
+  using Kind = ArgValue<Concrete>::Kind;
+  switch (value.kind) {
+    case Kind::kInt: *number = value.integer; return IsFloating(type) || HasNumber(type, *number);
+    case Kind::kReal: *number = value.real; return IsFloating(type);
+    case Kind::kElement:
+      *number = static_cast<int64_t>(value.element);
+      return IsInteger(type) || (type == DType::kBool && HasNumber(type, *number));
+    default: return false;
+  }
 }
 
 void FromAttr(const Attr& attr, ArgValue<Concrete>* value) {

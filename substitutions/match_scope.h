@@ -7,6 +7,7 @@
 
 #include "substitutions/arg_eval.h"
 #include "substitutions/matcher.h"
+#include "substitutions/number.h"
 
 namespace rewright {
 
@@ -19,31 +20,28 @@ class MatchScope {
 
   // `nodes`: as Match::nodes, possibly with those of the right side behind; node -1: not known. `bound`: null when
   // all names are bound. All outlive the scope.
-  MatchScope(const Arena& arena, const std::vector<rewright::Value>& nodes, const RuleBindings& bindings,
-             const MatchOptions& options)
-      : arena_(arena), nodes_(nodes), bindings_(bindings), options_(options) {}
+  MatchScope(const CompiledRule& rule, const Arena& arena, const std::vector<rewright::Value>& nodes,
+             const RuleBindings& bindings)
+      : rule_(rule), arena_(arena), nodes_(nodes), bindings_(bindings) {}
 
   bool Get(ArgExpr::Ref ref, int id, Value* value) const;
   bool TensorShape(int node, std::vector<int64_t>* shape) const;
   bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, bool* truth) const;
 
  private:
+  const CompiledRule& rule_;
   const Arena& arena_;
   const std::vector<rewright::Value>& nodes_;
   const RuleBindings& bindings_;
-  const MatchOptions& options_;
 };
 
 using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
 
-// The elements of a value that are known: of a constant, or of a weight where `options` say that it keeps its value.
-// Null when they are not.
-const Tensor* KnownElements(const Arena& arena, Value value, const MatchOptions& options);
-// Whether all elements (one at least) equal `value`, rounded to the type of the elements.
-bool AllElementsEqual(const Tensor& tensor, double value);
 
 // An evaluated attribute as an operator takes it; false when the kinds do not fit.
 bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr);
+// An evaluated constant as an element of type `type`; false where that has no such number, or cannot tell.
+bool ToNumber(const ArgValue<Concrete>& value, DType type, Number* number);
 void FromAttr(const Attr& attr, ArgValue<Concrete>* value);
 
 }  // namespace rewright

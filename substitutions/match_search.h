@@ -174,15 +174,12 @@ class MatchSearch {
 
   bool CanBeLeaf(const RuleNode& wanted, Value value) const {
     if (!wanted.value) return true;
-    const Tensor* elements = KnownElements(view_.arena(), value, matcher_.options_);
+    const Tensor* elements = view_.arena().KnownElements(value.node);
     if (elements == nullptr) return false;
-    if (wanted.value->kind == ArgExpr::Kind::kInt) {
-      return AllElementsEqual(*elements, static_cast<double>(wanted.value->integer));
-    }
+    if (wanted.value->kind == ArgExpr::Kind::kInt) return AllElementsEqual(*elements, wanted.value->integer);
     if (wanted.value->kind == ArgExpr::Kind::kReal) return AllElementsEqual(*elements, wanted.value->real);
     // What `?e` stands for is a number: laws of arithmetic are not measured with an infinite one.
-    const double number = elements->num_elements() > 0 ? elements->At(0) : 0;
-    return std::isfinite(number) && AllElementsEqual(*elements, number);
+    return AllElementsSame(*elements) && std::isfinite(elements->At(0));
   }
 
   // Checks of an application that fail early.

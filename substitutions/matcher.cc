@@ -85,8 +85,8 @@ bool IsTrivial(const ExprPtr& condition) {
 
 }  // namespace
 
-Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits, const MatchOptions& options)
-    : rule_(std::move(rule)), limits_(limits), options_(options) {
+Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits)
+    : rule_(std::move(rule)), limits_(limits) {
   const RuleNode& root = rule_->nodes()[rule_->root(0)];
   root_op_ = root.op;
   const NoScope scope;
@@ -117,12 +117,22 @@ std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
   return matches;
 }
 
+// Positions are sizes as well.
+bool HasLongAxis(const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [](const TensorType& type) {
+    return std::any_of(type.shape.begin(), type.shape.end(), [](int64_t size) { return size > kMostSize; });
+  });
+}
+
 std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,
                                        const std::vector<Value>& nodes) const {
-  MatchBinder binder(*rule_, arena, nodes, options_);
+  MatchBinder binder(*rule_, arena, nodes);
   if (!binder.Run()) return std::nullopt;
   std::vector<int64_t> symbols;
   if (!binder.Symbols(&symbols)) return std::nullopt;
+  for (Value value : nodes) {
+    if (HasLongAxis(arena.node(value.node))) return std::nullopt;
+  }
   const auto domain = FindDomain(binder.TakeStructure());
   if (!domain->proved) return std::nullopt;
   for (const ExprPtr& requirement : domain->requirements) {

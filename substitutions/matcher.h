@@ -42,21 +42,14 @@ struct Match {
   std::string Describe() const;
 };
 
-struct MatchOptions {
-  // Weights keep their values: numbers in a rule and positive() may look at them. Not so in training.
-  bool inference = true;
-};
-
 // A rule, the domain in which it may be applied, and the structural instances met so far. Thread-safe.
 class Matcher {
  public:
-  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {},
-                   const MatchOptions& options = {});
+  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {});
 
   const CompiledRule& rule() const { return *rule_; }
   const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
   const DomainLimits& limits() const { return limits_; }
-  const MatchOptions& options() const { return options_; }
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
 
@@ -82,7 +75,6 @@ class Matcher {
 
   std::shared_ptr<const CompiledRule> rule_;
   DomainLimits limits_;
-  MatchOptions options_;
   // By node of the left side: attributes that are literals.
   std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
   const OpDef* root_op_;

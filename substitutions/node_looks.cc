@@ -85,7 +85,8 @@ uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
   if (at >= nodes_.size()) nodes_.resize(graph.arena()->size(), 0);
   if (nodes_[at] == 0) {
     const Node& node = graph.node(id);
-    nodes_[at] = Number(Describe(node) + (node.leaf == LeafKind::kWeight ? ElementsOf(node.data) : ""));
+    const Tensor* elements = node.leaf == LeafKind::kState ? graph.arena()->KnownElements(id) : nullptr;
+    nodes_[at] = Number(Describe(node) + (elements != nullptr ? ElementsOf(*elements) : ""));
   }
   return nodes_[at];
 }

@@ -112,7 +112,15 @@ RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, c
       case Class::kList: bindings.attrs.push_back(take(fixed[0])); break;
       case Class::kFixedInt: bindings.attrs.push_back(fixed[0]); break;
       case Class::kFixedList: bindings.attrs.push_back(fixed); break;
-      case Class::kReal: bindings.attrs.push_back(0.25 + 0.5 * static_cast<double>(a)); break;
+      case Class::kReal: {
+        const DType type = ConstantType(rule, structure, static_cast<int>(a));
+        if (IsFloating(type)) {
+          bindings.attrs.push_back(0.25 + 0.5 * static_cast<double>(a));
+        } else {
+          bindings.attrs.push_back(type == DType::kBool ? int64_t{1} : static_cast<int64_t>(a) + 1);
+        }
+        break;
+      }
       case Class::kDType: bindings.attrs.push_back(static_cast<DType>(fixed[0])); break;
     }
   }
@@ -149,7 +157,7 @@ class Builder {
         tensors_(tensors),
         rng_(rng),
         arena_(std::make_shared<Arena>()),
-        scope_(*arena_, nodes_, bindings_, options_),
+        scope_(rule, *arena_, nodes_, bindings_),
         weights_(NodesUnder(rule, {ArgFn::kWeight, ArgFn::kConstant, ArgFn::kFinite})),
         positive_(NodesUnder(rule, {ArgFn::kPositive})),
         all_positive_(WantsPositive(rule)) {}
@@ -194,14 +202,14 @@ class Builder {
     if (leaf.value) {
       MatchEvaluator evaluator(scope_);
       ArgValue<Concrete> value;
-      Attr real;
-      CHECK(evaluator.Eval(*leaf.value, &value) && ToAttr(value, AttrKind::kReal, &real)) << leaf.name;
+      Number number;
+      CHECK(evaluator.Eval(*leaf.value, &value) && ToNumber(value, type.dtype, &number)) << leaf.name;
       Tensor tensor(type);
-      for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, std::get<double>(real));
+      FillWith(number, &tensor);
       return arena_->AddConstant(tensor);
     }
     const auto draw = [&] { return RandomTensor(type, all_positive_ || positive_.count(id) > 0); };
-    if (weights_.count(id) || positive_.count(id)) return *arena_->AddWeight(leaf.name, draw());
+    if (weights_.count(id) || positive_.count(id)) return *arena_->AddState(leaf.name, draw());
     const Value input = *arena_->AddInput(leaf.name, type);
     inputs_.push_back(input);
     if (tensors_) result->inputs[leaf.name] = draw();
@@ -242,7 +250,6 @@ class Builder {
   std::mt19937_64& rng_;
   std::shared_ptr<Arena> arena_;
   std::vector<Value> nodes_;
-  MatchOptions options_;
   MatchScope scope_;
   std::set<int> weights_, positive_;
   bool all_positive_;

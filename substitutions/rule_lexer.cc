@@ -139,8 +139,15 @@ class Lexer {
     token.text = text_.substr(begin, at_ - begin);
     token.kind = real ? RuleToken::Kind::kReal : RuleToken::Kind::kInt;
     errno = 0;
-    token.real = std::strtod(token.text.c_str(), nullptr);
-    if (!real) token.integer = std::strtoll(token.text.c_str(), nullptr, 10);
+    if (real) {
+      token.real = std::strtod(token.text.c_str(), nullptr);
+    } else {
+      const uint64_t size = std::strtoull(token.text.c_str(), nullptr, 10);
+      constexpr uint64_t kSmallest = uint64_t{1} << 63;
+      token.integer = static_cast<int64_t>(size);
+      token.only_negated = size == kSmallest;
+      if (size > kSmallest) errno = ERANGE;
+    }
     if (errno == ERANGE || runs_on) {
       errors_.Add(
           RuleError(file_, token.line, token.column, absl::StrCat("found `", token.text, "`, expected a number")));

@@ -21,6 +21,7 @@ struct RuleToken {
   Kind kind = Kind::kEnd;
   std::string text;
   int64_t integer = 0;
+  bool only_negated = false;  // kInt: 2^63, of which `integer` is the negative
   double real = 0;
   int line = 0;
   int column = 0;

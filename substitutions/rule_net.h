@@ -112,8 +112,8 @@ void RuleNet::Walk(const View& view, int state, Pending pending, std::vector<int
       continue;
     }
     const Node& node = view.arena().node(value.node);
-    const bool known = node.leaf == LeafKind::kConstant || node.leaf == LeafKind::kWeight;
-    if (edge.test == Test::kAny || (edge.test == Test::kWeight ? node.weight_only : known)) {
+    const bool known = node.op == nullptr && view.arena().IsKnown(node);
+    if (edge.test == Test::kAny || (edge.test == Test::kWeight ? view.arena().IsKnown(node) : known)) {
       Walk(view, edge.next, pending, rules);
     }
   }

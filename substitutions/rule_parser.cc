@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_lexer.h"
@@ -420,10 +422,17 @@ class Parser {
     if (!IsSign("-")) return Postfix(expr);
     const ArgExpr at = At();
     ++at_;
+    if (Peek().only_negated) {
+      expr = at;
+      expr.integer = Peek().integer;
+      ++at_;
+      return absl::OkStatus();
+    }
     ArgExpr operand;
     RETURN_IF_ERROR(Unary(operand));
     expr = at;
     if (operand.kind == ArgExpr::Kind::kInt) {
+      if (operand.integer == INT64_MIN) return RuleError(file_, at.line, at.column, "found 2^63, expected 64 bits");
       expr.kind = ArgExpr::Kind::kInt;
       expr.integer = -operand.integer;
     } else if (operand.kind == ArgExpr::Kind::kReal) {
@@ -456,6 +465,7 @@ class Parser {
     expr = At();
     const RuleToken token = Peek();
     if (token.kind == Kind::kInt) {
+      if (token.only_negated) return Found("an integer of 64 bits");
       ++at_;
       expr.integer = token.integer;
       return absl::OkStatus();
@@ -547,6 +557,42 @@ absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std:
   // Whoever mends the text wants to know of the other rules too.
   errors.Add(CheckRules(rules));
   return errors.ToStatus();
+}
+
+std::vector<ParsedRule> ParseEachRule(const std::string& text, const std::string& file) {
+  RuleErrors unused;
+  const std::vector<RuleToken> tokens = LexRules(text, file, &unused);
+  const auto begins_rule = [](const RuleToken& token) {
+    return token.kind == RuleToken::Kind::kName && token.text == "rule";
+  };
+  if (!begins_rule(tokens[0])) return {};
+  std::vector<std::pair<int, std::string>> starts;  // line, name
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const bool fresh = starts.empty() || starts.back().first < tokens[i].line;
+    if (begins_rule(tokens[i]) && fresh) starts.emplace_back(tokens[i].line, tokens[i + 1].text);
+  }
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::vector<ParsedRule> parsed;
+  std::map<std::string, int> names;
+  for (size_t k = 0; k < starts.size(); ++k) {
+    const auto& [line, name] = starts[k];
+    const auto end = k + 1 < starts.size() ? lines.begin() + starts[k + 1].first - 1 : lines.end();
+    // Blank lines before it, so that errors name the lines of the whole text.
+    const std::string alone =
+        std::string(static_cast<size_t>(line - 1), '\n') + absl::StrJoin(lines.begin() + line - 1, end, "\n") + "\n";
+    absl::StatusOr<std::vector<Rule>> rules = ParseRules(alone, file);
+    const auto [first, fresh] = names.emplace(name, line);
+    if (!rules.ok()) {
+      parsed.push_back({name, rules.status()});
+    } else if (!fresh) {
+      const std::string taken = absl::StrCat("found the rule name ", name,
+                                             " again, expected another name than that of ", "line ", first->second);
+      parsed.push_back({name, RuleError(file, line, 1, taken)});
+    } else {
+      for (Rule& rule : *rules) parsed.push_back({rule.name, std::move(rule)});
+    }
+  }
+  return parsed;
 }
 
 }  // namespace rewright

@@ -13,4 +13,14 @@ namespace rewright {
 // The rules of `text`, which came from `file` (a name for errors). Names are unique.
 absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std::string& file);
 
+// A rule of a text, or what is wrong with it.
+struct ParsedRule {
+  std::string name;
+  absl::StatusOr<Rule> rule;
+};
+
+// The rules of a text each by itself, so that one that makes no sense leaves the others whole. Comments are left out;
+// nothing where the text does not begin with a rule.
+std::vector<ParsedRule> ParseEachRule(const std::string& text, const std::string& file);
+
 }  // namespace rewright

@@ -195,4 +195,15 @@ std::string PrintRule(const Rule& rule) {
   return text + "\n";
 }
 
+std::string PrintRules(const std::vector<std::string>& header, const std::vector<Rule>& rules) {
+  std::string text;
+  for (const std::string& line : header) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
+  for (size_t i = 0; i < rules.size(); ++i) {
+    Rule rule = rules[i];
+    if (i == 0 && !header.empty()) rule.headings.clear();
+    absl::StrAppend(&text, text.empty() ? "" : "\n", PrintRule(rule));
+  }
+  return text;
+}
+
 }  // namespace rewright

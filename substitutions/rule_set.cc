@@ -1,10 +1,7 @@
 #include "substitutions/rule_set.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -41,7 +38,7 @@ std::string MeaningText(const OpDef& op, const Meaning& meaning) {
   return text;
 }
 
-absl::Status ReadText(const std::string& path, std::string* text) {
+absl::Status ReadRuleText(const std::string& path, std::string* text) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (file) content << file.rdbuf();
@@ -146,10 +143,9 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
     RETURN_IF_ERROR(CheckProof(**compiled, options));
     if (IsLeftOut(rule, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
-    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, options.match));
+    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits));
     hash.Add(PrintLaw(rule));
-    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",",
-                          options.match.inference));
+    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank));
   }
   for (const std::string& name : options.disabled) {
     if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));
@@ -168,33 +164,8 @@ const Matcher* RuleSet::Find(const std::string& name) const {
 
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path) {
   std::string text;
-  RETURN_IF_ERROR(ReadText(path, &text));
+  RETURN_IF_ERROR(ReadRuleText(path, &text));
   return ParseRules(text, path);
-}
-
-absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
-                        const std::vector<Rule>& rules) {
-  std::string text;
-  for (const std::string& line : header) absl::StrAppend(&text, "#", line.empty() ? "" : " ", line, "\n");
-  for (size_t i = 0; i < rules.size(); ++i) {
-    Rule rule = rules[i];
-    if (i == 0 && !header.empty()) rule.headings.clear();
-    absl::StrAppend(&text, text.empty() ? "" : "\n", PrintRule(rule));
-  }
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  const auto fail = [&](const char* what) {
-    const absl::Status status = absl::InternalError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
-    std::remove(temporary.c_str());
-    return status;
-  };
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return fail("cannot be written");
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0 &&
-                       fsync(fileno(file)) == 0;
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed) return fail("cannot be written");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot be replaced");
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> FindRuleFile(const std::string& name) {

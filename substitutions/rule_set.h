@@ -18,7 +18,7 @@
 namespace rewright {
 
 // To be raised when the prover changes what it accepts.
-inline constexpr int kProverVersion = 8;
+inline constexpr int kProverVersion = 9;
 
 // Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);
@@ -30,9 +30,7 @@ struct LoadOptions {
   bool allow_risky = false;           // also those of class numerically-risky
   bool allow_finite_only = false;     // also those of class finite-only: the caller knows that all values are finite
   bool exact_only = false;            // leave out rules that are not of class exact, or not known to be
-  std::vector<std::string> disabled;  // names of rules to leave out; a name that no rule has is an error
-  MatchOptions match;
-};
+  std::vector<std::string> disabled;};
 
 class RuleSet {
  public:
@@ -59,11 +57,6 @@ class RuleSet {
 
 // All rules of a file, proved or not: for the verifier and tests.
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
-
-// Writes the rules, with comments, expectations and proofs, to a temporary file which then takes the place of `path`.
-// `header`: lines of comment at the top, in place of the headings of the first rule; empty: those stay.
-absl::Status WriteRules(const std::string& path, const std::vector<std::string>& header,
-                        const std::vector<Rule>& rules);
 
 // Where a rule file that comes with the program lies, such as "core.rules".
 absl::StatusOr<std::string> FindRuleFile(const std::string& name);

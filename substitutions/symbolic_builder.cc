@@ -48,6 +48,8 @@ bool IsTrue(const ExprPtr& condition) { return condition->kind == ExprKind::kBoo
 
 }  // namespace
 
+bool IsFill(const SymbolicNode& node) { return node.op == &FillOp(); }
+
 SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
                                  MeaningCache& meanings)
     : rule_(rule), structure_(structure), limits_(limits), meanings_(meanings) {}
@@ -97,7 +99,8 @@ std::vector<RealSymbol> SymbolicBuilder::Reals() const {
     const bool constant = std::any_of(rule_.nodes().begin(), rule_.nodes().end(), [&](const RuleNode& node) {
       return node.value && node.value->kind == ArgExpr::Kind::kAttr && static_cast<size_t>(node.value->id) == id;
     });
-    reals.push_back(RealSymbol{absl::StrCat("?", attr.name), attr.positive, constant});
+    const DType type = ConstantType(rule_, structure_, static_cast<int>(id));
+    reals.push_back(RealSymbol{absl::StrCat("?", attr.name), type, attr.positive, constant});
   }
   return reals;
 }
@@ -137,8 +140,14 @@ bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
     node->kind = ExprKind::kParam;
     node->name = absl::StrCat("?", attr.name);
     for (size_t a = 0; a < at; ++a) node->integer += rule_.attrs()[a].kind == Class::kReal ? 1 : 0;
-    value->kind = Value::Kind::kReal;
-    value->real = Scalar(std::move(node));
+    if (IsFloating(ConstantType(rule_, structure_, id))) {
+      value->kind = Value::Kind::kReal;
+      value->real = Scalar(std::move(node));
+    } else {
+      node->dtype = DType::kInt64;
+      value->kind = Value::Kind::kElement;
+      value->element = Scalar(std::move(node));
+    }
     return true;
   }
   if (attr.kind == Class::kDType) {
@@ -257,18 +266,32 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
   Evaluator evaluator(*this);
   Value value;
   if (!evaluator.Eval(*leaf.value, &value)) return FailEval(evaluator);
-  if (value.kind != Value::Kind::kInt && value.kind != Value::Kind::kReal) return Fail("a constant is no number");
+  const DType type = node->dtypes[0];
   int64_t integer;
-  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer)) {
-    node->splat = static_cast<double>(integer);
-    return true;
+  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer)) return Splat(leaf, integer, node);
+  if (value.kind == Value::Kind::kReal && value.real.node()->kind == ExprKind::kConst) {
+    return Splat(leaf, value.real.node()->real, node);
   }
-  if (value.kind == Value::Kind::kInt) value.real = Symbolic::ToReal(value.integer);
-  if (value.real.node()->kind == ExprKind::kConst) {
-    node->splat = value.real.node()->real;
-    return true;
+  if (IsFloating(type)) {
+    if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToReal(value.integer), node);
+    if (value.kind == Value::Kind::kReal) return Fill(value.real, node);
+  } else {
+    // A truth value is 0 or 1, which sums are not.
+    const bool plain = value.kind == Value::Kind::kElement && value.element.node()->kind == ExprKind::kParam;
+    if (type == DType::kBool && !plain) return Fail("a constant is no truth value");
+    if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToElement(value.integer), node);
+    if (value.kind == Value::Kind::kElement) return Fill(value.element, node);
   }
-  return Fill(value.real, node);
+  return Fail(absl::StrCat("a constant is no number of type ", DTypeName(type)));
+}
+
+// A literal of no type is f32 or f64: two numbers, where it must be rounded for f32.
+bool SymbolicBuilder::Splat(const RuleNode& leaf, Number number, SymbolicNode* node) {
+  const DType type = node->dtypes[0];
+  if (!HasNumber(type, number)) return Fail(absl::StrCat(DTypeName(type), " has no number ", NumberString(number)));
+  if (IsFloating(type)) number = RoundedTo(leaf.floating ? DType::kFloat64 : type, number);
+  node->splat = number;
+  return true;
 }
 
 // A constant whose value depends on symbols (?epsilon, scalar(h * w)): an application of FillOp().

@@ -52,6 +52,7 @@ class SymbolicBuilder {
   bool BuildLeaf(const RuleNode& leaf, SymbolicNode* node);
   bool LeafShape(const RuleNode& leaf, std::vector<ExprPtr>* shape);
   bool LeafValue(const RuleNode& leaf, SymbolicNode* node);
+  bool Splat(const RuleNode& leaf, Number number, SymbolicNode* node);
   bool Fill(const Scalar& value, SymbolicNode* node);
   bool BuildApplication(const RuleNode& application, SymbolicNode* node);
   bool Operands(const std::vector<RuleValue>& operands, std::vector<SymbolicValue>* inputs);

@@ -1,28 +1,12 @@
 #!/usr/bin/env bash
-# Fails on an #include against the arrows between the folders (README, "What is in it").
+# Fails on an #include against the arrows between the folders (docs/architecture.md, "Rooms").
 # Usage: arrows.sh ROOT
 set -u
 cd "$1" || exit 2
 
-# folder: folders it may include, itself apart
-arrows='
-core/base:
-core/ir: core/base
-core/index: core/base core/ir
-core/ops: core/base core/ir
-core/interpreter: core/base core/ir core/index
-core/onnx: CORE
-substitutions: CORE
-substitutions/baseline: CORE substitutions
-substitutions/taso: CORE substitutions
-verifier: CORE substitutions
-substitutions/generate: CORE substitutions substitutions/taso verifier
-search: CORE substitutions substitutions/baseline
-backends: CORE
-runtime: CORE backends
-bench/zoo: CORE
-tools: CORE core/onnx substitutions substitutions/baseline substitutions/taso verifier substitutions/generate search backends runtime bench/zoo
-'
+# The lines of the block `rooms`: "folder: folders it may include", itself apart.
+arrows=$(sed -n '/^```rooms$/,/^```$/{/^```/d;p}' docs/architecture.md)
+[ -n "$arrows" ] || { echo "docs/architecture.md has no block of rooms"; exit 1; }
 arrows=${arrows//CORE/core/base core/ir core/index core/ops core/interpreter}
 # The longest folder of the table that contains a path.
 room_of() {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tools/files.h"
+#include "core/base/files.h"
 #include "verifier/certificate.h"
 
 namespace rewright {
@@ -40,7 +40,9 @@ std::set<std::string> CertificatesIn(const std::string& folder) {
 absl::Status WriteCertificateIndex(const std::string& folder, const CertificateIndex& index) {
   for (const std::string& name : CertificatesIn(folder)) {
     std::error_code error;
-    if (index.count(name) == 0) fs::remove(fs::path(folder) / name, error);
+    const fs::path path = fs::path(folder) / name;
+    const bool file = fs::is_regular_file(fs::symlink_status(path, error));
+    if (file && index.count(name) == 0) fs::remove(path, error);
   }
   return WriteText((fs::path(folder) / kCertificateIndex).string(), Print(index));
 }
@@ -73,9 +75,8 @@ absl::StatusOr<CertificateIndex> ReadCertificateIndex(const std::string& folder)
   }
   for (const std::string& file : present) {
     if (index.count(file) > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat((fs::path(folder) / file).string(),
-                                                   ":1: found a certificate that the index does not name, expected ",
-                                                   "none"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        (fs::path(folder) / file).string(), ":1: found a certificate that the index does not name, expected ", "none"));
   }
   return index;
 }

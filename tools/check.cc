@@ -19,10 +19,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/files.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tools/certificate_folder.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -98,14 +98,14 @@ class Checker {
   void CompareRule(const CheckedCertificate& checked, const std::string& path, Outcome* outcome) const {
     const auto found = rules_->find(checked.rule.name);
     if (found == rules_->end()) {
-      outcome->refusals.push_back(absl::StrCat(path, ":9: found rule ", checked.rule.name, ", expected a rule of ",
-                                               flags_.rules));
+      outcome->refusals.push_back(
+          absl::StrCat(path, ":9: found rule ", checked.rule.name, ", expected a rule of ", flags_.rules));
       return;
     }
     const Rule& rule = found->second;
     if (PrintLaw(rule) != checked.certificate.law) {
-      outcome->refusals.push_back(absl::StrCat(path, ":9: found another law than ", rule.file, ":", rule.line,
-                                               ", expected\n", PrintLaw(rule)));
+      outcome->refusals.push_back(
+          absl::StrCat(path, ":9: found another law than ", rule.file, ":", rule.line, ", expected\n", PrintLaw(rule)));
     }
     if (rule.proof && rule.proof->rule_class != checked.certificate.rule_class) {
       outcome->refusals.push_back(absl::StrCat(path, ":5: found class ", RuleClassName(checked.certificate.rule_class),
@@ -239,19 +239,19 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                     {"queries", outcome.queries}});
   }
   for (const std::string& refusal : refusals) console.Result(absl::StrCat("refused  ", refusal));
-  console.Result(absl::StrFormat(
-      "%d certificates: %d hold, %d refused; %d instances derived again in %.1f s; %d queries%s%s", outcomes.size(),
-      held, refusals.size(), instances, derive_s, queries,
-      flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
-      cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
+  console.Result(
+      absl::StrFormat("%d certificates: %d hold, %d refused; %d instances derived again in %.1f s; %d queries%s%s",
+                      outcomes.size(), held, refusals.size(), instances, derive_s, queries,
+                      flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
+                      cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
   Json& json = console.json();
   json["certificates"] = outcomes.size();
   json["hold"] = held;
   json["refused"] = refusals;
   json["instances"] = instances;
   json["queries"] = queries;
-  json["solvers"] = flags.solver == "both" ? std::vector<std::string>{"z3", "cvc5"}
-                                           : std::vector<std::string>{flags.solver};
+  json["solvers"] =
+      flags.solver == "both" ? std::vector<std::string>{"z3", "cvc5"} : std::vector<std::string>{flags.solver};
   json["derive_seconds"] = derive_s;
   if (flags.solver != "cvc5") json["z3_seconds"] = z3_s;
   if (cvc5) json["cvc5_seconds"] = cvc5_s;

@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/files.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
@@ -27,10 +28,10 @@
 #include "search/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/baseline/baseline.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/peers.h"
 #include "tools/progress.h"
 #include "tools/rules.h"
@@ -332,9 +333,8 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
 
 absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session) {
   Console& console = session.console;
-  if (!flags.csv.empty()) {
-    RETURN_IF_ERROR(CheckWritable(flags.csv));
-  }
+  RETURN_IF_ERROR(CheckOutputs({{"--csv", flags.csv}, {"--profile", flags.profile, OutputFlag::Use::kKeep}},
+                               flags.models, session));
   absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
   if (!baseline.ok()) return baseline.status();
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
@@ -364,7 +364,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     for (const Contestant& one : contest.contestants()) equal &= one.equal;
   }
   if (!flags.csv.empty()) {
-    RETURN_IF_ERROR(WriteText(flags.csv, csv));
+    RETURN_IF_ERROR(WriteOutput(flags.csv, csv));
   }
   return equal ? Answer::kYes : Answer::kNo;
 }
@@ -377,7 +377,7 @@ Action DeclareCompare(CLI::App& app) {
   AddRules(app, &flags->rules);
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
-  app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
+  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
   AddInt(app, "--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
@@ -386,7 +386,7 @@ Action DeclareCompare(CLI::App& app) {
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_flag("--peers,!--no-peers", flags->peers,
                "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
-  app.add_option("--csv", flags->csv, "Write the table as CSV")->type_name("F.csv");
+  AddOutputPath(app, "--csv", &flags->csv, "Write the table as CSV; - is standard output")->type_name("F.csv");
   return [flags](Session& session) { return CompareModels(*flags, session); };
 }
 

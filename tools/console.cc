@@ -2,14 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 
@@ -17,25 +20,49 @@ std::string Counted(size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+absl::Status FlushStandardOutput(int known_error) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout) return absl::OkStatus();
+  const int error = known_error != 0 ? known_error : errno;
+  return absl::UnavailableError(absl::StrCat("standard output cannot be written", error != 0 ? ": " : "",
+                                             error != 0 ? std::strerror(error) : ""));
+}
+
 absl::Status Console::Open(const CommonFlags& flags) {
-  json_wanted_ = flags.json;
+  json_wanted_ = results_on_error_ = flags.json;
   quiet_ = flags.quiet;
   terminal_ = isatty(STDERR_FILENO) == 1;
   if (flags.log_file.empty()) return absl::OkStatus();
-  log_.open(flags.log_file, std::ios::app);
-  if (!log_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--log-file: ", flags.log_file, ": cannot be opened for writing: ", std::strerror(errno)));
+  absl::Status status = OpenLog(flags.log_file);
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--log-file: ", status.message()));
+}
+
+absl::Status Console::OpenLog(const std::string& path) {
+  ASSIGN_OR_RETURN(AppendFile log, AppendFile::Open(path));
+  ASSIGN_OR_RETURN(const InputFile before, InputFile::Open(path));
+  // A mistyped path must not put lines into a model.
+  const std::string form = "0000-00-00T00:00:00";
+  std::string start(std::min(form.size(), static_cast<size_t>(before.size())), '\0');
+  RETURN_IF_ERROR(before.Read(0, static_cast<int64_t>(start.size()), start.data()));
+  std::replace_if(start.begin(), start.end(), absl::ascii_isdigit, '0');
+  if (!start.empty() && start != form) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": found another file, expected a log of this program"));
   }
+  log_.emplace(std::move(log));
   return absl::OkStatus();
 }
 
 void Console::ToLog(const char* kind, const std::string& text) {
-  if (!log_.is_open()) return;
+  if (!log_) return;
   const std::string now(absl::FormatTime("%Y-%m-%dT%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()));
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) log_ << now << " " << kind << " " << line << "\n";
-  log_.flush();
+  std::string entry;
+  for (std::string line; std::getline(lines, line);) absl::StrAppend(&entry, now, " ", kind, " ", line, "\n");
+  const absl::Status written = log_->Write(entry);
+  if (written.ok()) return;
+  log_.reset();  // the work goes on without
+  ToStandardError(absl::StrCat("warning: --log-file: ", written.message(), "; nothing more is logged"));
 }
 
 void Console::ToStandardError(const std::string& text) {
@@ -45,11 +72,16 @@ void Console::ToStandardError(const std::string& text) {
   if (!shown.empty()) std::cerr << shown << std::flush;
 }
 
+void Console::LeaveStandardOutput() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  results_on_error_ = true;
+}
+
 void Console::Result(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ToLog("result", text);
-  if (!json_wanted_) {
-    std::cout << text << "\n";
+  if (!results_on_error_) {
+    Print(text);
   } else if (!quiet_) {
     ToStandardError(text);
   }
@@ -89,10 +121,14 @@ absl::Status Console::Finish() {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Infinities and NaN are no JSON: they print as null.
   // A process that works for another one has nothing to print.
-  if (json_wanted_ && !json_.empty()) std::cout << json_.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  std::cout.flush();
-  if (!std::cout) return absl::InternalError("standard output cannot be written");
-  return absl::OkStatus();
+  if (json_wanted_ && !json_.empty()) Print(json_.dump(2, ' ', false, Json::error_handler_t::replace));
+  return FlushStandardOutput(output_error_);
+}
+
+void Console::Print(const std::string& text) {
+  errno = 0;
+  std::cout << text << "\n";
+  if (!std::cout && output_error_ == 0) output_error_ = errno;
 }
 
 }  // namespace rewright

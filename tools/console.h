@@ -1,16 +1,20 @@
 // Where the program's words go.
 //
-//   results   standard output; with --json standard error (nothing with --quiet), and one JSON object on standard
-//   output notes     standard error, not with --quiet errors    standard error, always log file  all of the above with
-//   the time, and details that no one wants to watch
+//   results   standard output; with --json, or where standard output takes what the verb makes (-o -), standard error
+//             (nothing with --quiet)
+//   --json    one object on standard output
+//   notes     standard error, not with --quiet
+//   errors    standard error, always
+//   log file  all of the above with the time, and details that no one wants to watch
 #pragma once
 
-#include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/base/files.h"
 #include "nlohmann/json.hpp"
 
 namespace rewright {
@@ -29,11 +33,17 @@ struct CommonFlags {
 // "1 rule", "2 rules".
 std::string Counted(size_t count, const std::string& noun);
 
+// Error: what was printed did not get there. `known_error`: the errno of an earlier failure, if any.
+absl::Status FlushStandardOutput(int known_error = 0);
+
 // Thread-safe, except for json().
 class Console {
  public:
   // Error: the log file cannot be opened.
   absl::Status Open(const CommonFlags& flags);
+
+  // Standard output is for something else from now on.
+  void LeaveStandardOutput();
 
   // Each takes one or more lines, without a newline at the end.
   void Result(const std::string& text);
@@ -44,7 +54,7 @@ class Console {
 
   // The object that --json prints.
   Json& json() { return json_; }
-  // Prints it. Error: standard output cannot be written.
+  // Prints it, and what is left to print. Error: standard output cannot be written.
   absl::Status Finish();
 
   bool json_wanted() const { return json_wanted_; }
@@ -55,6 +65,8 @@ class Console {
   bool quiet() const { return quiet_; }
 
  private:
+  absl::Status OpenLog(const std::string& path);
+  void Print(const std::string& text);  // on standard output
   void ToStandardError(const std::string& text);
   void ToLog(const char* kind, const std::string& text);
 
@@ -63,7 +75,9 @@ class Console {
   bool quiet_ = false;
   bool terminal_ = false;
   std::string transient_;
-  std::ofstream log_;
+  bool results_on_error_ = false;
+  int output_error_ = 0;  // of the first result that standard output did not take
+  std::optional<AppendFile> log_;
   Json json_ = Json::object();
 };
 

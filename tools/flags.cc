@@ -83,6 +83,11 @@ CLI::Option* AddReal(CLI::App& app, const std::string& names, double* value, dou
   return app.add_option_function<std::string>(names, parse, doc)->type_name("X");
 }
 
+CLI::Option* AddOutputPath(CLI::App& app, const std::string& names, std::string* path, const std::string& doc) {
+  return app.add_option(names, *path, doc)
+      ->check([](const std::string& given) { return given.empty() ? "found nothing, expected a path" : ""; }, "");
+}
+
 CLI::Option* AddBytes(CLI::App& app, const std::string& names, int64_t* value, const std::string& doc) {
   const auto parse = [=](const std::string& text) {
     if (!ParseBytes(text, value)) Refuse(LongName(names), text, "a number of bytes such as 800M or 4G");

@@ -16,6 +16,9 @@ CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t* value, int
                     const std::string& doc);
 CLI::Option* AddReal(CLI::App& app, const std::string& names, double* value, double min, double max,
                      const std::string& doc);
+// The path of something to write. One that is given is not empty: an unset variable of a script must not pass for "not
+// given".
+CLI::Option* AddOutputPath(CLI::App& app, const std::string& names, std::string* path, const std::string& doc);
 // Bytes, with an optional unit K, M, G, T (powers of 1024).
 CLI::Option* AddBytes(CLI::App& app, const std::string& names, int64_t* value, const std::string& doc);
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string* value,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
@@ -21,10 +22,11 @@
 #include "substitutions/generate/ranks.h"
 #include "substitutions/generate/reverse_rules.h"
 #include "substitutions/generate/select_rules.h"
+#include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/verb.h"
 
@@ -48,6 +50,11 @@ struct GenerateFlags {
   bool count_raw = false;
   bool count_only = false;
 };
+
+absl::Status CheckRulesOutput(const GenerateFlags& flags, Session& session) {
+  // A selection may take the place of the file that it adds to.
+  return CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}}, flags.combine, session);
+}
 
 // The command that makes the same file.
 std::string CommandOf(const GenerateFlags& flags, const Session& session) {
@@ -118,7 +125,7 @@ class Generation {
     if (!flags_.output.empty()) {
       std::vector<std::string> header = {CommandOf(flags_, session_)};
       if (!complete) header.push_back("Stopped before the end.");
-      RETURN_IF_ERROR(WriteRules(flags_.output, header, rules_));
+      RETURN_IF_ERROR(WriteOutput(flags_.output, PrintRules(header, rules_)));
     }
     if (!complete) session_.console.Warning("stopped before the end");
     ReportTotal(complete);
@@ -378,7 +385,7 @@ class Generation {
 // --combine: no search, a selection from files.
 absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  RETURN_IF_ERROR(CheckWritable(flags.output));
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
   LoadOptions all;
   all.allow_risky = all.allow_finite_only = true;
   // Proofs that are stale are an error.
@@ -428,9 +435,7 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
     session.console.Warning("stopped before the end; nothing is written");
     return Answer::kNo;
   }
-  if (absl::Status written = WriteRules(flags.output, {CommandOf(flags, session)}, found->rules); !written.ok()) {
-    return written;
-  }
+  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
   return Answer::kYes;
 }
 
@@ -444,7 +449,7 @@ absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session)
         "--inputs, --memory-limit and --resume are");
   }
   if (generate::Ranks::World().rank() != 0) return Answer::kYes;  // too little work to share
-  RETURN_IF_ERROR(CheckWritable(flags.output));
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
   std::vector<const OpDef*> operators = AllOps();
   if (!flags.ops.empty()) {
     operators.clear();
@@ -490,9 +495,7 @@ absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session)
     session.console.Warning("stopped before the end; nothing is written");
     return Answer::kNo;
   }
-  if (absl::Status written = WriteRules(flags.output, {CommandOf(flags, session)}, found->rules); !written.ok()) {
-    return written;
-  }
+  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
   return Answer::kYes;
 }
 
@@ -508,9 +511,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.count_only && !flags.output.empty()) {
     return absl::InvalidArgumentError("--count-only: proves nothing that -o could write");
   }
-  if (!flags.output.empty()) {
-    RETURN_IF_ERROR(CheckWritable(flags.output));
-  }
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
@@ -528,7 +529,8 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
 
 Action DeclareGenerate(CLI::App& app) {
   auto flags = std::make_shared<GenerateFlags>();
-  app.add_option("-o,--output", flags->output, "Write the proved rules to this file")->type_name("OUT.rules");
+  AddOutputPath(app, "-o,--output", &flags->output, "Write the proved rules to this file; - is standard output")
+      ->type_name("OUT.rules");
   app.add_option(
          "--combine", flags->combine,
          "No search: of these files of proved rules, in their order, those that a search has use for; the first "
@@ -544,7 +546,8 @@ Action DeclareGenerate(CLI::App& app) {
       ->type_name("LIST");
   app.add_option("--max-ops", flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)")->type_name("N");
   app.add_option("--inputs", flags->inputs, "Inputs of each kind at most (default: the preset's)")->type_name("N");
-  app.add_option("--resume", flags->resume, "Go on from this folder, and keep what is found there")->type_name("DIR");
+  AddOutputPath(app, "--resume", &flags->resume, "Go on from this folder, and keep what is found there")
+      ->type_name("DIR");
   app.add_option("--time-limit", flags->time_limit, "Stop after so many seconds, with what is found")->type_name("S");
   app.add_option("--memory-limit", flags->memory_limit,
                  "Bytes for graphs and fingerprints; kept by going through the graphs several times")

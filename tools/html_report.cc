@@ -248,8 +248,8 @@ std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, con
   html.Raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
   html.Raw(absl::StrCat("<title>", model, "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n"));
   html.Raw(absl::StrCat("<h1>", model, "</h1>\n<p>", HtmlEscape(report.verdict), "</p>\n"));
-  html.Note(absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.cost, "; result in ",
-                         page.setting.output));
+  html.Note(
+      absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.cost, "; written: ", page.written));
   Summary(page, report, html);
   Rewrites(report, rules, html);
   Groups(page, html);

@@ -16,6 +16,7 @@ struct ReportPage {
   TraceSetting setting;
   std::string device;  // its full name
   std::string date;
+  std::string written;  // what is in the file of -o
   bool checked = true;  // asked to compare outputs
   std::vector<GroupLine> groups_before;
   std::vector<GroupLine> groups_after;

@@ -23,15 +23,6 @@ Json TypeJson(const std::string& name, const TensorType& type) {
   return {{"name", name}, {"type", DTypeName(type.dtype)}, {"shape", type.shape}};
 }
 
-int64_t WeightBytes(const Graph& graph) {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.leaf == LeafKind::kWeight || node.leaf == LeafKind::kConstant) bytes += node.data.num_bytes();
-  }
-  return bytes;
-}
-
 void ReportContents(const OnnxContents& contents, Console& console) {
   std::string opsets;
   Json json = Json::object();

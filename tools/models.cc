@@ -10,11 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
 #include "core/onnx/tensor_file.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tools/flags.h"
+#include "tools/outputs.h"
 #include "tools/suggest.h"
 
 namespace rewright {
@@ -27,6 +30,23 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
   if (!model.ok()) return model.status();
   for (const std::string& note : model->notes) console.Note(absl::StrCat(path, ": ", note));
   return model;
+}
+
+int64_t WeightBytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (NodeId id : graph.nodes()) {
+    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
+  }
+  return bytes;
+}
+
+bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
+
+absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  if (!IsStandardOutput(path)) return ExportOnnx(graph, metadata, path);
+  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata));
+  return WriteStandardOutput(bytes);
 }
 
 absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,

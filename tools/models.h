@@ -19,6 +19,15 @@ namespace rewright {
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<std::string, int64_t>& dims,
                                         Console& console);
 
+// To the file, with its weights beside it where they need that; "-" is standard output; nowhere where it is empty.
+absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path);
+
+// Of states and constants, in the memory of this machine.
+int64_t WeightBytes(const Graph& graph);
+
+// Whether its weights may be too many bytes for one message, so that they go to a file beside the model.
+bool NeedsFileForWeights(const Graph& graph);
+
 // Inputs of a graph: those named in `files` (.npy or .pb) from there, the others random. Errors: a name that is no
 // input, a file with a tensor of another type than the input's.
 absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,

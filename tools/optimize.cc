@@ -1,4 +1,4 @@
-// rewright optimize IN.onnx -o OUT.onnx: the main job.
+// rewright optimize IN.onnx [-o OUT.onnx]: the main job.
 
 #include "search/optimize.h"
 
@@ -16,19 +16,22 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
 #include "core/base/check.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/groups.h"
 #include "tools/html_report.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/rules.h"
 #include "tools/trace_file.h"
@@ -116,14 +119,11 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
 
 // What is written is what was checked: the bytes are read back, and the graph that they give is compared with the
 // original. A model too large for one message is written without that.
-absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
-                        const OutputCheckOptions& checking, OptimizeReport* report) {
-  ExportOptions options;
-  int64_t weight_bytes = 0;
-  for (NodeId id : report->graph.nodes()) weight_bytes += report->graph.node(id).data.num_bytes();
+absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
+                         const OutputCheckOptions& checking, OptimizeReport* report) {
   absl::StatusOr<std::string> bytes = absl::UnavailableError("too large");
-  if (weight_bytes < options.max_inline_bytes) bytes = ExportOnnxBytes(report->graph, original.metadata, options);
-  if (!bytes.ok()) return ExportOnnx(report->graph, original.metadata, flags.output, options);
+  if (!NeedsFileForWeights(report->graph)) bytes = ExportOnnxBytes(report->graph, original.metadata);
+  if (!bytes.ok()) return WriteModel(report->graph, original.metadata, flags.output);
   if (flags.check) {
     absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, flags.output, "");
     if (!again.ok())
@@ -137,7 +137,29 @@ absl::Status WriteModel(const OptimizeFlags& flags, const ImportedModel& origina
       return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check->text));
     }
   }
-  return WriteText(flags.output, *bytes);
+  return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *bytes);
+}
+
+// The original as it is: an export of what was read would be another file, with other nodes and the sizes fixed.
+absl::Status WriteBack(const OptimizeFlags& flags, const ModelFile& file) {
+  if (flags.output.empty()) return absl::OkStatus();
+  if (!IsStandardOutput(flags.output)) return file.CopyTo(flags.output);
+  ASSIGN_OR_RETURN(const std::string bytes, file.Bytes());
+  return WriteStandardOutput(bytes);
+}
+
+// What became of -o.
+std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report) {
+  if (flags.output.empty()) return "nothing, without -o";
+  if (!report.rewritten) {
+    if (IsSameFile(flags.output, flags.input)) return absl::StrCat("nothing: ", flags.output, " stays as it is");
+    return absl::StrCat(flags.output, ", the input byte for byte",
+                        model.dims.empty() ? "" : ", its symbolic sizes as they were");
+  }
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : model.dims) sizes.push_back(absl::StrCat(name, " = ", size));
+  return absl::StrCat(flags.output, ", the rewritten graph", sizes.empty() ? "" : " with the sizes ",
+                      absl::StrJoin(sizes, ", "));
 }
 
 Json ToJson(const std::vector<RewriteCount>& rewrites) {
@@ -189,7 +211,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   j["dropped"] = std::move(dropped);
 }
 
-void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& console) {
+void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report, Console& console) {
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
                ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
@@ -203,7 +225,9 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
-  if (!flags.check) {
+  if (!report.rewritten) {
+    console.Result("outputs:  those of the original");
+  } else if (!flags.check) {
     console.Result("outputs:  not checked");
   } else if (report.check.done) {
     console.Result(
@@ -213,6 +237,7 @@ void Report(const OptimizeFlags& flags, const OptimizeReport& report, Console& c
   } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }
+  console.Result(absl::StrCat("written:  ", WrittenText(flags, model, report)));
   if (!report.check.device_fault.empty()) {
     console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
                                  "compared with itself: ", report.check.device_fault));
@@ -251,40 +276,67 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   return setting;
 }
 
-absl::Status WriteTrace(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
-                        const OptimizerRules& rules, Session& session) {
-  absl::StatusOr<std::string> text =
-      TraceText(SettingOf(flags, session.flags), original, report, rules, session.console);
-  return text.ok() ? WriteText(flags.trace, *text) : text.status();
-}
-
-absl::Status WriteReport(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
+absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
                          const OptimizerRules& rules, Device& device, const CommonFlags& common) {
   ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
+  page.written = WrittenText(flags, model, report);
   page.checked = flags.check;
-  for (auto [graph, lines] : {std::pair(&original, &page.groups_before), {&report.graph, &page.groups_after}}) {
+  for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
     absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);
     if (!groups.ok()) return groups.status();
     *lines = *std::move(groups);
   }
-  return WriteText(flags.report, HtmlReport(page, report, rules.all));
+  return WriteOutput(flags.report, HtmlReport(page, report, rules.all));
 }
 
-absl::Status CheckOutputs(const OptimizeFlags& flags) {
-  absl::Status status = CheckWritable(flags.output);
-  if (status.ok() && !flags.trace.empty()) status = CheckWritable(flags.trace);
-  if (status.ok() && !flags.report.empty()) status = CheckWritable(flags.report);
-  return status;
+absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
+  using Use = OutputFlag::Use;
+  std::vector<std::string> inputs = {flags.input};  // its place the result may take
+  inputs.insert(inputs.end(), flags.rules.files.begin(), flags.rules.files.end());
+  return CheckOutputs({{"-o", flags.output, Use::kReplaceInPlace, /*binary=*/true},
+                       {"--trace", flags.trace},
+                       {"--report", flags.report},
+                       {"--profile", flags.profile, Use::kKeep}},
+                      inputs, session);
+}
+
+// What only the model tells: that the files beside it find their places, and that none of them is lost.
+absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, const ImportedModel& model,
+                         const ModelFile& file) {
+  const auto lost = [](const std::string& flag, const std::string& path) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", path, " is read here, and would be lost"));
+  };
+  for (const auto& [flag, path] : {std::pair("--trace", flags.trace),
+                                   {"--report", flags.report},
+                                   {"--profile", flags.profile},
+                                   {"--log-file", common.log_file}}) {
+    if (!path.empty() && file.Holds(path)) return lost(flag, path);
+  }
+  if (flags.output.empty()) return absl::OkStatus();
+  if (IsStandardOutput(flags.output)) {
+    if (!model.external_files.empty()) return file.Bytes().status();
+    if (!NeedsFileForWeights(model.graph)) return absl::OkStatus();
+    return absl::InvalidArgumentError("-o -: the weights need a file of their own, which standard output has not got");
+  }
+  RETURN_IF_ERROR(file.CheckCopy(flags.output));
+  if (!NeedsFileForWeights(model.graph)) return absl::OkStatus();
+  const std::string data = flags.output + ".data";
+  RETURN_IF_ERROR(CheckFilesBeside(flags.output));
+  RETURN_IF_ERROR(CheckWritable(data));
+  return file.Holds(data) && !IsSameFile(flags.output, flags.input) ? lost("-o", data) : absl::OkStatus();
 }
 
 absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
   Console& console = session.console;
-  RETURN_IF_ERROR(CheckOutputs(flags));
+  RETURN_IF_ERROR(CheckFiles(flags, session));
+  ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
   if (!model.ok()) return model.status();
+  file.set_external_files(model->external_files);
+  RETURN_IF_ERROR(CheckPlaces(flags, session.flags, *model, file));
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->all.matchers().size(), "rule"));
@@ -315,18 +367,24 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
-  RETURN_IF_ERROR(WriteModel(flags, *model, engine->runner(), options.checking, &*report));
-  Report(flags, *report, console);
+  std::string trace;
+  if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
+    ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
+  }
+  if (report->rewritten) {
+    RETURN_IF_ERROR(WriteResult(flags, *model, engine->runner(), options.checking, &*report));
+  } else {
+    RETURN_IF_ERROR(WriteBack(flags, file));
+  }
+  Report(flags, *model, *report, console);
   FillJson(*report, &console.json());
+  console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
-    absl::Status status = WriteReport(flags, model->graph, *report, *rules, device, session.flags);
+    absl::Status status = WriteReport(flags, *model, *report, *rules, device, session.flags);
     if (!status.ok()) return status;
   }
-  if (!flags.trace.empty()) {
-    absl::Status status = WriteTrace(flags, model->graph, *report, *rules, session);
-    if (!status.ok()) return status;
-  }
+  if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   return Answer::kYes;
 }
 
@@ -335,14 +393,16 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 Action DeclareOptimize(CLI::App& app) {
   auto flags = std::make_shared<OptimizeFlags>();
   app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
-  app.add_option("-o,--output", flags->output, "Where to write the faster model")->required()->type_name("OUT.onnx");
+  AddOutputPath(app, "-o,--output", &flags->output,
+                "Where to write the faster model; - is standard output (default: nowhere)")
+      ->type_name("OUT.onnx");
   AddRules(app, &flags->rules);
   app.add_flag_function(
       "--baseline,!--no-baseline", [flags](int64_t given) { flags->rules.baseline = given > 0; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
-  app.add_option("--profile", flags->profile, "Database of measured costs, read and filled")->type_name("DB");
+  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,
                  "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
                  "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
@@ -367,8 +427,10 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
   AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  app.add_option("--trace", flags->trace, "Write every step of the search, for blame")->type_name("F.json");
-  app.add_option("--report", flags->report, "Write a page about the result")->type_name("F.html");
+  AddOutputPath(app, "--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
+      ->type_name("F.json");
+  AddOutputPath(app, "--report", &flags->report, "Write a page about the result; - is standard output")
+      ->type_name("F.html");
   return [flags](Session& session) { return OptimizeModel(*flags, session); };
 }
 

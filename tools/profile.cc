@@ -14,14 +14,15 @@
 #include "backends/profile_db.h"
 #include "backends/profile_text.h"
 #include "backends/roofline.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
 #include "runtime/timing.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/groups.h"
 #include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/verb.h"
 
@@ -201,7 +202,7 @@ absl::Status Export(const ProfileFlags& flags, Console& console) {
   if (!db.ok()) return db.status();
   absl::StatusOr<std::vector<ProfileRecord>> records = (*db)->List();
   if (!records.ok()) return records.status();
-  RETURN_IF_ERROR(WriteText(flags.export_file, PrintProfile(*records)));
+  RETURN_IF_ERROR(WriteOutput(flags.export_file, PrintProfile(*records)));
   console.Result(absl::StrCat(flags.export_file, ": ", records->size(), " costs written"));
   console.json()["exported"] = records->size();
   return absl::OkStatus();
@@ -211,8 +212,11 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
   if (flags.models.empty() && flags.import_file.empty() && flags.export_file.empty()) {
     return absl::InvalidArgumentError("found nothing to do, expected a model, --import or --export");
   }
-  absl::Status status;
-  if (!flags.export_file.empty()) status = CheckWritable(flags.export_file);
+  std::vector<std::string> inputs = flags.models;
+  inputs.insert(inputs.begin(), flags.import_file);
+  absl::Status status = CheckOutputs({{"--profile", flags.profile, OutputFlag::Use::kKeep},
+                                      {"--export", flags.export_file, OutputFlag::Use::kReplaceInPlace}},
+                                     inputs, session);
   if (status.ok() && !flags.import_file.empty()) status = Import(flags, session.console);
   if (status.ok() && !flags.models.empty()) status = ProfileModels(flags, session);
   if (status.ok() && !flags.export_file.empty()) status = Export(flags, session.console);
@@ -225,14 +229,15 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
 Action DeclareProfile(CLI::App& app) {
   auto flags = std::make_shared<ProfileFlags>();
   app.add_option("models", flags->models, "ONNX files")->type_name("MODEL.onnx");
-  app.add_option("--profile", flags->profile, "The database")->required()->type_name("DB");
+  AddOutputPath(app, "--profile", &flags->profile, "The database")->required()->type_name("DB");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_flag("--roofline", flags->roofline, "What each group reaches of the machine's arithmetic and memory rates");
   app.add_option("--machine", flags->machine, "Those rates, as described (default: measured)")->type_name("F.json");
   AddInt(app, "--top", &flags->top, 0, INT64_MAX, "Groups to show of each model (default 12)");
-  app.add_option("--export", flags->export_file, "Write all costs of the database as text")->type_name("F.json");
+  AddOutputPath(app, "--export", &flags->export_file, "Write all costs of the database as text; - is standard output")
+      ->type_name("F.json");
   app.add_option("--import", flags->import_file, "Put exported costs into the database")->type_name("F.json");
   return [flags](Session& session) { return Profile(*flags, session); };
 }

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -14,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tools/flags.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
 
@@ -41,7 +43,7 @@ void AddCommonFlags(CLI::App& app, CommonFlags* flags) {
   app.add_flag("--json", flags->json, "Print one JSON object on standard output, everything else on standard error")
       ->group("Common");
   app.add_flag("--quiet", flags->quiet, "No progress and no notes")->group("Common");
-  app.add_option("--log-file", flags->log_file, "Append everything that is printed, and details, to this file")
+  AddOutputPath(app, "--log-file", &flags->log_file, "Append everything that is printed, and details, to this file")
       ->type_name("F")
       ->group("Common");
   app.add_option_function<std::string>(
@@ -161,6 +163,11 @@ int RunProgram(const std::vector<std::string>& arguments) {
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
+  app.footer(
+      "Exit status: 0 done; 1 the answer is negative; 2 bad usage or input, or an output that cannot be written; 3 a "
+      "fault of the program; 130 interrupted.");
+  // A file that would grow beyond a limit (ulimit -f) is an error like a full disk, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   Session session;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& verb : AllVerbs()) {
@@ -179,7 +186,11 @@ int RunProgram(const std::vector<std::string>& arguments) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& help) {  // --help and --version
-    return app.exit(help);
+    const int status = app.exit(help);
+    const absl::Status printed = FlushStandardOutput();
+    if (printed.ok()) return status;
+    std::cerr << "rewright: " << printed.message() << "\n";
+    return kBadInput;
   } catch (const CLI::ParseError& error) {
     return UsageError(verb, arguments.empty() ? "a verb is expected" : error.what());
   }

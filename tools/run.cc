@@ -8,12 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/tensor_file.h"
 #include "runtime/timing.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/verb.h"
 
@@ -46,16 +48,27 @@ std::vector<std::string> FileNames(const std::vector<std::string>& outputs) {
   return files;
 }
 
-absl::Status SaveOutputs(const std::string& folder, const Graph& graph, const std::vector<Tensor>& outputs,
+// Where each output goes; none without --output-dir. The folder is made, and every file of it looked at.
+absl::StatusOr<std::vector<std::string>> OutputPaths(const RunFlags& flags, const Graph& graph, Session& session) {
+  std::vector<std::string> paths;
+  if (flags.output_dir.empty()) return paths;
+  RETURN_IF_ERROR(MakeFolder(flags.output_dir));
+  std::vector<OutputFlag> outputs;
+  std::vector<std::string> inputs = {flags.model};
+  for (const auto& [name, file] : flags.inputs) inputs.push_back(file);
+  for (const std::string& file : FileNames(OutputNames(graph))) {
+    paths.push_back(absl::StrCat(flags.output_dir, "/", file, ".npy"));
+    outputs.push_back({"--output-dir", paths.back()});
+  }
+  RETURN_IF_ERROR(CheckOutputs(outputs, inputs, session));
+  return paths;
+}
+
+absl::Status SaveOutputs(const std::vector<std::string>& paths, const Graph& graph, const std::vector<Tensor>& outputs,
                          Console& console) {
-  absl::Status status = MakeFolder(folder);
-  if (!status.ok()) return status;
-  const std::vector<std::string> files = FileNames(OutputNames(graph));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string path = absl::StrCat(folder, "/", files[i], ".npy");
-    status = SaveNpy(path, outputs[i]);
-    if (!status.ok()) return status;
-    console.Note(absl::StrCat("output ", graph.outputs()[i].name, ": ", path));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    RETURN_IF_ERROR(SaveNpy(paths[i], outputs[i]));
+    console.Note(absl::StrCat("output ", graph.outputs()[i].name, ": ", paths[i]));
   }
   return absl::OkStatus();
 }
@@ -85,6 +98,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   Console& console = session.console;
   absl::StatusOr<ImportedModel> model = LoadModel(flags.model, flags.dims, console);
   if (!model.ok()) return model.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision);
@@ -96,10 +110,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   std::vector<Tensor> outputs;
   absl::Status status = (*executable)->Run(*inputs, &outputs);
   if (!status.ok()) return status;
-  if (!flags.output_dir.empty()) {
-    status = SaveOutputs(flags.output_dir, model->graph, outputs, console);
-    if (!status.ok()) return status;
-  }
+  RETURN_IF_ERROR(SaveOutputs(paths, model->graph, outputs, console));
   Progress progress(console, "run");
   int done = 0;
   TimingOptions options;
@@ -123,7 +134,7 @@ Action DeclareRun(CLI::App& app) {
   app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
   AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  app.add_option("--output-dir", flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
+  AddOutputPath(app, "--output-dir", &flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
   AddDevice(app, &flags->device, /*with_reference=*/true);
   AddPrecision(app, &flags->precision);
   AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/text_hash.h"
-#include "tools/files.h"
 
 namespace rewright {
 namespace {

@@ -15,15 +15,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "search/resources.h"
 #include "substitutions/compiled_rule.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/taso/taso.h"
 #include "tools/certificate_folder.h"
-#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
+#include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
@@ -60,6 +64,18 @@ struct RuleOutcome {
   bool reused = false;                 // from the journal
   std::optional<Inference> inference;  // where one was asked for and the rule is refuted
 };
+
+std::string CertificatePath(const VerifyFlags& flags, const Rule& rule) {
+  return absl::StrCat(flags.certificates, "/", CertificateFileName(rule.name));
+}
+
+// Makes the folder. Error: the certificate of a rule, or the index, has no place in it.
+absl::Status CheckCertificates(const VerifyFlags& flags, const std::vector<Entry>& rules) {
+  RETURN_IF_ERROR(MakeFolder(flags.certificates));
+  RETURN_IF_ERROR(CheckWritable(absl::StrCat(flags.certificates, "/", kCertificateIndex)));
+  for (const Entry& entry : rules) RETURN_IF_ERROR(OutputTarget(CertificatePath(flags, entry.rule)).status());
+  return absl::OkStatus();
+}
 
 // Proves all rules, several at a time. What is found goes to the journal and the folder of certificates at once, so
 // that an interrupted run keeps it.
@@ -134,7 +150,7 @@ class Verification {
                                             verdict.instances, verdict.cpu_ms));
     if (!verdict.certificate.empty()) {
       outcome.seal = SealAtEnd(verdict.certificate);
-      Note(WriteText(CertificatePath(rule), verdict.certificate));
+      Note(WriteText(CertificatePath(flags_, rule), verdict.certificate));
       verdict.certificate = std::string();  // thousands of them would fill the memory
     }
     if (key && !verdict.interrupted) Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
@@ -144,15 +160,11 @@ class Verification {
     const JournalEntry* entry = journal_.Find(key);
     if (entry == nullptr) return false;
     if (!flags_.certificates.empty() && entry->verdict.verdict == Verdict::kProved) {
-      const absl::StatusOr<std::string> text = ReadText(CertificatePath(rule));
+      const absl::StatusOr<std::string> text = ReadText(CertificatePath(flags_, rule));
       if (!text.ok() || entry->seal.empty() || SealAtEnd(*text) != entry->seal) return false;
     }
     *outcome = {entry->verdict, entry->counterexample, entry->seal, true, std::nullopt};
     return true;
-  }
-
-  std::string CertificatePath(const Rule& rule) const {
-    return absl::StrCat(flags_.certificates, "/", CertificateFileName(rule.name));
   }
 
   absl::Status WriteIndex() {
@@ -216,6 +228,8 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   json["cpu_ms"] = verdict.cpu_ms;
   json["instances"] = verdict.instances;
   json["proofs"] = verdict.proofs;
+  json["trials"] = verdict.trials;
+  if (verdict.vacuous > 0) json["vacuous"] = verdict.vacuous;
   if (verdict.verdict == Verdict::kProved) json["ranks"] = verdict.every_rank ? "any" : "each";
   if (!rule.expect.empty()) json["expected"] = rule.expect;
   if (!verdict.reason.empty()) json["reason"] = verdict.reason;
@@ -265,6 +279,9 @@ void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
     const bool smaller = verdict.verdict == Verdict::kProved;
     absl::StrAppend(&line, "\n         ", smaller ? "no further: " : "", Shortened(verdict.reason));
   }
+  // The first line of a witness is the reason; then come the inputs.
+  const std::vector<std::string> witness = absl::StrSplit(verdict.witness, '\n');
+  for (size_t k = 1; k < witness.size(); ++k) absl::StrAppend(&line, "\n         ", Shortened(witness[k]));
   console.Result(line);
   if (outcome.inference) Report(*outcome.inference, console);
 }
@@ -313,15 +330,29 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     console.Warning(absl::StrFormat("%s: %d proved rules are left out, since their outputs share nothing", flags.output,
                                     unmatched));
   }
-  return WriteRules(flags.output, {}, rules);
+  return WriteOutput(flags.output, PrintRules({}, rules));
 }
 
 absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   std::vector<Entry> entries;
   if (flags.format == "rewright") {
     absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
-    if (!rules.ok()) return rules.status();
-    RETURN_IF_ERROR(CheckRules(*rules));
+    if (!rules.ok()) {
+      // One bad rule leaves the others their verdicts. What cannot be read cannot be written again.
+      const absl::StatusOr<std::string> text = ReadText(flags.file);
+      if (!text.ok() || !flags.output.empty()) return rules.status();
+      for (ParsedRule& parsed : ParseEachRule(*text, flags.file)) {
+        if (parsed.rule.ok()) {
+          entries.push_back({parsed.name, *std::move(parsed.rule), ""});
+        } else {
+          entries.push_back({parsed.name, Rule(), std::string(parsed.rule.status().message())});
+        }
+      }
+      const bool none =
+          std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.trouble.empty(); });
+      if (none) return rules.status();
+      return entries;
+    }
     for (Rule& rule : *rules) entries.push_back({rule.name, std::move(rule), ""});
     return entries;
   }
@@ -359,16 +390,12 @@ absl::StatusOr<std::vector<Entry>> LoadEntries(const VerifyFlags& flags) {
 
 absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   Console& console = session.console;
-  if (!flags.output.empty()) {
-    absl::Status status = CheckWritable(flags.output);
-    if (!status.ok()) return status;
-  }
-  if (!flags.certificates.empty()) {
-    absl::Status status = MakeFolder(flags.certificates);
-    if (!status.ok()) return status;
-  }
+  RETURN_IF_ERROR(CheckOutputs(
+      {{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}, {"--resume", flags.journal, OutputFlag::Use::kKeep}},
+      {flags.file}, session));
   const absl::StatusOr<std::vector<Entry>> rules = LoadEntries(flags);
   if (!rules.ok()) return rules.status();
+  if (!flags.certificates.empty()) RETURN_IF_ERROR(CheckCertificates(flags, *rules));
   const double cpu_before = ProcessCpuSeconds();
   const InterruptGuard interrupt;
   Verification verification(*rules, flags, session);
@@ -418,15 +445,16 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 Action DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   app.add_option("file", flags->file, "Rules to prove")->required()->type_name("FILE.rules");
-  app.add_option("-o,--output", flags->output, "Write the rules with the records of their proofs")
+  AddOutputPath(app, "-o,--output", &flags->output,
+                "Write the rules with the records of their proofs; - is standard output")
       ->type_name("PROVED.rules");
   AddChoice(app, "--format", &flags->format, {"rewright", "taso"},
             "taso: the file is a protobuf rule file of TASO; its rules are called by their index");
-  app.add_option("--certificates", flags->certificates,
-                 "Write a certificate of every proof into this folder, for `rewright check`")
+  AddOutputPath(app, "--certificates", &flags->certificates,
+                "Write a certificate of every proof into this folder, for `rewright check`")
       ->type_name("DIR");
-  app.add_option("--resume", flags->journal,
-                 "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
+  AddOutputPath(app, "--resume", &flags->journal,
+                "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
       ->type_name("JOURNAL");
   app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
   app.add_flag("--infer", flags->infer, "Give refuted rules the weakest condition of a family that makes them true");

@@ -1,16 +1,15 @@
 #include "tools/verify_journal.h"
 
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sealed_line.h"
+#include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
-#include "tools/files.h"
 
 namespace rewright {
 namespace {
@@ -43,6 +42,8 @@ bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
     verdict.limits.max_broadcast_rank = json.at("max_broadcast_rank").get<int>();
     verdict.instances = json.at("instances").get<int>();
     verdict.proofs = json.at("proofs").get<int>();
+    verdict.trials = json.at("trials").get<int>();
+    verdict.vacuous = json.at("vacuous").get<int>();
     verdict.every_rank = json.at("every_rank").get<bool>();
     verdict.domain = json.at("domain").get<std::string>();
     verdict.reason = json.at("reason").get<std::string>();
@@ -56,12 +57,16 @@ bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
   return true;
 }
 
+Json ToJson(const Number& number) {
+  return std::visit([](auto value) { return Json(value); }, number);
+}
+
 }  // namespace
 
 Json ToJson(const Counterexample& found, const std::string& instance) {
   Json sizes = Json::object(), reals = Json::object(), inputs = Json::array();
   for (const auto& [name, value] : found.symbols) sizes[name] = value;
-  for (const auto& [name, value] : found.reals) reals[name] = value;
+  for (const auto& [name, value] : found.reals) reals[name] = ToJson(value);
   for (const Counterexample::Input& input : found.inputs) {
     const Json values = input.integers.empty() ? Json(input.values) : Json(input.integers);
     inputs.push_back({{"name", input.name}, {"type", input.type.ToString()}, {"values", values}});
@@ -72,39 +77,30 @@ Json ToJson(const Counterexample& found, const std::string& instance) {
   if (found.obligation != Obligation::kWellFormed) json["output"] = found.output;
   if (found.obligation == Obligation::kElements) {
     json["at"] = found.at;
-    json["lhs"] = found.lhs;
-    json["rhs"] = found.rhs;
+    json["lhs"] = ToJson(found.lhs);
+    json["rhs"] = ToJson(found.rhs);
   }
   if (!inputs.empty()) json["inputs"] = inputs;
   return json;
 }
 
 absl::Status VerifyJournal::Open(const std::string& path) {
-  path_ = path;
-  std::error_code error;
-  const bool exists = std::filesystem::exists(path, error);
-  bool ends_in_newline = true;
-  if (exists) {
-    const absl::StatusOr<std::string> text = ReadText(path);
-    if (!text.ok()) return text.status();
-    std::istringstream lines(*text);
-    std::string line;
-    if (!text->empty() && (!std::getline(lines, line) || line != kFirstLine)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
-    }
-    while (std::getline(lines, line)) {
-      std::string key;
-      JournalEntry entry;
-      if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
-    }
-    ends_in_newline = text->empty() || text->back() == '\n';
+  ASSIGN_OR_RETURN(AppendFile out, AppendFile::Open(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  std::istringstream lines(text);
+  std::string line;
+  if (!text.empty() && (!std::getline(lines, line) || line != kFirstLine)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
   }
-  out_.open(path, std::ios::app);
-  if (!exists || std::filesystem::file_size(path, error) == 0) out_ << kFirstLine << "\n";
-  if (!ends_in_newline) out_ << "\n";
-  out_.flush();
-  if (!out_) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  while (std::getline(lines, line)) {
+    std::string key;
+    JournalEntry entry;
+    if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
+  }
+  if (text.empty()) RETURN_IF_ERROR(out.Write(absl::StrCat(kFirstLine, "\n")));
+  if (!text.empty() && text.back() != '\n') RETURN_IF_ERROR(out.Write("\n"));
+  out_.emplace(std::move(out));
   return absl::OkStatus();
 }
 
@@ -124,6 +120,8 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
                {"max_broadcast_rank", verdict.limits.max_broadcast_rank},
                {"instances", verdict.instances},
                {"proofs", verdict.proofs},
+               {"trials", verdict.trials},
+               {"vacuous", verdict.vacuous},
                {"every_rank", verdict.every_rank},
                {"domain", verdict.domain},
                {"reason", verdict.reason},
@@ -133,9 +131,7 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
   if (!entry.seal.empty()) json["seal"] = entry.seal;
   const std::string line = SealedLine(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::lock_guard<std::mutex> lock(mutex_);
-  out_ << line << std::flush;
-  if (!out_) return absl::InternalError(absl::StrCat(path_, ": cannot be written"));
-  return absl::OkStatus();
+  return out_->Write(line);
 }
 
 std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& options) {

@@ -4,7 +4,6 @@
 // A line that is not as it was written counts as not there.
 #pragma once
 
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/files.h"
 #include "tools/console.h"
 #include "verifier/prove_rule.h"
 
@@ -23,8 +23,8 @@ Json ToJson(const Counterexample& found, const std::string& instance);
 // A verdict as the journal keeps it.
 struct JournalEntry {
   RuleVerdict verdict;
-  Json counterexample;   // null where there is none
-  std::string seal;      // of the certificate that was written; empty where none was
+  Json counterexample;  // null where there is none
+  std::string seal;     // of the certificate that was written; empty where none was
 };
 
 // Thread-safe.
@@ -32,16 +32,15 @@ class VerifyJournal {
  public:
   // Reads the file where it exists, and opens it for appending. Errors: it is something else than a journal.
   absl::Status Open(const std::string& path);
-  bool is_open() const { return out_.is_open(); }
+  bool is_open() const { return out_.has_value(); }
 
   const JournalEntry* Find(const std::string& key) const;
   absl::Status Add(const std::string& key, const Rule& rule, const JournalEntry& entry);
 
  private:
   std::mutex mutex_;
-  std::string path_;
   std::map<std::string, JournalEntry> entries_;
-  std::ofstream out_;
+  std::optional<AppendFile> out_;
 };
 
 // What a verdict depends on, as a hash; nothing where the rule cannot be understood.

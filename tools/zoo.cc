@@ -1,4 +1,4 @@
-// rewright zoo [NAME -o F.onnx]: known architectures with seeded random weights.
+// rewright zoo [NAME [-o F.onnx]]: known architectures with seeded random weights.
 
 #include "bench/zoo/zoo.h"
 
@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
-#include "tools/files.h"
 #include "tools/flags.h"
+#include "tools/models.h"
+#include "tools/outputs.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
 
@@ -36,16 +38,14 @@ absl::StatusOr<Answer> ListModels(Session& session) {
   return Answer::kYes;
 }
 
-absl::StatusOr<Answer> WriteModel(const ZooFlags& flags, Session& session) {
+absl::StatusOr<Answer> MakeModel(const ZooFlags& flags, Session& session) {
   std::vector<std::string> names;
   for (const ZooModel& model : ZooModels()) names.push_back(model.name);
   if (std::find(names.begin(), names.end(), flags.name) == names.end()) {
     return absl::NotFoundError(absl::StrCat("no model is called `", flags.name, "`", DidYouMean(flags.name, names),
                                             "; `rewright zoo` lists them"));
   }
-  if (flags.output.empty()) return absl::InvalidArgumentError("--output is expected: where to write the model");
-  absl::Status status = CheckWritable(flags.output);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplace, /*binary=*/true}}, {}, session));
   ZooOptions options = flags.options;
   options.seed = session.flags.seed;
   absl::StatusOr<Graph> graph = BuildZooModel(flags.name, options);
@@ -53,12 +53,12 @@ absl::StatusOr<Answer> WriteModel(const ZooFlags& flags, Session& session) {
   ModelMetadata metadata;
   metadata.producer_name = "rewright";
   metadata.graph_name = flags.name;
-  status = ExportOnnx(*graph, metadata, flags.output);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(WriteModel(*graph, metadata, flags.output));
   const GraphFeatures features = FeaturesOf(*graph);
-  session.console.Result(absl::StrFormat("%s: %s, %d nodes, %.3f G FLOP, %.2f M parameters", flags.output, flags.name,
-                                         graph->num_applications(), features.flops / 1e9,
-                                         static_cast<double>(features.parameters) / 1e6));
+  session.console.Result(
+      absl::StrFormat("%s%s, %d nodes, %.3f G FLOP, %.2f M parameters",
+                      flags.output.empty() || IsStandardOutput(flags.output) ? "" : flags.output + ": ", flags.name,
+                      graph->num_applications(), features.flops / 1e9, static_cast<double>(features.parameters) / 1e6));
   session.console.json() = {{"name", flags.name},
                             {"output", flags.output},
                             {"nodes", graph->num_applications()},
@@ -73,7 +73,8 @@ Action DeclareZoo(CLI::App& app) {
   auto flags = std::make_shared<ZooFlags>();
   ZooOptions& options = flags->options;
   app.add_option("name", flags->name, "An architecture; all are listed without one");
-  app.add_option("-o,--output", flags->output, "Where to write the model")->type_name("F.onnx");
+  AddOutputPath(app, "-o,--output", &flags->output, "Where to write the model; - is standard output (default: nowhere)")
+      ->type_name("F.onnx");
   AddInt(app, "--batch", &options.batch, 1, 1 << 20, "Examples at once (default 1)");
   AddInt(app, "--image-size", &options.image_size, 1, 1 << 14, "Height and width of images (default: the usual)");
   AddInt(app, "--sequence-length", &options.sequence_length, 1, 1 << 20, "Tokens (default: the usual)");
@@ -81,7 +82,7 @@ Action DeclareZoo(CLI::App& app) {
   AddInt(app, "--width", &options.width, 1, 1 << 16,
          "Hidden size or channels, where a model has one (default: the usual)");
   app.add_flag("--attention-mask", options.attention_mask, "bert_base: an input that masks tokens");
-  return [flags](Session& session) { return flags->name.empty() ? ListModels(session) : WriteModel(*flags, session); };
+  return [flags](Session& session) { return flags->name.empty() ? ListModels(session) : MakeModel(*flags, session); };
 }
 
 }  // namespace rewright

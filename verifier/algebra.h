@@ -41,7 +41,7 @@ NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);
 NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& branches);
 bool IsExtremum(const std::string& binder);
 // The value of an element of that integer type as a number that no arithmetic has wrapped around.
-bool IsBoundedIndex(const Context& ctx, const NormalForm& n, bool wide, Poly* value);
+bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
 NormalForm ProdOver(Context& ctx, const Branch& family);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);

@@ -80,7 +80,9 @@ bool Mentions(const RuleInstance& instance, DType dtype) {
 }
 
 bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
-  const NumericInstance numeric(instance, symbols, std::vector<double>(instance.reals.size(), 1));
+  std::vector<Number> ones;
+  for (const RealSymbol& real : instance.reals) ones.push_back(OneOf(real.dtype));
+  const NumericInstance numeric(instance, symbols, ones);
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
     for (size_t k = 0; k < node.dtypes.size(); ++k) {
       if (numeric.TypeOf(node, k).num_elements() == 0) return true;
@@ -211,17 +213,23 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
   return found;
 }
 
-std::vector<double> RuleClassifier::Reals(const RuleInstance& instance) {
+std::vector<Number> RuleClassifier::Reals(const RuleInstance& instance, Leaves kind) {
   std::normal_distribution<double> normal;
-  std::vector<double> reals;
+  std::vector<Number> reals;
   for (const RealSymbol& real : instance.reals) {
-    const double value = normal(rng_);
-    reals.push_back(real.positive ? std::abs(value) + 1e-3 : value);
+    if (!IsFloating(real.dtype)) {
+      const int64_t value = RandomInteger(real.dtype, kind == Leaves::kOrdinary ? Leaves::kScaled : kind);
+      reals.emplace_back(real.positive ? std::max<int64_t>(1, value) : value);
+      continue;
+    }
+    double value = normal(rng_);
+    if (kind == Leaves::kZeros && value < 1) value = std::copysign(0.0, value);
+    reals.emplace_back(real.positive ? std::abs(value) + 1e-3 : value);
   }
   return reals;
 }
 
-bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals,
+bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<Number>& reals,
                                 Leaves kind, Carrier carrier, std::vector<Tensor>* leaves) {
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> exponent(-2, 2);
@@ -239,7 +247,10 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     const double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
     for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
       if (node.splat.has_value()) {
-        leaf.Set(i, *node.splat);
+        SetElement(*node.splat, i, &leaf);
+        // 0 matches -0 as well.
+        const bool matched = n < static_cast<size_t>(instance.num_lhs_nodes);
+        if (matched && IsFloating(leaf.dtype()) && leaf.At(i) == 0 && rng_() % 2 == 0) leaf.Set(i, -leaf.At(i));
       } else if (IsFloating(leaf.dtype())) {
         double value = offset + scale * normal(rng_);
         if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
@@ -257,7 +268,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
 }
 
 void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind) {
-  std::vector<double> reals = Reals(instance);
+  std::vector<Number> reals = Reals(instance, kind);
   const bool spoiled = kind == Leaves::kNotFinite && SpoilReal(instance, &reals);
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
@@ -303,12 +314,12 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
   };
   for (size_t run = 0; run < kMaxBitRuns && same_bits_ && (run < kLeastBitRuns || !enough()); ++run) {
     const Symbols& symbols = assignments[run % assignments.size()];
-    const std::vector<double> reals = Reals(instance);
-    const NumericInstance numeric(instance, symbols, reals);
-    std::vector<Tensor> leaves;
     // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order.
     constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kZeros, Leaves::kExtreme};
     const Leaves kind = kKinds[run % std::size(kKinds)];
+    const std::vector<Number> reals = Reals(instance, kind);
+    const NumericInstance numeric(instance, symbols, reals);
+    std::vector<Tensor> leaves;
     if (!DrawLeaves(instance, symbols, reals, kind, carrier, &leaves)) continue;
     const auto values = numeric.Run(leaves, carrier, instance.nodes.size());
     if (!values.ok()) continue;
@@ -348,10 +359,11 @@ double RuleClassifier::FullRange(DType dtype) {
 }
 
 // Makes a real attribute infinite in half of the cases where one may be.
-bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<double>* reals) {
+bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<Number>* reals) {
   std::vector<size_t> choices;
   for (size_t i = 0; i < instance.reals.size(); ++i) {
-    if (!instance.reals[i].positive && !instance.reals[i].finite) choices.push_back(i);
+    if (IsFloating(instance.reals[i].dtype) && !instance.reals[i].positive && !instance.reals[i].finite)
+      choices.push_back(i);
   }
   if (choices.empty() || rng_() % 2 == 0) return false;
   (*reals)[choices[rng_() % choices.size()]] = std::copysign(HUGE_VAL, rng_() % 2 == 0 ? 1 : -1);

@@ -62,16 +62,16 @@ class RuleClassifier {
   std::vector<Symbols> Assignments(const RuleInstance& instance);
   // Some that leave something to compare.
   std::vector<Symbols> WithoutEmptyValues(const RuleInstance& instance);
-  std::vector<double> Reals(const RuleInstance& instance);
+  std::vector<Number> Reals(const RuleInstance& instance, Leaves kind);
   // False where a value is too large.
-  bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals, Leaves kind,
+  bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<Number>& reals, Leaves kind,
                   Carrier carrier, std::vector<Tensor>* leaves);
   void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
   void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
   double Extreme(DType dtype);
   double FullRange(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);
-  bool SpoilReal(const RuleInstance& instance, std::vector<double>* reals);
+  bool SpoilReal(const RuleInstance& instance, std::vector<Number>* reals);
   bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 

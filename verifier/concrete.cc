@@ -23,14 +23,36 @@ int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
   return linear;
 }
 
+bool RoundsToIntegers(const ExprPtr& e) {
+  const bool floor = e->kind == ExprKind::kCall && (e->fn == Fn::kFloor || e->fn == Fn::kCeil);
+  const bool cast = e->kind == ExprKind::kCast && IsFloating(e->args[0]->dtype) && !IsFloating(e->dtype);
+  return floor || cast ||
+         std::any_of(e->args.begin(), e->args.end(), [](const ExprPtr& arg) { return RoundsToIntegers(arg); });
+}
+
 }  // namespace
+
+bool RoundsToIntegers(const RuleInstance& instance) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
+    return node.meaning != nullptr &&
+           std::any_of(node.meaning->outputs.begin(), node.meaning->outputs.end(),
+                       [](const OutputMeaning& output) { return RoundsToIntegers(output.element); });
+  });
+}
 
 ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols,
                                    std::mt19937_64* rng)
-    : instance_(instance), symbols_(symbols) {
+    : instance_(instance), symbols_(symbols), fractions_(RoundsToIntegers(instance)) {
   for (const RealSymbol& real : instance.reals) {
     static constexpr double kValues[] = {0.5, 1, 2, 3, -1, -2, 0};
-    reals_.push_back(kValues[(*rng)() % (real.positive ? 4 : 7)]);
+    const uint64_t draw = (*rng)();
+    if (IsFloating(real.dtype)) {
+      reals_.push_back(kValues[draw % (real.positive ? 4 : 7)]);
+    } else if (real.dtype == DType::kBool) {
+      reals_.push_back(static_cast<double>(draw % 2));
+    } else {
+      reals_.push_back(static_cast<double>(draw % (real.positive ? 4 : 7)) + (real.positive ? 1 : -3));
+    }
   }
   const size_t count = instance.nodes.size();
   shapes_.resize(count);
@@ -75,7 +97,7 @@ void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {
   const SymbolicNode& n = instance_.nodes[node];
   for (double& value : values_[node][0]) {
     if (n.splat.has_value()) {
-      value = *n.splat;
+      value = RoundedTo(n.dtypes[0], *n.splat);
     } else if (n.dtypes[0] == DType::kBool) {
       value = static_cast<double>((*rng)() % 2);
     } else if (n.positive) {
@@ -83,6 +105,8 @@ void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {
     } else {
       value = static_cast<double>((*rng)() % 7) - 3;
     }
+    const bool open = !n.splat.has_value() && IsFloating(n.dtypes[0]);
+    if (fractions_ && open) value += static_cast<double>((*rng)() % 4) / 4;
   }
 }
 
@@ -159,7 +183,7 @@ double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
       if (frame.node < 0) return reals_[e->integer];
       const SymbolicNode& n = instance_.nodes[frame.node];
       Frame outer{-1, symbols_};
-      return Eval(n.params[e->integer], outer);
+      return EvalCast(Eval(n.params[e->integer], outer), n.params[e->integer]->dtype, e->dtype);
     }
     case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->args[0], frame));
     case ExprKind::kRead: {

@@ -11,6 +11,9 @@
 
 namespace rewright::verifier {
 
+// Whether a side makes integers of reals: leaves of integers alone would not show the difference.
+bool RoundsToIntegers(const RuleInstance& instance);
+
 class ConcreteInstance {
  public:
   // `symbols` make the left side legal. Leaves and real symbols get random values.
@@ -51,6 +54,7 @@ class ConcreteInstance {
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
+  bool fractions_ = false;                       // leaves have elements between the integers
   bool usable_ = true;
   bool undefined_ = false;
   bool out_of_bounds_ = false;

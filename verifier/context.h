@@ -34,12 +34,12 @@ struct VarInfo {
   enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
   Kind kind = Kind::kLocal;
   std::string name;
-  std::optional<int64_t> min;                    // kParam
-  std::optional<std::pair<Poly, Poly>> defined;  // kParam: first / second, exactly (for numeric samples)
-  std::optional<std::pair<Poly, Poly>> range;    // kLocal: lo, hi
-  Poly a, b;                                     // kDiv: a / b; kMin: min(a, b)
+  std::optional<int64_t> min;                      // kParam
+  std::optional<std::pair<Poly, Poly>> defined;    // kParam: first / second, exactly (for numeric samples)
+  std::optional<std::pair<Poly, Poly>> range;      // kLocal: lo, hi
+  Poly a, b;                                       // kDiv: a / b; kMin: min(a, b)
   std::shared_ptr<const std::vector<Term>> value;  // kValue: the element
-  std::vector<Var> inner;                        // definitions: the variables below them, sorted
+  std::vector<Var> inner;                          // definitions: the variables below them, sorted
 };
 
 // What one attempt tries. The attempts of a proof go from cheap to thorough.
@@ -55,14 +55,14 @@ struct Strategy {
 
 // Limits and records of a whole proof, shared by its contexts.
 struct ProofSession {
-  double cpu_limit_s = 2;     // of the thread's CPU time since `cpu_start_s`
+  double cpu_limit_s = 2;  // of the thread's CPU time since `cpu_start_s`
   double cpu_start_s = 0;
-  bool certify = false;       // keep every step and query in full
+  bool certify = false;  // keep every step and query in full
   SolverMemory* memory = nullptr;
   // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
-  bool nonlinear = false;     // a query needed native non-linear arithmetic
+  bool nonlinear = false;  // a query needed native non-linear arithmetic
   std::vector<SmtQuery> smtlib;
   std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 
@@ -121,8 +121,7 @@ class Context {
   // used.
   bool QuickNonneg(const Poly& p, const std::vector<Var>& hidden = {}) const;
   // The same for p plus or minus one of the facts that are equations.
-  bool QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p,
-                             const std::vector<Var>& hidden = {}) const;
+  bool QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p, const std::vector<Var>& hidden = {}) const;
   // p >= 0 with nonnegative coefficients once every parameter is measured from its minimum.
   bool TriviallyNonneg(const Poly& p) const { return NonnegParams(p); }
   // Every goal is >= 0, from ranges, minima, facts and `extra`.
@@ -151,6 +150,7 @@ class Context {
   Strategy strategy;
   ProofSession* record;
   bool used_finite_law = false;
+  bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
   // Whether the strategy's choices about product ranges and sum axes matter here.
   bool met_product = false, met_sum = false;
   std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
@@ -172,8 +172,7 @@ class Context {
   bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
   bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
   static bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient);
-  bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
-                       const std::vector<Var>& hidden);
+  bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden);
   bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;
 
   std::vector<Guard> facts_;

@@ -25,6 +25,13 @@ void CollectSymbols(const ExprPtr& e, std::vector<int>* out) {
   for (const ExprPtr& arg : e->args) CollectSymbols(arg, out);
 }
 
+// Of a type, from the double with which the search computes; what left the integers behind stays a double.
+Number NumberOf(DType type, double value) {
+  constexpr double kExact = 0x1p53;
+  if (IsFloating(type) || !(std::abs(value) <= kExact)) return value;
+  return static_cast<int64_t>(value);
+}
+
 bool Differ(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return false;
   if (std::isinf(a) || std::isinf(b)) return a != b;
@@ -169,6 +176,20 @@ bool CounterexampleSearch::FindAssignment(int width, std::vector<int64_t>* value
   return Extend(0, width, values, &budget);
 }
 
+// A literal as it is, not as the double for which the search took it.
+Counterexample::Input CounterexampleSearch::InputAt(const ConcreteInstance& concrete, size_t leaf) const {
+  const SymbolicNode& node = instance_.nodes[leaf];
+  const SymbolicValue value{static_cast<int>(leaf), 0};
+  Counterexample::Input input{
+      node.name, TensorType{node.dtypes[0], concrete.ShapeOf(value)}, concrete.LeafValues(static_cast<int>(leaf)), {}};
+  if (!IsInteger(node.dtypes[0])) return input;
+  const int64_t* literal = node.splat ? std::get_if<int64_t>(&*node.splat) : nullptr;
+  for (double element : input.values) {
+    input.integers.push_back(literal != nullptr ? *literal : static_cast<int64_t>(element));
+  }
+  return input;
+}
+
 std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<int64_t>& values) {
   Counterexample found;
   for (size_t s = 0; s < values.size(); ++s) found.symbols.emplace_back(instance_.symbols[s].name, values[s]);
@@ -176,14 +197,16 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
     if (Holds(c, values)) continue;
     found.obligation = Obligation::kWellFormed;
     found.detail = c.text;
-    for (const RealSymbol& real : instance_.reals) found.reals.emplace_back(real.name, 1);  // legal whatever they are
+    for (const RealSymbol& real : instance_.reals)
+      found.reals.emplace_back(real.name, OneOf(real.dtype));  // legal whatever they are
     return found;
   }
   ConcreteInstance concrete(instance_, values, &rng_);
   if (!concrete.usable()) return std::nullopt;
   bool compared = false;
   for (size_t r = 0; r < instance_.reals.size(); ++r) {
-    found.reals.emplace_back(instance_.reals[r].name, concrete.reals()[r]);
+    const RealSymbol& real = instance_.reals[r];
+    found.reals.emplace_back(real.name, NumberOf(real.dtype, concrete.reals()[r]));
   }
   for (size_t o = 0; o < instance_.lhs.size() && o < instance_.rhs.size(); ++o) {
     found.output = static_cast<int>(o);
@@ -200,14 +223,18 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
       std::vector<int64_t> at(shape.size());
       for (size_t k = shape.size(); k-- > 0; linear /= shape[k]) at[k] = linear % shape[k];
       concrete.Clear();
-      found.lhs = concrete.Element(instance_.lhs[o], at);
+      const double lhs = concrete.Element(instance_.lhs[o], at);
       if (concrete.undefined() || concrete.out_of_bounds()) continue;
-      found.rhs = concrete.Element(instance_.rhs[o], at);
+      const double rhs = concrete.Element(instance_.rhs[o], at);
+      const SymbolicNode& output = instance_.nodes[instance_.lhs[o].node];
+      const DType type = output.dtypes[instance_.lhs[o].output];
+      found.lhs = NumberOf(type, lhs);
+      found.rhs = NumberOf(type, rhs);
       found.at = at;
       if (concrete.out_of_bounds()) {
         found.obligation = Obligation::kReads;
         found.detail = "the right side reads beyond a tensor";
-      } else if (concrete.undefined() || !Differ(found.lhs, found.rhs)) {
+      } else if (concrete.undefined() || !Differ(lhs, rhs)) {
         compared = compared || !concrete.undefined();
         continue;
       }
@@ -215,9 +242,7 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
       for (size_t k = 0; k < instance_.nodes.size(); ++k) {
         const SymbolicNode& n = instance_.nodes[k];
         if (n.meaning != nullptr) continue;
-        SymbolicValue leaf{static_cast<int>(k), 0};
-        found.inputs.push_back(
-            {n.name, TensorType{n.dtypes[0], concrete.ShapeOf(leaf)}, concrete.LeafValues(static_cast<int>(k)), {}});
+        found.inputs.push_back(InputAt(concrete, k));
       }
       return found;
     }
@@ -266,11 +291,11 @@ namespace rewright {
 std::string Counterexample::ToString() const {
   std::string out = ObligationName(obligation);
   for (const auto& [name, value] : symbols) absl::StrAppend(&out, " ", name, "=", value);
-  for (const auto& [name, value] : reals) absl::StrAppend(&out, " ", name, "=", value);
+  for (const auto& [name, value] : reals) absl::StrAppend(&out, " ", name, "=", NumberString(value));
   if (!detail.empty()) absl::StrAppend(&out, ": ", detail);
   if (obligation == Obligation::kElements) {
-    absl::StrAppend(&out, ": output ", output, " at [", absl::StrJoin(at, ","), "] is ", lhs, " on the left and ", rhs,
-                    " on the right");
+    absl::StrAppend(&out, ": output ", output, " at [", absl::StrJoin(at, ","), "] is ", NumberString(lhs),
+                    " on the left and ", NumberString(rhs), " on the right");
   }
   for (const Input& input : inputs) {
     absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [",

@@ -16,6 +16,8 @@
 
 namespace rewright::verifier {
 
+class ConcreteInstance;
+
 class CounterexampleSearch {
  public:
   CounterexampleSearch(const RuleInstance& instance, uint64_t seed);
@@ -43,6 +45,7 @@ class CounterexampleSearch {
   bool FindAssignment(int width, std::vector<int64_t>* values);
   bool Extend(size_t level, int width, std::vector<int64_t>* values, int* budget);
   bool Holds(const Constraint& c, const std::vector<int64_t>& values) const;
+  Counterexample::Input InputAt(const ConcreteInstance& concrete, size_t leaf) const;
   std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
 
   const RuleInstance& instance_;

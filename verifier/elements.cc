@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "verifier/algebra.h"
+#include "verifier/algebra_internal.h"
 #include "verifier/give_up.h"
 
 namespace rewright::verifier {
@@ -312,7 +313,7 @@ std::string Elements::LeafName(int node) const { return absl::StrCat(instance_.n
 NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   const SymbolicNode& n = instance_.nodes[value.node];
   if (n.meaning == nullptr) {
-    if (n.splat.has_value()) return ToConstant(*n.splat);
+    if (n.splat.has_value()) return ToConstant(*n.splat, n.dtypes[value.output]);
     DType dtype = n.dtypes[value.output];
     return AtomForm(MakeRead(ctx_, Leaf{LeafName(value.node), n.positive, dtype == DType::kBool}, at));
   }
@@ -329,13 +330,16 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   return form;
 }
 
-// A double that is a small dyadic fraction is that rational; any other stays a symbol, named by its digits: what is
-// proved then holds for every value of it, and rounding of constants is never taken for an identity.
-NormalForm Elements::ToConstant(double value) {
+// An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational; any other
+// stays a symbol, named by its digits: what is proved then holds for every value of it, those that it is rounded to
+// among them, and rounding of constants is never taken for an identity.
+NormalForm Elements::ToConstant(const Number& number, DType dtype) {
+  if (const int64_t* integer = std::get_if<int64_t>(&number)) return ConstantForm(*integer);
+  const double value = std::get<double>(number);
   if (!std::isfinite(value)) throw GiveUp("an infinite constant");
   constexpr double kScale = 1 << 20;
   double scaled = value * kScale;
-  if (std::floor(scaled) == scaled && std::abs(scaled) < 4e15) {
+  if (std::floor(scaled) == scaled && std::abs(scaled) < 4e15 && RoundedTo(dtype, value) == value) {
     return ConstantForm(Rational(static_cast<int64_t>(scaled), static_cast<int64_t>(kScale)));
   }
   char digits[40];
@@ -357,17 +361,20 @@ NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
 
 NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
   switch (e->kind) {
-    case ExprKind::kConst: return ToConstant(e->real);
+    case ExprKind::kConst: return ToConstant(e->real, e->dtype);
     case ExprKind::kParam: {
       if (scope.node < 0) {
         const RealSymbol& real = instance_.reals[e->integer];
-        return AtomForm(MakeRead(ctx_, Leaf{absl::StrCat(real.name, "%", e->integer), real.positive, false}, {}));
+        const Leaf leaf{absl::StrCat(real.name, "%", e->integer), real.positive, real.dtype == DType::kBool};
+        return AtomForm(MakeRead(ctx_, leaf, {}));
       }
       const auto& params = instance_.nodes[scope.node].params;
       CHECK(e->integer < static_cast<int64_t>(params.size())) << e->name;
       Scope outer;
       for (const Poly& p : symbols_) outer.variables.emplace_back(p);
-      return ToForm(params[e->integer], outer);
+      const ExprPtr& param = params[e->integer];
+      const NormalForm value = ToForm(param, outer);
+      return IsFloating(e->dtype) || !IsFloating(param->dtype) ? value : Truncated(value, e->dtype);
     }
     case ExprKind::kFromIndex: return IndexForm(ctx_, ToPoly(e->args[0], scope));
     case ExprKind::kRead: return ToRead(e, scope);
@@ -394,6 +401,13 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
     no = ToForm(e->args[2], scope);
   }
   return Choose(ctx_, condition, yes, no);
+}
+
+// A real number that stands for an integer: that of a padding, say.
+NormalForm Elements::Truncated(const NormalForm& value, DType to) {
+  Rational number;
+  if (value.empty() || (IsConstant(value, &number) && FitsType(number, Typed("", to)))) return value;
+  return ToCast(value, DType::kFloat64, to);
 }
 
 NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {

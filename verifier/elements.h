@@ -71,7 +71,8 @@ class Elements {
   NormalForm ToReduce(const ExprPtr& e, Scope& scope);
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
-  NormalForm ToConstant(double value);
+  NormalForm ToConstant(const Number& number, DType dtype);
+  NormalForm Truncated(const NormalForm& value, DType to);
   Poly FromSymbols(const ExprPtr& e);
   Guard CondFromSymbols(const ExprPtr& e);
   // Splits the ranges that are products where the strategy or a division below asks for it.

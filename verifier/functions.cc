@@ -1,5 +1,6 @@
 // Scalar functions of normal forms.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "verifier/algebra.h"
@@ -22,6 +23,26 @@ bool MentionsValue(const Context& ctx, const Poly& p) {
     if (info.kind == VarInfo::Kind::kValue) return true;
     return ctx.IsDefinition(v) && (MentionsValue(ctx, info.a) || MentionsValue(ctx, info.b));
   });
+}
+
+// |p| < 2^b for what is returned, given that sizes, attributes and positions are below 2^31 (kMostSize).
+double MostBits(const Context& ctx, const Poly& p) {
+  constexpr double kSizeBits = 31;
+  double most = 0;
+  for (const Poly::Item& item : p.items()) {
+    double bits = std::log2(std::abs(static_cast<double>(item.coef)));
+    for (Var v : item.vars) {
+      const VarInfo& info = ctx.Info(v);
+      const bool quotient = info.kind == VarInfo::Kind::kDiv;
+      if (quotient) {
+        bits += MostBits(ctx, info.a);
+      } else {
+        bits += ctx.IsDefinition(v) ? std::max(MostBits(ctx, info.a), MostBits(ctx, info.b)) : kSizeBits;
+      }
+    }
+    most += std::exp2(bits);
+  }
+  return std::log2(std::max(1.0, most));
 }
 
 NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
@@ -292,11 +313,13 @@ bool FitsType(const Rational& value, const std::string& name) {
   return value.den() == 1 && value.num() >= -limit && value.num() < limit;
 }
 
-bool IsBoundedIndex(const Context& ctx, const NormalForm& n, bool wide, Poly* value) {
+bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value) {
   if (!IsIndex(n, value) || MentionsValue(ctx, *value)) return false;
   if (value->IsConst()) return FitsType(value->Constant(), wide ? ".i64" : ".i32");
-  return wide || (value->items().size() == 1 && value->items()[0].vars.size() == 1 && value->items()[0].coef == 1 &&
-                  !ctx.IsDefinition(value->items()[0].vars[0]));
+  ctx.used_bounds = true;
+  if (wide) return MostBits(ctx, *value) < 63;
+  return (value->items().size() == 1 && value->items()[0].vars.size() == 1 && value->items()[0].coef == 1 &&
+          !ctx.IsDefinition(value->items()[0].vars[0]));
 }
 
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {

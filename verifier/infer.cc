@@ -306,7 +306,7 @@ class Inferrer {
     witness.structure = structure;
     for (const auto& [name, value] : found.symbols) witness.symbols[name] = value;
     for (const auto& [name, value] : found.reals) {
-      if (value > 0) witness.positive.insert(absl::StrCat("positive(", name, ")"));
+      if (RealOf(value) > 0) witness.positive.insert(absl::StrCat("positive(", name, ")"));
     }
     for (const Counterexample::Input& input : found.inputs) {
       const bool all = std::all_of(input.values.begin(), input.values.end(), [](double value) { return value > 0; });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/interpreter/interpreter.h"
+#include "verifier/concrete.h"
 #include "verifier/numeric_instance.h"
 
 namespace rewright::verifier {
@@ -40,19 +41,23 @@ int64_t Extreme(DType dtype, std::mt19937_64& rng) {
   }
 }
 
+int64_t DrawInteger(DType dtype, bool positive, bool extreme, std::mt19937_64& rng) {
+  if (dtype == DType::kBool) return static_cast<int64_t>(rng() % 2);
+  const int64_t value = extreme ? Extreme(dtype, rng) : Small(rng);
+  return !positive ? value : value > 0 ? value : 1;
+}
+
 // One leaf; `extreme` is about its integers.
-Tensor DrawLeaf(const SymbolicNode& node, const TensorType& type, bool extreme, std::mt19937_64& rng) {
+Tensor DrawLeaf(const SymbolicNode& node, const TensorType& type, bool extreme, bool fractions, std::mt19937_64& rng) {
   Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, type.dtype), type.shape});
   for (int64_t i = 0; i < leaf.num_elements(); ++i) {
     if (node.splat.has_value()) {
-      leaf.Set(i, *node.splat);
+      SetElement(*node.splat, i, &leaf);
     } else if (IsFloating(leaf.dtype())) {
-      leaf.Set(i, static_cast<double>(node.positive ? 1 + std::abs(Small(rng)) : Small(rng)));
-    } else if (leaf.dtype() == DType::kBool) {
-      leaf.SetInt(i, static_cast<int64_t>(rng() % 2));
+      const double fraction = fractions ? static_cast<double>(rng() % 4) / 4 : 0;
+      leaf.Set(i, static_cast<double>(node.positive ? 1 + std::abs(Small(rng)) : Small(rng)) + fraction);
     } else {
-      const int64_t value = extreme ? Extreme(leaf.dtype(), rng) : Small(rng);
-      leaf.SetInt(i, !node.positive ? value : value > 0 ? value : 1);
+      leaf.SetInt(i, DrawInteger(leaf.dtype(), node.positive, extreme, rng));
     }
   }
   return leaf;
@@ -61,7 +66,8 @@ Tensor DrawLeaf(const SymbolicNode& node, const TensorType& type, bool extreme, 
 // The place in a tensor at which the sides differ, if any.
 std::optional<int64_t> Difference(const Tensor& left, const Tensor& right) {
   for (int64_t i = 0; i < left.num_elements(); ++i) {
-    if (Differ(left.At(i), right.At(i))) return i;
+    const bool integers = !IsFloating(left.dtype()) && !IsFloating(right.dtype());
+    if (integers ? left.AtInt(i) != right.AtInt(i) : Differ(left.At(i), right.At(i))) return i;
   }
   return std::nullopt;
 }
@@ -70,12 +76,18 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
                                       std::mt19937_64& rng) {
   static constexpr double kReals[] = {0.5, 1, 2, 3, -1, -2, 0};
   Counterexample found;
-  std::vector<double> reals;
+  std::vector<Number> reals;
+  const bool extreme_reals = rng() % 2 == 0;
   for (const RealSymbol& real : instance.reals) {
-    reals.push_back(kReals[rng() % (real.positive ? 4 : 7)]);
+    if (IsFloating(real.dtype)) {
+      reals.emplace_back(kReals[rng() % (real.positive ? 4 : 7)]);
+    } else {
+      reals.emplace_back(DrawInteger(real.dtype, real.positive, extreme_reals, rng));
+    }
     found.reals.emplace_back(real.name, reals.back());
   }
   const NumericInstance numeric(instance, symbols, reals);
+  const bool fractions = RoundsToIntegers(instance);
   std::vector<Tensor> leaves(instance.nodes.size());
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];
@@ -84,7 +96,7 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
       if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return std::nullopt;
     }
     // Positions in a tensor are small, so not every leaf is extreme.
-    if (node.op == nullptr) leaves[n] = DrawLeaf(node, numeric.TypeOf(node, 0), rng() % 4 != 0, rng);
+    if (node.op == nullptr) leaves[n] = DrawLeaf(node, numeric.TypeOf(node, 0), rng() % 4 != 0, fractions, rng);
   }
   const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
   if (!values.ok()) return std::nullopt;
@@ -96,8 +108,8 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
     const std::optional<int64_t> place = Difference(left, right);
     if (!place) continue;
     found.output = static_cast<int>(o);
-    found.lhs = left.At(*place);
-    found.rhs = right.At(*place);
+    found.lhs = ElementOf(left, *place);
+    found.rhs = ElementOf(right, *place);
     found.at.resize(left.shape().size());
     int64_t linear = *place;
     for (size_t k = found.at.size(); k-- > 0; linear /= left.shape()[k]) found.at[k] = linear % left.shape()[k];
@@ -119,9 +131,9 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
 
 }  // namespace
 
-bool HasOpenIntegers(const RuleInstance& instance) {
+bool HasIntegers(const RuleInstance& instance) {
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
-    return node.op == nullptr && !node.splat.has_value() && IsInteger(node.dtypes[0]);
+    return std::any_of(node.dtypes.begin(), node.dtypes.end(), IsInteger);
   });
 }
 

@@ -16,7 +16,7 @@
 namespace rewright::verifier {
 
 // Whether any leaf of the instance holds integers that are not given.
-bool HasOpenIntegers(const RuleInstance& instance);
+bool HasIntegers(const RuleInstance& instance);
 
 // Compares the sides at `draws` drawings of the leaves, at each of the first few assignments of the symbols that make
 // the left side legal.

@@ -308,7 +308,7 @@ std::string AxisMerger::NodeText(size_t n) {
   std::string out;
   if (node.meaning == nullptr) {
     out = absl::StrCat("leaf ", static_cast<int>(node.dtypes[0]), node.positive ? " positive" : "",
-                       node.splat.has_value() ? absl::StrFormat(" %a", *node.splat) : "", " [");
+                       node.splat.has_value() ? absl::StrCat(" ", NumberString(*node.splat)) : "", " [");
     for (size_t k = 0; k < node.shapes[0].size(); ++k) {
       if (!Dropped({static_cast<int>(n), 0}, k)) absl::StrAppend(&out, Symbols(node.shapes[0][k]), ",");
     }
@@ -374,7 +374,8 @@ std::string AxisMerger::Text(size_t keep) {
   std::vector<int> order(symbols_.size());
   for (const auto& [id, number] : symbols_) order[number] = id;
   for (int id : order) absl::StrAppend(&out, " ", instance_.symbols[id].min);
-  for (const RealSymbol& real : instance_.reals) out += real.positive ? " +" : " ?";
+  for (const RealSymbol& real : instance_.reals)
+    absl::StrAppend(&out, real.positive ? " +" : " ?", DTypeName(real.dtype));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_value.h"
 
@@ -14,9 +15,9 @@ namespace {
 // A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where a function has no business
 // there.
 std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
-                               const std::vector<double>& reals) {
+                               const std::vector<Number>& reals) {
   if (expr->kind == ExprKind::kConst) return expr->real;
-  if (expr->kind == ExprKind::kParam) return reals[expr->integer];
+  if (expr->kind == ExprKind::kParam) return RealOf(reals[expr->integer]);
   if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
   if (expr->kind != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
@@ -38,11 +39,31 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
   }
 }
 
+// Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
+std::optional<uint64_t> EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+                                    const std::vector<Number>& reals) {
+  if (expr->kind == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->integer]));
+  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
+  CHECK(expr->kind == ExprKind::kCall) << PrintExpr(expr, {});
+  const std::optional<uint64_t> a = EvalInteger(expr->args[0], symbols, reals);
+  if (!a) return std::nullopt;
+  if (expr->fn == Fn::kNeg) return -*a;
+  const std::optional<uint64_t> b = EvalInteger(expr->args[1], symbols, reals);
+  if (!b) return std::nullopt;
+  CHECK(expr->fn == Fn::kAdd || expr->fn == Fn::kSub || expr->fn == Fn::kMul) << FnName(expr->fn);
+  return expr->fn == Fn::kAdd ? *a + *b : expr->fn == Fn::kSub ? *a - *b : *a * *b;
+}
+
 // Doubles computed in two ways are the same up to rounding.
 bool Agree(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
   if (!std::isfinite(a) || !std::isfinite(b)) return false;
   return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+bool Agree(const Number& a, const Number& b) {
+  const int64_t *x = std::get_if<int64_t>(&a), *y = std::get_if<int64_t>(&b);
+  return x != nullptr && y != nullptr ? *x == *y : Agree(RealOf(a), RealOf(b));
 }
 
 absl::Status Refuse(const std::string& why) {
@@ -52,10 +73,10 @@ absl::Status Refuse(const std::string& why) {
 absl::Status ConfirmElement(const Counterexample& found, const Tensor& left, const Tensor& right) {
   int64_t linear = 0;
   for (size_t k = 0; k < found.at.size(); ++k) linear = linear * left.shape()[k] + found.at[k];
-  const double l = left.At(linear), r = right.At(linear);
+  const Number l = ElementOf(left, linear), r = ElementOf(right, linear);
   if (!Agree(l, found.lhs) || !Agree(r, found.rhs) || Agree(l, r)) {
-    return Refuse(absl::StrCat("it computes ", l, " on the left and ", r, " on the right, expected ", found.lhs,
-                               " and ", found.rhs));
+    return Refuse(absl::StrCat("it computes ", NumberString(l), " on the left and ", NumberString(r),
+                               " on the right, expected ", NumberString(found.lhs), " and ", NumberString(found.rhs)));
   }
   return absl::OkStatus();
 }
@@ -112,6 +133,23 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
   return bindings;
 }
 
+// Not by the interpreter, to which a parameter is a double.
+absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier carrier) const {
+  const TensorType type = TypeOf(node, 0);
+  Tensor tensor(TensorType{StoredDType(carrier, type.dtype), type.shape});
+  const ExprPtr& value = node.params[0];
+  if (!IsFloating(value->dtype)) {
+    const std::optional<uint64_t> integer = EvalInteger(value, symbols_, reals_);
+    if (!integer) return absl::UnimplementedError("a constant has no value");
+    FillWith(static_cast<int64_t>(*integer), &tensor);
+    return tensor;
+  }
+  const std::optional<double> real = EvalReal(value, symbols_, reals_);
+  if (!real) return absl::UnimplementedError("a constant has no value");
+  FillWith(*real, &tensor);
+  return tensor;
+}
+
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
                                                                       Carrier carrier, size_t end) const {
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
@@ -119,6 +157,12 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     const SymbolicNode& node = instance_.nodes[n];
     if (node.op == nullptr) {
       values[n] = {leaves[n]};
+      continue;
+    }
+    if (IsFill(node)) {
+      absl::StatusOr<Tensor> filled = Filled(node, carrier);
+      if (!filled.ok()) return filled.status();
+      values[n] = {*std::move(filled)};
       continue;
     }
     std::vector<Tensor> inputs;
@@ -141,7 +185,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
 absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterexample& found) {
   std::vector<int64_t> symbols;
   for (const auto& symbol : found.symbols) symbols.push_back(symbol.second);
-  std::vector<double> reals;
+  std::vector<Number> reals;
   for (const auto& real : found.reals) reals.push_back(real.second);
   const NumericInstance numeric(instance, symbols, reals);
   for (const ExprPtr& condition : instance.conditions) {

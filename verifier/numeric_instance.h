@@ -18,7 +18,7 @@ namespace rewright {
 class NumericInstance {
  public:
   // Refers to the instance, which must outlive it. `symbols` and `reals` by their numbers there.
-  NumericInstance(const RuleInstance& instance, std::vector<int64_t> symbols, std::vector<double> reals)
+  NumericInstance(const RuleInstance& instance, std::vector<int64_t> symbols, std::vector<Number> reals)
       : instance_(instance), symbols_(std::move(symbols)), reals_(std::move(reals)) {}
 
   // The condition that the application breaks, or what is wrong with its shape; OK when it is legal. A leaf is legal
@@ -32,10 +32,11 @@ class NumericInstance {
 
  private:
   absl::StatusOr<Bindings> BindingsAt(const SymbolicNode& node) const;
+  absl::StatusOr<Tensor> Filled(const SymbolicNode& node, Carrier carrier) const;
 
   const RuleInstance& instance_;
   const std::vector<int64_t> symbols_;
-  const std::vector<double> reals_;
+  const std::vector<Number> reals_;
 };
 
 // Whether the reference interpreter, which shares no code with the search, finds at these sizes and elements what the

@@ -31,11 +31,42 @@ constexpr int kFewTrials = 8;
 // Ends the enumeration early; the verdict says why.
 absl::Status Enough() { return absl::CancelledError("enough"); }
 
+// Whether the number of axes plays another part in `expr` than to say which axis is meant (`position`), or how long a
+// list is: a law of six axes is not one of seven then.
+bool CountsAxes(const ArgExpr& expr, bool position) {
+  if (expr.kind == ArgExpr::Kind::kCall) {
+    switch (expr.fn) {
+      case ArgFn::kRank:
+      case ArgFn::kLen: return !position;
+      case ArgFn::kDim: return CountsAxes(expr.args[1], true);
+      case ArgFn::kRepeat:
+      case ArgFn::kTake:
+      case ArgFn::kDrop: return CountsAxes(expr.args[0], position) || CountsAxes(expr.args[1], true);
+      case ArgFn::kIota: return CountsAxes(expr.args[0], position);
+      default: position = false;
+    }
+  }
+  if (expr.kind == ArgExpr::Kind::kElement) return CountsAxes(expr.args[0], position) || CountsAxes(expr.args[1], true);
+  if (expr.kind == ArgExpr::Kind::kOp) position = position && (expr.op == ArgOp::kAdd || expr.op == ArgOp::kSub);
+  return std::any_of(expr.args.begin(), expr.args.end(), [&](const ArgExpr& arg) { return CountsAxes(arg, position); });
+}
+
+bool MentionsNumberOfAxes(const CompiledRule& rule) {
+  const auto counts = [](const ArgExpr& expr) { return CountsAxes(expr, false); };
+  return std::any_of(rule.conditions().begin(), rule.conditions().end(), counts) ||
+         std::any_of(rule.nodes().begin(), rule.nodes().end(), [&](const RuleNode& node) {
+           for (size_t k = 0; k < node.attrs.size(); ++k) {
+             if (CountsAxes(node.attrs[k], IsStructural(node.op->attrs[k]))) return true;
+           }
+           return (node.value && counts(*node.value)) ||
+                  std::any_of(node.shape.dims.begin(), node.shape.dims.end(), counts);
+         });
+}
+
 // Proves the instances of a rule domain by domain, each within the next.
 class RuleProof {
  public:
-  RuleProof(const CompiledRule& rule, const RuleProofOptions& options)
-      : rule_(rule), options_(options) {}
+  RuleProof(const CompiledRule& rule, const RuleProofOptions& options) : rule_(rule), options_(options) {}
 
   // True when every instance within the limits is proved, and there is one.
   bool Prove(const DomainLimits& limits) {
@@ -50,7 +81,7 @@ class RuleProof {
     verdict_.verdict = Verdict::kProved;
     verdict_.instances = instances;
     verdict_.limits = limits;
-    verdict_.every_rank = verdict_.proofs == proofs_before;
+    verdict_.every_rank = verdict_.proofs == proofs_before && !MentionsNumberOfAxes(rule_);
     return true;
   }
 
@@ -60,6 +91,10 @@ class RuleProof {
 
   RuleVerdict Finish() {
     if (verdict_.interrupted) verdict_.verdict = Verdict::kUnknown;  // not all that could be proved
+    if (verdict_.verdict == Verdict::kProved && verdict_.vacuous == verdict_.proofs) {
+      verdict_.verdict = Verdict::kUnknown;
+      reason_ = "no sizes and attributes satisfy the conditions";
+    }
     if (verdict_.verdict == Verdict::kProved) {
       Classify();
       if (options_.certify) WriteCertificate();
@@ -97,10 +132,15 @@ class RuleProof {
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
+    verdict_.trials += proof.trials;
     if (proof.verdict == Verdict::kProved) {
       used_finite_law = proof.used_finite_only_step;
-      if (proved_.emplace(std::move(key), used_finite_law).second) ++verdict_.proofs;
+      if (proved_.emplace(std::move(key), used_finite_law).second) {
+        ++verdict_.proofs;
+        verdict_.vacuous += proof.vacuous;
+      }
       verdict_.provisos.insert(proof.provisos.begin(), proof.provisos.end());
+      verdict_.used_bounds = verdict_.used_bounds || proof.used_bounds;
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
     if (proof.verdict == Verdict::kRefuted) {
@@ -171,10 +211,14 @@ class RuleProof {
 std::string DomainText(const RuleVerdict& verdict) {
   const std::string sizes =
       verdict.provisos.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(verdict.provisos, ", "));
-  return absl::StrCat("every size", sizes, "; ranks to ", verdict.limits.max_rank,
-                      verdict.every_rank ? " (by merged axes: any)" : " (each by itself)", ", permutations to ",
-                      verdict.limits.max_perm_rank, ", broadcasts to ", verdict.limits.max_broadcast_rank, "; ",
-                      verdict.instances, verdict.instances == 1 ? " instance" : " instances");
+  const std::string tried =
+      absl::StrCat("; ", verdict.trials, verdict.trials == 1 ? " assignment" : " assignments", " tried");
+  const std::string vacuous = verdict.vacuous == 0 ? "" : absl::StrCat(", ", verdict.vacuous, " of them vacuous");
+  return absl::StrCat("every size", verdict.used_bounds ? " below 2^31" : "", sizes, "; ranks to ",
+                      verdict.limits.max_rank, verdict.every_rank ? " (by merged axes: any)" : " (each by itself)",
+                      ", permutations to ", verdict.limits.max_perm_rank, ", broadcasts to ",
+                      verdict.limits.max_broadcast_rank, "; ", verdict.instances,
+                      verdict.instances == 1 ? " instance" : " instances", vacuous, tried);
 }
 
 RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& options) {

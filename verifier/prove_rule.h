@@ -35,18 +35,21 @@ struct RuleVerdict {
   RuleClass rule_class = RuleClass::kFiniteOnly;
   bool used_finite_only_step = false;  // of kProved: by some instance within the limits
   DomainLimits limits;
-  int instances = 0;    // within the limits
-  int proofs = 0;       // of different instances: the others are one of these once axes are merged (merged_axes.h)
+  int instances = 0;  // within the limits
+  int proofs = 0;     // of different instances: the others are one of these once axes are merged (merged_axes.h)
   // The largest domain had nothing new but numbers of merged axes: the proof holds for any number of them, given that
   // operators are declared alike for every rank.
   bool every_rank = false;
-  std::string domain;   // in words
+  std::string domain;        // in words
+  int trials = 0;            // assignments of sizes, attributes and elements at which the sides were compared
+  int vacuous = 0;           // proofs of instances whose conditions nothing satisfies
+  bool used_bounds = false;  // sizes and attributes are taken to be below 2^31, as they are where a rule is applied
   std::set<std::string> provisos;  // of sizes, at which alone the right side's constants have elements
-  std::string reason;   // of the first instance that is not proved, and which it is; empty where all are
-  std::string witness;  // of kRefuted: sizes and values at which the rule is false
+  std::string reason;              // of the first instance that is not proved, and which it is; empty where all are
+  std::string witness;             // of kRefuted: sizes and values at which the rule is false
   std::optional<Counterexample> counterexample;  // the same as data
-  std::string instance;     // of kRefuted: the structural values there
-  std::string certificate;  // its text, where one was asked for
+  std::string instance;                          // of kRefuted: the structural values there
+  std::string certificate;                       // its text, where one was asked for
   bool interrupted = false;
   double cpu_ms = 0;
 };

@@ -136,7 +136,7 @@ class Side {
     if (it != applications_.end()) return it->second;
     std::string text;
     if (n.meaning == nullptr) {
-      text = n.splat ? absl::StrCat("constant ", *n.splat) : absl::StrCat("leaf ", node);
+      text = n.splat ? absl::StrCat("constant ", NumberString(*n.splat)) : absl::StrCat("leaf ", node);
     } else {
       text = absl::StrCat(n.op->name, "(");
       for (SymbolicValue input : n.inputs) {
@@ -173,7 +173,7 @@ class Side {
 
   std::string Moved(SymbolicValue value, std::set<std::string>* leaves, bool* movable) {
     const SymbolicNode& n = Node(value.node);
-    if (n.meaning == nullptr && n.splat) return absl::StrCat(*n.splat);
+    if (n.meaning == nullptr && n.splat) return NumberString(*n.splat);
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
     if (element != nullptr && !Contains(element, ExprKind::kReduce)) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.

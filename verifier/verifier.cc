@@ -81,6 +81,12 @@ class Attempt {
   }
 
   bool used_finite_law() const { return ctx_.used_finite_law; }
+  // Whether no values of the symbols satisfy the rule's conditions and make the left side legal.
+  bool IsVacuous() {
+    CollectFacts();
+    return ctx_.solver().Implies(facts_, Guard::False(), {}, "vacuous");
+  }
+
   const Context& context() const { return ctx_; }
   const std::vector<std::string>& provisos() const { return provisos_; }
 
@@ -377,6 +383,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->verdict = Verdict::kProved;
         result->strategy = static_cast<int>(&strategy - strategies.data());
         result->used_finite_only_step = attempt.used_finite_law();
+        result->used_bounds = attempt.context().used_bounds;
         result->provisos = attempt.provisos();
         result->reason.clear();
         return;
@@ -432,6 +439,15 @@ void TakeRecord(ProofSession* record, ProofResult* result) {
   result->cpu_ms = 1000 * (ThreadCpuSeconds() - record->cpu_start_s);
 }
 
+// Not where the search has found values: a solver need not be asked then.
+bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* record) {
+  try {
+    return Attempt(instance, Strategies()[0], options, record, {}).IsVacuous();
+  } catch (const GiveUp&) {
+    return false;
+  }
+}
+
 }  // namespace
 }  // namespace verifier
 
@@ -452,7 +468,7 @@ ProofResult Replay(const RuleInstance& instance, int strategy,
 
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::CounterexampleSearch;
-  using verifier::HasOpenIntegers;
+  using verifier::HasIntegers;
   using verifier::SearchIntegers;
   constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
@@ -475,7 +491,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
       unconfirmed = std::string(confirmed.message());
       result.counterexample.reset();
     }
-    if (!result.counterexample && HasOpenIntegers(instance)) {
+    if (!result.counterexample && HasIntegers(instance)) {
       std::mt19937_64 rng(options.seed);
       result.counterexample = SearchIntegers(instance, search.assignments(), trials / 2, &rng);
     }
@@ -486,6 +502,8 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   };
   refute(options.trials, options.time_limit_s / 4);
   if (result.verdict != Verdict::kRefuted) {
+    const bool searched = options.search_counterexample && search.assignments().empty();
+    result.vacuous = searched && verifier::IsVacuous(instance, options, &record);
     verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
     if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.time_limit_s);
   }

@@ -37,12 +37,11 @@ const char* ObligationName(Obligation obligation);
 struct Counterexample {
   Obligation obligation = Obligation::kElements;
   std::vector<std::pair<std::string, int64_t>> symbols;
-  std::vector<std::pair<std::string, double>> reals;
-  std::string detail;       // what is ill-formed, which shapes differ
-  int output = 0;           // kShape, kElements: number of the output
-  std::vector<int64_t> at;  // kElements: position in that output
-  double lhs = 0;
-  double rhs = 0;
+  std::vector<std::pair<std::string, Number>> reals;  // those of integer constants are integers
+  std::string detail;                                 // what is ill-formed, which shapes differ
+  int output = 0;                                     // kShape, kElements: number of the output
+  std::vector<int64_t> at;                            // kElements: position in that output
+  Number lhs, rhs;                                    // kElements: the elements there; exact where they are integers
   struct Input {
     std::string name;
     TensorType type;
@@ -76,7 +75,9 @@ struct ProofResult {
   bool used_nonlinear_arithmetic = false;
   // Sizes, like "n - m >= 1", at which alone the right side's constants have elements and the rule is applied.
   std::vector<std::string> provisos;
-  int strategy = -1;  // of kProved: which attempt succeeded
+  bool used_bounds = false;  // of kProved: sizes and attributes were taken to be below 2^31, as the matcher sees to
+  bool vacuous = false;      // of kProved: nothing satisfies the conditions
+  int strategy = -1;         // of kProved: which attempt succeeded
   // When asked for: obligations, normal forms, changes of variables with their inverses, witnesses, equal closures, and
   // the queries that were settled, which the steps name.
   std::vector<std::string> steps;

@@ -1,26 +1,25 @@
 // Values that depend on weights and constants alone are computed when a graph is compiled, by the device's own
 // kernels: their graph is lowered and run like any other.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
-#include "backends/fallible_kernel.h"
+#include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/folded_values.h"
 #include "core/ir/memory.h"
+#include "runtime/executor.h"
 
 namespace rewright::cpu {
 
 bool Lowering::IsConstant(Value value) const {
   const Node& node = graph_.node(value.node);
-  return node.weight_only && (options_.weights == WeightMode::kConstant || node.op == nullptr);
+  return graph_.IsKnown(node) && (options_.weights == WeightMode::kConstant || node.op == nullptr);
 }
 
 bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
   const Node& node = graph_.node(value.node);
   if (node.op == nullptr) {
-    *base = node.data;
-    *layout = Layout::RowMajor(node.data.shape());
+    *base = *graph_.arena()->Elements(value.node);
+    *layout = Layout::RowMajor(base->shape());
     *offset = 0;
     return true;
   }
@@ -42,21 +41,20 @@ bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* 
   return true;
 }
 
-const Tensor& Lowering::ConstantTensor(Value value) {
+absl::StatusOr<Tensor> Lowering::ConstantTensor(Value value) {
   const Node& node = graph_.node(value.node);
-  if (node.op == nullptr) return node.data;
-  std::unique_ptr<Tensor>& tensor = folded_[value];
-  if (tensor == nullptr) {
-    Tensor base;
-    Layout layout;
-    int64_t offset = 0;
-    CHECK(ConstantView(value, &base, &layout, &offset)) << "a constant that was not computed";
-    tensor = std::make_unique<Tensor>(graph_.type(value));
-    void* addresses[] = {base.data(), tensor->data()};
-    MakeCopyKernel(layout, offset, Layout::RowMajor(layout.dims), 0, DTypeSize(base.dtype()), context_->threads)
-        ->Run(addresses);
-  }
-  return *tensor;
+  if (node.op == nullptr) return *graph_.arena()->Elements(value.node);
+  if (const auto found = folded_.find(value); found != folded_.end()) return found->second;
+  Tensor base;
+  Layout layout;
+  int64_t offset = 0;
+  CHECK(ConstantView(value, &base, &layout, &offset)) << "a constant that was not computed";
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(graph_.type(value), "a view of the weight"));
+  void* addresses[] = {base.data(), tensor.data()};
+  RETURN_IF_ERROR(RunKernel(
+      *MakeCopyKernel(layout, offset, Layout::RowMajor(layout.dims), 0, DTypeSize(base.dtype()), context_->threads),
+      addresses));
+  return folded_[value] = std::move(tensor);
 }
 
 absl::Status Lowering::FoldConstants() {
@@ -77,20 +75,11 @@ absl::Status Lowering::FoldConstants() {
   const Graph constants(graph_.arena(), {}, wanted);
   LoweringOptions options;
   options.weights = WeightMode::kRuntime;
-  absl::StatusOr<Schedule> schedule = Lowering(context_, constants, options).Run();
-  if (!schedule.ok()) return schedule.status();
-  RETURN_IF_ERROR(CheckMemory(ScheduleBytes(*schedule), "computing weights beforehand"));
-  auto memory = std::make_shared<ScheduleMemory>(*schedule);
-  memory->Run(*schedule);
-  RETURN_IF_ERROR(TakeFaults(FallibleKernels(*schedule)));
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const TensorType& type = graph_.type(wanted[i].value);
-    Tensor tensor(type);
-    if (type.num_bytes() > 0) {
-      std::memcpy(tensor.data(), memory->address(schedule->outputs[i]), static_cast<size_t>(type.num_bytes()));
-    }
-    folded_[wanted[i].value] = std::make_unique<Tensor>(std::move(tensor));
-  }
+  ASSIGN_OR_RETURN(Schedule schedule, Lowering(context_, constants, options).Run());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(constants, std::move(schedule)));
+  std::vector<Tensor> tensors;
+  RETURN_IF_ERROR(executor->Run({}, &tensors));
+  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i].value] = std::move(tensors[i]);
   return absl::OkStatus();
 }
 

@@ -1,19 +1,22 @@
 // The layouts of values on the CPU device.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "backends/context_layout.h"
+#include "backends/cpu/kernels/dnnl_util.h"
 
 namespace rewright::cpu {
 
 class CpuLayouts : public ContextLayouts {
  public:
-  // `block`: channels per block in the convolutions of this machine.
-  explicit CpuLayouts(int64_t block) : block_(block) {}
+  explicit CpuLayouts(std::shared_ptr<const DnnlContext> context) : context_(std::move(context)) {}
 
  private:
   Layout Compute(const Graph& graph, Value value) const override;
 
-  const int64_t block_;
+  const std::shared_ptr<const DnnlContext> context_;
 };
 
 }  // namespace rewright::cpu

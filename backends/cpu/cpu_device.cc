@@ -34,12 +34,12 @@ std::string ProcessorName() {
 }
 
 // Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 2;
+constexpr int kKernelVersion = 3;
 
 class CpuDevice : public Device {
  public:
   CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
-      : context_(std::move(context)), layouts_(Simd().lanes < 16 ? 8 : 16) {
+      : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
                          ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
@@ -47,9 +47,6 @@ class CpuDevice : public Device {
   }
 
   std::string name() const override { return name_; }
-
-  // What has no kernel of its own runs on the reference interpreter.
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
@@ -93,10 +90,10 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   auto context = std::make_shared<DnnlContext>();
   const absl::StatusOr<bool> made = CatchDnnl("cpu", [&] {
     context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
-    context->stream = dnnl::stream(context->engine);
     return true;
   });
   if (!made.ok()) return made.status();
+  context->block = Simd().lanes < 16 ? 8 : 16;
   context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
 }

@@ -41,7 +41,7 @@ class Fuser {
 
  private:
   bool IsConstant(const Node& node) const {
-    return node.weight_only && (mode_ == WeightMode::kConstant || node.op == nullptr);
+    return graph_.IsKnown(node) && (mode_ == WeightMode::kConstant || node.op == nullptr);
   }
   bool IsRuntime(const Node& node) const { return node.op != nullptr && !IsConstant(node); }
   const Node& NodeAt(int i) const { return graph_.node(graph_.nodes()[i]); }

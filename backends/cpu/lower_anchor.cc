@@ -1,7 +1,6 @@
 // Convolutions and matrix products with their epilogues.
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
@@ -10,6 +9,7 @@
 #include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {
   const std::string what = absl::StrCat("the weight ", weights.ToString(), " packed");
   RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
-  return std::shared_ptr<void>(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
+  return AllocateBytes(bytes);
 }
 
 // Element c of a tensor with one element per channel, or its only one.
@@ -38,14 +38,20 @@ PostOps PostOpsOf(const FusedGroup& group, Value* residual) {
 
 }  // namespace
 
-Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_t channels) {
+absl::StatusOr<Lowering::LinearEpilogue> Lowering::LinearStepsOf(const FusedGroup& group, int64_t channels) {
   std::vector<double> bias(static_cast<size_t>(channels), 0), scale(static_cast<size_t>(channels), 1), shift = bias;
   bool biased = false, scaled = false, shifted = false;
   for (const EpilogueStep& step : group.epilogue) {
     if (step.kind != EpilogueStep::Kind::kLinear) continue;
     const Node& node = graph_.node(step.node);
     const std::string& name = node.op->name;
-    auto tensor = [&](int operand) -> const Tensor& { return ConstantTensor(node.operands[operand]); };
+    std::vector<Tensor> tensors;
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      tensors.emplace_back();
+      if (k != static_cast<size_t>(step.operand)) {
+        ASSIGN_OR_RETURN(tensors[k], ConstantTensor(node.operands[k]));
+      }
+    }
     const bool adds = name == "add" || (name == "sub" && step.operand == 0);
     biased = biased || (adds && !scaled);
     shifted = shifted || (adds && scaled) || (!adds && (name == "batch_norm" || name == "sub"));
@@ -54,11 +60,11 @@ Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_
       double factor = 1, term = 0;
       if (name == "batch_norm") {
         const double epsilon = Real(node, "epsilon");
-        const auto at = [&](int operand) { return PerChannel(tensor(operand), static_cast<int64_t>(c)); };
+        const auto at = [&](int operand) { return PerChannel(tensors[operand], static_cast<int64_t>(c)); };
         factor = at(1) / std::sqrt(at(4) + epsilon);
         term = at(2) - at(3) * factor;
       } else {
-        const double other = PerChannel(tensor(1 - step.operand), static_cast<int64_t>(c));
+        const double other = PerChannel(tensors[1 - step.operand], static_cast<int64_t>(c));
         if (name == "add") {
           term = other;
         } else if (name == "sub") {
@@ -79,23 +85,28 @@ Lowering::LinearEpilogue Lowering::LinearStepsOf(const FusedGroup& group, int64_
   const auto floats = [](const std::vector<double>& values, bool present) {
     return present ? std::vector<float>(values.begin(), values.end()) : std::vector<float>();
   };
-  return {floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
+  return LinearEpilogue{floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
+}
+
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
+  ConvProblem problem;
+  problem.src = graph.type(node.operands[0]).shape;
+  problem.weights = graph.type(node.operands[1]).shape;
+  problem.dst = node.outputs[0].shape;
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = Ints(node, "dilations");
+  problem.groups = Int(node, "groups");
+  return problem;
 }
 
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph_.node(anchor);
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  const LinearEpilogue linear = LinearStepsOf(group, node.outputs[0].shape[1]);
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(group, node.outputs[0].shape[1]));
 
-  ConvProblem problem;
-  problem.src = graph_.type(x).shape;
-  problem.weights = graph_.type(w).shape;
-  problem.dst = node.outputs[0].shape;
-  problem.strides = Ints(node, "strides");
-  problem.pads = Ints(node, "pads");
-  problem.dilations = Ints(node, "dilations");
-  problem.groups = Int(node, "groups");
+  ConvProblem problem = ConvProblemOf(graph_, node);
   problem.bias = !linear.bias.empty();
   Value residual;
   problem.post_ops = PostOpsOf(group, &residual);
@@ -116,7 +127,7 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
       ConvProblem in_place = problem;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(context_, in_place);
-      if (other.ok() && other->dst == plan->dst && other->src == plan->src) {
+      if (other.ok() && other->dst == plan->dst && other->src == plan->src && other->slowness <= plan->slowness) {
         problem = in_place;
         plan = std::move(other);
       }
@@ -124,44 +135,44 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
   }
   absl::StatusOr<Place> src = FindAs(x, plan->src);
   if (!src.ok()) return src.status();
-  std::vector<int> buffers = {src->buffer};
+  std::vector<BufferUse> buffers = {Read(src->buffer)};
 
   const size_t packed_bytes = plan->weights.get_size();
   absl::StatusOr<KernelPtr> pack = MakeReorder(context_, PlainConvWeights(problem), plan->weights);
   if (!pack.ok()) return pack.status();
   if (IsConstant(w)) {
-    Tensor plain = ConstantTensor(w);
+    ASSIGN_OR_RETURN(Tensor plain, ConstantTensor(w));
     absl::StatusOr<std::shared_ptr<void>> packed = AllocatePacked(packed_bytes, plain.type());
     if (!packed.ok()) return packed.status();
     void* addresses[] = {plain.data(), packed->get()};
-    (*pack)->Run(addresses);
-    buffers.push_back(AddConstant(*std::move(packed), packed_bytes));
+    RETURN_IF_ERROR(RunKernel(**pack, addresses));
+    buffers.push_back(Read(AddConstant(*std::move(packed), packed_bytes)));
   } else {
     absl::StatusOr<Place> weights = FindRowMajor(w);
     if (!weights.ok()) return weights.status();
     const int packed = AddScratch(packed_bytes);
-    Emit(*std::move(pack), {weights->buffer, packed}, {packed}, "reorder");
-    buffers.push_back(packed);
+    Emit(*std::move(pack), {Read(weights->buffer), Write(packed)}, "reorder");
+    buffers.push_back(Read(packed));
   }
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(AddConstantFloats(*values));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    // Whole blocks of channels may be read.
+    const size_t block = std::max<int64_t>(plan->dst.block, 1);
+    values->resize((values->size() + block - 1) / block * block);
+    buffers.push_back(Read(AddConstantFloats(*values)));
   }
   int result = -1;
   if (problem.residual_in_place) {
     result = residual_place.buffer;
     DefineAt(out, result, plan->dst);
   } else {
-    if (problem.post_ops.residual) buffers.push_back(residual_place.buffer);
+    if (problem.post_ops.residual) buffers.push_back(Read(residual_place.buffer));
     result = Define(out, plan->dst).buffer;
   }
-  buffers.push_back(result);
-  std::vector<int> writes = {result};
-  if (plan->scratch_bytes > 0) {
-    const int scratch = AddScratch(plan->scratch_bytes);
-    buffers.push_back(scratch);
-    writes.push_back(scratch);
-  }
-  Emit(std::move(plan->kernel), std::move(buffers), std::move(writes), GroupLabel(graph_, group.group));
+  buffers.push_back(problem.residual_in_place ? Update(result) : Write(result));
+  if (plan->scratch_bytes > 0) buffers.push_back(Scratch(AddScratch(plan->scratch_bytes)));
+  Emit(std::move(plan->kernel), std::move(buffers),
+       absl::StrCat(GroupLabel(graph_, group.group), " (", plan->implementation, ")"));
   return absl::OkStatus();
 }
 
@@ -185,7 +196,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   const Shape& dims = node.outputs[0].shape;
   const size_t rank = dims.size();
   const int64_t n = dims[rank - 1];
-  const LinearEpilogue linear = LinearStepsOf(group, n);
+  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(group, n));
 
   MatmulProblem problem;
   Value residual;
@@ -242,9 +253,9 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     in_place = !problem.post_ops.scale && residual != a && residual != b &&
                CanOverwrite(residual, residual_place, out, out_layout);
   }
-  std::vector<int> buffers = {a_place.buffer, b_place.buffer};
+  std::vector<BufferUse> buffers = {Read(a_place.buffer), Read(b_place.buffer)};
   for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(AddConstantFloats(*values));
+    if (!values->empty()) buffers.push_back(Read(AddConstantFloats(*values)));
   }
   int result = -1;
   if (in_place) {
@@ -253,16 +264,10 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   } else {
     result = Define(out, out_layout).buffer;
   }
-  std::vector<int> writes = {result};
-  if (problem.post_ops.residual) buffers.push_back(residual_place.buffer);
-  if (const size_t scratch_bytes = MatmulScratchBytes(problem); scratch_bytes > 0) {
-    const int scratch = AddScratch(scratch_bytes);
-    buffers.push_back(scratch);
-    writes.push_back(scratch);
-  }
-  buffers.push_back(result);
-  Emit(MakeMatmulKernel(problem, context_->threads), std::move(buffers), std::move(writes),
-       GroupLabel(graph_, group.group));
+  if (problem.post_ops.residual) buffers.push_back(Read(residual_place.buffer));
+  if (const size_t bytes = MatmulScratchBytes(problem); bytes > 0) buffers.push_back(Scratch(AddScratch(bytes)));
+  buffers.push_back(Write(result));
+  Emit(MakeMatmulKernel(problem, context_->threads), std::move(buffers), GroupLabel(graph_, group.group));
   return absl::OkStatus();
 }
 

@@ -57,7 +57,7 @@ absl::Status Lowering::LowerCopy(NodeId id, int output) {
   // Backwards: copy.
   const Layout to = Layout::RowMajor(dims);
   const int result = Define(out, to).buffer;
-  Emit(MakeCopyKernel(layout, offset, to, 0, element, context_->threads), {place->buffer, result}, {result},
+  Emit(MakeCopyKernel(layout, offset, to, 0, element, context_->threads), {Read(place->buffer), Write(result)},
        node.op->name);
   return absl::OkStatus();
 }
@@ -99,6 +99,7 @@ absl::Status Lowering::LowerConcat(NodeId id) {
       claimed_.insert(place->buffer);
       buffer.alias_of = result;
       buffer.offset = static_cast<size_t>(offset) * element;
+      buffer.part = true;
       continue;
     }
     Layout target{x_dims, to.strides, to.block};
@@ -106,8 +107,8 @@ absl::Status Lowering::LowerConcat(NodeId id) {
       place = FindAs(x, own);
       if (!place.ok()) return place.status();
     }
-    Emit(MakeCopyKernel(place->layout, 0, target, offset, element, context_->threads), {place->buffer, result},
-         {result}, "concat");
+    Emit(MakeCopyKernel(place->layout, 0, target, offset, element, context_->threads),
+         {Read(place->buffer), Write(result)}, "concat");
   }
   return absl::OkStatus();
 }
@@ -138,14 +139,14 @@ absl::Status Lowering::LowerPad(NodeId id) {
   const Layout to = blocked ? Layout::Blocked(dims, place->layout.block) : Layout::RowMajor(dims);
   const int result = Define(out, to).buffer;
   const DType dtype = graph_.type(out).dtype;
-  Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), context_->threads), {result}, {result}, "pad");
+  Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), context_->threads), {Write(result)}, "pad");
   int64_t offset = 0;
   for (size_t k = 0; k < dims.size(); ++k) {
     if (!blocked || k != 1) offset += before[k] * to.strides[k];
   }
   const Layout inner{graph_.type(x).shape, to.strides, to.block};
-  Emit(MakeCopyKernel(place->layout, 0, inner, offset, DTypeSize(dtype), context_->threads), {place->buffer, result},
-       {result}, "pad");
+  Emit(MakeCopyKernel(place->layout, 0, inner, offset, DTypeSize(dtype), context_->threads),
+       {Read(place->buffer), Write(result)}, "pad");
   return absl::OkStatus();
 }
 
@@ -171,7 +172,7 @@ absl::Status Lowering::LowerDepthSpace(NodeId id) {
   }
   const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
   Emit(MakeCopyKernel(from, 0, Layout::RowMajor(from.dims), 0, DTypeSize(graph_.type(x).dtype), context_->threads),
-       {place->buffer, result}, {result}, node.op->name);
+       {Read(place->buffer), Write(result)}, node.op->name);
   return absl::OkStatus();
 }
 
@@ -191,7 +192,7 @@ absl::Status Lowering::LowerGather(NodeId id) {
   IndexRange range(graph_, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(axis), .wraps = true});
   Emit(MakeGatherKernel(std::move(range), outer, inner, graph_.type(indices).num_elements(),
                         DTypeSize(graph_.type(x).dtype), graph_.type(indices).dtype, context_->threads),
-       {x_place->buffer, index_place->buffer, result}, {result}, node.op->name);
+       {Read(x_place->buffer), Read(index_place->buffer), Write(result)}, node.op->name);
   return absl::OkStatus();
 }
 

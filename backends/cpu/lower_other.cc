@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerPool(NodeId id) {
@@ -22,17 +23,20 @@ absl::Status Lowering::LowerPool(NodeId id) {
     const int64_t extent = (problem.kernel[k] - 1) * problem.dilations[k] + 1;
     const int64_t reach = (problem.dst[2 + k] - 1) * problem.strides[k] + extent;
     const int64_t padded = dims[2 + k] + problem.pads[k] + problem.pads[2 + k];
-    // oneDNN divides by the whole window where padding counts.
+    // The kernel divides by the whole window where padding counts.
     if (problem.count_padding && reach > padded) return LowerGeneric(id);
   }
   absl::StatusOr<Place> place = Find(x);
-  if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  absl::StatusOr<PoolPlan> plan = CanPoolBlocked(place->layout)
-                                      ? MakeBlockedPool(problem, place->layout, context_->threads)
-                                      : MakePool(context_, problem, place->layout);
-  if (!plan.ok()) return LowerGeneric(id);
-  EmitPool(id, *place, *std::move(plan));
+  if (!CanPool(problem, place->layout)) {
+    const Layout blocked = Layout::Blocked(dims, context_->block);
+    if (!CanPool(problem, blocked)) return LowerGeneric(id);
+    place = FindAs(x, blocked);
+    if (!place.ok()) return place.status();
+  }
+  const int result = Define(Value{id, 0}, Layout::Blocked(problem.dst, place->layout.block)).buffer;
+  Emit(MakePoolKernel(problem, place->layout, context_->threads), {Read(place->buffer), Write(result)},
+       absl::StrCat(node.op->name, " (", Simd().name, ")"));
   return absl::OkStatus();
 }
 
@@ -45,21 +49,14 @@ absl::Status Lowering::LowerLrn(NodeId id) {
   absl::StatusOr<Place> place = Find(x);
   if (place.ok() && !place->layout.blocked()) place = FindRowMajor(x);
   if (!place.ok()) return place.status();
-  absl::StatusOr<PoolPlan> plan =
+  absl::StatusOr<LrnPlan> plan =
       MakeLrn(context_, place->layout, size, Real(node, "alpha"), Real(node, "beta"), Real(node, "bias"));
   if (!plan.ok()) return LowerGeneric(id);
-  EmitPool(id, *place, *std::move(plan));
+  const int result = Define(Value{id, 0}, plan->dst).buffer;
+  std::vector<BufferUse> buffers = {Read(place->buffer), Write(result)};
+  if (plan->scratch_bytes > 0) buffers.push_back(Scratch(AddScratch(plan->scratch_bytes)));
+  Emit(std::move(plan->kernel), std::move(buffers), node.op->name);
   return absl::OkStatus();
-}
-
-void Lowering::EmitPool(NodeId id, const Place& x, PoolPlan plan) {
-  const int result = Define(Value{id, 0}, plan.dst).buffer;
-  std::vector<int> buffers = {x.buffer, result}, writes = {result};
-  if (plan.scratch_bytes > 0) {
-    buffers.push_back(AddScratch(plan.scratch_bytes));
-    writes.push_back(buffers.back());
-  }
-  Emit(std::move(plan.kernel), std::move(buffers), std::move(writes), graph_.node(id).op->name);
 }
 
 absl::Status Lowering::LowerReduce(NodeId id) {
@@ -83,7 +80,7 @@ absl::Status Lowering::LowerReduce(NodeId id) {
                               : name == "reduce_max"  ? Reduction::kMax
                                                       : Reduction::kMin;
   Emit(MakeReduceKernel(reduction, place->layout, reduced, Layout::RowMajor(kept), context_->threads),
-       {place->buffer, result}, {result}, name);
+       {Read(place->buffer), Write(result)}, name);
   return absl::OkStatus();
 }
 
@@ -110,44 +107,43 @@ absl::Status Lowering::LowerSoftmax(NodeId id) {
     result = Define(out, layout).buffer;
   }
   const RowOp op = node.op->name == "softmax" ? RowOp::kSoftmax : RowOp::kLogSoftmax;
-  Emit(MakeSoftmaxKernel(op, NumElements(dims) / dims[axis], dims[axis], context_->threads), {place->buffer, result},
-       {result}, node.op->name);
+  Emit(MakeSoftmaxKernel(op, NumElements(dims) / dims[axis], dims[axis], context_->threads),
+       {Read(place->buffer), Write(result)}, node.op->name);
   return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerLayerNorm(NodeId id) {
   const Node& node = graph_.node(id);
   const Value out{id, 0};
-  std::vector<int> buffers;
+  std::vector<BufferUse> buffers;
   for (Value operand : node.operands) {
     absl::StatusOr<Place> place = FindRowMajor(operand);
     if (!place.ok()) return place.status();
-    buffers.push_back(place->buffer);
+    buffers.push_back(Read(place->buffer));
   }
   const int64_t size = graph_.type(node.operands[1]).num_elements();
   const int result = Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer;
-  buffers.push_back(result);
+  buffers.push_back(Write(result));
   Emit(MakeLayerNormKernel(graph_.type(out).num_elements() / size, size, Real(node, "epsilon"), context_->threads),
-       std::move(buffers), {result}, node.op->name);
+       std::move(buffers), node.op->name);
   return absl::OkStatus();
 }
 
 absl::Status Lowering::LowerGeneric(NodeId id) {
   const Node& node = graph_.node(id);
-  std::vector<int> buffers, writes;
+  std::vector<BufferUse> buffers;
   for (Value operand : node.operands) {
     absl::StatusOr<Place> place = FindRowMajor(operand);
     if (!place.ok()) return place.status();
-    buffers.push_back(place->buffer);
+    buffers.push_back(Read(place->buffer));
   }
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     const Value out{id, output};
-    writes.push_back(Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer);
-    buffers.push_back(writes.back());
+    buffers.push_back(Write(Define(out, Layout::RowMajor(graph_.type(out).shape)).buffer));
   }
   absl::StatusOr<KernelPtr> kernel = MakeGenericKernel(graph_, id, context_->threads);
   if (!kernel.ok()) return kernel.status();
-  Emit(*std::move(kernel), std::move(buffers), std::move(writes), node.op->name);
+  Emit(*std::move(kernel), std::move(buffers), node.op->name);
   return absl::OkStatus();
 }
 

@@ -4,7 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
+#include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -38,16 +40,23 @@ absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram
   if (!allocated.ok()) return allocated.status();
   auto tensor = std::make_shared<Tensor>(*std::move(allocated));
   addresses.push_back(tensor->data());
-  (*kernel)->Run(addresses.data());
+  RETURN_IF_ERROR(RunKernel(**kernel, addresses.data()));
   const size_t bytes = tensor->num_bytes();
   return Place{AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
 }
 
 absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
+  absl::Status status;
+  Tensor single;
   absl::StatusOr<PointwiseProgram> program = BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
-    const bool single = IsConstant(value) && graph_.type(value).num_elements() == 1;
-    return single ? &ConstantTensor(value) : nullptr;
+    if (!IsConstant(value) || graph_.type(value).num_elements() != 1) return nullptr;
+    absl::StatusOr<Tensor> constant = ConstantTensor(value);
+    status.Update(constant.status());
+    if (!constant.ok()) return nullptr;
+    single = *std::move(constant);
+    return &single;
   });
+  RETURN_IF_ERROR(status);
   if (!program.ok()) return program.status();
   const Value out = group.group.outputs[0];
   const Shape& dims = graph_.type(out).shape;
@@ -83,7 +92,7 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
   if (graph_.is_output(out) && !layout.blocked() && !options_.keep_output_layouts) layout = Layout::RowMajor(dims);
 
   std::vector<Layout> layouts;
-  std::vector<int> buffers;
+  std::vector<BufferUse> buffers;
   for (size_t i = 0; i < places.size(); ++i) {
     const PointwiseOperand& operand = program->operands[i];
     const Shape& operand_dims = places[i].layout.dims;
@@ -97,7 +106,7 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
     if (full && place->layout != layout && NumElements(dims) >= kLargeOperand) place = FindAs(operand.value, layout);
     if (!place.ok()) return place.status();
     layouts.push_back(place->layout);
-    buffers.push_back(place->buffer);
+    buffers.push_back(Read(place->buffer));
     places[i] = *place;
   }
 
@@ -119,8 +128,8 @@ absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
   }
   absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(*program, layouts, layout, context_->threads);
   if (!kernel.ok()) return kernel.status();
-  buffers.push_back(result);
-  Emit(*std::move(kernel), std::move(buffers), {result}, GroupLabel(graph_, group.group));
+  buffers.push_back(Write(result));
+  Emit(*std::move(kernel), std::move(buffers), GroupLabel(graph_, group.group));
   return absl::OkStatus();
 }
 

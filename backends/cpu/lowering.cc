@@ -1,13 +1,13 @@
 #include "backends/cpu/lowering.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 
@@ -115,7 +115,7 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
     char* data = static_cast<char*>(tensor->data()) + static_cast<size_t>(offset) * DTypeSize(tensor->dtype());
     DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
   } else {
-    *tensor = ConstantTensor(value);
+    ASSIGN_OR_RETURN(*tensor, ConstantTensor(value));
     const size_t bytes = tensor->num_bytes();
     DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes),
              Layout::RowMajor(tensor->shape()));
@@ -138,15 +138,15 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
   if (schedule_.buffers[from->buffer].kind == Buffer::Kind::kConstant) {
     const std::string what = absl::StrCat("the weight ", graph_.type(value).ToString(), " in another layout");
     RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
-    std::shared_ptr<void> data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
+    ASSIGN_OR_RETURN(std::shared_ptr<void> data, AllocateBytes(bytes));
     void* addresses[] = {schedule_.buffers[from->buffer].data.get(), data.get()};
-    (*kernel)->Run(addresses);
+    RETURN_IF_ERROR(RunKernel(**kernel, addresses));
     place.buffer = AddConstant(std::move(data), bytes);
   } else {
     const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
                         output_taken_.insert(value).second;
     place.buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, bytes);
-    Emit(*std::move(kernel), {from->buffer, place.buffer}, {place.buffer}, "reorder");
+    Emit(*std::move(kernel), {Read(from->buffer), Write(place.buffer)}, "reorder");
     // A conversion before a group is work of that group.
     tenants_[place.buffer].push_back(value);
   }
@@ -230,54 +230,12 @@ absl::Status Lowering::Finish() {
   std::vector<bool> used(schedule_.buffers.size(), false);
   for (int buffer : schedule_.outputs) used[buffer] = true;
   for (const Step& step : schedule_.steps) {
-    for (int buffer : step.buffers) used[buffer] = true;
+    for (const BufferUse& use : step.buffers) used[use.buffer] = true;
   }
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) schedule_.buffers[i].data = nullptr;
   }
   return absl::OkStatus();
-}
-
-// ---------------------------------------------------------------- running
-
-int64_t ScheduleBytes(const Schedule& schedule) {
-  size_t bytes = 0;
-  for (const Buffer& buffer : schedule.buffers) {
-    if (buffer.alias_of < 0 && buffer.kind != Buffer::Kind::kConstant) bytes += buffer.bytes;
-  }
-  return static_cast<int64_t>(bytes);
-}
-
-ScheduleMemory::ScheduleMemory(const Schedule& schedule) : addresses_(schedule.buffers.size(), nullptr) {
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer& buffer = schedule.buffers[i];
-    if (buffer.alias_of >= 0) continue;
-    if (buffer.kind == Buffer::Kind::kConstant) {
-      addresses_[i] = buffer.data.get();
-      continue;
-    }
-    const size_t bytes = (buffer.bytes + 127) / 64 * 64;
-    owned_.emplace_back(std::aligned_alloc(64, bytes), std::free);
-    std::memset(owned_.back().get(), 0, bytes);
-    addresses_[i] = owned_.back().get();
-  }
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    size_t offset = 0, root = i;
-    while (schedule.buffers[root].alias_of >= 0) {
-      offset += schedule.buffers[root].offset;
-      root = static_cast<size_t>(schedule.buffers[root].alias_of);
-    }
-    addresses_[i] = static_cast<char*>(addresses_[root]) + offset;
-  }
-}
-
-void ScheduleMemory::Run(const Schedule& schedule) const {
-  std::vector<void*> buffers;
-  for (const Step& step : schedule.steps) {
-    buffers.clear();
-    for (int id : step.buffers) buffers.push_back(addresses_[id]);
-    step.kernel->Run(buffers.data());
-  }
 }
 
 }  // namespace rewright::cpu

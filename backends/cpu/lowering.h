@@ -53,7 +53,7 @@ class Lowering : private ScheduleBuilder {
   absl::Status FoldConstants();
   bool IsConstant(Value value) const;
   // The tensor of a constant value.
-  const Tensor& ConstantTensor(Value value);
+  absl::StatusOr<Tensor> ConstantTensor(Value value);
   // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
 
@@ -91,7 +91,6 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerGather(NodeId id);
   absl::Status LowerPool(NodeId id);  // lower_other.cc
   absl::Status LowerLrn(NodeId id);
-  void EmitPool(NodeId id, const Place& x, PoolPlan plan);
   absl::Status LowerReduce(NodeId id);
   absl::Status LowerSoftmax(NodeId id);
   absl::Status LowerLayerNorm(NodeId id);
@@ -101,14 +100,14 @@ class Lowering : private ScheduleBuilder {
   struct LinearEpilogue {
     std::vector<float> bias, scale, shift;  // empty: none
   };
-  LinearEpilogue LinearStepsOf(const FusedGroup& group, int64_t channels);
+  absl::StatusOr<LinearEpilogue> LinearStepsOf(const FusedGroup& group, int64_t channels);
   absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
 
   const std::shared_ptr<const DnnlContext> context_;
   const Graph& graph_;
   const LoweringOptions options_;
   const Group* current_ = nullptr;
-  absl::flat_hash_map<Value, std::unique_ptr<Tensor>> folded_;
+  absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
   std::map<int, std::vector<Value>> tenants_;              // values by the buffer that they were placed in
@@ -116,23 +115,10 @@ class Lowering : private ScheduleBuilder {
   std::set<Value> output_taken_;                           // graph outputs that have their buffer
 };
 
+// A convolution without what follows it.
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node);
+
 // Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad);
-
-// What a ScheduleMemory allocates, in bytes.
-int64_t ScheduleBytes(const Schedule& schedule);
-
-// Runs a schedule on memory of its own, for folding constants and measuring. Whoever makes one has checked that there
-// is as much memory.
-class ScheduleMemory {
- public:
-  explicit ScheduleMemory(const Schedule& schedule);
-  void* address(int buffer) const { return addresses_[buffer]; }
-  void Run(const Schedule& schedule) const;
-
- private:
-  std::vector<std::shared_ptr<void>> owned_;
-  std::vector<void*> addresses_;
-};
 
 }  // namespace rewright::cpu

@@ -8,6 +8,8 @@
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/host_memory.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -20,9 +22,9 @@ constexpr double kAgreement = 1.03;
 constexpr double kTimeCap = 0.1;    // seconds of samples
 constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
 
-double Seconds(const ScheduleMemory& memory, const Schedule& schedule, int repetitions) {
+absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repetitions; ++i) memory.Run(schedule);
+  for (int i = 0; i < repetitions; ++i) RETURN_IF_ERROR(instance.Run());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repetitions;
 }
 
@@ -39,18 +41,19 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   if (!schedule.ok()) return schedule.status();
   if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
-  RETURN_IF_ERROR(CheckMemory(ScheduleBytes(*schedule), what));
-  const ScheduleMemory memory(*schedule);
+  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(*schedule, {.separate = true, .externals = true}));
+  RETURN_IF_ERROR(CheckMemory(plan.bytes, what));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Instance> instance, Instance::Create(*schedule, plan, HostMemory()));
   for (size_t i = 0; i < schedule->inputs.size(); ++i) {
     const int buffer = schedule->inputs[i];
     if (buffer < 0) continue;
     const TensorType& type = extracted->graph.type(extracted->graph.inputs()[i]);
     const size_t bytes = schedule->buffers[buffer].bytes;
-    FillTypical(memory.address(buffer), type.dtype, static_cast<int64_t>(bytes / DTypeSize(type.dtype)));
+    FillTypical(instance->address(buffer), type.dtype, static_cast<int64_t>(bytes / DTypeSize(type.dtype)));
   }
-  memory.Run(*schedule);
-  const double first = std::max(Seconds(memory, *schedule, 1), 1e-8);
-  const int repetitions = std::clamp(static_cast<int>(kSampleTime / first), 1, 1000);
+  RETURN_IF_ERROR(instance->Run());
+  ASSIGN_OR_RETURN(const double first, Seconds(*instance, 1));
+  const int repetitions = std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
   // Samples count that were taken between two signs of a quiet machine, unless it never is.
   std::vector<double> samples;
   double total = 0;
@@ -60,7 +63,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < kMaxSamples)) {
     while (!probe.Quiet() && patient()) {
     }
-    const double seconds = Seconds(memory, *schedule, repetitions);
+    ASSIGN_OR_RETURN(const double seconds, Seconds(*instance, repetitions));
     if (!probe.Quiet() && patient()) continue;
     samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
     total += seconds * repetitions;

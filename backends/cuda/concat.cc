@@ -15,7 +15,7 @@ bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
   int user = graph.index(reader);
   for (int depth = 0; depth <= kMaxEpilogue; ++depth) {
     const Node& node = graph.node(value.node);
-    if (node.op == nullptr || node.weight_only || node.outputs.size() != 1 || graph.is_output(value)) return false;
+    if (!graph.IsRun(node) || node.outputs.size() != 1 || graph.is_output(value)) return false;
     if (node.outputs[0].dtype != DType::kFloat32 || node.outputs[0].num_elements() == 0) return false;
     const int at = graph.index(value.node);
     const std::vector<int>& users = graph.users(at);
@@ -25,8 +25,8 @@ bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
       value = node.operands[0];
     } else if (node.op->name == "add") {
       // What is added is a bias; another sum would have to lie like the result.
-      const bool first = graph.node(node.operands[1].node).weight_only;
-      if (!first && !graph.node(node.operands[0].node).weight_only) return false;
+      const bool first = graph.IsKnown(node.operands[1]);
+      if (!first && !graph.IsKnown(node.operands[0])) return false;
       value = node.operands[first ? 0 : 1];
     } else {
       return false;
@@ -45,7 +45,7 @@ Layout ConcatLayout(const Shape& dims, bool channels_last) {
 std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,
                                                    int element_bytes) {
   const Node& node = graph.node(id);
-  if (node.op == nullptr || node.op->name != "concat" || node.weight_only) return {};
+  if (node.op == nullptr || node.op->name != "concat" || graph.IsKnown(node)) return {};
   constexpr int64_t kAlignment = 16;
   const Layout whole = ConcatLayout(node.outputs[0].shape, channels_last);
   const size_t axis = Int(node, "axis");

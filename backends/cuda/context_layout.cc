@@ -14,7 +14,7 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
   if (node.op->name == "matmul") return row_major;
   for (Value operand : node.operands) {
     const Layout layout = Known(graph, operand);
-    if (graph.node(operand.node).weight_only || layout.dims.size() != shape.size()) continue;
+    if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;
     return layout.IsDense() ? DenseLike(layout, shape) : row_major;
   }
   return row_major;

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/context_layout.h"
 #include "backends/cuda/fusion.h"
-#include "backends/cuda/gpu_status.h"
+#include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
@@ -27,30 +27,6 @@ const char* PrecisionName(Precision precision) {
   return "?";
 }
 
-class GpuMemory : public DeviceMemory {
- public:
-  explicit GpuMemory(Gpu& gpu) : gpu_(gpu) {}
-
-  absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) override {
-    return rewright::cuda::Allocate(gpu_, bytes);
-  }
-  absl::Status CopyIn(void* to, const void* from, size_t bytes) override {
-    return StatusOf(gpu_.CopyIn(to, from, bytes));
-  }
-  absl::Status CopyOut(void* to, const void* from, size_t bytes) override {
-    return StatusOf(gpu_.CopyOut(to, from, bytes));
-  }
-  absl::Status Synchronize() override { return StatusOf(gpu_.Synchronize()); }
-  absl::StatusOr<std::function<void()>> Record(const std::function<void()>& work) override {
-    std::unique_ptr<Recording> recording;
-    if (Fault fault = gpu_.Record(work, &recording); !fault.empty()) return StatusOf(fault);
-    return std::function<void()>([shared = std::shared_ptr<Recording>(std::move(recording))] { shared->Run(); });
-  }
-
- private:
-  Gpu& gpu_;
-};
-
 class CudaDevice : public Device {
  public:
   // `gpu` null: costs come from the profile alone.
@@ -64,7 +40,6 @@ class CudaDevice : public Device {
   }
 
   std::string name() const override { return name_; }
-  bool Supports(const Graph&, NodeId, std::string*) const override { return true; }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
@@ -81,9 +56,12 @@ class CudaDevice : public Device {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::string signature = layouts_.SignatureOf(graph, group);
     return costs_.Of(signature, [&]() -> absl::StatusOr<ProfileEntry> {
-      if (gpu_ != nullptr) return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf());
-      return absl::NotFoundError(absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_,
-                                              " (", signature, ")"));
+      if (gpu_ != nullptr) {
+        const std::lock_guard<std::mutex> turn(*memory_->turns());
+        return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf());
+      }
+      return absl::NotFoundError(
+          absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_, " (", signature, ")"));
     });
   }
 
@@ -99,6 +77,7 @@ class CudaDevice : public Device {
     if (gpu_ == nullptr) {
       return absl::UnimplementedError(absl::StrCat(name_, " is known by its profile alone and runs nothing"));
     }
+    const std::lock_guard<std::mutex> turn(*memory_->turns());
     return Lowering(*gpu_, graph, LoweringOptionsOf()).Run();
   }
 

@@ -63,7 +63,7 @@ class Fuser {
   NodeId IdAt(int i) const { return graph_.nodes()[i]; }
   bool IsFree(int i) const {
     const Node& node = NodeAt(i);
-    return owner_[i] == kFree && node.op != nullptr && !node.weight_only;
+    return owner_[i] == kFree && graph_.IsRun(node);
   }
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
@@ -134,7 +134,7 @@ class Fuser {
   // A product, scaled or not.
   bool IsScores(Value value) const {
     const Node& node = graph_.node(value.node);
-    if (node.op == nullptr || node.weight_only) return false;
+    if (!graph_.IsRun(node)) return false;
     if (node.op->name != "mul" && node.op->name != "div") return node.op->name == "matmul";
     return std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
       const Node& product = graph_.node(operand.node);
@@ -181,7 +181,7 @@ class Fuser {
     const Value other = node.operands[1 - at];
     if (other == Value{last, 0}) return false;
     const TensorType& other_type = graph_.type(other);
-    if (group->bias.node < 0 && graph_.node(other.node).weight_only && IsPerChannel(other_type, type, channel_axis)) {
+    if (group->bias.node < 0 && graph_.IsKnown(other) && IsPerChannel(other_type, type, channel_axis)) {
       group->bias = other;
       return true;
     }
@@ -242,7 +242,7 @@ class Fuser {
     Value only;
     if (group.kind != FusedGroup::Kind::kConv && group.kind != FusedGroup::Kind::kMatmul) return only;
     for (Value input : group.group.inputs) {
-      if (graph_.node(input.node).weight_only) continue;
+      if (graph_.IsKnown(input)) continue;
       if (only.node >= 0) return Value();
       only = input;
     }

@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/queue_step.h"
+
 namespace rewright::cuda {
 
 // What went wrong; empty: nothing. (No type of a library crosses the border.)
@@ -59,7 +61,7 @@ struct MatmulProblem {
 // out = activation(conv2d(x, w) + bias[o] + residual), all stored as the precision says. Buffers: x, w, out, then bias
 // and residual where there are any, then the workspace; all aligned to 16 bytes.
 struct ConvProblem {
-  int64_t x[4] = {}, w[4] = {}, out[4] = {};                     // sizes: n c h w, o c/g r s, n o y z
+  int64_t x[4] = {}, w[4] = {}, out[4] = {};                          // sizes: n c h w, o c/g r s, n o y z
   int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`
   int64_t strides[2] = {1, 1}, pads[4] = {}, dilations[2] = {1, 1};   // pads: top, left, bottom, right
   int64_t groups = 1;
@@ -105,12 +107,13 @@ struct LayerNormProblem {
 // What libraries compute.
 using Problem = std::variant<MatmulProblem, ConvProblem, AttentionProblem, PoolProblem, LayerNormProblem>;
 
-// One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing.
+// One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing. (Work is enqueued by
+// functions that give a Fault where it is refused; what goes wrong later shows at Synchronize.)
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
   virtual size_t workspace_bytes() const = 0;  // aligned to 256 bytes
-  virtual void Run(void* const* buffers) const = 0;
+  virtual Fault Run(void* const* buffers) const = 0;
 };
 
 // A compiled kernel; valid as long as its Gpu.
@@ -118,25 +121,21 @@ class Function {
  public:
   virtual ~Function() = default;
   // Enqueues it. `pointers` are its arguments.
-  virtual void Launch(int64_t blocks, int threads, void* const* pointers, int count) const = 0;
-};
-
-// One of several pieces of work of which some may run at the same time: behind the one before it on its lane, and
-// behind those that it waits for, which come before it in the list.
-struct LaneStep {
-  int lane = 0;
-  std::vector<int> after;
+  virtual Fault Launch(int64_t blocks, int threads, void* const* pointers, int count) const = 0;
 };
 
 // Work recorded once and enqueued as a whole.
 class Recording {
  public:
   virtual ~Recording() = default;
-  virtual void Run() const = 0;
+  virtual Fault Run() const = 0;
 };
 
-// One GPU with one queue, on which everything but RunLanes is enqueued in order. An error of enqueued work shows at the
-// next Synchronize. Not thread-safe.
+// Enqueues work and does nothing else.
+using Enqueue = std::function<Fault()>;
+
+// One GPU with one queue, on which everything but RunQueues is enqueued in order. An error of enqueued work shows at
+// the next Synchronize. Not thread-safe.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -160,18 +159,18 @@ class Gpu {
   // kernels.
   virtual Fault Plan(const Problem& problem, std::unique_ptr<LibraryCall>* call) = 0;
 
-  // Enqueues work by `enqueue(i)`, in the order of `steps`, so that lanes may overlap. All of it is behind what was
-  // enqueued before, and what is enqueued later is behind all of it.
-  virtual void RunLanes(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue) = 0;
+  // Enqueues work by `enqueue(i)`, in the order of `steps`, so that queues may overlap. All of it is behind what was
+  // enqueued before, and what is enqueued later is behind all of it. Ends at the first fault.
+  virtual Fault RunQueues(const std::vector<QueueStep>& steps, const std::function<Fault(int)>& enqueue) = 0;
 
   // Waits for all work; the first error of any.
   virtual Fault Synchronize() = 0;
   // Seconds that the work takes on the GPU, between two events.
-  virtual Fault Time(const std::function<void()>& work, double* seconds) = 0;
+  virtual Fault Time(const Enqueue& work, double* seconds) = 0;
   // The number of the fastest of several ways to do the same, each of which enqueues it. It is kept on disk; `key`
   // tells the ways apart from all others.
-  virtual Fault Fastest(const std::string& key, const std::vector<std::function<void()>>& ways, int* best) = 0;
-  virtual Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) = 0;
+  virtual Fault Fastest(const std::string& key, const std::vector<Enqueue>& ways, int* best) = 0;
+  virtual Fault Record(const Enqueue& work, std::unique_ptr<Recording>* recording) = 0;
 };
 
 // The name and type of the plugin's one function. `ordinal` counts GPUs from 0; null with a fault in `*fault`.

@@ -8,8 +8,9 @@
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/lowering.h"
-#include "backends/cuda/trial_memory.h"
 #include "core/base/status_macros.h"
+#include "runtime/instance.h"
+#include "runtime/memory_plan.h"
 
 namespace rewright::cuda {
 namespace {
@@ -95,23 +96,25 @@ absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const Ge
     return StatusOf(fault);
   }
   // Both on the same memory.
-  TrialMemory memory(gpu_, schedule_);
+  std::vector<int> buffers = generated.buffers;
+  buffers.insert(buffers.end(), alternative.buffers.begin(), alternative.buffers.end());
+  ASSIGN_OR_RETURN(const MemoryPlan plan,
+                   PlanMemory(schedule_, {.separate = true, .externals = true, .only = &buffers}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Instance> trial, Instance::Create(schedule_, plan, memory_));
   std::vector<void*> arguments, operands;
-  RETURN_IF_ERROR(memory.AddressesOf(generated.buffers, &arguments));
-  RETURN_IF_ERROR(memory.AddressesOf(alternative.buffers, &operands));
-  absl::StatusOr<std::shared_ptr<void>> workspace = Allocate(gpu_, alternative.call->workspace_bytes());
-  if (!workspace.ok()) return workspace.status();
-  operands.push_back(workspace->get());
-  const std::vector<std::function<void()>> ways = {
-      [&] {
-        functions[0]->Launch(kernel.blocks, kernel.threads, arguments.data(), static_cast<int>(arguments.size()));
-      },
-      [&] { alternative.call->Run(operands.data()); }};
-  int best = 0;
+  for (int id : generated.buffers) arguments.push_back(trial->address(id));
+  for (int id : alternative.buffers) operands.push_back(trial->address(id));
+  ASSIGN_OR_RETURN(const std::shared_ptr<void> workspace, memory_.Allocate(alternative.call->workspace_bytes()));
+  operands.push_back(workspace.get());
+  const auto kernel_way = [&] {
+    return StatusOf(
+        functions[0]->Launch(kernel.blocks, kernel.threads, arguments.data(), static_cast<int>(arguments.size())));
+  };
+  const auto library_way = [&] { return StatusOf(alternative.call->Run(operands.data())); };
   // Source and number of threads say all about the problem, its sizes, strides and types.
   const std::string key = absl::StrCat("kernel or library at precision ", static_cast<int>(options_.precision), ", ",
                                        kernel.blocks, " x ", kernel.threads, " threads: ", kernel.source);
-  if (Fault fault = gpu_.Fastest(key, ways, &best); !fault.empty()) return StatusOf(fault);
+  ASSIGN_OR_RETURN(const int best, memory_.Fastest(key, {kernel_way, library_way}));
   return best == 1;
 }
 

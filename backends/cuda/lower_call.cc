@@ -17,27 +17,15 @@ namespace {
 
 constexpr int64_t kAttentionUnit = 8;  // elements of 16 bits in 16 bytes
 
-constexpr size_t kWorkspaceAlignment = 256;  // memory plans place to less
-constexpr size_t kMaxBuffers = 8;
+constexpr size_t kWorkspaceAlignment = 256;
 
-// The last of its buffers is the workspace, with room to align it.
 class CallStep : public Kernel {
  public:
-  CallStep(std::unique_ptr<LibraryCall> call, size_t buffers) : call_(std::move(call)), count_(buffers) {
-    CHECK(buffers <= kMaxBuffers) << buffers;
-  }
-  void Run(void* const* buffers) const override {
-    void* aligned[kMaxBuffers];
-    std::copy(buffers, buffers + count_, aligned);
-    const uintptr_t workspace = reinterpret_cast<uintptr_t>(aligned[count_ - 1]);
-    aligned[count_ - 1] =
-        reinterpret_cast<void*>((workspace + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
-    call_->Run(aligned);
-  }
+  explicit CallStep(std::unique_ptr<LibraryCall> call) : call_(std::move(call)) {}
+  absl::Status Run(void* const* buffers, RunContext&) const override { return StatusOf(call_->Run(buffers)); }
 
  private:
   const std::unique_ptr<LibraryCall> call_;
-  const size_t count_;
 };
 
 // Elements as they are stored: to the nearest, ties to even.
@@ -73,18 +61,19 @@ void CopyStrides(const Layout& layout, int64_t (&strides)[4]) {
 
 absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                                 const std::string& label) {
-  const size_t bytes = call->workspace_bytes();
-  const int scratch = AddScratch(bytes > 0 ? bytes + kWorkspaceAlignment : 0);
-  buffers.push_back(scratch);
-  auto step = std::make_unique<CallStep>(std::move(call), buffers.size());
-  Emit(std::move(step), std::move(buffers), {result, scratch}, label);
+  std::vector<BufferUse> uses;
+  for (int id : buffers) uses.push_back(id == result ? Write(id) : Read(id));
+  const int workspace = AddScratch(call->workspace_bytes());
+  buffer(workspace).alignment = kWorkspaceAlignment;
+  uses.push_back(Scratch(workspace));
+  Emit(std::make_unique<CallStep>(std::move(call)), std::move(uses), label);
   return absl::OkStatus();
 }
 
 // A bias is stored like the result, one element for each channel.
 absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
   const auto folded = folded_.find(value);
-  const Tensor& given = folded != folded_.end() ? folded->second : graph_.node(value.node).data;
+  const Tensor& given = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   std::vector<float> values(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));

@@ -4,7 +4,7 @@
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
-#include "backends/cuda/lanes.h"
+#include "backends/cuda/queues.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/base/check.h"
@@ -22,7 +22,9 @@ class GeneratedStep : public Kernel {
   GeneratedStep(int64_t blocks, int threads, int arguments)
       : blocks_(blocks), threads_(threads), arguments_(arguments) {}
   void set_function(std::shared_ptr<const Function> function) { function_ = std::move(function); }
-  void Run(void* const* buffers) const override { function_->Launch(blocks_, threads_, buffers, arguments_); }
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    return StatusOf(function_->Launch(blocks_, threads_, buffers, arguments_));
+  }
 
  private:
   const int64_t blocks_;
@@ -51,7 +53,7 @@ Layout ChannelsLast(const Shape& dims) {
 }
 
 Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
-    : gpu_(gpu), graph_(graph), options_(std::move(options)) {}
+    : gpu_(gpu), memory_(gpu), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
   const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_.precision, options_.channels_last));
@@ -83,7 +85,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
   RETURN_IF_ERROR(Finish());
   RETURN_IF_ERROR(CompilePending());
   const auto key_of = [&](const Step& step) { return KeyOf(step); };
-  RETURN_IF_ERROR(RunSideBySide(gpu_, key_of, &schedule_));
+  RETURN_IF_ERROR(RunSideBySide(memory_, key_of, &schedule_));
   return std::move(schedule_);
 }
 
@@ -126,10 +128,10 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   if (const auto found = places_.find(value); found != places_.end()) return found->second.front();
   const Node& node = graph_.node(value.node);
   const auto folded = folded_.find(value);
-  if (folded == folded_.end() && (node.op != nullptr || !node.weight_only)) {
+  if (folded == folded_.end() && (node.op != nullptr || !graph_.IsKnown(node))) {
     return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
   }
-  const Tensor& tensor = folded != folded_.end() ? folded->second : node.data;
+  const Tensor& tensor = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   const size_t bytes = tensor.num_bytes();
   absl::StatusOr<int> uploaded = Upload(tensor.data(), bytes);
   if (!uploaded.ok()) return uploaded.status();
@@ -215,9 +217,11 @@ absl::StatusOr<Lowering::GeneratedWork> Lowering::Generate(const std::vector<Nod
 void Lowering::EmitWork(GeneratedWork work, const std::string& label) {
   const GeneratedKernel& kernel = work.kernel;
   if (kernel.blocks == 0) return;
-  const int result = work.buffers.back();
-  auto step = std::make_unique<GeneratedStep>(kernel.blocks, kernel.threads, static_cast<int>(work.buffers.size()));
-  Emit(std::move(step), std::move(work.buffers), {result}, label);
+  std::vector<BufferUse> uses;
+  for (int id : work.buffers) uses.push_back(Read(id));
+  uses.back().access = Access::kWrite;
+  auto step = std::make_unique<GeneratedStep>(kernel.blocks, kernel.threads, static_cast<int>(uses.size()));
+  Emit(std::move(step), std::move(uses), label);
   pending_.push_back({schedule_.steps.size() - 1, std::move(work.kernel)});
 }
 
@@ -243,7 +247,7 @@ absl::Status Lowering::CompilePending() {
 // Group, layouts, label and sizes; the label says whether a library or a kernel does it.
 std::string Lowering::KeyOf(const Step& step) const {
   std::string key = absl::StrCat("precision ", static_cast<int>(options_.precision), " ", step.label);
-  for (int id : step.buffers) absl::StrAppend(&key, " ", buffer(id).bytes);
+  for (const BufferUse& use : step.buffers) absl::StrAppend(&key, " ", buffer(use.buffer).bytes);
   if (step.group < 0) return key;
   const auto layout = [&](Value value) {
     const auto found = places_.find(value);
@@ -258,7 +262,14 @@ absl::Status Lowering::Finish() {
         options_.inside ? Find(output.value)
                         : FindAs(output.value, Layout::RowMajor(graph_.type(output.value).shape), Storage::kNative);
     if (!place.ok()) return place.status();
-    schedule_.outputs.push_back(place->buffer);
+    int written = place->buffer;
+    // A copy for a reader may lie where the caller reads, though it was not needed for that.
+    for (const Place& other : places_[output.value]) {
+      if (buffer(other.buffer).kind == Buffer::Kind::kOutput && buffer(other.buffer).alias_of < 0) {
+        written = other.buffer;
+      }
+    }
+    schedule_.outputs.push_back(written);
   }
   return absl::OkStatus();
 }
@@ -315,7 +326,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     Layout layout = Layout::RowMajor(shape);
     for (Value input : group.group.inputs) {
       const auto found = places_.find(input);
-      if (found == places_.end() || graph_.node(input.node).weight_only || graph_.type(input).rank() != layout.rank()) {
+      if (found == places_.end() || graph_.IsKnown(input) || graph_.type(input).rank() != layout.rank()) {
         continue;
       }
       if (found->second.front().layout.IsDense()) layout = DenseLike(found->second.front().layout, shape);
@@ -352,7 +363,7 @@ Lowering::Place Lowering::DefineCall(Value value, const Layout& layout) {
   if (found == slots_.end() || found->second.second.layout != layout) return Define(value, layout, /*by_library=*/true);
   const Storage storage = StorageOf(graph_.type(value).dtype);
   const size_t offset = found->second.second.offset * ElementBytes(value, storage);
-  const Place place{AddView(found->second.first, offset, Bytes(value, layout, storage)), layout, true, storage};
+  const Place place{AddPart(found->second.first, offset, Bytes(value, layout, storage)), layout, true, storage};
   places_[value].push_back(place);
   return place;
 }
@@ -374,7 +385,7 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
         slot != slots_.end() && placed != places_.end() && Root(placed->second.front().buffer) == Root(whole.buffer);
     if (in_place || NumElements(dims) == 0) continue;
     const Layout layout{dims, whole.layout.strides, 0};
-    const Place part{AddView(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
+    const Place part{AddPart(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
                      bytes % static_cast<int64_t>(kVectorBytes) == 0, whole.storage};
     if (absl::Status status = EmitGenerated({}, operand, part, node.op->name); !status.ok()) return status;
   }

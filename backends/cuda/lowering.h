@@ -19,6 +19,7 @@
 #include "backends/cuda/concat.h"
 #include "backends/cuda/fusion.h"
 #include "backends/cuda/gpu.h"
+#include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/layout.h"
 #include "backends/schedule_builder.h"
@@ -129,6 +130,7 @@ class Lowering : private ScheduleBuilder {
   absl::Status AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out, std::vector<int>* buffers);
 
   Gpu& gpu_;
+  GpuMemory memory_;  // on which alternatives are tried
   const Graph& graph_;
   const LoweringOptions options_;
   std::vector<PendingKernel> pending_;

@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/gpu_status.h"
+#include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/half.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/instance.h"
 
 namespace rewright::cuda {
 namespace {
@@ -35,66 +36,31 @@ std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
   return data;
 }
 
-// Several sets of memory for all buffers of a schedule, one behind the other. Constants have a place in each, too: in a
+// So many instances of a schedule with these inputs, in one piece of memory. Constants have a place in each, too: in a
 // graph that is larger than the cache, weights come from memory.
-class OperandSets {
- public:
-  OperandSets(Gpu& gpu, const Schedule& schedule) : gpu_(gpu), schedule_(schedule) {
-    for (const Buffer& buffer : schedule.buffers) {
-      offsets_.push_back(set_bytes_);
-      if (buffer.alias_of < 0) set_bytes_ += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    }
+absl::StatusOr<std::vector<std::unique_ptr<Instance>>> MakeSets(const Schedule& schedule, const MemoryPlan& plan,
+                                                                GpuMemory& memory, int64_t sets,
+                                                                const std::vector<std::vector<char>>& inputs) {
+  const size_t stride = static_cast<size_t>(plan.bytes) / kAlignment * kAlignment + kAlignment;
+  ASSIGN_OR_RETURN(const std::shared_ptr<void> all, memory.Allocate(static_cast<size_t>(sets) * stride));
+  const auto block = [&](int64_t i) { return std::shared_ptr<void>(all, static_cast<char*>(all.get()) + i * stride); };
+  ASSIGN_OR_RETURN(std::unique_ptr<Instance> first, Instance::Create(schedule, plan, memory, block(0)));
+  for (size_t k = 0; k < schedule.inputs.size(); ++k) {
+    if (schedule.inputs[k] < 0) continue;
+    RETURN_IF_ERROR(memory.CopyIn(first->address(schedule.inputs[k]), inputs[k].data(), inputs[k].size()));
   }
-  int64_t set_bytes() const { return static_cast<int64_t>(set_bytes_); }
-
-  // `contents` are the bytes of the schedule's inputs.
-  absl::Status Allocate(int64_t sets, const std::vector<std::vector<char>>& contents) {
-    absl::StatusOr<std::shared_ptr<void>> memory =
-        rewright::cuda::Allocate(gpu_, static_cast<size_t>(sets) * set_bytes_);
-    if (!memory.ok()) return memory.status();
-    memory_ = *std::move(memory);
-    std::vector<char> set(set_bytes_);
-    for (size_t k = 0; k < schedule_.inputs.size(); ++k) {
-      if (schedule_.inputs[k] < 0) continue;
-      std::copy(contents[k].begin(), contents[k].end(), set.begin() + Offset(schedule_.inputs[k]));
-    }
-    for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
-      const Buffer& buffer = schedule_.buffers[i];
-      if (buffer.kind != Buffer::Kind::kConstant || buffer.alias_of >= 0) continue;
-      const Fault fault = gpu_.CopyOut(set.data() + offsets_[i], buffer.data.get(), buffer.bytes);
-      RETURN_IF_ERROR(StatusOf(fault));
-    }
-    for (int64_t i = 0; i < sets; ++i) {
-      const Fault fault = gpu_.CopyIn(Base(i), set.data(), set.size());
-      RETURN_IF_ERROR(StatusOf(fault));
-    }
-    return absl::OkStatus();
+  std::vector<char> contents(static_cast<size_t>(plan.bytes));
+  RETURN_IF_ERROR(memory.CopyOut(contents.data(), first->block(), contents.size()));
+  std::vector<std::unique_ptr<Instance>> instances;
+  instances.push_back(std::move(first));
+  for (int64_t i = 1; i < sets; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Instance> next,
+                     Instance::Create(schedule, plan, memory, block(i), /*reset=*/false));
+    RETURN_IF_ERROR(memory.CopyIn(next->block(), contents.data(), contents.size()));
+    instances.push_back(std::move(next));
   }
-  void Run(int64_t set) const {
-    std::vector<void*> buffers;
-    for (const Step& step : schedule_.steps) {
-      buffers.clear();
-      for (int id : step.buffers) buffers.push_back(Base(set) + Offset(id));
-      step.kernel->Run(buffers.data());
-    }
-  }
-
- private:
-  char* Base(int64_t set) const { return static_cast<char*>(memory_.get()) + static_cast<size_t>(set) * set_bytes_; }
-  ptrdiff_t Offset(int id) const {
-    size_t offset = 0;
-    for (; schedule_.buffers[id].alias_of >= 0; id = schedule_.buffers[id].alias_of) {
-      offset += schedule_.buffers[id].offset;
-    }
-    return static_cast<ptrdiff_t>(offset + offsets_[id]);
-  }
-
-  Gpu& gpu_;
-  const Schedule& schedule_;
-  std::vector<size_t> offsets_;  // by buffer, within a set
-  size_t set_bytes_ = 0;
-  std::shared_ptr<void> memory_;
-};
+  return instances;
+}
 
 }  // namespace
 
@@ -109,34 +75,32 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
   if (!schedule.ok()) return schedule.status();
   if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
 
-  OperandSets operands(gpu, *schedule);
-  const int64_t bytes = std::max<int64_t>(operands.set_bytes(), 1);
+  ASSIGN_OR_RETURN(const MemoryPlan plan,
+                   PlanMemory(*schedule, {.separate = true, .externals = true, .constants = true}));
+  const int64_t bytes = std::max<int64_t>(plan.bytes, 1);
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
   RETURN_IF_ERROR(CheckMemory(bytes, what));  // typical data are made here
   int64_t sets = std::clamp<int64_t>(2 * gpu.description().l2_bytes / bytes + 1, 1, kMaxSets);
   sets = std::clamp<int64_t>(kMaxBytes / bytes, 1, sets);
-  std::vector<std::vector<char>> contents;
+  std::vector<std::vector<char>> inputs;
   for (size_t k = 0; k < schedule->inputs.size(); ++k) {
     const int buffer = schedule->inputs[k];
     const size_t size = buffer < 0 ? 0 : schedule->buffers[buffer].bytes;
-    contents.push_back(TypicalData(extracted->graph.type(extracted->graph.inputs()[k]).dtype, precision, size));
+    inputs.push_back(TypicalData(extracted->graph.type(extracted->graph.inputs()[k]).dtype, precision, size));
   }
-  RETURN_IF_ERROR(operands.Allocate(sets, contents));
+  GpuMemory memory(gpu);
+  ASSIGN_OR_RETURN(const auto instances, MakeSets(*schedule, plan, memory, sets, inputs));
   const int64_t runs = std::max<int64_t>(kRuns, sets);
   // Once as it is: what kernels do at their first run must not be recorded.
-  operands.Run(0);
-  RETURN_IF_ERROR(StatusOf(gpu.Synchronize()));
-  std::unique_ptr<Recording> recording;
-  const Fault recorded = gpu.Record(
-      [&] {
-        for (int64_t i = 0; i < runs; ++i) operands.Run(i % sets);
-      },
-      &recording);
-  RETURN_IF_ERROR(StatusOf(recorded));
+  RETURN_IF_ERROR(instances[0]->Run());
+  RETURN_IF_ERROR(memory.Synchronize());
+  ASSIGN_OR_RETURN(const std::function<absl::Status()> recorded, memory.Record([&]() -> absl::Status {
+    for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(instances[i % sets]->Run());
+    return absl::OkStatus();
+  }));
   std::vector<double> samples;
   for (int i = 0; i <= kSamples; ++i) {
-    double seconds = 0;
-    if (absl::Status status = StatusOf(gpu.Time([&] { recording->Run(); }, &seconds)); !status.ok()) return status;
+    ASSIGN_OR_RETURN(const double seconds, memory.Time(recorded));
     if (i > 0) samples.push_back(seconds / static_cast<double>(runs));  // the first warms up
   }
   std::sort(samples.begin(), samples.end());

@@ -67,7 +67,7 @@ Value Net::Weight(const std::string& name, const Shape& shape, double mean, doub
   std::mt19937_64 generator = GeneratorFor(seed_, name);
   const double half_width = std::sqrt(3.0) * stddev;
   FillUniform(generator, mean - half_width, mean + half_width, data.as<float>(), data.num_elements());
-  absl::StatusOr<Value> weight = arena_->AddWeight(name, data);
+  absl::StatusOr<Value> weight = arena_->AddState(name, data);
   if (!weight.ok()) Fail(weight.status());
   return weight.ok() ? *weight : Value{};
 }

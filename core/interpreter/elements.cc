@@ -168,7 +168,9 @@ void BlockRunner::ComputeCall(const Node& n, Slot& s) {
                       Shift(b, at[1], arg_size), inner.stride[1], mask == nullptr ? nullptr : mask + at[2],
                       inner.stride[2], inner.n);
     });
-    if (!ok) Fail(absl::OutOfRangeError(absl::StrCat("an application of ", FnName(n.fn), " has no value")));
+    // (The kernel has written -1.)
+    if (!ok && undefined_ == Undefined::kError)
+      Fail(absl::OutOfRangeError(absl::StrCat("an application of ", FnName(n.fn), " has no value")));
   } else {
     ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
       s.binary(Shift(s.buffer, lane, s.size), Shift(a, at[0], arg_size), inner.stride[0], Shift(b, at[1], arg_size),

@@ -28,9 +28,10 @@ struct CompileKey {
 };
 
 // A tensor of the graph as the carrier stores it.
-absl::StatusOr<Tensor> LeafTensor(const Node& leaf, const absl::flat_hash_map<std::string, Tensor>& inputs,
+absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
                                   Carrier carrier) {
-  if (leaf.leaf != LeafKind::kInput) return ToCarrier(leaf.data, carrier);
+  if (const Tensor* elements = arena.Elements(id)) return ToCarrier(*elements, carrier);
+  const Node& leaf = arena.node(id);
   const auto it = inputs.find(leaf.name);
   if (it == inputs.end()) return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is not given"));
   TensorType stored = leaf.outputs[0];
@@ -77,7 +78,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
     if (node.op == nullptr) {
-      auto tensor = LeafTensor(node, inputs, options.carrier);
+      auto tensor = LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.carrier);
       if (!tensor.ok()) return tensor.status();
       values[i] = {*std::move(tensor)};
       continue;

@@ -4,10 +4,11 @@
 #include <atomic>
 #include <limits>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
 #include "core/ir/memory.h"
@@ -54,14 +55,15 @@ class Blocks {
 };
 
 // Fills `out`. Of several errors, the one of the first block is given.
-absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, void* out) {
+absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
+                      void* out) {
   const Blocks blocks(stage, stage.box);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   absl::Status status;
   int64_t failed_block = std::numeric_limits<int64_t>::max();
   const auto work = [&] {
-    BlockRunner runner(stage, operands, stage.box);
+    BlockRunner runner(stage, operands, stage.box, undefined);
     std::vector<int64_t> start, size;
     for (int64_t block = next++; block < blocks.count(); block = next++) {
       blocks.Get(block, &start, &size);
@@ -75,11 +77,7 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
       return;
     }
   };
-  const int64_t helpers = std::min<int64_t>(threads, blocks.count()) - 1;
-  std::vector<std::thread> pool;
-  for (int64_t i = 0; i < helpers; ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  RETURN_IF_ERROR(RunOnThreads(std::min<int64_t>(threads, blocks.count()), work));
   return status;
 }
 
@@ -140,7 +138,8 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
   return compiled;
 }
 
-absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tensor>& inputs, int threads) const {
+absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tensor>& inputs, int threads,
+                                                         Undefined undefined) const {
   const interp::Program& program = *program_;
   std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
   if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
@@ -151,7 +150,8 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
     auto result = AllocateTensor({interp::DTypeOf(rep), stage.extents}, "a result");
     if (!result.ok()) return result.status();
-    if (auto status = interp::RunStage(stage, operands, stage_threads, result->data()); !status.ok()) return status;
+    if (auto status = interp::RunStage(stage, operands, stage_threads, undefined, result->data()); !status.ok())
+      return status;
     operands.push_back(result->data());
     tensors.push_back(*std::move(result));
   }

@@ -58,6 +58,10 @@ struct InterpretTuning {
   double min_parallel = 2e5;  // evaluations below which one thread is used
 };
 
+// What becomes of an integer that has no value (a quotient by 0): an OutOfRangeError ends the run, or the element is
+// -1.
+enum class Undefined : uint8_t { kError, kMinusOne };
+
 // A Meaning with its symbols bound, ready to be run many times. Immutable; runs may be concurrent.
 class CompiledMeaning {
  public:
@@ -68,7 +72,8 @@ class CompiledMeaning {
                                                  const InterpretTuning& tuning = {});
 
   // Input tensors have the stored type of the carrier; kFloat64 also takes f32. Outputs have the stored type.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, int threads = 1) const;
+  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, int threads = 1,
+                                          Undefined undefined = Undefined::kError) const;
 
  private:
   std::shared_ptr<const interp::Program> program_;

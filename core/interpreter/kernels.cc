@@ -138,7 +138,11 @@ bool PartialLoop(void* out_p, const void* a_p, int64_t stride_a, const void* b_p
   bool ok = true;
   for (int64_t i = 0; i < n; ++i) {
     out[i] = T{};
-    if (mask == nullptr || mask[i * stride_mask]) ok &= Op::F(a[i * stride_a], b[i * stride_b], &out[i]);
+    if (mask != nullptr && !mask[i * stride_mask]) continue;
+    if (!Op::F(a[i * stride_a], b[i * stride_b], &out[i])) {
+      out[i] = static_cast<T>(-1);
+      ok = false;
+    }
   }
   return ok;
 }

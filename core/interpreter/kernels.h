@@ -21,7 +21,8 @@ namespace rewright::interp {
 
 using UnaryKernel = void (*)(void* out, const void* a, int64_t n);
 using BinaryKernel = void (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
-// For functions that some arguments have no value of: false when that happens in a lane that the mask selects.
+// For functions that some arguments have no value of: false when that happens in a lane that the mask selects, which
+// then is -1.
 using PartialKernel = bool (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b,
                                const uint8_t* mask, int64_t stride_mask, int64_t n);
 // acc = acc (+) value where the mask holds; a null mask holds everywhere.

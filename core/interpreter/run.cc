@@ -24,8 +24,13 @@ bool NeedsBest(const Node& n) {
 
 }  // namespace
 
-BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box)
-    : stage_(stage), operands_(operands), slots_(stage.nodes.size()), dependents_(kMaxVariables) {
+BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box,
+                         Undefined undefined)
+    : stage_(stage),
+      undefined_(undefined),
+      operands_(operands),
+      slots_(stage.nodes.size()),
+      dependents_(kMaxVariables) {
   CHECK(box.size() == stage.extents.size()) << box.size();
   std::copy(box.begin(), box.end(), size_);
   // Every node gets a buffer for the whole box.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/interpreter/interpreter.h"
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/program.h"
 
@@ -62,7 +63,8 @@ inline const Nest::Dim& Inner(const Nest& nest) { return nest.dims[nest.rank - 1
 class BlockRunner {
  public:
   // `operands` are the elements of inputs and earlier stages; they, and the stage, outlive the runner.
-  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box);
+  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box,
+              Undefined undefined = Undefined::kError);
 
   // Computes the block at `start` of size `size` (at most the box) and stores it in `out`, the whole result.
   void Run(const std::vector<int64_t>& start, const std::vector<int64_t>& size, void* out);
@@ -177,6 +179,7 @@ class BlockRunner {
   }
 
   const Stage& stage_;
+  const Undefined undefined_;
   const std::vector<const void*>& operands_;
   std::vector<Slot> slots_;
   std::vector<std::vector<int>> dependents_;  // by variable bit

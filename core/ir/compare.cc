@@ -11,6 +11,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Not 0 unless they are equal.
+double IntegerDifference(int64_t a, int64_t b) {
+  const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  return static_cast<double>(a > b ? x - y : y - x);
+}
+
 double Difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double difference = std::abs(a - b);
@@ -36,16 +42,20 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
     result.text = absl::StrCat("types differ: ", a.type().ToString(), " and ", b.type().ToString());
     return result;
   }
+  const bool integers = !IsFloating(a.dtype());
+  const auto text = [&](const Tensor& tensor, int64_t i) {
+    return integers ? absl::StrCat(tensor.AtInt(i)) : absl::StrCat(tensor.At(i));
+  };
   double worst_excess = -kInfinity;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i);
     const double y = b.At(i);
-    const double difference = Difference(x, y);
+    const double difference = integers ? IntegerDifference(a.AtInt(i), b.AtInt(i)) : Difference(x, y);
     if (difference == 0) continue;
     const double size = std::abs(y);
     result.max_abs = std::max(result.max_abs, difference);
     result.max_rel = std::max(result.max_rel, std::isfinite(size) && size > 0 ? difference / size : kInfinity);
-    const double tolerance = std::isfinite(size) ? atol + rtol * size : 0;
+    const double tolerance = std::isfinite(size) && !integers ? atol + rtol * size : 0;
     result.close &= difference <= tolerance;
     if (difference - tolerance > worst_excess) {
       worst_excess = difference - tolerance;
@@ -54,10 +64,11 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
       result.worst_b = y;
     }
   }
-  result.text = result.worst < 0 ? "equal"
-                                 : absl::StrCat("worst at ", Position(a.shape(), result.worst), ": ", result.worst_a,
-                                                " and ", result.worst_b, "; greatest difference ", result.max_abs,
-                                                ", relative ", result.max_rel);
+  result.text = result.worst < 0
+                    ? "equal"
+                    : absl::StrCat("worst at ", Position(a.shape(), result.worst), ": ", text(a, result.worst), " and ",
+                                   text(b, result.worst), "; greatest difference ", result.max_abs, ", relative ",
+                                   result.max_rel);
   return result;
 }
 

@@ -21,7 +21,7 @@ struct Comparison {
   std::string text;   // one line for people: the types, or the worst element and the differences
 };
 
-// b is the reference. Integers and booleans are compared through double.
+// b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
 
 // Same type and close everywhere.

@@ -1,21 +1,22 @@
 // What search and runtime know of a device: two small interfaces.
 //
-// A Device (backends/) says which operators it supports, partitions a graph into groups that it runs as one (fusion),
-// gives the cost of a group, and compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime
-// gives the buffers addresses (one memory plan) and runs the kernels in order. A GraphRunner (runtime/) runs and times
-// whole graphs.
+// A Device (backends/) partitions a graph into groups that it runs as one (fusion), gives the cost of a group, and
+// compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime gives the buffers addresses (one
+// memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner (runtime/) runs and
+// times whole graphs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/queue_step.h"
 #include "core/ir/graph.h"
 
 namespace rewright {
@@ -27,58 +28,108 @@ struct Group {
   std::vector<Value> outputs;
 };
 
-// Runs one step. Addresses are in the order of Step::buffers. Kernels are immutable after compilation and allocate
-// nothing when they run.
+// Objects of a library that a kernel needs when it runs and that no two runs may share at a time.
+class KernelHandles {
+ public:
+  virtual ~KernelHandles() = default;
+};
+
+// What a run gives to a kernel besides the buffers. Every run that goes on has a context of its own.
+struct RunContext {
+  KernelHandles* handles = nullptr;  // what MakeHandles of this kernel gave
+};
+
+// Runs one step. Kernels are immutable: several threads may run one kernel at a time, each with buffers and handles of
+// its own.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  virtual void Run(void* const* buffers) const = 0;
+  // Called once for every instance of a schedule (runtime/instance.h).
+  virtual absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const { return nullptr; }
+  // Addresses are in the order of Step::buffers. Reads and writes nothing outside of them, whatever is in them. Errors:
+  // of the data (an index outside its axis), of a library, too little memory; what was written before is undefined
+  // then. On a device with queues it only enqueues.
+  virtual absl::Status Run(void* const* buffers, RunContext& context) const = 0;
 };
 
-// A region of memory that steps read and write. Lifetimes follow from the steps.
+// A region of memory that steps read and write.
 struct Buffer {
   enum class Kind : uint8_t {
-    kActivation,  // planned by the runtime into one arena
+    kActivation,  // results and scratch space: planned by the runtime into one arena
     kInput,       // given by the caller: elements in row-major order
     kOutput,      // read by the caller after the run: row-major
     kConstant,    // `data`, filled at compile time (weights, packed weights, folded constants)
+    kState,       // keeps its contents from run to run; steps may replace them
   };
   Kind kind = Kind::kActivation;
   size_t bytes = 0;
   // A view: this buffer is the bytes [offset, offset + bytes) of another one; -1: it has its own.
   int alias_of = -1;
   size_t offset = 0;
-  std::shared_ptr<void> data;  // kConstant
+  // kConstant: in the memory of the device. kState: the contents before the first run, in the memory of this machine;
+  // null: zeros.
+  std::shared_ptr<void> data;
+  size_t alignment = 64;  // a power of two, at most DeviceMemory::kAlignment
+  // A view that shares no element with any other part of the same buffer, even where the bytes that they span
+  // interleave: what concatenations are made of.
+  bool part = false;
 };
 
+enum class Access : uint8_t {
+  kRead,
+  kWrite,    // of what lay there nothing is read
+  kUpdate,   // reads what it overwrites
+  kScratch,  // written and read by the step alone
+};
+inline bool Reads(Access access) { return access == Access::kRead || access == Access::kUpdate; }
+inline bool Writes(Access access) { return access != Access::kRead; }
+
+struct BufferUse {
+  int buffer = -1;
+  Access access = Access::kRead;
+};
+
+// Which steps have to wait for which, how long buffers live and what may overlap follow from the uses of buffers alone.
 struct Step {
   std::unique_ptr<Kernel> kernel;
-  std::vector<int> buffers;  // ids, in the order that the kernel expects; scratch space among them
-  std::vector<int> writes;   // the ids among `buffers` that it writes (scratch included)
-  int group = -1;            // of the partition, -1 for a reorder or other glue
-  std::string label;         // for traces: "conv2d+add+relu"
+  std::vector<BufferUse> buffers;  // in the order that the kernel expects
+  int queue = 0;                   // steps on different queues may run at the same time where their uses allow it
+  bool joins = false;              // waits for all steps before it, on every queue
+  int group = -1;                  // of the partition, -1 for a reorder or other glue
+  std::string label;               // for messages and traces: "conv2d+add+relu"
 };
 
+// Immutable once it is compiled.
 struct Schedule {
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;
+  std::vector<Step> steps;   // in an order in which they can run one by one
   std::vector<int> inputs;   // buffer of every graph input, in order; -1 for an unused one
   std::vector<int> outputs;  // buffer of every graph output, in order
   std::vector<Group> groups;
 };
 
-// Memory that is not this machine's own, and the queue of work on it. Kernels over it only enqueue; what goes wrong in
-// them shows at the next Synchronize or CopyOut. Not thread-safe.
+// Where buffers live, and the queues of work on them. Kernels over memory that is not this machine's only enqueue; what
+// goes wrong later shows at the next Synchronize or CopyOut. Thread-safe where `turns` is null.
 class DeviceMemory {
  public:
+  static constexpr size_t kAlignment = 256;
+
   virtual ~DeviceMemory() = default;
-  // Aligned to 256 bytes. Errors: out of memory, with the bytes asked for.
+  // Aligned to kAlignment. Errors: ResourceExhausted, with the bytes asked for.
   virtual absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) = 0;
   virtual absl::Status CopyIn(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyOut(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
+  // Enqueues by `enqueue(i)`, in the order of `steps`, so that queues may overlap. All of it is behind what was
+  // enqueued before, and what is enqueued later is behind all of it. Ends at the first error.
+  virtual absl::Status RunQueues(const std::vector<QueueStep>& steps,
+                                 const std::function<absl::Status(int)>& enqueue) = 0;
   // Enqueues what `work` enqueues, again and again, at less cost for each kernel.
-  virtual absl::StatusOr<std::function<void()>> Record(const std::function<void()>& work) = 0;
+  virtual absl::StatusOr<std::function<absl::Status()>> Record(const std::function<absl::Status()>& work) = 0;
+  // True where addresses are this program's own: tensors of callers are used where they lie.
+  virtual bool is_host() const { return false; }
+  // To be held by whoever uses the memory, from the first copy to the end of the work; null: runs may overlap.
+  virtual std::mutex* turns() { return nullptr; }
 };
 
 class Device {
@@ -86,8 +137,6 @@ class Device {
   virtual ~Device() = default;
   // The key of the profile database: name, library versions, threads.
   virtual std::string name() const = 0;
-  // False with the reason in `why` where the node cannot run.
-  virtual bool Supports(const Graph& graph, NodeId node, std::string* why) const = 0;
   // Every application that is not weight-only is in exactly one group (views may form groups of cost 0).
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
@@ -106,14 +155,17 @@ class Device {
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
 };
 
-// A compiled graph that can be run many times.
+// A compiled graph that can be run many times, by several threads at a time: every run that goes on has memory of its
+// own, which later runs use again; what was compiled, packed weights among it, is shared. Where there is one state for
+// all (Buffer::kState), or one queue of work, runs take turns.
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Inputs in the order of Graph::inputs(); outputs in the order of Graph::outputs(). Types are checked.
+  // Inputs in the order of Graph::inputs(); outputs in the order of Graph::outputs(). Types are checked. An error ends
+  // this run alone: it names the step and its operators, and outputs are undefined.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
   // Run without moving inputs and outputs: on a device with memory of its own, computes once more on the inputs of the
-  // last Run and waits for the end. What latency is measured by.
+  // last Run of any thread and waits for the end. What latency is measured by.
   virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
     return Run(inputs, outputs);
   }

@@ -9,11 +9,11 @@ std::vector<Value> FoldedValues(const Graph& graph) {
   absl::flat_hash_set<Value> seen;
   auto read = [&](Value value) {
     const Node& node = graph.node(value.node);
-    if (node.op != nullptr && node.weight_only && seen.insert(value).second) folded.push_back(value);
+    if (node.op != nullptr && graph.IsKnown(node) && seen.insert(value).second) folded.push_back(value);
   };
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     for (Value operand : node.operands) read(operand);
   }
   for (const Output& output : graph.outputs()) read(output.value);

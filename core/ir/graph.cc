@@ -105,6 +105,8 @@ NodeId FindOrAdd(uint64_t hash, absl::flat_hash_map<uint64_t, std::vector<NodeId
 
 }  // namespace
 
+const char* ModeName(Mode mode) { return mode == Mode::kInference ? "inference" : "training"; }
+
 // ---------------------------------------------------------------- arena
 
 NodeId Arena::Intern(Node node) {
@@ -112,6 +114,19 @@ NodeId Arena::Intern(Node node) {
   return FindOrAdd(
       node.hash, by_hash_, nodes_, [&](const Node& other) { return SameNode(other, node); },
       [&] { return std::make_unique<Node>(std::move(node)); });
+}
+
+void Arena::NoteLeaves(Node* application) const {
+  for (Value operand : application->operands) {
+    application->reads_input |= node(operand.node).reads_input;
+    application->reads_state |= node(operand.node).reads_state;
+  }
+}
+
+const Tensor* Arena::Elements(NodeId leaf) const {
+  if (node(leaf).leaf == LeafKind::kConstant) return &node(leaf).data;
+  const auto it = states_.find(leaf);
+  return it == states_.end() ? nullptr : &it->second;
 }
 
 absl::StatusOr<Value> Arena::AddInput(const std::string& name, const TensorType& type) {
@@ -125,6 +140,7 @@ absl::StatusOr<Value> Arena::AddInput(const std::string& name, const TensorType&
   }
   Node leaf;
   leaf.leaf = LeafKind::kInput;
+  leaf.reads_input = true;
   leaf.name = name;
   leaf.outputs = {type};
   const NodeId id = Intern(std::move(leaf));
@@ -133,22 +149,22 @@ absl::StatusOr<Value> Arena::AddInput(const std::string& name, const TensorType&
   return Value{id, 0};
 }
 
-absl::StatusOr<Value> Arena::AddWeight(const std::string& name, const Tensor& data) {
+absl::StatusOr<Value> Arena::AddState(const std::string& name, const Tensor& value) {
   if (auto it = leaves_.find(name); it != leaves_.end()) {
-    const Node& other = node(it->second);
-    if (other.leaf == LeafKind::kWeight && other.outputs[0] == data.type() &&
-        (other.data.data() == data.data() || other.data.BitEqual(data))) {
+    const Tensor* other = node(it->second).leaf == LeafKind::kState ? Elements(it->second) : nullptr;
+    if (other != nullptr && other->type() == value.type() &&
+        (other->data() == value.data() || other->BitEqual(value))) {
       return Value{it->second, 0};
     }
-    return absl::InvalidArgumentError(absl::StrCat("weight ", name, ": the name is taken by another leaf"));
+    return absl::InvalidArgumentError(absl::StrCat("state ", name, ": the name is taken by another leaf"));
   }
   Node leaf;
-  leaf.leaf = LeafKind::kWeight;
+  leaf.leaf = LeafKind::kState;
   leaf.name = name;
-  leaf.outputs = {data.type()};
-  leaf.data = data;
-  leaf.weight_only = true;
+  leaf.outputs = {value.type()};
+  leaf.reads_state = true;
   const NodeId id = Intern(std::move(leaf));
+  states_[id] = value;
   leaves_[name] = id;
   SetName(Value{id, 0}, name);
   return Value{id, 0};
@@ -159,17 +175,14 @@ Value Arena::AddConstant(const Tensor& data) {
   leaf.leaf = LeafKind::kConstant;
   leaf.outputs = {data.type()};
   leaf.data = data;
-  leaf.weight_only = true;
   return Value{Intern(std::move(leaf)), 0};
 }
 
 absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, Attrs attrs) {
   std::vector<TensorType> types;
-  bool weight_only = true;
   for (Value operand : operands) {
     CHECK(operand.node >= 0 && operand.node < size()) << op.name << ": no node " << operand.node;
     types.push_back(type(operand));
-    weight_only = weight_only && node(operand.node).weight_only;
   }
   auto application = rewright::Apply(op, types, std::move(attrs), meanings_);
   if (!application.ok()) return application.status();
@@ -179,7 +192,7 @@ absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, 
   result.attrs = std::move(application->attrs);
   result.meaning = std::move(application->meaning);
   result.outputs = std::move(application->outputs);
-  result.weight_only = weight_only;
+  NoteLeaves(&result);
   return Intern(std::move(result));
 }
 
@@ -197,9 +210,8 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
     result->attrs = like.attrs;
     result->meaning = like.meaning;
     result->outputs = like.outputs;
-    result->weight_only =
-        std::all_of(operands.begin(), operands.end(), [&](Value operand) { return node(operand.node).weight_only; });
     result->operands = std::move(operands);
+    NoteLeaves(result.get());
     result->hash = hash;
     return result;
   });
@@ -295,7 +307,7 @@ int Graph::num_applications() const {
 
 int Graph::num_runtime_nodes() const {
   return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
-                                        [&](NodeId id) { return node(id).op != nullptr && !node(id).weight_only; }));
+                                        [&](NodeId id) { return IsRun(node(id)); }));
 }
 
 uint64_t Graph::CanonicalHash() const {
@@ -306,7 +318,7 @@ uint64_t Graph::CanonicalHash() const {
     const Node& current = node(id);
     Hasher hasher;
     hasher.Add(LocalHash(current));
-    if (current.leaf == LeafKind::kInput || current.leaf == LeafKind::kWeight) hasher.Add(leaves++);
+    if (current.leaf == LeafKind::kInput || current.leaf == LeafKind::kState) hasher.Add(leaves++);
     for (Value operand : current.operands) {
       hasher.Add(hashes[index(operand.node)]);
       hasher.Add(static_cast<uint64_t>(operand.output));
@@ -314,9 +326,11 @@ uint64_t Graph::CanonicalHash() const {
     hashes.push_back(hasher.hash());
   }
   Hasher hasher;
+  hasher.Add(static_cast<uint64_t>(mode()));
   for (const Output& output : outputs_) {
     hasher.Add(hashes[index(output.value.node)]);
     hasher.Add(static_cast<uint64_t>(output.value.output));
+    if (output.updates.node >= 0) hasher.Add(contains(output.updates.node) ? index(output.updates.node) + 1 : 0);
   }
   return hasher.hash();
 }
@@ -463,14 +477,14 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   return Graph(arena, graph.inputs(), std::move(outputs));
 }
 
-Graph CopyGraph(const Graph& graph) {
-  auto arena = std::make_shared<Arena>();
+Graph CopyGraph(const Graph& graph, Mode mode) {
+  auto arena = std::make_shared<Arena>(mode);
   ValueMap copies;
   const auto copy_leaf = [&](NodeId id) {
     const Node& leaf = graph.node(id);
     if (leaf.leaf == LeafKind::kConstant) return arena->AddConstant(leaf.data);
     auto value = leaf.leaf == LeafKind::kInput ? arena->AddInput(leaf.name, leaf.outputs[0])
-                                               : arena->AddWeight(leaf.name, leaf.data);
+                                               : arena->AddState(leaf.name, *graph.arena()->Elements(id));
     CHECK(value.ok()) << value.status().ToString();
     return *value;
   };
@@ -493,7 +507,10 @@ Graph CopyGraph(const Graph& graph) {
     }
   }
   std::vector<Output> outputs;
-  for (const Output& output : graph.outputs()) outputs.push_back(Output{copies.at(output.value), output.name});
+  for (const Output& output : graph.outputs()) {
+    outputs.push_back(Output{copies.at(output.value), output.name});
+    if (output.updates.node >= 0) outputs.back().updates = copies.at(output.updates);
+  }
   return Graph(std::move(arena), std::move(inputs), std::move(outputs));
 }
 
@@ -501,8 +518,8 @@ GraphFeatures FeaturesOf(const Graph& graph) {
   GraphFeatures features;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.leaf == LeafKind::kWeight) features.parameters += node.outputs[0].num_elements();
-    if (node.op == nullptr || node.weight_only) continue;
+    if (node.leaf == LeafKind::kState) features.parameters += node.outputs[0].num_elements();
+    if (!graph.IsRun(node)) continue;
     std::vector<TensorType> inputs;
     for (Value operand : node.operands) inputs.push_back(graph.type(operand));
     const CostFeatures one = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);

@@ -40,9 +40,15 @@ struct Value {
 enum class LeafKind : uint8_t {
   kNone,      // not a leaf: an operator application
   kInput,     // fed at every run
-  kWeight,    // constant at inference, variable in training
+  kState,     // a weight, or what an optimizer keeps: it has a name and a type, and a value that is no part of the node
   kConstant,  // part of the program: scalars, index lists; conditions of rules may read it
 };
+
+// What a graph is for. At inference states keep the values that they have when the graph is compiled; in training a
+// run may replace them, so nothing that is computed from them is known beforehand.
+enum class Mode : uint8_t { kInference, kTraining };
+
+const char* ModeName(Mode mode);  // "inference", "training"
 
 struct Node {
   LeafKind leaf = LeafKind::kNone;
@@ -51,18 +57,24 @@ struct Node {
   Attrs attrs;                             // canonical
   std::shared_ptr<const Meaning> meaning;  // null for leaves
   std::vector<TensorType> outputs;
-  std::string name;          // of an input or weight: its identity. Empty for constants and applications
-  Tensor data;               // of a weight or constant
-  bool weight_only = false;  // depends on weights and constants alone: computed once at load in inference
+  std::string name;          // of an input or state: its identity. Empty for constants and applications
+  Tensor data;               // of a constant
+  bool reads_input = false;  // an input is among the leaves below (or is the node itself)
+  bool reads_state = false;  // likewise a state
   uint64_t hash = 0;         // of the structure below; the same in every arena and run
 };
 
-// Owns nodes. Not thread-safe while nodes are being added.
+// Owns nodes, and the values of states. All graphs of an arena are of one mode: what a node is worth, and which
+// rewrites it admits, depend on it. Not thread-safe while nodes are being added.
 class Arena {
  public:
+  explicit Arena(Mode mode = Mode::kInference) : mode_(mode) {}
+  Mode mode() const { return mode_; }
+
   // Leaves. A name taken by a different leaf is an error; the same leaf again is the same node.
   absl::StatusOr<Value> AddInput(const std::string& name, const TensorType& type);
-  absl::StatusOr<Value> AddWeight(const std::string& name, const Tensor& data);
+  // `value` is what the state has before the first run.
+  absl::StatusOr<Value> AddState(const std::string& name, const Tensor& value);
   Value AddConstant(const Tensor& data);
 
   // An application: attributes are completed and made canonical, types are inferred. Commutative operators keep the
@@ -78,6 +90,23 @@ class Arena {
   const Node& node(NodeId id) const { return *nodes_[id]; }
   const TensorType& type(Value value) const { return node(value.node).outputs[value.output]; }
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
+
+  // Whether the node's elements are known before a run, so that they are computed once, when a graph is compiled: it
+  // depends on constants alone, and at inference on states.
+  bool IsKnown(const Node& node) const {
+    return !node.reads_input && (mode_ == Mode::kInference || !node.reads_state);
+  }
+  bool IsKnown(Value value) const { return IsKnown(node(value.node)); }
+  // Applications that a run computes.
+  bool IsRun(const Node& node) const { return node.op != nullptr && !IsKnown(node); }
+  // The elements of a constant or of a state (before the first run); null for all other nodes.
+  const Tensor* Elements(NodeId leaf) const;
+  // The same, but null where they are not known before a run, as of a state in training, or were never given.
+  const Tensor* KnownElements(NodeId leaf) const {
+    const Tensor* elements = IsKnown(node(leaf)) ? Elements(leaf) : nullptr;
+    return elements != nullptr && elements->data() != nullptr ? elements : nullptr;
+  }
+
   MeaningCache& meanings() { return meanings_; }
 
   // The name of the tensor of the original model that a value equals; empty when it has none. A rewrite hands the
@@ -87,17 +116,25 @@ class Arena {
 
  private:
   NodeId Intern(Node node);
+  // Fills in what leaves lie below.
+  void NoteLeaves(Node* application) const;
 
+  const Mode mode_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  absl::flat_hash_map<NodeId, Tensor> states_;
   absl::flat_hash_map<uint64_t, std::vector<NodeId>> by_hash_;
   absl::flat_hash_map<std::string, NodeId> leaves_;
   absl::flat_hash_map<Value, std::string> names_;
   MeaningCache meanings_;
 };
 
+// What a run computes: a value that the caller gets, or the next value of a state.
 struct Output {
   Value value;
   std::string name;
+  // The state that takes this value when the run has ended (XLA: an input-output alias); no node: none does. Every
+  // read of the state during the run gives the value before.
+  Value updates = {};
 };
 
 class Graph {
@@ -113,6 +150,12 @@ class Graph {
   const std::vector<NodeId>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return arena_->node(id); }
   const TensorType& type(Value value) const { return arena_->type(value); }
+  Mode mode() const { return arena_->mode(); }
+  // See Arena::IsKnown.
+  bool IsKnown(const Node& node) const { return arena_->IsKnown(node); }
+  bool IsKnown(Value value) const { return arena_->IsKnown(value); }
+  // Applications that a run computes.
+  bool IsRun(const Node& node) const { return arena_->IsRun(node); }
   bool contains(NodeId id) const { return index_.contains(id); }
   // Position in nodes().
   int index(NodeId id) const { return index_.at(id); }
@@ -123,7 +166,7 @@ class Graph {
   // True when the value is an output of the graph.
   bool is_output(Value value) const;
 
-  // Applications (non-leaves), and those that do work at run time (not weight-only).
+  // Applications (non-leaves), and those that a run computes.
   int num_applications() const;
   int num_runtime_nodes() const;
 
@@ -153,9 +196,10 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
 absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& replacement);
 
 // A copy of the graph in a fresh arena (dropping what it does not reach), with names.
-Graph CopyGraph(const Graph& graph);
+Graph CopyGraph(const Graph& graph, Mode mode);
+inline Graph CopyGraph(const Graph& graph) { return CopyGraph(graph, graph.mode()); }
 
-// FLOPs and bytes of the nodes that run at inference, and elements of the weights.
+// FLOPs and bytes of the nodes that a run computes, and elements of the states.
 struct GraphFeatures {
   double flops = 0;
   double bytes = 0;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -79,10 +82,22 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
                                                       what, bytes, gib(bytes), gib(available)));
 }
 
+absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment) {
+  const size_t whole = (bytes + 64 + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, whole);
+  if (memory == nullptr) return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes"));
+  return std::shared_ptr<void>(memory, std::free);
+}
+
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
-  const absl::Status status = CheckMemory(type.num_bytes(), absl::StrCat(what, " ", type.ToString()));
-  if (!status.ok()) return status;
-  return Tensor(std::move(type));
+  const std::string text = absl::StrCat(what, " ", type.ToString());
+  const size_t bytes = static_cast<size_t>(type.num_bytes());
+  RETURN_IF_ERROR(CheckMemory(type.num_bytes(), text));
+  absl::StatusOr<std::shared_ptr<void>> memory = AllocateBytes(bytes);
+  if (!memory.ok()) return absl::Status(memory.status().code(), absl::StrCat(text, ": ", memory.status().message()));
+  std::memset(memory->get(), 0, bytes + 64);
+  void* const data = memory->get();
+  return Tensor(std::move(type), *std::move(memory), data);
 }
 
 }  // namespace rewright

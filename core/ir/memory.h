@@ -2,7 +2,9 @@
 // make large is allocated here, and an error where it does not fit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +20,10 @@ int64_t AvailableBytes();
 // ResourceExhaustedError where so many bytes are not available:
 //   "input x f32[1000000,100000] needs 400000000000 bytes (372.5 GiB); 12.3 GiB of memory are available"
 absl::Status CheckMemory(int64_t bytes, absl::string_view what);
+
+// Memory that is not initialized, aligned to a power of two, with 64 bytes to spare: vectors may reach beyond the last
+// element. ResourceExhaustedError where there is none.
+absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment = 64);
 
 // A tensor of zeros; its type is added to `what` in the error.
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what);

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -59,14 +60,17 @@ class GraphPrinter {
   explicit GraphPrinter(const Graph& graph) : graph_(graph) {}
 
   std::string Print() {
-    std::string text;
+    std::string text = graph_.mode() == Mode::kTraining ? "training\n" : "";
     for (Value input : graph_.inputs()) text += LeafLine(input.node);
     for (NodeId id : graph_.nodes()) {
       if (graph_.node(id).leaf == LeafKind::kInput) continue;
       text += graph_.node(id).op == nullptr ? LeafLine(id) : ApplicationLine(id);
     }
     for (const Output& output : graph_.outputs()) {
-      text += "output " + NameText(output.name) + " = " + Reference(output.value) + "\n";
+      const bool update = output.updates.node >= 0;
+      if (update && !graph_.contains(output.updates.node)) text += LeafLine(output.updates.node);
+      text += update ? "update " + Reference(output.updates) : "output " + NameText(output.name);
+      text += " = " + Reference(output.value) + "\n";
     }
     return text;
   }
@@ -83,7 +87,7 @@ class GraphPrinter {
     const Node& node = graph_.node(id);
     const std::string type = node.outputs[0].ToString();
     if (node.leaf == LeafKind::kInput) return "input " + NameText(node.name) + ": " + type + "\n";
-    if (node.leaf == LeafKind::kWeight) return "weight " + NameText(node.name) + ": " + type + "\n";
+    if (node.leaf == LeafKind::kState) return "state " + NameText(node.name) + ": " + type + "\n";
     numbers_[id] = next_++;
     return "const " + Reference(Value{id, 0}) + ": " + type + " = " + ConstantText(node.data) + "\n";
   }
@@ -122,8 +126,8 @@ constexpr size_t kMaxListLength = 1 << 24;
 
 class GraphParser {
  public:
-  GraphParser(const std::string& text, const std::map<std::string, Tensor>& weights)
-      : text_(text), weights_(weights), arena_(std::make_shared<Arena>()) {}
+  GraphParser(const std::string& text, const std::map<std::string, Tensor>& states)
+      : text_(text), states_(states), arena_(std::make_shared<Arena>()) {}
 
   absl::StatusOr<Graph> Parse() {
     SkipBlank();
@@ -301,10 +305,15 @@ class GraphParser {
     if (text_[at_] == '%') return Application();
     auto keyword = Name();
     if (!keyword.ok()) return keyword.status();
-    if (*keyword == "input" || *keyword == "weight") return Leaf(*keyword == "input");
+    if (*keyword == "input" || *keyword == "state") return Leaf(*keyword == "input");
     if (*keyword == "const") return Constant();
     if (*keyword == "output") return OutputLine();
-    return Wrong(absl::StrCat("found ", *keyword, ", expected input, weight, const, output or %n"));
+    if (*keyword == "update") return UpdateLine();
+    if (*keyword == "training" && arena_->size() == 0) {
+      arena_ = std::make_shared<Arena>(Mode::kTraining);
+      return EndOfLine();
+    }
+    return Wrong(absl::StrCat("found ", *keyword, ", expected training, input, state, const, output, update or %n"));
   }
 
   absl::Status EndOfLine() {
@@ -327,12 +336,12 @@ class GraphParser {
     if (is_input) {
       leaf = arena_->AddInput(*name, *type);
     } else {
-      auto it = weights_.find(*name);
-      if (it != weights_.end() && it->second.type() != *type) {
-        return Wrong(absl::StrCat("weight ", *name, " is given as ", it->second.type().ToString(), ", declared as ",
+      auto it = states_.find(*name);
+      if (it != states_.end() && it->second.type() != *type) {
+        return Wrong(absl::StrCat("state ", *name, " is given as ", it->second.type().ToString(), ", declared as ",
                                   type->ToString()));
       }
-      leaf = arena_->AddWeight(*name, it != weights_.end() ? it->second : Tensor(*type));
+      leaf = arena_->AddState(*name, it != states_.end() ? it->second : Tensor(*type));
     }
     if (!leaf.ok()) return Wrong(std::string(leaf.status().message()));
     if (is_input) inputs_.push_back(*leaf);
@@ -425,8 +434,27 @@ class GraphParser {
     return EndOfLine();
   }
 
+  absl::Status UpdateLine() {
+    ASSIGN_OR_RETURN(const Value state, Reference());
+    RETURN_IF_ERROR(Expect('='));
+    ASSIGN_OR_RETURN(const Value value, Reference());
+    const Node& leaf = arena_->node(state.node);
+    if (leaf.leaf != LeafKind::kState || arena_->mode() != Mode::kTraining) {
+      return Wrong("only a state of a graph for training has a next value");
+    }
+    for (const Output& other : outputs_) {
+      if (other.updates == state) return Wrong(absl::StrCat("a second next value of the state ", leaf.name));
+    }
+    if (arena_->type(value) != leaf.outputs[0]) {
+      return Wrong(absl::StrCat("the next value of the state ", leaf.name, " is ", arena_->type(value).ToString(),
+                                ", expected ", leaf.outputs[0].ToString()));
+    }
+    outputs_.push_back(Output{value, leaf.name, state});
+    return EndOfLine();
+  }
+
   const std::string& text_;
-  const std::map<std::string, Tensor>& weights_;
+  const std::map<std::string, Tensor>& states_;
   size_t at_ = 0;
   std::shared_ptr<Arena> arena_;
   std::vector<Value> inputs_;
@@ -438,8 +466,8 @@ class GraphParser {
 
 std::string PrintGraph(const Graph& graph) { return GraphPrinter(graph).Print(); }
 
-absl::StatusOr<Graph> ParseGraph(const std::string& text, const std::map<std::string, Tensor>& weights) {
-  return GraphParser(text, weights).Parse();
+absl::StatusOr<Graph> ParseGraph(const std::string& text, const std::map<std::string, Tensor>& states) {
+  return GraphParser(text, states).Parse();
 }
 
 }  // namespace rewright

@@ -8,9 +8,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/onnx/files.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
@@ -56,7 +56,7 @@ class Exporter {
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
       if (node.op == nullptr || absorbed_.contains(id)) continue;
-      if (node.weight_only && (options_.fold_weights || !IsNeeded(id))) continue;
+      if (graph_.IsKnown(node) && (options_.fold_weights || !IsNeeded(id))) continue;
       RETURN_IF_ERROR(WriteNode(id));
     }
     WriteAliases();
@@ -104,7 +104,7 @@ class Exporter {
   }
 
   bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
-  bool IsWeightOnlyNode(Value value) const { return !IsLeaf(value) && graph_.node(value.node).weight_only; }
+  bool IsWeightOnlyNode(Value value) const { return !IsLeaf(value) && graph_.IsKnown(value); }
 
   // The name that a value was given, if any.
   const std::string& GivenName(Value value) const {
@@ -129,7 +129,7 @@ class Exporter {
       }
     }
     for (NodeId id : graph_.nodes()) {
-      if (graph_.node(id).leaf == LeafKind::kWeight) NameOf(Value{id, 0});
+      if (graph_.node(id).leaf == LeafKind::kState) NameOf(Value{id, 0});
     }
   }
 
@@ -150,7 +150,7 @@ class Exporter {
     const Node& node = graph_.node(value.node);
     if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
     if (node.op == nullptr) {
-      WriteTensor(name, node.data);
+      WriteTensor(name, *graph_.arena()->Elements(value.node));
     } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
       WriteTensor(name, folded->second);
     } else {
@@ -179,7 +179,7 @@ class Exporter {
   // The operand of `sum` beside `conv`, if it can be a bias.
   std::optional<Value> BiasOperand(const Node& sum, Value conv) const {
     const Value other = sum.operands[0] == conv ? sum.operands[1] : sum.operands[0];
-    if (other == conv || !graph_.node(other.node).weight_only) return std::nullopt;
+    if (other == conv || !graph_.IsKnown(other)) return std::nullopt;
     Shape shape = graph_.type(other).shape;
     if (shape.size() > 4) return std::nullopt;
     shape.insert(shape.begin(), 4 - shape.size(), 1);
@@ -200,7 +200,7 @@ class Exporter {
       const NodeId id = graph_.nodes()[i];
       const Node& conv = graph_.node(id);
       const Value result{id, 0};
-      if (conv.op == nullptr || conv.op->name != "conv2d" || conv.weight_only || graph_.is_output(result)) continue;
+      if (!graph_.IsRun(conv) || conv.op->name != "conv2d" || graph_.is_output(result)) continue;
       if (graph_.users(static_cast<int>(i)).size() != 1) continue;
       const NodeId sum_id = graph_.nodes()[graph_.users(static_cast<int>(i))[0]];
       const Node& sum = graph_.node(sum_id);
@@ -218,7 +218,7 @@ class Exporter {
   // The bias as a vector of one element per channel.
   std::string ReadBias(Value bias) {
     if (const auto vector = VectorBehind(bias)) return Read(*vector);
-    const Tensor& tensor = IsLeaf(bias) ? graph_.node(bias.node).data : folded_.at(bias);
+    const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
     const TensorType vector{tensor.dtype(), {tensor.num_elements()}};
     Tensor data(vector);
     std::memcpy(data.data(), tensor.data(), static_cast<size_t>(tensor.num_bytes()));
@@ -235,9 +235,9 @@ class Exporter {
     };
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
-      if (node.op == nullptr || node.weight_only) continue;
+      if (!graph_.IsRun(node)) continue;
       for (Value operand : node.operands) {
-        const bool is_bias = absorbed_.contains(id) && graph_.node(operand.node).weight_only;
+        const bool is_bias = absorbed_.contains(id) && graph_.IsKnown(operand);
         need(is_bias ? VectorBehind(operand).value_or(operand) : operand);
       }
     }
@@ -398,6 +398,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   onnx::ModelProto model = exporter.Model();
   std::optional<OutputFile> data;
   if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+    RETURN_IF_ERROR(CheckFilesBeside(path));
     ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
     data.emplace(std::move(file));
     RETURN_IF_ERROR(AddExternal(exporter.initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
@@ -407,8 +408,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
-  if (data) RETURN_IF_ERROR(data->Commit());
-  return file.Commit();
+  return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
 }
 
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,

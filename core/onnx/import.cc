@@ -13,8 +13,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/files.h"
 #include "core/onnx/node.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
@@ -182,6 +182,7 @@ class GraphImporter {
   }
 
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::map<std::string, int64_t>& dims() const { return dims_; }
 
  private:
   absl::Status CheckOperators() const {
@@ -218,7 +219,6 @@ class GraphImporter {
   }
 
   absl::Status ImportInputs() {
-    std::map<std::string, int64_t> used_dims;
     std::set<std::string> names;
     std::vector<std::string> defaults;
     for (const onnx::ValueInfoProto& info : graph_.input()) {
@@ -228,7 +228,7 @@ class GraphImporter {
         if (ir_version_ >= 4) defaults.push_back(info.name());
         continue;
       }
-      auto type = InputType(info, &used_dims);
+      auto type = InputType(info);
       if (!type.ok()) return Annotate(type.status(), where);
       if (info.name().empty()) return absl::InvalidArgumentError("an input has no name");
       ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
@@ -241,10 +241,10 @@ class GraphImporter {
       notes_.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
                                     shown < std::ssize(defaults) ? ", ..." : ""));
     }
-    return CheckDims(used_dims);
+    return CheckDims();
   }
 
-  absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info, std::map<std::string, int64_t>* used_dims) {
+  absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info) {
     if (!info.type().has_tensor_type()) return absl::UnimplementedError("is no tensor");
     const onnx::TypeProto::Tensor& tensor = info.type().tensor_type();
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(tensor.elem_type()));
@@ -260,7 +260,7 @@ class GraphImporter {
       const auto given = options_.dims.find(name);
       const int64_t size = given == options_.dims.end() ? 1 : given->second;
       if (size < 1) return absl::InvalidArgumentError(absl::StrCat("dimension ", name, " is set to ", size));
-      used_dims->emplace(name, size);
+      dims_.emplace(name, size);
       type.shape.push_back(size);
     }
     RETURN_IF_ERROR(CheckedElements(type.shape).status());
@@ -268,17 +268,17 @@ class GraphImporter {
   }
 
   // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
-  absl::Status CheckDims(const std::map<std::string, int64_t>& used) {
+  absl::Status CheckDims() {
     std::vector<std::string> names;
-    for (const auto& [name, size] : used) {
+    for (const auto& [name, size] : dims_) {
       names.push_back(name);
       if (!options_.dims.contains(name)) {
         notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size,
-                                      ", here and in what is written"));
+                                      ", here and in what is rewritten"));
       }
     }
     for (const auto& [name, size] : options_.dims) {
-      if (used.contains(name)) continue;
+      if (dims_.contains(name)) continue;
       return absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
                                                      names.empty() ? "none" : absl::StrJoin(names, ", ")));
     }
@@ -399,17 +399,57 @@ class GraphImporter {
   absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
   absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
   UnsupportedList unsupported_;
+  std::map<std::string, int64_t> dims_;  // the symbolic ones of the inputs
   std::vector<std::string> notes_;
 };
+
+// The files of external data that a graph names, in nodes that are not read as well.
+void AddExternalFiles(const onnx::TensorProto& tensor, std::set<std::string>* files) {
+  if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
+  for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
+    if (entry.key() == "location") files->insert(entry.value());
+  }
+}
+
+void AddExternalFiles(const onnx::GraphProto& graph, std::set<std::string>* files);
+
+void AddExternalFiles(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, std::set<std::string>* files) {
+  for (const onnx::NodeProto& node : nodes) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_t()) AddExternalFiles(attribute.t(), files);
+      if (attribute.has_g()) AddExternalFiles(attribute.g(), files);
+      for (const onnx::TensorProto& tensor : attribute.tensors()) AddExternalFiles(tensor, files);
+      for (const onnx::GraphProto& graph : attribute.graphs()) AddExternalFiles(graph, files);
+    }
+  }
+}
+
+void AddExternalFiles(const onnx::GraphProto& graph, std::set<std::string>* files) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) AddExternalFiles(tensor, files);
+  AddExternalFiles(graph.node(), files);
+}
+
+std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
+  std::set<std::string> files;
+  AddExternalFiles(model.graph(), &files);
+  for (const onnx::FunctionProto& function : model.functions()) AddExternalFiles(function.node(), &files);
+  for (const onnx::TrainingInfoProto& training : model.training_info()) {
+    AddExternalFiles(training.initialization(), &files);
+    AddExternalFiles(training.algorithm(), &files);
+  }
+  return std::vector<std::string>(files.begin(), files.end());
+}
 
 absl::StatusOr<ImportedModel> ImportModel(onnx::ModelProto& model, const std::string& directory,
                                           const ImportOptions& options) {
   ImportedModel imported;
   imported.metadata = MetadataOf(model);
   RETURN_IF_ERROR(CheckModel(model, imported.metadata));
+  imported.external_files = ExternalFiles(model);
   GraphImporter importer(model, directory, OpsetOf(imported.metadata), options);
   ASSIGN_OR_RETURN(imported.graph, importer.Import());
   imported.notes = importer.notes();
+  imported.dims = importer.dims();
   if (model.training_info_size() > 0) imported.notes.push_back("the training graphs of the file are left aside");
   return imported;
 }

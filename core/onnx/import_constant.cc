@@ -101,6 +101,15 @@ absl::StatusOr<int64_t> RangeCount(OnnxNode& node, double start, double limit, d
   return static_cast<int64_t>(count);
 }
 
+absl::StatusOr<int64_t> RangeCount(OnnxNode& node, int64_t start, int64_t limit, int64_t delta) {
+  if (delta == 0) return node.Invalid(absl::StrCat("from ", start, " to ", limit, " by 0"));
+  const __int128 span = delta > 0 ? static_cast<__int128>(limit) - start : static_cast<__int128>(start) - limit;
+  const __int128 step = delta > 0 ? static_cast<__int128>(delta) : -static_cast<__int128>(delta);
+  const __int128 count = span <= 0 ? 0 : (span + step - 1) / step;
+  if (count > 1000000000) return node.Invalid(absl::StrCat("from ", start, " to ", limit, ": too many elements"));
+  return static_cast<int64_t>(count);
+}
+
 Values Range(OnnxNode& node) {
   node.Ignore({"stash_type"});
   std::vector<Tensor> bounds;
@@ -112,7 +121,9 @@ Values Range(OnnxNode& node) {
     bounds.push_back(bound);
   }
   const DType dtype = bounds[0].dtype();
-  ASSIGN_OR_RETURN(const int64_t count, RangeCount(node, bounds[0].At(0), bounds[1].At(0), bounds[2].At(0)));
+  ASSIGN_OR_RETURN(const int64_t count,
+                   IsInteger(dtype) ? RangeCount(node, bounds[0].AtInt(0), bounds[1].AtInt(0), bounds[2].AtInt(0))
+                                    : RangeCount(node, bounds[0].At(0), bounds[1].At(0), bounds[2].At(0)));
   const TensorType type{dtype, {count}};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));

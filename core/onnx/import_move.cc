@@ -204,12 +204,31 @@ absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
   return padding;
 }
 
-absl::StatusOr<double> PadValue(OnnxNode& node) {
-  if (node.opset() < 11) return node.Float("value", 0);
-  if (!node.has_input(2)) return 0.0;
+absl::StatusOr<Tensor> PadValue(OnnxNode& node) {
+  if (node.opset() < 11) {
+    ASSIGN_OR_RETURN(const double value, node.Float("value", 0));
+    return Tensor::Scalar(DType::kFloat64, value);
+  }
+  if (!node.has_input(2)) return Tensor::Scalar(DType::kFloat64, 0);
   ASSIGN_OR_RETURN(const Tensor value, node.ConstantInput(2, "constant_value"));
   if (value.num_elements() != 1) return node.Invalid("constant_value is not one number");
-  return value.At(0);
+  return value;
+}
+
+// The operator's value is a double: where that cannot hold an integer, v around x is 0 around x - v, plus v.
+absl::StatusOr<Value> PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& value) {
+  const auto pad = [&](Value padded, double by) {
+    return node.Apply("pad", {padded}, {{"before", padding.before}, {"after", padding.after}, {"value", by}});
+  };
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const int64_t integer = value.dtype() == DType::kInt64 ? value.AtInt(0) : 0;
+  if (integer >= -kExact && integer <= kExact) return pad(x, value.At(0));
+  Tensor scalar(TensorType{DType::kInt64, {}});
+  scalar.SetInt(0, integer);
+  const Value by = node.Constant(scalar);
+  ASSIGN_OR_RETURN(const Value shifted, node.Apply("sub", {x, by}));
+  ASSIGN_OR_RETURN(const Value padded, pad(shifted, 0));
+  return node.Apply("add", {padded, by});
 }
 
 // Whether more is cut off than there is, so that padding of the other side goes as well.
@@ -259,10 +278,9 @@ absl::StatusOr<Value> Border(OnnxNode& node, const std::string& mode, Value x, i
 Values Pad(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "constant"));
   ASSIGN_OR_RETURN(Padding padding, ReadPadding(node));
-  ASSIGN_OR_RETURN(const double value, PadValue(node));
+  ASSIGN_OR_RETURN(const Tensor value, PadValue(node));
   if (mode == "constant" && CutsItsPadding(node.shape(node.input(0)), padding)) {
-    return OneOutput(
-        node.Apply("pad", {node.input(0)}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+    return OneOutput(PadWith(node, node.input(0), padding, value));
   }
   ASSIGN_OR_RETURN(Value x, Crop(node, node.input(0), padding));
   const auto is_zero = [](int64_t count) { return count == 0; };
@@ -271,7 +289,7 @@ Values Pad(OnnxNode& node) {
     return std::vector<Value>{x};
   }
   if (mode == "constant") {
-    return OneOutput(node.Apply("pad", {x}, {{"before", padding.before}, {"after", padding.after}, {"value", value}}));
+    return OneOutput(PadWith(node, x, padding, value));
   }
   if (mode != "edge" && mode != "reflect" && mode != "wrap") {
     return node.Invalid(absl::StrCat("attribute mode is \"", mode, "\"; expected constant, edge, reflect or wrap"));

@@ -55,7 +55,7 @@ const Tensor* OnnxNode::KnownTensor(Value value) const {
 absl::StatusOr<Tensor> OnnxNode::ConstantInput(int i, const std::string& name) {
   const Value value = input(i);
   if (const Tensor* known = KnownTensor(value)) return *known;
-  if (!state_.arena->node(value.node).weight_only) {
+  if (!state_.arena->IsKnown(value)) {
     return Unsupported(absl::StrCat("input ", name, " (tensor \"", proto_.input(i),
                                     "\") depends on the inputs of the model; its value must be known beforehand"));
   }
@@ -288,7 +288,7 @@ absl::StatusOr<std::vector<Value>> OneOutput(absl::StatusOr<Value> value) {
 }
 
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data) {
-  if (IsFloating(data.dtype()) && data.num_elements() > 1) return arena.AddWeight(name, data);
+  if (IsFloating(data.dtype()) && data.num_elements() > 1) return arena.AddState(name, data);
   return arena.AddConstant(data);
 }
 

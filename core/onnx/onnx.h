@@ -46,6 +46,10 @@ struct ImportOptions {
 struct ImportedModel {
   Graph graph;
   ModelMetadata metadata;
+  // The inputs' symbolic dimensions and the sizes that they have in the graph.
+  std::map<std::string, int64_t> dims;
+  // Files of external data, as the model names them: paths from its folder, sorted.
+  std::vector<std::string> external_files;
   // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
   std::vector<std::string> notes;
 };

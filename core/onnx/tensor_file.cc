@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/onnx/files.h"
+#include "core/base/files.h"
 #include "core/onnx/proto.h"
 #include "core/onnx/tensor_proto.h"
 

@@ -19,8 +19,6 @@
 namespace rewright {
 namespace {
 
-bool Runs(const Node& node) { return node.op != nullptr && !node.weight_only; }
-
 // So far around a node lies what rules look at.
 constexpr int kRadius = 8;
 
@@ -51,7 +49,7 @@ class Round {
     std::vector<std::vector<size_t>> places(matchers.size());  // by rule
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id = graph_.nodes()[i];
-      if (!Runs(graph_.node(id))) continue;
+      if (!graph_.IsRun(graph_.node(id))) continue;
       for (int rule : candidates.At(graph_, id, surroundings_[i])) places[rule].push_back(i);
     }
     for (size_t rule = 0; rule < matchers.size(); ++rule) {
@@ -112,7 +110,7 @@ class Round {
     for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
       const size_t at = i;
       const NodeId id = match.nodes[at].node;
-      if (match.rule->nodes()[at].op != nullptr && Runs(graph_.node(id))) nodes.insert({-graph_.index(id), id});
+      if (match.rule->nodes()[at].op != nullptr && graph_.IsRun(graph_.node(id))) nodes.insert({-graph_.index(id), id});
     }
     std::vector<NodeId> ids;
     for (const auto& [position, id] : nodes) ids.push_back(id);
@@ -134,7 +132,7 @@ class Round {
       stack.pop_back();
       if (graph_.contains(id) || !seen.insert(id).second) continue;
       const Node& node = graph_.node(id);
-      added += Runs(node);
+      added += graph_.IsRun(node);
       for (Value operand : node.operands) stack.push_back(operand.node);
     }
     return added;

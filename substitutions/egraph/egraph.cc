@@ -14,8 +14,8 @@ namespace {
 int Knowledge(const Arena& arena, Value value) {
   const Node& node = arena.node(value.node);
   if (node.leaf == LeafKind::kConstant) return 3;
-  if (node.leaf == LeafKind::kWeight) return 2;
-  return node.weight_only ? 1 : 0;
+  if (node.leaf == LeafKind::kState) return 2;
+  return arena.IsKnown(node) ? 1 : 0;
 }
 
 void SortUnique(std::vector<NodeId>* nodes) {
@@ -186,7 +186,7 @@ absl::StatusOr<std::vector<Value>> EGraph::Add(const Graph& graph) {
       copy = arena_->AddConstant(node.data).node;
     } else {
       const absl::StatusOr<Value> leaf = node.leaf == LeafKind::kInput ? arena_->AddInput(node.name, node.outputs[0])
-                                                                       : arena_->AddWeight(node.name, node.data);
+                                                                       : arena_->AddState(node.name, *graph.arena()->Elements(id));
       if (!leaf.ok()) return leaf.status();
       copy = leaf->node;
     }

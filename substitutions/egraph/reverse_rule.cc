@@ -35,7 +35,7 @@ Rule ReverseRule(const Rule& rule) {
 std::shared_ptr<const Matcher> ReverseMatcher(const Matcher& forward) {
   auto rule = CompileRule(ReverseRule(forward.rule().rule()));
   if (!rule.ok()) return nullptr;
-  return std::make_shared<const Matcher>(*std::move(rule), forward.limits(), forward.options());
+  return std::make_shared<const Matcher>(*std::move(rule), forward.limits());
 }
 
 bool LeadsBack(EGraph& egraph, const Matcher& forward, const Match& match, const ValueMap& replacement) {

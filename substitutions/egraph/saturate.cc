@@ -68,7 +68,7 @@ class Saturation {
     std::vector<std::vector<NodeId>> places(rules_.size());
     std::vector<int> rules;
     for (NodeId node : egraph_.Applications()) {
-      if (!limits_.rewrite_weights && egraph_.arena()->node(node).weight_only) continue;
+      if (!limits_.rewrite_weights && egraph_.arena()->IsKnown(Value{node, 0})) continue;
       rules.clear();
       egraph_.Candidates(net_, node, &rules);
       for (int rule : rules) places[rule].push_back(node);

@@ -1,8 +1,5 @@
 #include "substitutions/generate/enumeration_journal.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/evaluate_field.h"
 
 namespace rewright::generate {
@@ -64,22 +62,19 @@ absl::Status Failed(const std::string& what, const std::string& path) {
 
 }  // namespace
 
-EnumerationJournal::~EnumerationJournal() {
-  if (file_ < 0) return;
-  (void)Flush();
-  close(file_);
-}
+EnumerationJournal::~EnumerationJournal() { (void)Flush(); }
 
 absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const std::string& header) {
-  path_ = absl::StrCat(folder, "/", kPrefix, rank, kSuffix);
+  const std::string path = absl::StrCat(folder, "/", kPrefix, rank, kSuffix);
   const std::string first_line = absl::StrCat("rewright enumeration 1: ", header, "\n");
-  files_ = {{.path = path_, .begin = first_line.size(), .end = first_line.size()}};
+  files_ = {{.path = path, .begin = first_line.size(), .end = first_line.size()}};
   uint64_t own_end = 0;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name.rfind(kPrefix, 0) != 0 || !name.ends_with(kSuffix)) continue;
     File file{.path = entry.path().string()};
+    RETURN_IF_ERROR(OutputTarget(file.path).status());  // reading a pipe of that name would never end
     std::ifstream in(file.path, std::ios::binary);
     if (!in) return Failed("read", file.path);
     std::string line(first_line.size(), '\0');
@@ -94,20 +89,17 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     file.begin = file.end = first_line.size();
     std::vector<uint64_t> block;
     while (ReadBlock(in, &block)) file.end += block.size() * sizeof(uint64_t);
-    if (entry.path().filename() == std::filesystem::path(path_).filename()) {
+    if (entry.path().filename() == std::filesystem::path(path).filename()) {
       own_end = files_[0].end = file.end;
     } else {
       files_.push_back(file);
     }
   }
   if (error) return absl::UnknownError(absl::StrCat("cannot read ", folder, ": ", error.message()));
-  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(own_end)) != 0 || lseek(file_, 0, SEEK_END) < 0) {
-    return Failed("write", path_);
-  }
-  if (own_end == 0 && write(file_, first_line.data(), first_line.size()) != static_cast<ssize_t>(first_line.size())) {
-    return Failed("write", path_);
-  }
+  ASSIGN_OR_RETURN(AppendFile own, AppendFile::Open(path));
+  RETURN_IF_ERROR(own.CutTo(static_cast<int64_t>(own_end)));
+  if (own_end == 0) RETURN_IF_ERROR(own.Write(first_line));
+  file_.emplace(std::move(own));
   written_ = synced_ = Clock::now();
   return absl::OkStatus();
 }
@@ -140,7 +132,7 @@ absl::Status EnumerationJournal::Replay(const Level& level,
 }
 
 absl::Status EnumerationJournal::Add(const Level& level, const FinishedSubtree& subtree) {
-  if (file_ < 0) return absl::OkStatus();
+  if (!file_) return absl::OkStatus();
   const size_t begin = buffer_.size();
   const MatchCounts& counts = subtree.counts;
   buffer_.insert(buffer_.end(),
@@ -155,21 +147,13 @@ absl::Status EnumerationJournal::Add(const Level& level, const FinishedSubtree& 
 }
 
 absl::Status EnumerationJournal::Flush() {
-  if (file_ < 0) return absl::OkStatus();
-  const char* bytes = reinterpret_cast<const char*>(buffer_.data());
-  size_t left = buffer_.size() * sizeof(uint64_t);
-  while (left > 0) {
-    const ssize_t count = write(file_, bytes, left);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Failed("write", path_);
-    bytes += count;
-    left -= static_cast<size_t>(count);
-  }
+  if (!file_) return absl::OkStatus();
+  RETURN_IF_ERROR(file_->Write(buffer_.data(), static_cast<int64_t>(buffer_.size() * sizeof(uint64_t))));
   files_[0].end += buffer_.size() * sizeof(uint64_t);
   buffer_.clear();
   written_ = Clock::now();
   if (written_ - synced_ > kBetweenSyncs) {
-    if (fdatasync(file_) != 0) return Failed("write", path_);
+    RETURN_IF_ERROR(file_->Sync());
     synced_ = written_;
   }
   return absl::OkStatus();

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/files.h"
 #include "substitutions/generate/enumerate.h"
 
 namespace rewright::generate {
@@ -21,7 +23,7 @@ class EnumerationJournal {
   // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
   absl::Status Open(const std::string& folder, int rank, const std::string& header);
 
-  bool is_open() const { return file_ >= 0; }
+  bool is_open() const { return file_.has_value(); }
   // What is written of a level so far, in no fixed order; perhaps some of it twice.
   absl::Status Replay(const Level& level, const std::function<void(const FinishedSubtree&)>& visit) const;
 
@@ -37,8 +39,7 @@ class EnumerationJournal {
     uint64_t begin = 0, end = 0;  // of the blocks
   };
 
-  int file_ = -1;
-  std::string path_;
+  std::optional<AppendFile> file_;
   std::vector<File> files_;  // this process's is the first
   std::vector<uint64_t> buffer_;
   Clock::time_point written_, synced_;

@@ -32,7 +32,7 @@ Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outpu
   Work work;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     if (IsView(*node.op)) {
       ++work.views;
       continue;
@@ -88,8 +88,8 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
       const bool input = node.leaf == LeafKind::kInput, stays = input && (weights & bit) == 0;
       if (input) bit <<= 1;
       const auto leaf = stays   ? place.arena->AddInput(node.name, node.outputs[0])
-                        : input ? place.arena->AddWeight(node.name, PlainTensor(node.outputs[0], id))
-                                : place.arena->AddWeight(node.name, node.data);
+                        : input ? place.arena->AddState(node.name, PlainTensor(node.outputs[0], id))
+                                : place.arena->AddState(node.name, *from.Elements(id));
       if (!leaf.ok()) return std::nullopt;
       to.push_back(leaf->node);
     }

@@ -1,10 +1,6 @@
 #include "substitutions/generate/journal.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -12,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/sealed_line.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::generate {
 namespace {
@@ -61,20 +58,10 @@ const char* FateName(Fate fate) {
   return kNames[static_cast<size_t>(fate)];
 }
 
-SelectionJournal::~SelectionJournal() {
-  if (file_ >= 0) close(file_);
-}
-
 absl::Status SelectionJournal::Open(const std::string& path, const std::string& header) {
-  path_ = path;
   const std::string first = absl::StrCat("rewright generate 4: ", header);
-  std::string text;
-  {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream all;
-    if (in) all << in.rdbuf();
-    text = all.str();
-  }
+  ASSIGN_OR_RETURN(AppendFile file, AppendFile::Open(path));
+  ASSIGN_OR_RETURN(std::string text, ReadText(path));
   // Up to the last line that is whole.
   text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
   std::istringstream lines(text);
@@ -88,14 +75,9 @@ absl::Status SelectionJournal::Open(const std::string& path, const std::string& 
     Outcome outcome;
     if (Parse(line, &key, &outcome)) outcomes_[key] = std::move(outcome);
   }
-  file_ = open(path.c_str(), O_WRONLY | O_CREAT, 0644);
-  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(text.size())) != 0 || lseek(file_, 0, SEEK_END) < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-  }
-  const std::string begin = first + "\n";
-  if (text.empty() && write(file_, begin.data(), begin.size()) != static_cast<ssize_t>(begin.size())) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-  }
+  RETURN_IF_ERROR(file.CutTo(static_cast<int64_t>(text.size())));
+  if (text.empty()) RETURN_IF_ERROR(file.Write(first + "\n"));
+  file_.emplace(std::move(file));
   return absl::OkStatus();
 }
 
@@ -105,13 +87,11 @@ const Outcome* SelectionJournal::Find(const std::string& key) const {
 }
 
 absl::Status SelectionJournal::Add(const std::vector<std::pair<std::string, Outcome>>& outcomes) {
-  if (file_ < 0) return absl::OkStatus();
+  if (!file_) return absl::OkStatus();
   std::string lines;
   for (const auto& [key, outcome] : outcomes) lines += LineOf(key, outcome);
-  if (write(file_, lines.data(), lines.size()) != static_cast<ssize_t>(lines.size()) || fsync(file_) != 0) {
-    return absl::InternalError(absl::StrCat(path_, ": cannot be written"));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(file_->Write(lines));
+  return file_->Sync();
 }
 
 }  // namespace rewright::generate

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/files.h"
 #include "substitutions/generate/rule_builder.h"
 #include "verifier/prove_rule.h"
 
@@ -30,8 +32,6 @@ struct Outcome {
 
 class SelectionJournal {
  public:
-  ~SelectionJournal();
-
   // Reads the file where it exists and opens it for appending. `header` tells what the run depends on. Errors: the file
   // is of another run, or none of ours; it cannot be written.
   absl::Status Open(const std::string& path, const std::string& header);
@@ -42,8 +42,7 @@ class SelectionJournal {
   absl::Status Add(const std::vector<std::pair<std::string, Outcome>>& outcomes);
 
  private:
-  std::string path_;
-  int file_ = -1;
+  std::optional<AppendFile> file_;
   std::map<std::string, Outcome> outcomes_;
 };
 

@@ -4,6 +4,8 @@
 #include <new>
 
 #include "backends/device_factory.h"
+#include "core/ir/random_inputs.h"
+#include "runtime/executor.h"
 #include "tests/backends/cpu_runner_util.h"
 
 namespace {
@@ -25,8 +27,8 @@ namespace {
 TEST(CpuKernels, RunWithoutAllocation) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[4,64,32]
-weight w: f32[32,32]
-weight b: f32[32]
+state w: f32[32,32]
+state b: f32[32]
 %1 = matmul(x, w)
 %2 = add(%1, b)
 %3 = gelu(%2)
@@ -43,32 +45,17 @@ output z = %10
                                        -1, 1, 1);
   auto device = MakeDevice("cpu", {2, ""});
   ASSERT_TRUE(device.ok());
-  const auto schedule = (*device)->Compile(graph);
-  ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-  std::vector<std::vector<float>> memory;
-  std::vector<char*> base(schedule->buffers.size(), nullptr);
-  for (size_t i = 0; i < base.size(); ++i) {
-    const Buffer& buffer = schedule->buffers[i];
-    memory.emplace_back(buffer.bytes / sizeof(float) + 1, 0.5f);
-    base[i] = buffer.data != nullptr ? static_cast<char*>(buffer.data.get())
-                                     : reinterpret_cast<char*>(memory.back().data());
-  }
-  std::vector<std::vector<void*>> addresses;
-  for (const Step& step : schedule->steps) {
-    addresses.emplace_back();
-    for (int id : step.buffers) {
-      size_t at = static_cast<size_t>(id), offset = 0;
-      for (; schedule->buffers[at].alias_of >= 0; at = static_cast<size_t>(schedule->buffers[at].alias_of)) {
-        offset += schedule->buffers[at].offset;
-      }
-      addresses.back().push_back(base[at] + offset);
-    }
-  }
+  const auto executable = MakeGraphRunner(**device)->Prepare(graph);
+  ASSERT_TRUE(executable.ok()) << executable.status().ToString();
+  const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
+  std::vector<Tensor> outputs;
   for (int run = 0; run < 3; ++run) {
     const int64_t before = allocations.load();
-    for (size_t s = 0; s < schedule->steps.size(); ++s) schedule->steps[s].kernel->Run(addresses[s].data());
+    const absl::Status status = (*executable)->Run(inputs, &outputs);
+    const int64_t after = allocations.load();
+    ASSERT_TRUE(status.ok()) << status;
     if (run > 0) {
-      EXPECT_EQ(allocations.load(), before);
+      EXPECT_EQ(after, before);
     }
   }
 }

@@ -30,11 +30,11 @@ TEST_P(Fused, AgreesWithTheInterpreter) {
 const Case kCases[] = {
     {"conv_bn_relu", R"(
 input x: f32[1,16,9,11]
-weight w: f32[24,16,3,3]
-weight s: f32[24]
-weight b: f32[24]
-weight m: f32[24]
-weight v: f32[24]
+state w: f32[24,16,3,3]
+state s: f32[24]
+state b: f32[24]
+state m: f32[24]
+state v: f32[24]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = batch_norm(%1, s, b, m, v)
 %3 = relu(%2)
@@ -43,11 +43,11 @@ output y = %3
     {"conv_bias_scale_shift_residual", R"(
 input x: f32[1,9,7,5]
 input r: f32[1,13,7,5]
-weight w: f32[13,9,1,1]
-weight k: f32[13,13,3,3]
-weight a: f32[13,1,1]
-weight b: f32[1,13,1,1]
-weight c: f32[13,1,1]
+state w: f32[13,9,1,1]
+state k: f32[13,13,3,3]
+state a: f32[13,1,1]
+state b: f32[1,13,1,1]
+state c: f32[13,1,1]
 %1 = conv2d(r, k, pads=[1,1,1,1])
 %2 = conv2d(x, w)
 %3 = add(%2, a)
@@ -61,10 +61,10 @@ output y = %7
 input x: f32[3,5,7]
 input r: f32[3,5,11]
 input z: f32[3,7,11]
-weight w: f32[7,11]
-weight a: f32[11]
-weight b: f32[1,11]
-weight c: f32[1]
+state w: f32[7,11]
+state a: f32[11]
+state b: f32[1,11]
+state c: f32[1]
 %1 = relu(r)
 %2 = matmul(x, w)
 %3 = add(%2, a)
@@ -80,9 +80,9 @@ output y = %11
 )", 0.1, 1},
     {"row_scale_shift", R"(
 input x: f32[1,37]
-weight w: f32[37,19]
-weight b: f32[19]
-weight c: f32[19]
+state w: f32[37,19]
+state b: f32[19]
+state c: f32[19]
 %1 = matmul(x, w)
 %2 = mul(%1, b)
 %3 = add(%2, c)
@@ -91,8 +91,8 @@ output y = %4
 )", -1, 1},
     {"conv_bias_clip", R"(
 input x: f32[2,3,13,11]
-weight w: f32[8,3,3,3]
-weight b: f32[1,8,1,1]
+state w: f32[8,3,3,3]
+state b: f32[1,8,1,1]
 const %91: f32[] = [0.5]
 %1 = conv2d(x, w, strides=[2,2], pads=[0,1,1,0])
 %2 = add(%1, b)
@@ -102,10 +102,10 @@ output y = %4
 )"},
     {"conv_scale_both_sides", R"(
 input x: f32[1,5,7,7]
-weight w: f32[7,5,3,3]
-weight s: f32[7,1,1]
-weight t: f32[1,7,1,1]
-weight u: f32[]
+state w: f32[7,5,3,3]
+state s: f32[7,1,1]
+state t: f32[1,7,1,1]
+state u: f32[]
 %1 = conv2d(x, w, dilations=[2,2], pads=[2,2,2,2])
 %2 = mul(s, %1)
 %3 = sub(t, %2)
@@ -116,9 +116,9 @@ output y = %5
     // The residual is read by nothing else: it may be overwritten.
     {"residual_chain", R"(
 input x: f32[1,16,8,8]
-weight w1: f32[16,16,3,3]
-weight w2: f32[16,16,3,3]
-weight w3: f32[16,16,1,1]
+state w1: f32[16,16,3,3]
+state w2: f32[16,16,3,3]
+state w3: f32[16,16,1,1]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = relu(%1)
 %3 = conv2d(%2, w2, pads=[1,1,1,1])
@@ -131,8 +131,8 @@ output y = %7
     // The residual is read later, so it must survive.
     {"residual_used_later", R"(
 input x: f32[1,16,8,8]
-weight w1: f32[16,16,3,3]
-weight w2: f32[16,16,3,3]
+state w1: f32[16,16,3,3]
+state w2: f32[16,16,3,3]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = conv2d(%1, w2, pads=[1,1,1,1])
 %3 = add(%2, %1)
@@ -143,8 +143,8 @@ output z = %1
     // The residual is the convolution's own operand.
     {"residual_is_operand", R"(
 input x: f32[1,16,8,8]
-weight w0: f32[16,16,1,1]
-weight w1: f32[16,16,3,3]
+state w0: f32[16,16,1,1]
+state w1: f32[16,16,3,3]
 %0 = conv2d(x, w0)
 %1 = conv2d(%0, w1, pads=[1,1,1,1])
 %2 = add(%0, %1)
@@ -152,15 +152,15 @@ output y = %2
 )"},
     {"residual_is_input", R"(
 input x: f32[1,16,8,8]
-weight w1: f32[16,16,3,3]
+state w1: f32[16,16,3,3]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = add(x, %1)
 output y = %2
 )"},
     {"residual_lies_in_concat", R"(
 input x: f32[1,16,8,8]
-weight w0: f32[16,16,1,1]
-weight w1: f32[16,16,3,3]
+state w0: f32[16,16,1,1]
+state w1: f32[16,16,3,3]
 %0 = conv2d(x, w0)
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = concat(%0, %1, axis=1)
@@ -173,7 +173,7 @@ output z = %5
     // A view of the residual's memory lives on.
     {"residual_has_view", R"(
 input x: f32[1,16,4,4]
-weight w0: f32[16,16,1,1]
+state w0: f32[16,16,1,1]
 %0 = conv2d(x, w0)
 %1.0, %1.1 = split(%0, axis=1, sizes=[8,8])
 %2 = conv2d(x, w0, pads=[0,0,0,0])
@@ -186,8 +186,8 @@ output y = %6
     // The activation comes before the residual.
     {"activation_then_residual", R"(
 input x: f32[1,16,4,4]
-weight w: f32[16,16,1,1]
-weight v: f32[4,4]
+state w: f32[16,16,1,1]
+state v: f32[4,4]
 %1 = conv2d(x, w)
 %2 = gelu(%1)
 %3 = add(%2, x)
@@ -198,7 +198,7 @@ output y = %6
 )"},
     {"two_activations_of_one_kind", R"(
 input x: f32[1,16,4,4]
-weight w: f32[16,16,1,1]
+state w: f32[16,16,1,1]
 %1 = conv2d(x, w)
 %2 = leaky_relu(%1, alpha=0.3)
 %3 = relu(%2)
@@ -209,10 +209,10 @@ output y = %6
 )"},
     {"inception_block", R"(
 input x: f32[1,16,9,9]
-weight w1: f32[8,16,1,1]
-weight w2: f32[24,16,3,3]
-weight w3: f32[16,16,1,1]
-weight w4: f32[16,48,1,1]
+state w1: f32[8,16,1,1]
+state w2: f32[24,16,3,3]
+state w3: f32[16,16,1,1]
+state w4: f32[16,48,1,1]
 %1 = conv2d(x, w1)
 %2 = relu(%1)
 %3 = conv2d(x, w2, pads=[1,1,1,1])
@@ -227,9 +227,9 @@ output u = %2
 )"},
     {"concat_of_concat", R"(
 input x: f32[1,8,5,5]
-weight w1: f32[8,8,3,3]
-weight w2: f32[8,16,3,3]
-weight w3: f32[8,24,3,3]
+state w1: f32[8,8,3,3]
+state w2: f32[8,16,3,3]
+state w3: f32[8,24,3,3]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = conv2d(x, w1, pads=[1,1,1,1], groups=1)
 %3 = relu(%1)
@@ -242,8 +242,8 @@ output y = %8
 )"},
     {"concat_batch_two", R"(
 input x: f32[2,8,5,5]
-weight w1: f32[8,8,3,3]
-weight w2: f32[16,8,1,1]
+state w1: f32[8,8,3,3]
+state w2: f32[16,8,1,1]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = conv2d(x, w2)
 %3 = concat(%1, %2, axis=1)
@@ -252,8 +252,8 @@ output y = %4
 )"},
     {"odd_channels", R"(
 input x: f32[1,5,9,9]
-weight w1: f32[7,5,3,3]
-weight w2: f32[3,12,3,3]
+state w1: f32[7,5,3,3]
+state w2: f32[3,12,3,3]
 %1 = conv2d(x, w1, pads=[1,1,1,1])
 %2 = concat(%1, x, axis=1)
 %3 = tanh(%2)
@@ -263,8 +263,8 @@ output y = %5
 )"},
     {"depthwise_relu6", R"(
 input x: f32[1,24,12,12]
-weight w1: f32[24,1,3,3]
-weight w2: f32[16,24,1,1]
+state w1: f32[24,1,3,3]
+state w2: f32[16,24,1,1]
 %1 = conv2d(x, w1, pads=[1,1,1,1], strides=[2,2], groups=24)
 %2 = clip(%1, min=0.0, max=6.0)
 %3 = conv2d(%2, w2)
@@ -272,16 +272,16 @@ output y = %3
 )"},
     {"grouped", R"(
 input x: f32[1,32,6,6]
-weight w1: f32[64,8,3,3]
+state w1: f32[64,8,3,3]
 %1 = conv2d(x, w1, pads=[1,1,1,1], groups=4)
 %2 = leaky_relu(%1, alpha=0.1)
 output y = %2
 )"},
     {"global_mean_head", R"(
 input x: f32[1,16,7,7]
-weight w: f32[32,16,3,3]
-weight f: f32[32,10]
-weight g: f32[10]
+state w: f32[32,16,3,3]
+state f: f32[32,10]
+state g: f32[10]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = relu(%1)
 %3 = reduce_mean(%2, axes=[2,3], keepdims=0)
@@ -292,8 +292,8 @@ output y = %6
 )"},
     {"pooled_head", R"(
 input x: f32[1,16,7,7]
-weight w: f32[32,16,3,3]
-weight f: f32[32,10]
+state w: f32[32,16,3,3]
+state f: f32[32,10]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = avg_pool2d(%1, kernel=[7,7])
 %3 = reshape(%2, shape=[1,32])
@@ -309,8 +309,8 @@ output y = %2
 )"},
     {"matmul_bias_gelu", R"(
 input x: f32[2,9,20]
-weight w: f32[20,37]
-weight b: f32[37]
+state w: f32[20,37]
+state b: f32[37]
 %1 = matmul(x, w)
 %2 = add(%1, b)
 %3 = gelu(%2)
@@ -318,8 +318,8 @@ output y = %3
 )"},
     {"matmul_decomposed_gelu", R"(
 input x: f32[33,20]
-weight w: f32[20,37]
-weight b: f32[37]
+state w: f32[20,37]
+state b: f32[37]
 const %91: f32[] = [1.4142135381698608]
 const %92: f32[] = [1.0]
 const %93: f32[] = [0.5]
@@ -335,9 +335,9 @@ output y = %7
     {"matmul_scaled_residual", R"(
 input x: f32[33,20]
 input r: f32[33,37]
-weight w: f32[20,37]
-weight s: f32[37]
-weight b: f32[1,37]
+state w: f32[20,37]
+state s: f32[37]
+state b: f32[1,37]
 %1 = matmul(x, w)
 %2 = mul(%1, s)
 %3 = add(%2, b)
@@ -348,8 +348,8 @@ output y = %6
 )"},
     {"matmul_deep", R"(
 input x: f32[7,1000]
-weight w: f32[1000,19]
-weight w2: f32[19,500]
+state w: f32[1000,19]
+state w2: f32[19,500]
 %1 = matmul(x, w)
 %2 = relu(%1)
 %3 = matmul(%2, w2)
@@ -357,8 +357,8 @@ output y = %3
 )"},
     {"gemv", R"(
 input x: f32[1,300]
-weight w: f32[300,203]
-weight b: f32[203]
+state w: f32[300,203]
+state b: f32[203]
 %1 = matmul(x, w)
 %2 = add(%1, b)
 %3 = relu(%2)
@@ -367,13 +367,13 @@ output y = %3
     {"attention", R"(
 input x: f32[2,10,24]
 input mask: f32[2,1,1,10]
-weight wq: f32[24,24]
-weight wk: f32[24,24]
-weight wv: f32[24,24]
-weight wo: f32[24,24]
-weight bq: f32[24]
-weight s: f32[24]
-weight b: f32[24]
+state wq: f32[24,24]
+state wk: f32[24,24]
+state wv: f32[24,24]
+state wo: f32[24,24]
+state bq: f32[24]
+state s: f32[24]
+state b: f32[24]
 const %91: f32[] = [2.8284270763397217]
 %1 = matmul(x, wq)
 %2 = add(%1, bq)
@@ -426,7 +426,7 @@ output other = %3
 )"},
     {"pointwise_in_place", R"(
 input x: f32[40,50]
-weight w: f32[50,50]
+state w: f32[50,50]
 %1 = matmul(x, w)
 %2 = exp(%1)
 %3 = transpose(%2, perm=[1,0])
@@ -448,12 +448,12 @@ output out = %6
 )"},
     {"blocked_pointwise", R"(
 input x: f32[1,8,6,6]
-weight w2: f32[8,16,1,1]
-weight w: f32[16,8,3,3]
-weight s: f32[16]
-weight b: f32[16]
-weight m: f32[16]
-weight v: f32[16]
+state w2: f32[8,16,1,1]
+state w: f32[16,8,3,3]
+state s: f32[16]
+state b: f32[16]
+state m: f32[16]
+state v: f32[16]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = max_pool2d(%1, kernel=[2,2], strides=[2,2])
 %3 = batch_norm(%2, s, b, m, v)
@@ -464,9 +464,9 @@ output y = %6
 )", 0.1, 1},
     {"squeeze_excite", R"(
 input x: f32[1,8,6,6]
-weight w: f32[16,8,3,3]
-weight a: f32[4,16,1,1]
-weight b: f32[16,4,1,1]
+state w: f32[16,8,3,3]
+state a: f32[4,16,1,1]
+state b: f32[16,4,1,1]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = reduce_mean(%1, axes=[2,3])
 %3 = conv2d(%2, a)
@@ -478,7 +478,7 @@ output y = %7
 )"},
     {"swish_chain", R"(
 input x: f32[1,8,6,6]
-weight w: f32[16,8,3,3]
+state w: f32[16,8,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = sigmoid(%1)
 %3 = mul(%1, %2)
@@ -500,8 +500,8 @@ output d = %1
 )"},
     {"blocked_split_and_pad", R"(
 input x: f32[1,8,6,6]
-weight w: f32[32,8,3,3]
-weight u: f32[8,16,3,3]
+state w: f32[32,8,3,3]
+state u: f32[8,16,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2.0, %2.1 = split(%1, axis=1, sizes=[16,16])
 %3 = pad(%2.1, before=[0,0,1,1], after=[0,0,1,1])
@@ -515,8 +515,8 @@ output c = %7
 )"},
     {"weight_only_chain", R"(
 input x: f32[5,12]
-weight a: f32[6,4]
-weight b: f32[6,8]
+state a: f32[6,4]
+state b: f32[6,8]
 %1 = concat(a, b, axis=1)
 %2 = transpose(%1, perm=[1,0])
 %3 = exp(%2)
@@ -526,7 +526,7 @@ output z = %3
 )"},
     {"outputs_that_are_inputs", R"(
 input x: f32[5,12]
-weight a: f32[6,4]
+state a: f32[6,4]
 %1 = reshape(x, shape=[12,5])
 output y = x
 output z = x
@@ -535,7 +535,7 @@ output v = %1
 )"},
     {"softmax_over_channels", R"(
 input x: f32[2,8,6,5]
-weight w: f32[16,8,3,3]
+state w: f32[16,8,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = softmax(%1, axis=1)
 %3 = log_softmax(%1, axis=2)
@@ -544,7 +544,7 @@ output y = %4
 )"},
     {"reductions", R"(
 input x: f32[2,8,6,5]
-weight w: f32[16,8,3,3]
+state w: f32[16,8,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = reduce_max(%1, axes=[1])
 %3 = reduce_sum(%1, axes=[0,2], keepdims=0)
@@ -560,15 +560,15 @@ output e = %7
 )"},
     {"embedding", R"(
 input ids: i64[2,5]
-weight table: f32[30,16]
-weight positions: f32[1,5,16]
+state table: f32[30,16]
+state positions: f32[1,5,16]
 %1 = gather(table, ids)
 %2 = add(%1, positions)
 output y = %2
 )", 0, 20},
     {"lrn_pool", R"(
 input x: f32[1,8,12,12]
-weight w: f32[16,8,3,3]
+state w: f32[16,8,3,3]
 %1 = conv2d(x, w)
 %2 = relu(%1)
 %3 = lrn(%2, size=5, alpha=0.5)

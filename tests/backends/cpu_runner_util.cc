@@ -4,43 +4,12 @@
 #include <cstring>
 #include <map>
 
+#include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 
 namespace rewright {
 namespace {
-
-int RootOf(const Schedule& schedule, int buffer, size_t* offset) {
-  *offset = 0;
-  while (schedule.buffers[buffer].alias_of >= 0) {
-    const Buffer& view = schedule.buffers[buffer];
-    const Buffer& base = schedule.buffers[view.alias_of];
-    EXPECT_LE(view.offset + view.bytes, base.bytes) << "a view reaches outside what it views";
-    *offset += view.offset;
-    buffer = view.alias_of;
-  }
-  return buffer;
-}
-
-struct Lifetime {
-  int first = -1, last = -1;
-};
-
-// By root buffer; outputs live to the end.
-std::map<int, Lifetime> LifetimesOf(const Schedule& schedule) {
-  std::map<int, Lifetime> lifetimes;
-  size_t offset = 0;
-  auto touch = [&](int buffer, int step) {
-    Lifetime& lifetime = lifetimes[RootOf(schedule, buffer, &offset)];
-    if (lifetime.first < 0) lifetime.first = step;
-    lifetime.last = step;
-  };
-  for (size_t s = 0; s < schedule.steps.size(); ++s) {
-    for (int buffer : schedule.steps[s].buffers) touch(buffer, static_cast<int>(s));
-  }
-  for (int buffer : schedule.outputs) touch(buffer, static_cast<int>(schedule.steps.size()));
-  return lifetimes;
-}
 
 void ExpectClose(const Tensor& expected, const Tensor& found, double tolerance, const std::string& what) {
   ASSERT_EQ(expected.type(), found.type()) << what;
@@ -80,71 +49,43 @@ Tensor RandomTensor(const TensorType& type, double low, double high, Rng& rng) {
   return tensor;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunSchedule(const Graph& graph, const Schedule& schedule,
-                                                const std::vector<Tensor>& inputs) {
-  std::vector<std::vector<uint64_t>> memory(schedule.buffers.size());
-  std::vector<char*> base(schedule.buffers.size(), nullptr);
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer& buffer = schedule.buffers[i];
-    if (buffer.alias_of >= 0) continue;
-    if (buffer.kind == Buffer::Kind::kConstant) {
-      base[i] = static_cast<char*>(buffer.data.get());
-      continue;
-    }
-    memory[i].assign(buffer.bytes / 8 + 17, ~uint64_t{0});
-    const size_t misaligned = reinterpret_cast<uintptr_t>(memory[i].data()) % 64;
-    base[i] = reinterpret_cast<char*>(memory[i].data()) + (64 - misaligned) % 64;
+absl::StatusOr<std::unique_ptr<Executor>> MakeHostile(const Graph& graph, Schedule schedule, DeviceMemory& memory) {
+  return Executor::Create(graph, std::move(schedule), memory, {.separate = true, .poison = true});
+}
+
+absl::StatusOr<std::vector<Tensor>> RunTwice(Executable& executable, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> kept, outputs;
+  for (const Tensor& input : inputs) {
+    kept.emplace_back(input.type());
+    std::memcpy(kept.back().data(), input.data(), static_cast<size_t>(input.num_bytes()));
   }
-  std::vector<Tensor> kept;  // inputs must not change
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const int buffer = schedule.inputs[i];
-    if (buffer < 0) continue;
-    EXPECT_EQ(schedule.buffers[buffer].bytes, static_cast<size_t>(inputs[i].num_bytes()));
-    std::memcpy(base[buffer], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes()));
-  }
-  const std::map<int, Lifetime> lifetimes = LifetimesOf(schedule);
   for (int run = 0; run < 2; ++run) {
-    for (size_t s = 0; s < schedule.steps.size(); ++s) {
-      std::vector<void*> addresses;
-      for (int buffer : schedule.steps[s].buffers) {
-        size_t offset = 0;
-        const int root = RootOf(schedule, buffer, &offset);
-        addresses.push_back(base[root] + offset);
-      }
-      schedule.steps[s].kernel->Run(addresses.data());
-      for (const auto& [root, lifetime] : lifetimes) {
-        const Buffer& buffer = schedule.buffers[root];
-        if (buffer.kind != Buffer::Kind::kActivation || lifetime.last != static_cast<int>(s)) continue;
-        std::memset(base[root], 0xff, buffer.bytes);
-      }
+    RETURN_IF_ERROR(executable.Run(inputs, &outputs));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      EXPECT_TRUE(inputs[i].BitEqual(kept[i])) << "input " << i << " was overwritten";
     }
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const int buffer = schedule.inputs[i];
-    if (buffer < 0) continue;
-    EXPECT_EQ(0, std::memcmp(base[buffer], inputs[i].data(), static_cast<size_t>(inputs[i].num_bytes())))
-        << "input " << i << " was overwritten";
-  }
-  std::vector<Tensor> outputs;
-  for (size_t i = 0; i < schedule.outputs.size(); ++i) {
-    size_t offset = 0;
-    const int root = RootOf(schedule, schedule.outputs[i], &offset);
-    Tensor tensor(graph.type(graph.outputs()[i].value));
-    std::memcpy(tensor.data(), base[root] + offset, static_cast<size_t>(tensor.num_bytes()));
-    outputs.push_back(std::move(tensor));
   }
   return outputs;
 }
 
 void ExpectAgrees(Device& device, const Graph& graph, double low, double high, uint64_t seed) {
-  const auto schedule = device.Compile(graph);
+  auto schedule = device.Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-  ExpectAgrees(*schedule, graph, low, high, seed);
+  DeviceMemory& memory = device.memory() != nullptr ? *device.memory() : HostMemory();
+  const auto executor = MakeHostile(graph, *std::move(schedule), memory);
+  ASSERT_TRUE(executor.ok()) << executor.status().ToString();
+  ExpectAgrees(**executor, graph, low, high, seed);
 }
 
-void ExpectAgrees(const Schedule& schedule, const Graph& graph, double low, double high, uint64_t seed,
+void ExpectAgrees(Schedule schedule, const Graph& graph, double low, double high, uint64_t seed, double tolerance) {
+  const auto executor = MakeHostile(graph, std::move(schedule));
+  ASSERT_TRUE(executor.ok()) << executor.status().ToString();
+  ExpectAgrees(**executor, graph, low, high, seed, tolerance);
+}
+
+void ExpectAgrees(Executable& executable, const Graph& graph, double low, double high, uint64_t seed,
                   double tolerance) {
-  const auto run = [&](const std::vector<Tensor>& inputs) { return RunSchedule(graph, schedule, inputs); };
+  const auto run = [&](const std::vector<Tensor>& inputs) { return RunTwice(executable, inputs); };
   ExpectAgrees(run, graph, low, high, seed, tolerance);
 }
 
@@ -174,7 +115,7 @@ Graph GraphWithWeights(const std::string& text, double low, double high, uint64_
   std::map<std::string, Tensor> weights;
   for (NodeId id : empty->nodes()) {
     const Node& node = empty->node(id);
-    if (node.leaf == LeafKind::kWeight) weights[node.name] = RandomTensor(node.outputs[0], low, high, rng);
+    if (node.leaf == LeafKind::kState) weights[node.name] = RandomTensor(node.outputs[0], low, high, rng);
   }
   const auto graph = ParseGraph(text, weights);
   EXPECT_TRUE(graph.ok()) << graph.status().ToString();

@@ -4,6 +4,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
+#include "runtime/executor.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/counts.h"
 
@@ -26,7 +27,7 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
     for (size_t i = 0; i < sample.inputs.size(); ++i) {
       const std::string name = absl::StrCat("x", i);
       if (i > 0 && seed % 2 == 1) {
-        operands.push_back(*arena->AddWeight(name, RandomTensor(sample.inputs[i], sample.low, sample.high, rng)));
+        operands.push_back(*arena->AddState(name, RandomTensor(sample.inputs[i], sample.low, sample.high, rng)));
       } else {
         operands.push_back(*arena->AddInput(name, sample.inputs[i]));
         inputs.push_back(operands.back());
@@ -68,24 +69,43 @@ TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
       }
       const auto expected = InterpretGraph(*graph, by_name);
       ASSERT_TRUE(expected.ok()) << expected.status();
-      const auto schedule = (*device)->Compile(*graph);
-      ASSERT_TRUE(schedule.ok()) << schedule.status();
-      const auto actual = RunSchedule(*graph, *schedule, inputs);
+      const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+      ASSERT_TRUE(executable.ok()) << executable.status();
+      const auto actual = RunTwice(**executable, inputs);
       ASSERT_TRUE(actual.ok()) << actual.status();
       for (size_t i = 0; i < expected->size(); ++i) EXPECT_TRUE((*actual)[i].BitEqual((*expected)[i])) << type << op;
     }
   }
 }
 
-TEST(CpuIntegers, DivisionByZeroDoesNotTrap) {
+// Alone, in a pointwise group, and in what the interpreter runs for the device: the element is -1, its neighbours are
+// what they are, and what is computed of it is a number, or a bool that is 0 or 1.
+TEST(CpuIntegers, AnElementWithoutAValueIsMinusOne) {
   const auto device = MakeDevice("cpu", {2, ""});
-  const absl::StatusOr<Graph> graph = ParseGraph("input x: i64[2]\ninput y: i64[2]\n%0 = div(x, y)\noutput z = %0\n");
+  const absl::StatusOr<Graph> graph = ParseGraph(R"(
+input x: i64[2,3]
+input y: i64[2,3]
+%0 = div(x, y)
+%2 = less(%0, x)
+%3 = reduce_sum(%0, axes=[1])
+output a = %0
+output b = %2
+output c = %3
+)");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto schedule = (*device)->Compile(*graph);
-  ASSERT_TRUE(schedule.ok()) << schedule.status();
-  const auto outputs = RunSchedule(*graph, *schedule, {Tensor::Int64s({7, 8}), Tensor::Int64s({0, 3})});
+  const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Tensor x = Tensor::FromVector(DType::kInt64, {2, 3}, std::vector<int>{7, 8, 9, 10, 11, -12});
+  const Tensor y = Tensor::FromVector(DType::kInt64, {2, 3}, std::vector<int>{0, 3, 9, 5, 0, 2});
+  const auto outputs = RunTwice(**executable, {x, y});
   ASSERT_TRUE(outputs.ok()) << outputs.status();
-  EXPECT_EQ((*outputs)[0].AtInt(1), 2);
+  const std::vector<std::vector<int64_t>> expected = {
+      {-1, 2, 1, 2, -1, -6}, {1, 1, 1, 1, 1, 0}, {2, -5}};
+  for (size_t k = 0; k < expected.size(); ++k) {
+    for (size_t i = 0; i < expected[k].size(); ++i) {
+      EXPECT_EQ((*outputs)[k].AtInt(static_cast<int64_t>(i)), expected[k][i]) << "output " << k << ", element " << i;
+    }
+  }
 }
 
 std::vector<std::string> AllNames() {

@@ -119,9 +119,9 @@ TEST(CudaKernel, TailsAgreeWithTheInterpreter) {
         compiled.emplace_back(graph, *std::move(schedule));
       }
     }
-    for (const auto& [graph, schedule] : compiled) {
+    for (auto& [graph, schedule] : compiled) {
       SCOPED_TRACE(PrintGraph(graph));
-      ExpectAgrees(schedule, graph, -2, 2, 5, precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
+      ExpectAgrees(std::move(schedule), graph, -2, 2, 5, precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
     }
   }
 }

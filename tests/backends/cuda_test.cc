@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/half.h"
 #include "core/ir/text.h"
@@ -44,7 +43,7 @@ void ExpectAllAgree(Device& device, std::vector<Case> cases, double tolerance = 
   }
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(absl::StrCat(cases[i].name, "\n", PrintGraph(cases[i].graph)));
-    ExpectAgrees(cases[i].schedule, cases[i].graph, cases[i].low, cases[i].high, i, tolerance);
+    ExpectAgrees(std::move(cases[i].schedule), cases[i].graph, cases[i].low, cases[i].high, i, tolerance);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -126,11 +125,11 @@ TEST(Cuda, HalfPrecisionRoundsToNearest) {
   EXPECT_TRUE(std::isnan(cuda::FromBf16Bits(cuda::Bf16Bits(NAN))));
 }
 
-// Which groups a graph becomes, and the shape of the kernels; steps side by side are listed like others.
+// Which groups a graph becomes, and the shape of the kernels.
 std::vector<std::string> Labels(const Schedule& schedule) {
   std::vector<std::string> labels;
   for (const Step& step : schedule.steps) {
-    for (absl::string_view label : absl::StrSplit(step.label, " | ")) labels.emplace_back(label);
+    labels.push_back(step.label);
   }
   return labels;
 }
@@ -138,8 +137,8 @@ std::vector<std::string> Labels(const Schedule& schedule) {
 // A convolution with all of an epilogue.
 constexpr char kConvolution[] = R"(
 input x: f32[1,8,6,6]
-weight w: f32[8,8,3,3]
-weight b: f32[8,1,1]
+state w: f32[8,8,3,3]
+state b: f32[8,1,1]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = add(%1, b)
 %3 = add(%2, x)
@@ -157,10 +156,10 @@ output y = %8
                                        -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice();
-  const auto schedule = device->Compile(graph);
+  auto schedule = device->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add+add+relu", testing::HasSubstr("softmax")));
-  ExpectAgrees(*schedule, graph, -1, 1, 1);
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
 }
 
 constexpr char kAttention[] = R"(
@@ -189,10 +188,10 @@ TEST(Cuda, AttentionIsOneCallInHalfPrecision) {
   options.precision = cuda::Precision::kFp16;
   HostGpuCounts counts;
   const auto device = HostDevice(options, &counts);
-  const auto schedule = device->Compile(*graph);
+  auto schedule = device->Compile(*graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_THAT(Labels(*schedule), testing::Contains("matmul+div+add+softmax+matmul"));
-  ExpectAgrees(*schedule, *graph, -1, 1, 1, 4e-3);
+  ExpectAgrees(*std::move(schedule), *graph, -1, 1, 1, 4e-3);
   EXPECT_GT(counts.attentions, 0);
   EXPECT_EQ(counts.calls, 0);
   for (const Group& group : device->Partition(*graph)) EXPECT_TRUE(device->Cost(*graph, group).ok());
@@ -202,9 +201,9 @@ TEST(Cuda, AttentionIsOneCallInHalfPrecision) {
   cuda::CudaOptions both[] = {options, {}};
   for (const cuda::CudaOptions& each : both) {
     const auto other = HostDevice(each, &parts, {.no_attention = true});
-    const auto in_parts = other->Compile(*graph);
+    auto in_parts = other->Compile(*graph);
     ASSERT_TRUE(in_parts.ok()) << in_parts.status().ToString();
-    ExpectAgrees(*in_parts, *graph, -1, 1, 1, 4e-3);
+    ExpectAgrees(*std::move(in_parts), *graph, -1, 1, 1, 4e-3);
   }
   EXPECT_EQ(parts.attentions, 0);
   EXPECT_GT(parts.calls, 0);
@@ -227,10 +226,10 @@ TEST(Cuda, AttentionNeedsTheWholePattern) {
     if (std::string(to).find("3,9") != std::string::npos) text.replace(text.find("2,5,24"), 6, "2,5,27");
     const auto graph = ParseGraph(text);
     ASSERT_TRUE(graph.ok()) << text << graph.status().ToString();
-    const auto schedule = device->Compile(*graph);
+    auto schedule = device->Compile(*graph);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
     EXPECT_THAT(Labels(*schedule), testing::Not(testing::Contains(testing::HasSubstr("softmax+matmul")))) << text;
-    ExpectAgrees(*schedule, *graph, -1, 1, 1, 3e-2);
+    ExpectAgrees(*std::move(schedule), *graph, -1, 1, 1, 3e-2);
   }
 }
 
@@ -281,7 +280,7 @@ TEST(Cuda, CostsAreMeasuredOnce) {
 // Costs are those of operands in memory: what is read in turn, weights too, exceeds the cache twice.
 TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
   const Graph graph =
-      GraphWithWeights("input x: f32[1,3]\nweight w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n", -1, 1, 1);
+      GraphWithWeights("input x: f32[1,3]\nstate w: f32[3,64]\n%1 = matmul(x, w)\noutput y = %1\n", -1, 1, 1);
   HostGpuCounts counts;
   const auto device = HostDevice({}, &counts);
   const auto cost = device->Cost(graph, device->Partition(graph)[0]);
@@ -294,10 +293,10 @@ TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
 TEST(Cuda, ConcatenationsAreWrittenInPlace) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[2,16,6,6]
-weight u: f32[8,16,1,1]
-weight b: f32[8,1,1]
-weight v: f32[16,16,3,3]
-weight w: f32[16,40,1,1]
+state u: f32[8,16,1,1]
+state b: f32[8,1,1]
+state v: f32[16,16,3,3]
+state w: f32[16,40,1,1]
 %1 = conv2d(x, u)
 %2 = add(%1, b)
 %3 = relu(%2)
@@ -315,23 +314,23 @@ output y = %8
     options.precision = precision;
     options.channels_last = precision != cuda::Precision::kFp32;
     const auto device = HostDevice(options);
-    const auto schedule = device->Compile(graph);
+    auto schedule = device->Compile(graph);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
     // Of five parts, two are copied: an input, and what a generated kernel gives.
     EXPECT_THAT(Labels(*schedule), testing::Contains("concat").Times(2));
-    ExpectAgrees(*schedule, graph, -1, 1, 1, precision == cuda::Precision::kFp16 ? 6e-3 : 1e-5);
+    ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp16 ? 6e-3 : 1e-5);
   }
   // No engine for results with gaps between rows: every part is copied.
   const auto dense = HostDevice({}, nullptr, {.no_gaps = true});
-  const auto copied = dense->Compile(graph);
+  auto copied = dense->Compile(graph);
   ASSERT_TRUE(copied.ok()) << copied.status().ToString();
   EXPECT_THAT(Labels(*copied), testing::Contains("concat").Times(5));
-  ExpectAgrees(*copied, graph, -1, 1, 1);
+  ExpectAgrees(*std::move(copied), graph, -1, 1, 1);
   // Two products side by side, along rows and along columns.
   for (const char* axis : {"1", "2"}) {
     const Graph products = GraphWithWeights(absl::StrCat(R"(
 input x: f32[3,8,8]
-weight u: f32[8,8]
+state u: f32[8,8]
 input z: f32[3,8,8]
 %1 = matmul(x, u)
 %2 = matmul(x, z)
@@ -340,10 +339,10 @@ input z: f32[3,8,8]
                                                          axis, ")\noutput y = %4\n"),
                                             -1, 1, 2);
     const auto device = HostDevice();
-    const auto schedule = device->Compile(products);
+    auto schedule = device->Compile(products);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
     EXPECT_THAT(Labels(*schedule), testing::UnorderedElementsAre("matmul", "matmul+relu"));
-    ExpectAgrees(*schedule, products, -1, 1, 3);
+    ExpectAgrees(*std::move(schedule), products, -1, 1, 3);
     for (const Group& group : device->Partition(products)) {
       const bool concat = products.node(group.nodes[0]).op->name == "concat";
       EXPECT_EQ(*device->Cost(products, group) == 0, concat);
@@ -364,10 +363,10 @@ output y = %9
                                        -1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
   const auto device = HostDevice({}, nullptr, {.no_epilogues = true});
-  const auto schedule = device->Compile(graph);
+  auto schedule = device->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add", "add+relu", "conv2d", "relu", "conv2d+add+relu"));
-  ExpectAgrees(*schedule, graph, -1, 1, 1);
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
   ExpectAllAgree(*device, RandomGraphs(Cases(20)));
 }
 
@@ -401,7 +400,7 @@ Graph RandomPooling(Rng& rng, bool* library) {
   // A dilated maximum is no pooling of the library, nor is a mean in which padding counts that is not declared.
   *library = max ? flag == 0 : !(flag == 1 && ceil_mode);
   return GraphWithWeights(
-      absl::StrCat("input x: f32[2,3,", height, ",", width, "]\nweight u: f32[", channels, ",3,1,1]\nweight v: f32[4,",
+      absl::StrCat("input x: f32[2,3,", height, ",", width, "]\nstate u: f32[", channels, ",3,1,1]\nstate v: f32[4,",
                    channels, ",1,1]\n%1 = conv2d(x, u)\n%2 = ", max ? "max" : "avg", "_pool2d(%1, kernel=",
                    list(kernel), ", strides=", list(strides), ", pads=", list(pads), ", ceil_mode=", ceil_mode ? 1 : 0,
                    max ? absl::StrCat(", dilations=[", 1 + flag, ",1]") : absl::StrCat(", count_include_pad=", flag),
@@ -412,8 +411,8 @@ Graph RandomPooling(Rng& rng, bool* library) {
 Graph RandomNormalization(Rng& rng) {
   const int64_t rows = RandomInt(rng, 1, 9), columns = RandomInt(rng, 2, 70), axis = RandomInt(rng, 1, 2);
   const std::string inner = axis == 1 ? absl::StrCat(rows, ",", columns) : absl::StrCat(columns);
-  return GraphWithWeights(absl::StrCat("input x: f32[2,", rows, ",8]\nweight u: f32[8,", columns, "]\nweight v: f32[",
-                                       columns, ",8]\nweight s: f32[", inner, "]\nweight b: f32[", inner,
+  return GraphWithWeights(absl::StrCat("input x: f32[2,", rows, ",8]\nstate u: f32[8,", columns, "]\nstate v: f32[",
+                                       columns, ",8]\nstate s: f32[", inner, "]\nstate b: f32[", inner,
                                        "]\n%1 = matmul(x, u)\n%2 = layer_norm(%1, s, b, axis=", axis,
                                        ", epsilon=0.001)\n%3 = matmul(%2, v)\noutput y = %3\n"),
                           -1, 1, 3);
@@ -439,7 +438,7 @@ TEST(Cuda, PoolingAndNormalizationAreDoneByTheFaster) {
         bool library = true;
         const Graph graph = i % 4 == 3 ? RandomNormalization(rng) : RandomPooling(rng, &library);
         ASSERT_FALSE(graph.outputs().empty());
-        const auto schedule = device->Compile(graph);
+        auto schedule = device->Compile(graph);
         ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
         const auto steps = library_steps(*schedule);
         if (slow || !library) {

@@ -46,7 +46,7 @@ std::vector<std::string> Groups(const Device& device, const std::string& text) {
   }
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    EXPECT_EQ(seen.count(id) > 0, node.op != nullptr && !node.weight_only) << id;
+    EXPECT_EQ(seen.count(id) > 0, graph.IsRun(node)) << id;
   }
   return labels;
 }
@@ -59,8 +59,8 @@ TEST(MakeDevice, UnknownNames) {
 TEST(CpuPartition, FusesTheEpilogueOfAConvolution) {
   EXPECT_THAT(Groups(*Make("cpu"), R"(
 input x: f32[1,16,8,8]
-weight w: f32[16,16,3,3]
-weight s: f32[16]
+state w: f32[16,16,3,3]
+state s: f32[16]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = batch_norm(%1, s, s, s, s)
 %3 = add(%2, x)
@@ -73,7 +73,7 @@ output y = %4
 TEST(CpuPartition, ValuesReadElsewhereEndAGroup) {
   EXPECT_THAT(Groups(*Make("cpu"), R"(
 input x: f32[1,16,8,8]
-weight w: f32[16,16,3,3]
+state w: f32[16,16,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = relu(%1)
 output y = %2
@@ -85,7 +85,7 @@ output z = %1
 TEST(CpuPartition, WeightsAreComputedAhead) {
   EXPECT_THAT(Groups(*Make("cpu"), R"(
 input x: f32[5,4]
-weight a: f32[6,4]
+state a: f32[6,4]
 %1 = transpose(a, perm=[1,0])
 %2 = exp(%1)
 %3 = matmul(x, %2)
@@ -112,7 +112,7 @@ TEST(CpuCost, IsMeasuredOnceAndKept) {
   const std::string path = TemporaryPath("cost");
   const Graph graph = GraphWithWeights(R"(
 input x: f32[64,256]
-weight w: f32[256,256]
+state w: f32[256,256]
 %1 = matmul(x, w)
 %2 = relu(%1)
 %3 = reshape(%2, shape=[8,8,256])
@@ -138,8 +138,8 @@ output y = %3
 TEST(CpuCost, SameWorkHasOneSignature) {
   const std::string text = R"(
 input x: f32[64,256]
-weight w: f32[256,256]
-weight v: f32[256,256]
+state w: f32[256,256]
+state v: f32[256,256]
 %1 = matmul(x, w)
 %2 = matmul(x, v)
 %3 = add(%1, %2)
@@ -155,7 +155,7 @@ output y = %3
 TEST(CpuCost, ContextTellsLayoutsApart) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,16,8,8]
-weight w: f32[16,16,3,3]
+state w: f32[16,16,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = max_pool2d(x, kernel=[2,2])
 %3 = max_pool2d(%1, kernel=[2,2])
@@ -238,7 +238,7 @@ double AnalyticCost(const std::string& spec, const std::string& text, int group)
 TEST(Analytic, ConvolutionTakesItsActivation) {
   const std::string text = R"(
 input x: f32[1,64,56,56]
-weight w: f32[64,64,3,3]
+state w: f32[64,64,3,3]
 %1 = conv2d(x, w, pads=[1,1,1,1])
 %2 = relu(%1)
 output y = %2
@@ -292,7 +292,7 @@ std::string WriteDevice(const std::string& text) {
 TEST(Roofline, ChargesWavesAndTheSlowerOfArithmeticAndMemory) {
   const std::string device = "analytic:" + WriteDevice(kSmallDevice);
   // 3 tiles take two waves, as 4 would: 2 * 18 * 5 FLOP at 3/4 of the peak, and nothing else counts.
-  const std::string product = "input x: f32[3,5]\nweight w: f32[5,6]\n%1 = matmul(x, w)\noutput y = %1\n";
+  const std::string product = "input x: f32[3,5]\nstate w: f32[5,6]\n%1 = matmul(x, w)\noutput y = %1\n";
   EXPECT_DOUBLE_EQ(AnalyticCost(device, product, 0), 2 + 180.0 / 100 * 4 / 3);
   // 600 elements twice, from memory, are slower than 600 FLOP; 40 elements fit into the cache.
   const std::string large = "input x: f32[600]\n%1 = relu(x)\noutput y = %1\n";

@@ -72,7 +72,7 @@ class HostMatmul : public cuda::LibraryCall {
  public:
   HostMatmul(const cuda::MatmulProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 24; }  // so that scratch memory is exercised
-  void Run(void* const* buffers) const override {
+  cuda::Fault Run(void* const* buffers) const override {
     ++counts_.calls;
     const int extra = (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0);
     ExpectAligned(buffers, 0, 2, static_cast<uintptr_t>(p_.alignment));
@@ -95,6 +95,7 @@ class HostMatmul : public cuda::LibraryCall {
         }
       }
     }
+    return {};
   }
 
  private:
@@ -106,7 +107,7 @@ class HostConv : public cuda::LibraryCall {
  public:
   HostConv(const cuda::ConvProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 0; }
-  void Run(void* const* buffers) const override {
+  cuda::Fault Run(void* const* buffers) const override {
     ++counts_.calls;
     ExpectAligned(buffers, 0, 3 + (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0), 16);
     const Elements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
@@ -132,6 +133,7 @@ class HostConv : public cuda::LibraryCall {
         }
       }
     }
+    return {};
   }
 
  private:
@@ -143,7 +145,7 @@ class HostAttention : public cuda::LibraryCall {
  public:
   HostAttention(const cuda::AttentionProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 0; }
-  void Run(void* const* buffers) const override {
+  cuda::Fault Run(void* const* buffers) const override {
     ++counts_.attentions;
     ExpectAligned(buffers, 0, p_.mask ? 5 : 4, 16);
     for (int64_t b = 0; b < p_.batch; ++b) {
@@ -151,6 +153,7 @@ class HostAttention : public cuda::LibraryCall {
         for (int64_t q = 0; q < p_.queries; ++q) Row(buffers, b, h, q);
       }
     }
+    return {};
   }
 
  private:
@@ -195,7 +198,7 @@ class HostPool : public cuda::LibraryCall {
     }
   }
   size_t workspace_bytes() const override { return 24; }
-  void Run(void* const* buffers) const override {
+  cuda::Fault Run(void* const* buffers) const override {
     ++counts_.pools;
     ExpectAligned(buffers, 0, 2, 16);
     ExpectAligned(buffers, 2, 1, 256);
@@ -209,6 +212,7 @@ class HostPool : public cuda::LibraryCall {
         }
       }
     }
+    return {};
   }
 
  private:
@@ -237,7 +241,7 @@ class HostLayerNorm : public cuda::LibraryCall {
  public:
   HostLayerNorm(const cuda::LayerNormProblem& problem, HostGpuCounts& counts) : p_(problem), counts_(counts) {}
   size_t workspace_bytes() const override { return 0; }
-  void Run(void* const* buffers) const override {
+  cuda::Fault Run(void* const* buffers) const override {
     ++counts_.norms;
     ExpectAligned(buffers, 0, 4, 16);
     const Elements x(buffers[0], p_.precision), scale(buffers[1], cuda::Precision::kFp32),
@@ -253,6 +257,7 @@ class HostLayerNorm : public cuda::LibraryCall {
         out.Set(row + j, (x[row + j] - mean) / std::sqrt(variance + p_.epsilon) * scale[j] + bias[j]);
       }
     }
+    return {};
   }
 
  private:

@@ -126,7 +126,7 @@ class HostGpu;
 class HostFunction : public cuda::Function {
  public:
   HostFunction(HostGpu& gpu, std::string name, bool waits) : gpu_(gpu), name_(std::move(name)), waits_(waits) {}
-  void Launch(int64_t blocks, int threads, void* const* pointers, int count) const override;
+  cuda::Fault Launch(int64_t blocks, int threads, void* const* pointers, int count) const override;
 
  private:
   HostGpu& gpu_;
@@ -136,11 +136,11 @@ class HostFunction : public cuda::Function {
 
 class HostRecording : public cuda::Recording {
  public:
-  explicit HostRecording(std::function<void()> work) : work_(std::move(work)) {}
-  void Run() const override { work_(); }
+  explicit HostRecording(cuda::Enqueue work) : work_(std::move(work)) {}
+  cuda::Fault Run() const override { return work_(); }
 
  private:
-  const std::function<void()> work_;
+  const cuda::Enqueue work_;
 };
 
 class HostGpu : public cuda::Gpu {
@@ -165,6 +165,7 @@ class HostGpu : public cuda::Gpu {
                           " free: out of memory");
     }
     *memory = std::aligned_alloc(256, rounded);
+    CHECK(*memory != nullptr) << rounded;
     used_ += static_cast<int64_t>(sizes_[*memory] = rounded);
     counts_.peak_bytes = std::max(counts_.peak_bytes, used_);
     return {};
@@ -205,51 +206,54 @@ class HostGpu : public cuda::Gpu {
     *call = MakeHostCall(problem, counts_);
     return {};
   }
-  // In any order that the lanes allow.
-  void RunLanes(const std::vector<cuda::LaneStep>& steps, const std::function<void(int)>& enqueue) override {
+  // In any order that the queues allow.
+  cuda::Fault RunQueues(const std::vector<QueueStep>& steps, const std::function<cuda::Fault(int)>& enqueue) override {
     ++counts_.sections;
     std::vector<bool> done(steps.size(), false);
     for (size_t left = steps.size(); left > 0; --left) {
       std::vector<int> ready;
-      std::set<int> begun;  // lanes on which something is left
+      std::set<int> begun;  // queues on which something is left
       for (size_t i = 0; i < steps.size(); ++i) {
-        if (done[i] || !begun.insert(steps[i].lane).second) continue;
+        if (done[i] || !begun.insert(steps[i].queue).second) continue;
         const bool waits =
             std::any_of(steps[i].after.begin(), steps[i].after.end(), [&](int before) { return !done[before]; });
         if (!waits) ready.push_back(static_cast<int>(i));
       }
       CHECK(!ready.empty()) << "steps wait for one another";
       const int next = ready[random_() % ready.size()];
-      enqueue(next);
+      if (cuda::Fault fault = enqueue(next); !fault.empty()) return fault;
       done[next] = true;
     }
+    return {};
   }
   cuda::Fault Synchronize() override { return {}; }
-  cuda::Fault Time(const std::function<void()>& work, double* seconds) override {
+  cuda::Fault Time(const cuda::Enqueue& work, double* seconds) override {
     const auto start = std::chrono::steady_clock::now();
-    work();
+    cuda::Fault fault = work();
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return {};
+    return fault;
   }
   // A generated kernel stands first, the call of a library last; in order, then side by side. The first is compiled and
   // run only where it is to be tried.
-  cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>& ways, int* best) override {
+  cuda::Fault Fastest(const std::string&, const std::vector<cuda::Enqueue>& ways, int* best) override {
     if (options_.first_ways) {
-      for (const std::function<void()>& way : ways) way();
+      for (const cuda::Enqueue& way : ways) {
+        if (cuda::Fault fault = way(); !fault.empty()) return fault;
+      }
       *best = 0;
     } else {
       *best = static_cast<int>(ways.size()) - 1;
     }
     return {};
   }
-  cuda::Fault Record(const std::function<void()>& work, std::unique_ptr<cuda::Recording>* recording) override {
+  cuda::Fault Record(const cuda::Enqueue& work, std::unique_ptr<cuda::Recording>* recording) override {
     *recording = std::make_unique<HostRecording>(work);
     return {};
   }
 
-  void Launch(const std::string& name, bool waits, int64_t blocks, int threads, void* const* pointers) {
+  cuda::Fault Launch(const std::string& name, bool waits, int64_t blocks, int threads, void* const* pointers) {
     Build();
-    ++counts_.launches;
+    if (counts_.launches++ == options_.fault_at) return "a launch was refused";
     const Entry& entry = entries_.at(name);
     Block block;
     entry.bind(&block);
@@ -264,6 +268,7 @@ class HostGpu : public cuda::Gpu {
         entry.call(pointers);
       }
     }
+    return {};
   }
 
  private:
@@ -317,8 +322,8 @@ class HostGpu : public cuda::Gpu {
   std::vector<void*> libraries_;
 };
 
-void HostFunction::Launch(int64_t blocks, int threads, void* const* pointers, int) const {
-  gpu_.Launch(name_, waits_, blocks, threads, pointers);
+cuda::Fault HostFunction::Launch(int64_t blocks, int threads, void* const* pointers, int) const {
+  return gpu_.Launch(name_, waits_, blocks, threads, pointers);
 }
 
 }  // namespace

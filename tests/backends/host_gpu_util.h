@@ -14,22 +14,23 @@ namespace rewright {
 struct HostGpuCounts {
   int kernels = 0;  // compiled
   int launches = 0;
-  int calls = 0;       // of products and convolutions
-  int attentions = 0;  // fused calls
-  int pools = 0, norms = 0;  // calls where generated kernels do the same
-  int sections = 0;          // of steps side by side
-  int64_t peak_bytes = 0;    // allocated at a time
+  int calls = 0;                  // of products and convolutions
+  int attentions = 0;             // fused calls
+  int pools = 0, norms = 0;       // calls where generated kernels do the same
+  int sections = 0;               // of steps side by side
+  int64_t peak_bytes = 0;         // allocated at a time
   std::set<const void*> factors;  // addresses of the right factors of products
 };
 
 // What this GPU lacks.
 struct HostGpuOptions {
-  bool no_products = false;       // and no convolutions, pooling, normalization: Plan gives a fault
-  bool no_attention = false;      // Plan gives a fault
-  bool first_ways = false;        // of several ways all are tried, and the first one is fastest
-  bool no_epilogues = false;      // of a convolution, but a bias and a relu behind it
-  bool no_gaps = false;           // convolutions write dense results alone
-  int64_t memory = INT64_MAX;     // bytes that can be allocated in all
+  bool no_products = false;    // and no convolutions, pooling, normalization: Plan gives a fault
+  bool no_attention = false;   // Plan gives a fault
+  bool first_ways = false;     // of several ways all are tried, and the first one is fastest
+  bool no_epilogues = false;   // of a convolution, but a bias and a relu behind it
+  bool no_gaps = false;        // convolutions write dense results alone
+  int64_t memory = INT64_MAX;  // bytes that can be allocated in all
+  int fault_at = -1;           // the launch that is refused, counted from 0
 };
 
 // Kernels are compiled together when the first of them is launched. `counts` may be null; it outlives the GPU.

@@ -46,7 +46,7 @@ class Grower {
     double scale = 1;
     for (size_t k = 1; k < shape.size(); ++k) scale *= static_cast<double>(shape[k]);
     const double bound = shape.size() > 1 ? 1.5 / std::sqrt(scale) : 1;
-    return *arena_->AddWeight(absl::StrCat("w", arena_->size()),
+    return *arena_->AddState(absl::StrCat("w", arena_->size()),
                               RandomTensor({DType::kFloat32, shape}, 0.1 * bound, bound, rng_));
   }
   const Shape& ShapeOf(Value value) const { return arena_->type(value).shape; }

@@ -26,7 +26,7 @@ Graph Build(const std::string& name, const ZooOptions& options = {}) {
 std::map<std::string, int> CountOps(const Graph& graph) {
   std::map<std::string, int> counts;
   for (NodeId id : graph.nodes()) {
-    if (graph.node(id).op != nullptr && !graph.node(id).weight_only) ++counts[graph.node(id).op->name];
+    if (graph.IsRun(graph.node(id))) ++counts[graph.node(id).op->name];
   }
   return counts;
 }
@@ -36,7 +36,7 @@ int64_t Parameters(const Graph& graph) {
   int64_t total = 0;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.leaf != LeafKind::kWeight) continue;
+    if (node.leaf != LeafKind::kState) continue;
     if (node.name.find(".running_") != std::string::npos || node.name.find("running_") == 0) continue;
     total += node.outputs[0].num_elements();
   }
@@ -48,7 +48,7 @@ double ProductFlops(const Graph& graph) {
   double total = 0;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only || (node.op->name != "conv2d" && node.op->name != "matmul")) continue;
+    if (!graph.IsRun(node) || (node.op->name != "conv2d" && node.op->name != "matmul")) continue;
     std::vector<TensorType> inputs;
     for (Value operand : node.operands) inputs.push_back(graph.type(operand));
     total += FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs).flops;
@@ -265,7 +265,7 @@ TEST(ZooTest, OptionsSetSizes) {
 TEST(ZooTest, TheSeedAloneDecidesTheWeights) {
   const auto weight = [](const Graph& graph, const std::string& name) {
     for (NodeId id : graph.nodes()) {
-      if (graph.node(id).name == name) return graph.node(id).data;
+      if (graph.node(id).name == name) return *graph.arena()->Elements(id);
     }
     ADD_FAILURE() << "no weight " << name;
     return Tensor();
@@ -292,7 +292,8 @@ TEST(ZooTest, VariancesArePositive) {
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (node.name.find("running_var") == std::string::npos) continue;
-    for (int64_t i = 0; i < node.data.num_elements(); ++i) ASSERT_GT(node.data.At(i), 0.5) << node.name;
+    const Tensor& variance = *graph.arena()->Elements(id);
+    for (int64_t i = 0; i < variance.num_elements(); ++i) ASSERT_GT(variance.At(i), 0.5) << node.name;
   }
 }
 

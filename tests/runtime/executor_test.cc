@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <cstdint>
-#include <functional>
+#include <mutex>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "runtime/timing.h"
 #include "tests/runtime/allocation_util.h"
+#include "tests/runtime/body_kernel_util.h"
 
 namespace rewright {
 namespace {
@@ -29,22 +34,11 @@ std::vector<float> Values(const Tensor& tensor) {
   return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
 }
 
-using Body = std::function<void(void* const*)>;
-
-class BodyKernel : public Kernel {
- public:
-  explicit BodyKernel(Body body) : body_(std::move(body)) {}
-  void Run(void* const* buffers) const override { body_(buffers); }
-
- private:
-  Body body_;
-};
-
 // The last buffer becomes the sum of the others plus `bias`.
 Step SumStep(std::vector<int> buffers, float bias = 0) {
   Step step;
-  step.buffers = buffers;
-  step.writes = {buffers.back()};
+  for (int id : buffers) step.buffers.push_back({id, Access::kRead});
+  step.buffers.back().access = Access::kWrite;
   step.label = "sum";
   const size_t count = buffers.size();
   step.kernel = std::make_unique<BodyKernel>([count, bias](void* const* at) {
@@ -53,6 +47,7 @@ Step SumStep(std::vector<int> buffers, float bias = 0) {
       for (size_t b = 0; b + 1 < count; ++b) sum += static_cast<const float*>(at[b])[i];
       static_cast<float*>(at[count - 1])[i] = sum;
     }
+    return absl::OkStatus();
   });
   return step;
 }
@@ -190,6 +185,131 @@ TEST(Executor, ChecksInputs) {
               HasSubstr("input in1 is empty, expected f32[8]"));
 }
 
+// total += in0; out = total + in0
+Schedule Accumulator(std::shared_ptr<void> first) {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(Buffer::Kind::kState), Of(kOut)};
+  schedule.buffers[1].data = std::move(first);
+  Step add;
+  add.label = "accumulate";
+  add.buffers = {{0, Access::kRead}, {1, Access::kUpdate}};
+  add.kernel = std::make_unique<BodyKernel>([](void* const* at) {
+    for (int64_t i = 0; i < kElements; ++i) static_cast<float*>(at[1])[i] += static_cast<const float*>(at[0])[i];
+    return absl::OkStatus();
+  });
+  schedule.steps.push_back(std::move(add));
+  schedule.steps.push_back(SumStep({0, 1, 2}));
+  schedule.inputs = {0};
+  schedule.outputs = {2, 1};
+  return schedule;
+}
+
+TEST(Executor, StatesLastFromRunToRun) {
+  Tensor hundred = Filled(100);
+  const std::shared_ptr<void> firsts[] = {nullptr,
+                                          std::shared_ptr<void>(std::make_shared<Tensor>(hundred), hundred.data())};
+  for (const std::shared_ptr<void>& first : firsts) {
+    auto executor = Make(Frame(1, {0, 0}), Accumulator(first));
+    EXPECT_EQ(executor->arena_bytes(), 0) << "a state is no activation";
+    float total = first == nullptr ? 0 : 100;
+    std::vector<Tensor> outputs;
+    for (float x : {1.0f, 2.0f, 4.0f}) {
+      ASSERT_TRUE(executor->Run({Filled(x)}, &outputs).ok());
+      total += x;
+      EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, total + x));
+      EXPECT_EQ(Values(outputs[1]), std::vector<float>(kElements, total)) << "the state itself";
+    }
+  }
+  EXPECT_EQ(Values(hundred), std::vector<float>(kElements, 100)) << "what a state begins with is not its memory";
+}
+
+// Another executor of the same schedule begins anew; threads that share one lose no update.
+TEST(Executor, RunsThatShareAStateTakeTurns) {
+  auto executor = Make(Frame(1, {0, 0}), Accumulator(nullptr));
+  constexpr int kRuns = 200;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      std::vector<Tensor> outputs;
+      for (int i = 0; i < kRuns; ++i) EXPECT_TRUE(executor->Run({Filled(1)}, &outputs).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(executor->Run({Filled(0)}, &outputs).ok());
+  EXPECT_EQ(Values(outputs[1])[0], 4 * kRuns);
+}
+
+TEST(Executor, OutputsThatOverlapWhatIsReadAreReplaced) {
+  auto executor = Make(Frame(2, {0}), TwoBranches());
+  const Tensor wide(TensorType{DType::kFloat32, {2 * kElements}});
+  float* const memory = const_cast<float*>(wide.as<float>());
+  std::fill(memory, memory + 2 * kElements, 3.0f);
+  const auto part = [&](int64_t begin) { return Tensor(VectorType(), std::make_shared<Tensor>(wide), memory + begin); };
+  std::vector<Tensor> outputs = {part(kElements / 2)};  // half of it is the input
+  ASSERT_TRUE(executor->Run({part(0), Filled(1)}, &outputs).ok());
+  EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, 10));
+  EXPECT_EQ(Values(wide), std::vector<float>(2 * kElements, 3));
+  outputs = {part(kElements)};  // beside it
+  ASSERT_TRUE(executor->Run({part(0), Filled(1)}, &outputs).ok());
+  EXPECT_EQ(outputs[0].data(), memory + kElements);
+}
+
+TEST(Executor, OutputsThatOverlapConstantsAreReplaced) {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(Buffer::Kind::kConstant), Of(kOut)};
+  Tensor constant = Filled(7);
+  schedule.buffers[1].data = std::shared_ptr<void>(std::make_shared<Tensor>(constant), constant.data());
+  schedule.steps.push_back(SumStep({0, 1, 2}));
+  schedule.inputs = {0};
+  schedule.outputs = {2};
+  auto executor = Make(Frame(1, {0}), std::move(schedule));
+  for (int run = 0; run < 2; ++run) {
+    std::vector<Tensor> outputs = {constant};
+    ASSERT_TRUE(executor->Run({Filled(1)}, &outputs).ok());
+    EXPECT_EQ(Values(outputs[0])[0], 8);
+  }
+}
+
+// Memory for one more run at a time is made when it is needed, and kept.
+TEST(Executor, RunsOfSeveralThreadsHaveMemoryOfTheirOwn) {
+  Schedule schedule;
+  schedule.buffers = {Of(kIn), Of(kAct), Of(kOut)};
+  schedule.steps.push_back(SumStep({0, 1}, 1));
+  // All threads are inside at once.
+  constexpr int kThreads = 4;
+  std::barrier<> all(kThreads);
+  std::mutex mutex;
+  std::set<void*> places;
+  Step meet;
+  meet.buffers = {{1, Access::kRead}};
+  meet.kernel = std::make_unique<BodyKernel>([&](void* const* at) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      places.insert(at[0]);
+    }
+    all.arrive_and_wait();
+    return absl::OkStatus();
+  });
+  schedule.steps.push_back(std::move(meet));
+  schedule.steps.push_back(SumStep({1, 2}, 1));
+  schedule.inputs = {0};
+  schedule.outputs = {2};
+  auto executor = Make(Frame(1, {0}), std::move(schedule));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<Tensor> outputs;
+        EXPECT_TRUE(executor->Run({Filled(static_cast<float>(t))}, &outputs).ok());
+        EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, static_cast<float>(t + 2)));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(places.size(), static_cast<size_t>(kThreads)) << "memory is used again";
+  }
+}
+
 std::string ErrorOf(Schedule schedule) {
   return std::string(Executor::Create(Frame(2, {0}), std::move(schedule)).status().message());
 }
@@ -225,13 +345,13 @@ TEST(Executor, SharedMemoryComputesWhatSeparateMemoryDoes) {
       schedule.buffers.push_back(Of(s + 1 == steps ? kOut : kAct));
       expected.push_back(std::fmod(expected[a] + expected[b], 1000.0f) + static_cast<float>(s));
       Step step;
-      step.buffers = {a, b, count};
-      step.writes = {count};
+      step.buffers = {{a, Access::kRead}, {b, Access::kRead}, {count, Access::kWrite}};
       step.kernel = std::make_unique<BodyKernel>([s](void* const* at) {
         for (int64_t i = 0; i < kElements; ++i) {
           const float sum = static_cast<const float*>(at[0])[i] + static_cast<const float*>(at[1])[i];
           static_cast<float*>(at[2])[i] = std::fmod(sum, 1000.0f) + static_cast<float>(s);
         }
+        return absl::OkStatus();
       });
       schedule.steps.push_back(std::move(step));
     }

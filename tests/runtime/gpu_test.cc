@@ -113,15 +113,15 @@ output y = %7
 TEST_P(Gpu, BranchesAgree) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,64,28,28]
-weight a: f32[64,64,1,1]
-weight b: f32[32,64,1,1]
-weight c: f32[48,32,3,3]
-weight d: f32[23,64,1,1]
-weight e: f32[135,135,3,3]
-weight s: f32[135,135,1,1]
-weight q: f32[28,31]
-weight k: f32[28,64]
-weight v: f32[28,17]
+state a: f32[64,64,1,1]
+state b: f32[32,64,1,1]
+state c: f32[48,32,3,3]
+state d: f32[23,64,1,1]
+state e: f32[135,135,3,3]
+state s: f32[135,135,1,1]
+state q: f32[28,31]
+state k: f32[28,64]
+state v: f32[28,17]
 %1 = conv2d(x, a)
 %2 = relu(%1)
 %3 = conv2d(x, b)
@@ -146,8 +146,8 @@ output z = %13
   for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
 }
 
-// Lanes wait for one another as they are told, enqueued and replayed: every step adds up slowly what others give.
-TEST(GpuLanes, KeepTheirOrder) {
+// Queues wait for one another as they are told, enqueued and replayed: every step adds up slowly what others give.
+TEST(GpuQueues, KeepTheirOrder) {
   auto opened = cuda::OpenGpu(0);
   if (!opened.ok()) GTEST_SKIP() << opened.status().message();
   cuda::Gpu& gpu = **opened;
@@ -165,7 +165,7 @@ extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) 
             "");
   // Step i writes value i + 1; value 0 is the input.
   const int operands[kSteps][2] = {{0, 0}, {0, 1}, {0, 0}, {3, 1}, {2, 4}, {5, 3}};
-  const std::vector<cuda::LaneStep> lanes = {{0, {}}, {0, {}}, {1, {}}, {2, {0, 2}}, {0, {3}}, {1, {4}}};
+  const std::vector<QueueStep> queues = {{0, {}}, {0, {}}, {1, {}}, {2, {0, 2}}, {0, {3}}, {1, {4}}};
   std::vector<std::shared_ptr<void>> values;
   for (int i = 0; i <= kSteps; ++i) {
     void* memory = nullptr;
@@ -174,19 +174,19 @@ extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) 
   }
   const auto enqueue = [&](int i) {
     void* const arguments[] = {values[operands[i][0]].get(), values[operands[i][1]].get(), values[i + 1].get()};
-    functions[0]->Launch(kElements / kThreads, kThreads, arguments, 3);
+    return functions[0]->Launch(kElements / kThreads, kThreads, arguments, 3);
   };
   std::unique_ptr<cuda::Recording> recording;
   for (int round = 0; round < 20; ++round) {
     std::vector<float> numbers(kElements, static_cast<float>(round + 1));
     ASSERT_EQ(gpu.CopyIn(values[0].get(), numbers.data(), kElements * sizeof(float)), "");
     if (round == 0) {
-      gpu.RunLanes(lanes, enqueue);
+      ASSERT_EQ(gpu.RunQueues(queues, enqueue), "");
     } else {
       if (round == 1) {
-        ASSERT_EQ(gpu.Record([&] { gpu.RunLanes(lanes, enqueue); }, &recording), "");
+        ASSERT_EQ(gpu.Record([&] { return gpu.RunQueues(queues, enqueue); }, &recording), "");
       }
-      recording->Run();
+      ASSERT_EQ(recording->Run(), "");
     }
     ASSERT_EQ(gpu.CopyOut(numbers.data(), values[kSteps].get(), kElements * sizeof(float)), "");
     // 2, 3, 2, 4, 7, 9 times the input.

@@ -92,8 +92,8 @@ TEST(IndexFaults, GeneratedKernelsWrapWhatTheyCompute) {
 // What depends on weights alone is known before anything runs.
 TEST(IndexFaults, OfWeights) {
   auto arena = std::make_shared<Arena>();
-  const Value ids = *arena->AddWeight("ids", Tensor::Int64s({1, 7}));
-  const Value table = *arena->AddWeight("table", Table());
+  const Value ids = *arena->AddState("ids", Tensor::Int64s({1, 7}));
+  const Value table = *arena->AddState("table", Table());
   const Value x = *arena->AddInput("x", {DType::kFloat32, {2, 2}});
   const Value rows{*arena->Add("gather", {table, ids}, {}), 0};
   const Graph graph(arena, {x}, {{Value{*arena->Add("add", {x, rows}, {}), 0}, "y"}});

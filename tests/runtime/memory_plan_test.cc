@@ -86,7 +86,7 @@ TEST(PlaceLifetimes, StaysNearTheFloor) {
 
 Step Touch(std::vector<int> buffers) {
   Step step;
-  step.buffers = std::move(buffers);
+  for (int id : buffers) step.buffers.push_back({id, Access::kWrite});
   return step;
 }
 
@@ -116,7 +116,9 @@ TEST(PlanMemory, PlansActivationsOnly) {
   schedule.buffers[1].kind = Buffer::Kind::kConstant;
   schedule.buffers[2].kind = Buffer::Kind::kOutput;
   for (Buffer& buffer : schedule.buffers) buffer.bytes = 100;
-  schedule.steps.push_back(Touch({0, 1, 2, 3}));  // 4 is never touched
+  schedule.steps.push_back(Touch({2, 3}));  // 4 is never used
+  schedule.steps[0].buffers.push_back({0, Access::kRead});
+  schedule.steps[0].buffers.push_back({1, Access::kRead});
   schedule.inputs = {0};
   schedule.outputs = {2};
   const auto plan = PlanMemory(schedule);
@@ -139,6 +141,70 @@ TEST(PlanMemory, AnOutputInsideAnActivationLivesToTheEnd) {
   EXPECT_EQ(plan->arena_bytes, 128);
 }
 
+TEST(PlaceLifetimes, KeepsAlignments) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    std::mt19937 rng(seed);
+    std::vector<Lifetime> items(30);
+    for (Lifetime& item : items) {
+      item.bytes = static_cast<int64_t>(1 + rng() % 1000);
+      item.first = static_cast<int>(rng() % 10);
+      item.last = item.first + static_cast<int>(rng() % 4);
+      item.alignment = int64_t{64} << rng() % 3;
+    }
+    const Placement placement = PlaceLifetimes(items);
+    ExpectSound(items, placement);
+    for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ(placement.offsets[i] % items[i].alignment, 0) << seed;
+  }
+}
+
+// What lies behind the arena shares nothing and is aligned like memory of its own.
+TEST(PlanMemory, StatesAndWhatElseIsAskedForLieBehindTheArena) {
+  Schedule schedule;
+  schedule.buffers.resize(5);
+  const Buffer::Kind kinds[] = {Buffer::Kind::kInput, Buffer::Kind::kConstant, Buffer::Kind::kState,
+                                Buffer::Kind::kActivation, Buffer::Kind::kOutput};
+  for (size_t i = 0; i < 5; ++i) {
+    schedule.buffers[i].kind = kinds[i];
+    schedule.buffers[i].bytes = 100;
+  }
+  schedule.steps.push_back(Touch({3}));
+  schedule.steps[0].buffers.push_back({0, Access::kRead});
+  schedule.steps.push_back(Touch({4}));
+  schedule.steps[1].buffers.push_back({2, Access::kUpdate});
+  schedule.inputs = {0};
+  schedule.outputs = {4};
+  auto plan = PlanMemory(schedule);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->offsets, (std::vector<int64_t>{-1, -1, 256, 0, -1}));
+  EXPECT_EQ(plan->arena_bytes, 128);
+  EXPECT_EQ(plan->bytes, 356);
+  plan = PlanMemory(schedule, {.externals = true, .constants = true});
+  EXPECT_EQ(plan->offsets, (std::vector<int64_t>{256, 512, 768, 0, 1024}));
+  plan = PlanMemory(schedule, {.separate = true});
+  EXPECT_EQ(plan->offsets, (std::vector<int64_t>{-1, -1, 0, 256, -1}));
+  EXPECT_EQ(plan->arena_bytes, 0);
+  const std::vector<int> only = {3, 0};
+  plan = PlanMemory(schedule, {.separate = true, .externals = true, .only = &only});
+  EXPECT_EQ(plan->offsets, (std::vector<int64_t>{0, -1, -1, 256, -1}));
+}
+
+// Steps on several queues may run in any order, so what they use is alive as long as all of them.
+TEST(PlanMemory, StepsSideBySideShareNoMemory) {
+  Schedule schedule;
+  schedule.buffers.resize(4);
+  for (Buffer& buffer : schedule.buffers) buffer.bytes = 64;
+  for (int i = 0; i < 4; ++i) schedule.steps.push_back(Touch({i}));
+  EXPECT_EQ(PlanMemory(schedule)->arena_bytes, 64);
+  schedule.steps[2].queue = 1;
+  EXPECT_EQ(PlanMemory(schedule)->arena_bytes, 256);
+  schedule.steps[1].joins = schedule.steps[3].joins = true;
+  const auto plan = PlanMemory(schedule);
+  EXPECT_EQ(plan->arena_bytes, 128) << "1 beside 2";
+  EXPECT_EQ(plan->peak_live_bytes, 128);
+  EXPECT_NE(plan->offsets[1], plan->offsets[2]);
+  EXPECT_EQ(plan->expires, (std::vector<std::vector<int>>{{0}, {}, {1, 2}, {3}}));
+}
+
 std::string ErrorOf(const Schedule& schedule) { return std::string(PlanMemory(schedule).status().message()); }
 
 TEST(PlanMemory, RefusesFaultySchedules) {
@@ -155,6 +221,20 @@ TEST(PlanMemory, RefusesFaultySchedules) {
   schedule.buffers[0].alias_of = -1;
   schedule.steps.push_back(Touch({5}));
   EXPECT_THAT(ErrorOf(schedule), HasSubstr("step 0 uses buffer 5, of 2"));
+  schedule.steps[0] = Touch({});
+  schedule.steps[0].label = "relu";
+  schedule.steps[0].buffers = {{1, Access::kRead}};
+  EXPECT_THAT(ErrorOf(schedule), HasSubstr("step 0 (relu) reads what no step wrote: buffer 1, activation of 64 bytes"));
+  for (const auto& [kind, name] : {std::pair(Buffer::Kind::kInput, "input"), {Buffer::Kind::kConstant, "constant"}}) {
+    schedule.buffers[0].kind = kind;
+    schedule.steps[0].buffers = {{1, Access::kUpdate}};
+    EXPECT_THAT(ErrorOf(schedule), HasSubstr(std::string("step 0 (relu) writes buffer 1, ") + name + " of 64 bytes"));
+  }
+  for (size_t alignment : {0, 48, 512}) {
+    schedule.buffers[0].alignment = alignment;
+    EXPECT_THAT(ErrorOf(schedule), HasSubstr("buffer 0 is aligned to " + std::to_string(alignment) +
+                                             ", expected a power of two up to 256"));
+  }
 }
 
 }  // namespace

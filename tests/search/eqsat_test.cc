@@ -70,7 +70,7 @@ TEST(EqsatTest, PassesThroughAGraphThatCostsMoreWhateverAlpha) {
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}, {"relu", 5}});
   const Graph graph = GraphFrom(R"(
     input x: f32[2,3]
-    weight w: f32[2,3]
+    state w: f32[2,3]
     %0 = exp(x)
     %1 = mul(%0, w)
     %2 = relu(%1)

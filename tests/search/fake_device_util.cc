@@ -44,18 +44,11 @@ class FakeExecutable : public Executable {
 
 }  // namespace
 
-bool FakeDevice::Supports(const Graph& graph, NodeId node, std::string* why) const {
-  const std::string& op = graph.node(node).op->name;
-  if (std::find(unsupported.begin(), unsupported.end(), op) == unsupported.end()) return true;
-  *why = op + " is not supported";
-  return false;
-}
-
 std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
   std::vector<Group> groups;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op == nullptr || node.weight_only) continue;
+    if (!graph.IsRun(node)) continue;
     Group group;
     group.nodes = {id};
     group.inputs = node.operands;
@@ -68,10 +61,12 @@ std::vector<Group> FakeDevice::Partition(const Graph& graph) const {
 absl::StatusOr<double> FakeDevice::Cost(const Graph& graph, const Group& group) {
   ++cost_calls;
   const Node& node = graph.node(group.nodes[0]);
-  std::string why;
-  if (!Supports(graph, group.nodes[0], &why)) return absl::UnimplementedError(why);
+  const std::string& op = node.op->name;
+  if (std::find(unsupported.begin(), unsupported.end(), op) != unsupported.end()) {
+    return absl::UnimplementedError(op + " is not supported");
+  }
   if (cost_of) return 1e-3 * cost_of(graph, node);
-  auto it = milliseconds_.find(node.op->name);
+  auto it = milliseconds_.find(op);
   return 1e-3 * (it == milliseconds_.end() ? 1 : it->second);
 }
 
@@ -100,7 +95,7 @@ Graph GraphFrom(const std::string& text) {
   std::mt19937_64 rng(7);
   for (NodeId id : parsed->nodes()) {
     const Node& node = parsed->node(id);
-    if (node.leaf != LeafKind::kWeight) continue;
+    if (node.leaf != LeafKind::kState) continue;
     Tensor data(node.outputs[0]);
     for (int64_t i = 0; i < data.num_elements(); ++i) data.Set(i, 0.5 + static_cast<double>(rng() % 1000) / 1000);
     weights[node.name] = data;
@@ -113,7 +108,7 @@ Graph GraphFrom(const std::string& text) {
 std::string Siblings(int count) {
   std::string leaves = "input x: f32[2,4]\n", products, outputs;
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&leaves, "weight w", i, ": f32[4,", 3 + i, "]\n");
+    absl::StrAppend(&leaves, "state w", i, ": f32[4,", 3 + i, "]\n");
     absl::StrAppend(&products, "%", i, " = matmul(x, w", i, ")\n");
     absl::StrAppend(&outputs, "output y", i, " = %", i, "\n");
   }
@@ -121,7 +116,7 @@ std::string Siblings(int count) {
 }
 
 std::string Detours(int blocks) {
-  std::string text = "input x: f32[2,3]\nweight w: f32[2,3]\n";
+  std::string text = "input x: f32[2,3]\nstate w: f32[2,3]\n";
   std::string last = "x";
   for (int i = 0; i < blocks; ++i) {
     absl::StrAppend(&text, "%", 2 * i, " = exp(", last, ")\n%", 2 * i + 1, " = mul(%", 2 * i, ", w)\n");

@@ -20,7 +20,6 @@ class FakeDevice : public Device {
   explicit FakeDevice(std::map<std::string, double> milliseconds = {}) : milliseconds_(std::move(milliseconds)) {}
 
   std::string name() const override { return "fake"; }
-  bool Supports(const Graph& graph, NodeId node, std::string* why) const override;
   std::vector<Group> Partition(const Graph& graph) const override;
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override;
   absl::StatusOr<Schedule> Compile(const Graph& graph) override;

@@ -25,7 +25,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr char kGraph[] = R"(
   input x: f32[4,8]
-  weight w: f32[8,8]
+  state w: f32[8,8]
   %0 = matmul(x, w)
   %1 = relu(%0)
   %2 = relu(%1)
@@ -230,7 +230,7 @@ TEST_F(OptimizeTest, WeightsThatOverflowOrVanishAreDropped) {
     Tensor weight(TensorType{DType::kFloat32, {4}});
     for (int64_t i = 0; i < 4; ++i) weight.Set(i, number);
     const Value x = *arena->AddInput("x", weight.type());
-    const Value w = *arena->AddWeight("w", weight);
+    const Value w = *arena->AddState("w", weight);
     const Value product = *arena->Apply("mul", {*arena->Apply("mul", {x, w}, {}), w}, {});
     const Graph graph(arena, {x}, {{product, "y"}});
     RuleRewriter rewriter(rules);
@@ -248,7 +248,7 @@ TEST_F(OptimizeTest, WeightsThatAreZeroByRightAreTaken) {
   Tensor weight(TensorType{DType::kFloat32, {4}});
   for (int64_t i = 0; i < 4; ++i) weight.Set(i, -1);
   const Value x = *arena->AddInput("x", weight.type());
-  const Value w = *arena->AddWeight("w", weight);
+  const Value w = *arena->AddState("w", weight);
   const Value product = *arena->Apply("mul", {*arena->Apply("mul", {x, w}, {}), *arena->Apply("relu", {w}, {})}, {});
   const Graph graph(arena, {x}, {{product, "y"}});
   RuleRewriter rewriter(rules);

@@ -11,8 +11,8 @@ using ::testing::HasSubstr;
 
 constexpr char kGraph[] = R"(
   input x: f32[4,8]
-  weight w: f32[8,8]
-  weight v: f32[8,8]
+  state w: f32[8,8]
+  state v: f32[8,8]
   %0 = relu(x)
   %1 = relu(%0)
   %2 = matmul(%1, w)
@@ -106,7 +106,7 @@ TEST_F(ReplayTest, AStepOfAnotherRuleIsWrittenDownAsText) {
   EXPECT_THAT(error(text, "input n00.0: f32[4,8]\noutput n0.0 = n00.0\n"), HasSubstr("found n00.0, expected a value"));
   EXPECT_THAT(error(text, "input n0.0: f32[4,9]\noutput n0.0 = n0.0\n"),
               HasSubstr("n0.0 is f32[4,9], expected f32[4,8]"));
-  EXPECT_THAT(error(text, "weight w: f32[4,8]\noutput n0.0 = w\n"), HasSubstr("found weight w, expected inputs alone"));
+  EXPECT_THAT(error(text, "state w: f32[4,8]\noutput n0.0 = w\n"), HasSubstr("found state w, expected inputs alone"));
   EXPECT_THAT(error(text, "input n0.0: f32[4,8]\n%0 = relu(n0.0)\noutput n0.0 = %0\noutput n0.0 = n0.0\n"),
               HasSubstr("n0.0"));
   EXPECT_THAT(error(text, "input n0.0: f32[4,8]\n%0 = relu(n0.0)\noutput y = %0\n"),

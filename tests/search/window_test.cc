@@ -18,7 +18,7 @@ namespace {
 // Layers of a residual network: x = x + relu(x w) scale.
 std::string Layers(int count) {
   std::string text = "input x: f32[2,4]\nconst %900: f32[] = [0.5]\n";
-  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "weight w", i, ": f32[4,4]\n");
+  for (int i = 0; i < count; ++i) absl::StrAppend(&text, "state w", i, ": f32[4,4]\n");
   std::string last = "x";
   for (int i = 0; i < count; ++i) {
     const int n = 4 * i;
@@ -34,7 +34,7 @@ std::vector<int> Interval(const Graph& graph, int begin, int end) {
   std::vector<int> positions;
   for (int i = begin; i < end; ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
-    if (node.op != nullptr && !node.weight_only) positions.push_back(i);
+    if (graph.IsRun(node)) positions.push_back(i);
   }
   return positions;
 }
@@ -86,7 +86,7 @@ TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
             EXPECT_TRUE(seen.insert(i).second);
             for (int producer : graph.producers(i)) {
               const Node& node = graph.node(graph.nodes()[producer]);
-              EXPECT_TRUE(node.op == nullptr || node.weight_only || seen.contains(producer));
+              EXPECT_TRUE(!graph.IsRun(node) || seen.contains(producer));
             }
           }
         }
@@ -146,10 +146,10 @@ WindowKey KeyOf(const std::string& text) {
 }
 
 TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
-  const std::string product = "input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n";
+  const std::string product = "input x: f32[2,2]\nstate w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n";
   EXPECT_EQ(KeyOf(product), KeyOf(product));
   EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\ninput w: f32[2,2]\n%0 = matmul(x, w)\noutput y = %0\n"));
-  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\nweight w: f32[2,2]\n%0 = matmul(w, x)\noutput y = %0\n"));
+  EXPECT_NE(KeyOf(product), KeyOf("input x: f32[2,2]\nstate w: f32[2,2]\n%0 = matmul(w, x)\noutput y = %0\n"));
   const std::string sum = "input x: f32[2]\ninput z: f32[2]\n%0 = add(x, z)\noutput y = %0\n";
   EXPECT_NE(KeyOf(sum), KeyOf("input x: f32[2]\n%0 = add(x, x)\noutput y = %0\n")) << "aliased inputs";
   const auto scaled = [](const char* number) {
@@ -200,7 +200,7 @@ TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
 std::string DifferentBlocks(int count) {
   std::string text, body;
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&text, "input x", i, ": f32[2,", i + 3, "]\nweight w", i, ": f32[2,", i + 3, "]\n");
+    absl::StrAppend(&text, "input x", i, ": f32[2,", i + 3, "]\nstate w", i, ": f32[2,", i + 3, "]\n");
     for (int k = 0; k < 6; ++k) {
       const int n = 20 * i + 2 * k;
       absl::StrAppend(&body, "%", n, " = exp(", k == 0 ? absl::StrCat("x", i) : absl::StrCat("%", n - 1), ")\n%", n + 1,

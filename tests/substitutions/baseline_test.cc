@@ -49,7 +49,7 @@ std::map<std::string, int> CountOps(const Graph& graph) {
   std::map<std::string, int> counts;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (node.op != nullptr && !node.weight_only) ++counts[node.op->name];
+    if (graph.IsRun(node)) ++counts[node.op->name];
   }
   return counts;
 }
@@ -105,11 +105,11 @@ TEST(BaselineTest, PassesAreRefusedWhereTheyAreWrong) {
 
 constexpr char kConvBatchNorm[] = R"(
   input x: f32[1,3,8,8]
-  weight k: f32[4,3,3,3]
-  weight g: f32[4]
-  weight b: f32[4]
-  weight m: f32[4]
-  weight v: f32[4]
+  state k: f32[4,3,3,3]
+  state g: f32[4]
+  state b: f32[4]
+  state m: f32[4]
+  state v: f32[4]
   %0 = conv2d(x, k, pads=[1,1,1,1])
   %1 = batch_norm(%0, g, b, m, v)
   %2 = identity(%1)
@@ -132,9 +132,9 @@ TEST(BaselineTest, FoldsNothingThatIsReadElsewhere) {
 TEST(BaselineTest, MergesThreeConvolutionsOfOneInputButNotTwo) {
   const std::string two = R"(
     input x: f32[1,3,8,8]
-    weight a: f32[4,3,1,1]
-    weight b: f32[5,3,1,1]
-    weight c: f32[6,3,1,1]
+    state a: f32[4,3,1,1]
+    state b: f32[5,3,1,1]
+    state c: f32[6,3,1,1]
     %0 = conv2d(x, a)
     %1 = conv2d(x, b)
     %2 = relu(%0)
@@ -202,7 +202,7 @@ Graph RandomGraph(int nodes, std::mt19937_64& rng) {
   values = inputs;
   Tensor weight(type);
   for (int64_t i = 0; i < weight.num_elements(); ++i) weight.Set(i, 0.25 * static_cast<double>(1 + (i * 7) % 5));
-  values.push_back(*arena->AddWeight("w", weight));
+  values.push_back(*arena->AddState("w", weight));
   Tensor two(TensorType{DType::kFloat32, {}});
   two.Set(0, 2);
   const Value scalar = arena->AddConstant(two);

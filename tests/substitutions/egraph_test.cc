@@ -121,12 +121,12 @@ TEST(EGraphTest, TheRepresentativeSaysWhatIsKnown) {
   EGraph egraph;
   const std::vector<Value> values =
       AddTo(egraph,
-            "input x: f32[2]\nweight w: f32[2]\nconst %1: f32[2] = [1,1]\n%2 = relu(x)\n%3 = relu(w)\n"
+            "input x: f32[2]\nstate w: f32[2]\nconst %1: f32[2] = [1,1]\n%2 = relu(x)\n%3 = relu(w)\n"
             "output a = %2\noutput b = %3\noutput c = %1\n");
   const Arena& arena = *egraph.arena();
-  EXPECT_FALSE(arena.node(egraph.Find(values[0]).node).weight_only);
+  EXPECT_FALSE(arena.IsKnown(egraph.Find(values[0])));
   egraph.Union(values[0], values[1]);
-  EXPECT_TRUE(arena.node(egraph.Find(values[0]).node).weight_only);
+  EXPECT_TRUE(arena.IsKnown(egraph.Find(values[0])));
   egraph.Union(values[0], values[2]);
   EXPECT_EQ(arena.node(egraph.Find(values[1]).node).leaf, LeafKind::kConstant);
 }
@@ -164,7 +164,7 @@ constexpr char kMerge[] =
     "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])\n";
 
 TEST(EGraphTest, SiblingsAreMergedInTheOrderOfTheRule) {
-  const char* head = "input x: f32[3,4]\nweight y: f32[4,5]\nweight z: f32[4,6]\n";
+  const char* head = "input x: f32[3,4]\nstate y: f32[4,5]\nstate z: f32[4,6]\n";
   const std::string two = absl::StrCat(head, "%1 = matmul(x, y)\n%2 = matmul(x, z)\noutput p = %1\noutput q = %2\n");
   EXPECT_TRUE(Meet(kMerge, two,
                    absl::StrCat(head,
@@ -204,14 +204,14 @@ TEST(EGraphTest, ConditionsHoldForClasses) {
   const char* rule = "rule r exp(add(x[n], y[n])) => mul(exp(x), exp(y)) when weight(y)\n";
   const char* right = "%3 = exp(x)\n%4 = exp(y)\n%5 = mul(%3, %4)\noutput a = %5\n";
   const char* left = "%3 = add(x, y)\n%4 = exp(%3)\noutput a = %4\n";
-  const char* weight = "input x: f32[2]\nweight y: f32[2]\n";
+  const char* weight = "input x: f32[2]\nstate y: f32[2]\n";
   const char* input = "input x: f32[2]\ninput y: f32[2]\n";
   EXPECT_TRUE(Meet(rule, absl::StrCat(weight, left), absl::StrCat(weight, right)));
   EXPECT_FALSE(Meet(rule, absl::StrCat(input, left), absl::StrCat(input, right)));
   // An input that is known to equal a weight is one.
   EGraph egraph;
   const std::vector<Value> values =
-      AddTo(egraph, absl::StrCat("weight w: f32[2]\n", input, "%3 = add(x, y)\n%4 = exp(%3)\n%5 = exp(x)\n",
+      AddTo(egraph, absl::StrCat("state w: f32[2]\n", input, "%3 = add(x, y)\n%4 = exp(%3)\n%5 = exp(x)\n",
                                  "%6 = exp(y)\n%7 = mul(%5, %6)\n",
                                  "output a = %4\noutput b = %7\noutput c = y\noutput d = w\n"));
   egraph.Union(values[2], values[3]);
@@ -344,7 +344,7 @@ TEST(SaturateTest, WhatExceedsTheShareOfARuleWaits) {
 
 TEST(SaturateTest, MergesCountInTheFirstRounds) {
   const std::string text =
-      "input x: f32[3,4]\nweight y: f32[4,5]\nweight z: f32[4,6]\n%1 = matmul(x, y)\n%2 = matmul(x, z)\n"
+      "input x: f32[3,4]\nstate y: f32[4,5]\nstate z: f32[4,6]\n%1 = matmul(x, y)\n%2 = matmul(x, z)\n"
       "output p = %1\noutput q = %2\n";
   const auto nodes = [&](int merge_rounds) {
     EGraph egraph;
@@ -390,7 +390,7 @@ void CompareMembers(const EGraph& egraph, const absl::flat_hash_map<std::string,
         changed = true;
         std::vector<Tensor> results;
         if (node.op == nullptr) {
-          results = {node.leaf == LeafKind::kInput ? inputs.at(node.name) : node.data};
+          results = {node.leaf == LeafKind::kInput ? inputs.at(node.name) : *arena.Elements(id)};
         } else {
           std::vector<TensorType> types;
           std::vector<Tensor> operands;

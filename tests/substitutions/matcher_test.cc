@@ -90,7 +90,7 @@ constexpr char kMerge[] =
     "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])";
 
 constexpr char kThreeProducts[] =
-    "input x: f32[3,4]\nweight a: f32[4,5]\nweight b: f32[4,6]\nweight c: f32[4,7]\n"
+    "input x: f32[3,4]\nstate a: f32[4,5]\nstate b: f32[4,6]\nstate c: f32[4,7]\n"
     "%1 = matmul(x, a)\n%2 = matmul(x, b)\n%3 = matmul(x, c)\n"
     "output p = %1\noutput q = %2\noutput r = %3\n";
 
@@ -138,12 +138,11 @@ TEST(MatcherTest, BeyondTheProvedDomainNothingMatches) {
 TEST(MatcherTest, WeightsKeepTheirValuesAtInferenceOnly) {
   const auto rule = Compile("rule r mul(x[b..], 1) => x");
   Tensor one = Tensor::FromVector<float>(DType::kFloat32, {2}, {1, 1});
-  auto graph = ParseGraph("input x: f32[2]\nweight w: f32[2]\n%1 = mul(x, w)\noutput p = %1\n", {{"w", one}});
+  auto graph = ParseGraph("input x: f32[2]\nstate w: f32[2]\n%1 = mul(x, w)\noutput p = %1\n", {{"w", one}});
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_THAT(Matcher(rule).FindMatches(*graph), SizeIs(1));
-  MatchOptions training;
-  training.inference = false;
-  EXPECT_THAT(Matcher(rule, {}, training).FindMatches(*graph), SizeIs(0));
+  const Graph training = CopyGraph(*graph, Mode::kTraining);
+  EXPECT_THAT(Matcher(rule).FindMatches(training), SizeIs(0));
 }
 
 TEST(MatcherTest, FiniteLooksAtEveryElement) {
@@ -151,7 +150,7 @@ TEST(MatcherTest, FiniteLooksAtEveryElement) {
   const auto matches = [](const char* condition, const std::vector<double>& elements) {
     const Tensor w = Tensor::FromVector<float>(DType::kFloat32, {2},
                                                {static_cast<float>(elements[0]), static_cast<float>(elements[1])});
-    auto graph = ParseGraph("input x: f32[2]\nweight w: f32[2]\n%1 = sub(x, w)\noutput p = %1\n", {{"w", w}});
+    auto graph = ParseGraph("input x: f32[2]\nstate w: f32[2]\n%1 = sub(x, w)\noutput p = %1\n", {{"w", w}});
     EXPECT_TRUE(graph.ok()) << graph.status();
     const auto rule = Compile(absl::StrCat("rule r sub(x[n], y[n]) => add(x, neg(y)) when ", condition));
     return Matcher(rule).FindMatches(*graph).size();

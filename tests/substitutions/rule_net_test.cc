@@ -76,7 +76,7 @@ TEST(RuleNetTest, LeavesAreTestedForWhatConditionsAsk) {
     rule a mul(x, 1) => x
     rule b add(x[n], y[n]) => add(y, x) when weight(y)
   )"));
-  const std::string leaves = "input x: f32[2]\nweight w: f32[2]\n%0 = relu(w)\n%9 = relu(x)\n";
+  const std::string leaves = "input x: f32[2]\nstate w: f32[2]\n%0 = relu(w)\n%9 = relu(x)\n";
   EXPECT_THAT(CandidatesOf(index, leaves + "%1 = mul(x, %9)\noutput y = %1\n"), IsEmpty());
   EXPECT_THAT(CandidatesOf(index, leaves + "%1 = mul(x, w)\noutput y = %1\n"), ElementsAre(0));
   EXPECT_THAT(CandidatesOf(index, leaves + "%1 = mul(x, %0)\noutput y = %1\n"), IsEmpty());

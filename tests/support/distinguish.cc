@@ -19,7 +19,7 @@ Tensor RandomLeaf(const SymbolicNode& node, const TensorType& type, std::mt19937
   Tensor leaf(type);
   for (int64_t i = 0; i < leaf.num_elements(); ++i) {
     if (node.splat.has_value()) {
-      leaf.Set(i, *node.splat);
+      SetElement(*node.splat, i, &leaf);
     } else if (IsFloating(leaf.dtype())) {
       const auto digit = static_cast<double>(rng() % 9);
       leaf.Set(i, node.positive ? digit + 1 : digit - 4);
@@ -49,10 +49,14 @@ std::optional<std::string> Distinguished(const RuleInstance& instance, int tries
     if (std::any_of(symbols.begin(), symbols.end(), [](int64_t value) { return value > kMaxSize; })) continue;
     std::string at;
     for (size_t s = 0; s < symbols.size(); ++s) absl::StrAppend(&at, " ", instance.symbols[s].name, "=", symbols[s]);
-    std::vector<double> reals;
+    std::vector<Number> reals;
     for (const RealSymbol& real : instance.reals) {
-      const auto digit = static_cast<double>(rng() % 9);
-      reals.push_back(real.positive ? digit + 1 : digit - 4);
+      const auto digit = static_cast<int64_t>(rng() % 9) + (real.positive ? 1 : -4);
+      if (IsFloating(real.dtype)) {
+        reals.emplace_back(static_cast<double>(digit));
+      } else {
+        reals.emplace_back(real.dtype == DType::kBool ? digit & 1 : digit);
+      }
     }
     const NumericInstance numeric(instance, symbols, reals);
     std::vector<Tensor> leaves(instance.nodes.size());

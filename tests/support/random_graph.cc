@@ -87,8 +87,8 @@ class RandomGraphs::Grower {
       if (node.leaf == LeafKind::kInput) {
         const std::optional<Value> value = Existing(node.outputs[0]);
         values[{id, 0}] = value ? *value : NewInput(application->inputs.at(node.name));
-      } else if (node.leaf == LeafKind::kWeight) {
-        values[{id, 0}] = NewWeight(node.data);
+      } else if (node.leaf == LeafKind::kState) {
+        values[{id, 0}] = NewWeight(*graph.arena()->Elements(id));
       } else if (node.leaf == LeafKind::kConstant) {
         values[{id, 0}] = arena_->AddConstant(node.data);
       } else {
@@ -128,7 +128,7 @@ class RandomGraphs::Grower {
     return *input;
   }
   Value NewWeight(const Tensor& data) {
-    const absl::StatusOr<Value> weight = arena_->AddWeight(absl::StrCat("w", arena_->size()), data);
+    const absl::StatusOr<Value> weight = arena_->AddState(absl::StrCat("w", arena_->size()), data);
     CHECK(weight.ok()) << weight.status().ToString();
     return *weight;
   }

@@ -56,11 +56,10 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"ops mattmul", "no operator is called `mattmul`; did you mean `matmul`?"},
         UsageCase{"ops xyzzy", "no operator is called `xyzzy`; `rewright ops` lists them"},
         UsageCase{"zoo resnet5", "no model is called `resnet5`; did you mean `resnet50`?"},
-        UsageCase{"zoo mlp", "--output is expected"},
         UsageCase{"zoo mlp -o /nonexistent/a.onnx", "/nonexistent/a.onnx: the folder /nonexistent does not exist"},
         UsageCase{"zoo mlp -o /tmp", "/tmp: is a folder, expected the name of a file"},
         UsageCase{"zoo mlp -o /dev/null/a.onnx", "/dev/null is not a folder"},
-        UsageCase{"ops --log-file /nonexistent/log", "--log-file: /nonexistent/log: cannot be opened"}));
+        UsageCase{"ops --log-file /nonexistent/log", "--log-file: /nonexistent/log: the folder /nonexistent does not exist"}));
 
 TEST(Program, HelpAndVersion) {
   const Outcome help = Rewright("--help");
@@ -92,6 +91,10 @@ TEST(Program, TheLogFileKeepsEverything) {
   EXPECT_EQ(Rewright("ops xyzzy --log-file " + (folder / "log")).status, 2);
   EXPECT_THAT(FileContents(folder / "log"), AllOf(HasSubstr("result "), HasSubstr("matmul"), HasSubstr("error "),
                                                   HasSubstr("no operator is called `xyzzy`")));
+  WriteContents(folder / "model", "data");
+  EXPECT_THAT(Rewright("ops --log-file " + (folder / "model")).err,
+              HasSubstr("model: found another file, expected a log of this program"));
+  EXPECT_EQ(FileContents(folder / "model"), "data");
 }
 
 }  // namespace

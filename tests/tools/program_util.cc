@@ -55,6 +55,11 @@ Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds) {
                                std::to_string(seconds) + "; kill -INT $pid 2>/dev/null; wait $pid");
 }
 
+Outcome RewrightScript(const std::string& script) {
+  const TemporaryFolder folder;
+  return RunScript(folder, script);
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "rewright-test-XXXXXX").string();
   path_ = mkdtemp(pattern.data());

@@ -25,6 +25,9 @@ Outcome RewrightInterrupted(const std::string& arguments, const std::string& wor
 // The same; sends it after so many seconds, whatever it does then.
 Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds);
 
+// Runs a shell script in which $program is the program; $out and $err are the files of what is given back.
+Outcome RewrightScript(const std::string& script);
+
 // A folder that is removed, with what it holds, when it goes out of scope.
 class TemporaryFolder {
  public:

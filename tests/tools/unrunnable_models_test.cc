@@ -24,7 +24,7 @@ TEST(UnrunnableModels, IndicesOutsideWhatTheyIndex) {
   const TemporaryFolder folder;
   WriteModel(folder / "m.onnx", R"(
     input ids: i64[2]
-    weight table: f32[5,3]
+    state table: f32[5,3]
     %1 = add(ids, ids)
     %2 = gather(table, %1)
     output y = %2
@@ -57,7 +57,7 @@ TEST(UnrunnableModels, TensorsLargerThanTheMemory) {
       {"output", "input x: f32[1000000,1]\ninput y: f32[1,1000000]\n%1 = matmul(x, y)\noutput z = %1\n",
        "f32[1000000,1000000]"},
       {"weight",
-       "input x: f32[1]\nweight a: f32[1000000,1]\nweight b: f32[1,1000000]\n%1 = matmul(a, b)\n%2 = add(%1, x)\n"
+       "input x: f32[1]\nstate a: f32[1000000,1]\nstate b: f32[1,1000000]\n%1 = matmul(a, b)\n%2 = add(%1, x)\n"
        "%3 = reduce_max(%2, axes=[0,1])\noutput z = %3\n",
        "f32[1000000,1000000]"},
   };

@@ -52,7 +52,7 @@ TEST(ConfirmCounterexample, Elements) {
   const Found found = Search("rule r sub(x[n], y[n]) => sub(y, x)");
   ASSERT_EQ(found.counterexample.obligation, Obligation::kElements);
   EXPECT_EQ(found.Confirm(kNothing), "");
-  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.lhs += 1; }), HasSubstr("it computes"));
+  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.lhs = RealOf(c.lhs) + 1; }), HasSubstr("it computes"));
   EXPECT_THAT(found.Confirm([](Counterexample& c) { c.rhs = c.lhs; }), HasSubstr("it computes"));
   EXPECT_THAT(found.Confirm([](Counterexample& c) { c.inputs[0].values = c.inputs[1].values; }),
               HasSubstr("it computes"));
@@ -62,7 +62,9 @@ TEST(ConfirmCounterexample, Shapes) {
   const Found found = Search("rule r transpose(relu(x[m, n]), perm=[1, 0]) => relu(x)");
   ASSERT_EQ(found.counterexample.obligation, Obligation::kShape);
   EXPECT_EQ(found.Confirm(kNothing), "");
-  EXPECT_THAT(found.Confirm([](Counterexample& c) { for (auto& s : c.symbols) s.second = 2; }),
+  EXPECT_THAT(found.Confirm([](Counterexample& c) {
+    for (auto& s : c.symbols) s.second = 2;
+  }),
               HasSubstr("the shapes are the same"));
 }
 
@@ -70,7 +72,9 @@ TEST(ConfirmCounterexample, RightSidesThatAreNotLegal) {
   const Found found = Search("rule r relu(x[m, n]) => reshape(relu(x), shape=[m, m])");
   ASSERT_EQ(found.counterexample.obligation, Obligation::kWellFormed);
   EXPECT_EQ(found.Confirm(kNothing), "");
-  EXPECT_THAT(found.Confirm([](Counterexample& c) { for (auto& s : c.symbols) s.second = 2; }),
+  EXPECT_THAT(found.Confirm([](Counterexample& c) {
+    for (auto& s : c.symbols) s.second = 2;
+  }),
               HasSubstr("the right side is legal"));
 }
 

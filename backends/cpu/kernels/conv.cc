@@ -1,4 +1,6 @@
-// Convolutions by oneDNN, in the layouts that it prefers.
+// Convolutions by oneDNN, in blocked layouts wherever it has them.
+#include <utility>
+
 #include "backends/cpu/kernels/dnnl_util.h"
 
 namespace rewright::cpu {
@@ -28,15 +30,20 @@ memory::dims WeightDims(const ConvProblem& problem) {
   return {problem.groups, w[0] / problem.groups, w[1], w[2], w[3]};
 }
 
-memory::desc PerChannelDesc(const ConvProblem& problem) {
-  return memory::desc({1, problem.dst[1], 1, 1}, kF32, Tag::nchw);
+// One element per channel. Where the result is one point of one image, oneDNN takes such an operand for one of the
+// result's own shape, and wants it laid out like that.
+memory::desc PerChannelDesc(const ConvProblem& problem, const memory::desc& dst) {
+  const Shape& dims = problem.dst;
+  if (dims[0] == 1 && dims[2] == 1 && dims[3] == 1) return dst;
+  return memory::desc({1, dims[1], 1, 1}, kF32, Tag::nchw);
 }
 
 using Primitive = dnnl::convolution_forward::primitive_desc;
 
-Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, Tag tag,
-                   const memory::desc* residual) {
-  const memory::desc src(problem.src, kF32, tag), dst(problem.dst, kF32, tag);
+// Empty where oneDNN has no implementation. `operands`: with the post-ops that read memory, for which the layout of the
+// result must be known.
+Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
+                   const memory::desc& dst, bool operands) {
   const memory::desc weights(WeightDims(problem), kF32, Tag::any);
   const memory::desc bias = problem.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
   const memory::dims strides = problem.strides;
@@ -51,52 +58,84 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, Tag t
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
                                              src, weights, bias, dst, strides, dilations, before, after);
   dnnl::post_ops post_ops;
-  const memory::desc per_channel = PerChannelDesc(problem);
-  if (problem.post_ops.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, per_channel);
-  if (problem.post_ops.shift) post_ops.append_binary(dnnl::algorithm::binary_add, per_channel);
-  if (problem.post_ops.residual) {
-    if (problem.residual_in_place) {
-      post_ops.append_sum();
-    } else if (residual != nullptr) {
-      post_ops.append_binary(dnnl::algorithm::binary_add, *residual);
+  if (operands) {
+    const memory::desc per_channel = PerChannelDesc(problem, dst);
+    if (problem.post_ops.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, per_channel);
+    if (problem.post_ops.shift) post_ops.append_binary(dnnl::algorithm::binary_add, per_channel);
+    if (problem.post_ops.residual && !problem.residual_in_place) {
+      post_ops.append_binary(dnnl::algorithm::binary_add, dst);
     }
   }
+  if (problem.residual_in_place) post_ops.append_sum();
   for (const ActivationFunction& f : problem.post_ops.activations) AppendActivation(f, &post_ops);
   dnnl::primitive_attr attr;
   attr.set_post_ops(post_ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return Primitive(desc, attr, context.engine);
+  return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
+}
+
+bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
+
+// How much slower than the rest an implementation is, by what oneDNN calls it: loops over single elements and products
+// with copied windows come last.
+int Slowness(const Primitive& desc) {
+  const std::string name = desc.impl_info_str();
+  if (name.find("ref") != std::string::npos) return 2;
+  return name.find("gemm") != std::string::npos ? 1 : 0;
+}
+
+// Empty where oneDNN has no implementation in these layouts, or takes others that the device has no form for.
+Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
+  memory::desc src(problem.src, kF32, src_tag), dst(problem.dst, kF32, dst_tag);
+  if (dst_tag == Tag::any) {
+    const Primitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
+    if (IsEmpty(asked) || !LayoutOf(asked.src_desc()) || !LayoutOf(asked.dst_desc())) return {};
+    src = asked.src_desc();
+    dst = asked.dst_desc();
+  }
+  const Primitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
+  // With channels last, oneDNN's products with copied windows read the operands of post-ops at wrong places.
+  if (!IsEmpty(desc) && Slowness(desc) == 1 && dst_tag != Tag::nchw) return {};
+  return desc;
+}
+
+// Blocked layouts are asked for, not left to oneDNN: where the processor has AVX-512 it would answer with channels
+// last, in which a residual runs elsewhere, pooling is slow and concatenations of channels are copies. Few channels
+// are read as they are. Groups of 4 or 8 channels have blocks of their own, which oneDNN knows, and other odd groups
+// exist with channels last alone.
+Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
+  const Tag blocked = context.block == 16 ? Tag::nChw16c : Tag::nChw8c;
+  const std::pair<Tag, Tag> candidates[] = {
+      {blocked, blocked}, {Tag::nchw, blocked}, {Tag::any, Tag::any}, {Tag::nhwc, Tag::nhwc}, {Tag::nchw, Tag::nchw}};
+  Primitive best;
+  for (const auto& [src, dst] : candidates) {
+    const Primitive desc = InLayouts(context, problem, src, dst);
+    if (IsEmpty(desc)) continue;
+    if (IsEmpty(best) || Slowness(desc) < Slowness(best)) best = desc;
+    if (Slowness(best) == 0) break;
+  }
+  if (IsEmpty(best)) throw dnnl::error(dnnl_unimplemented, "no implementation in any layout");
+  return best;
 }
 
 ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
-  const bool binary = problem.post_ops.residual && !problem.residual_in_place;
-  Primitive desc = MakeDesc(*context, problem, Tag::any, nullptr);
-  auto usable = [](const Primitive& p) { return LayoutOf(p.src_desc()) && LayoutOf(p.dst_desc()); };
-  const Tag tag = usable(desc) ? Tag::any : Tag::nchw;
-  if (tag != Tag::any) desc = MakeDesc(*context, problem, tag, nullptr);
-  if (binary) {
-    const memory::desc residual = desc.dst_desc();
-    desc = MakeDesc(*context, problem, tag, &residual);
-    if (desc.dst_desc() != residual || !usable(desc)) {
-      const memory::desc plain(problem.dst, kF32, Tag::nchw);
-      desc = MakeDesc(*context, problem, Tag::nchw, &plain);
-    }
-  }
+  const Primitive desc = Choose(*context, problem);
   ConvPlan plan;
   plan.src = *LayoutOf(desc.src_desc());
   plan.dst = *LayoutOf(desc.dst_desc());
   plan.weights = desc.weights_desc();
   plan.scratch_bytes = desc.scratchpad_desc().get_size();
   plan.implementation = desc.impl_info_str();
+  plan.slowness = Slowness(desc);
   std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
   if (problem.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
   int post_op = 0;
   const auto add_operand = [&](const memory::desc& operand) {
     args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
   };
-  if (problem.post_ops.scale) add_operand(PerChannelDesc(problem));
-  if (problem.post_ops.shift) add_operand(PerChannelDesc(problem));
-  if (binary) add_operand(desc.dst_desc());
+  if (problem.post_ops.scale) add_operand(PerChannelDesc(problem, desc.dst_desc()));
+  if (problem.post_ops.shift) add_operand(PerChannelDesc(problem, desc.dst_desc()));
+  if (problem.post_ops.residual && !problem.residual_in_place) add_operand(desc.dst_desc());
   args.push_back({DNNL_ARG_DST, desc.dst_desc()});
   if (plan.scratch_bytes > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
   plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::convolution_forward(desc), std::move(args));
@@ -107,6 +146,10 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
 
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
   return CatchDnnl("conv2d", [&] { return Build(context, problem); });
+}
+
+absl::StatusOr<Layout> ConvResultLayout(const DnnlContext& context, const ConvProblem& problem) {
+  return CatchDnnl("conv2d", [&] { return *LayoutOf(Choose(context, problem).dst_desc()); });
 }
 
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem) {

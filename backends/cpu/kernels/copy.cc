@@ -44,19 +44,20 @@ class CopyKernel : public Kernel {
     threads_ = bytes < kSerialBytes ? 1 : static_cast<int>(std::min<int64_t>(threads, outer_count_ * stripes_));
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const T* from = static_cast<const T*>(buffers[0]) + from_offset_;
     T* to = static_cast<T*>(buffers[1]) + to_offset_;
     const int64_t units = outer_count_ * stripes_;
     if (threads_ == 1) {
       Units(from, to, 0, units);
-      return;
+      return absl::OkStatus();
     }
 #pragma omp parallel num_threads(threads_)
     {
       const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
       Units(from, to, units * me / count, units * (me + 1) / count);
     }
+    return absl::OkStatus();
   }
 
  private:

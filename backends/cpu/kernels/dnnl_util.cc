@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include "absl/strings/str_cat.h"
+#include "oneapi/dnnl/dnnl_debug.h"
+
 namespace rewright::cpu {
 
 ThreadScope::ThreadScope(int threads) : before_(omp_get_max_threads()) {
@@ -54,27 +57,50 @@ std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc) {
   return layout;
 }
 
+class DnnlKernel::Handles : public KernelHandles {
+ public:
+  Handles(const dnnl::engine& engine, const std::vector<DnnlArg>& args) : stream(engine), addresses(args.size()) {
+    for (const DnnlArg& arg : args) {
+      memories_.emplace_back(arg.desc, engine, nullptr);
+      arguments.push_back({arg.arg, memories_.back().get()});
+    }
+  }
+
+  dnnl::stream stream;
+  std::vector<dnnl_exec_arg_t> arguments;
+  std::vector<void*> addresses;  // as the memory objects have them
+
+ private:
+  std::vector<dnnl::memory> memories_;
+};
+
 DnnlKernel::DnnlKernel(std::shared_ptr<const DnnlContext> context, const dnnl::primitive& primitive,
                        std::vector<DnnlArg> args)
-    : context_(std::move(context)), primitive_(primitive) {
-  for (const DnnlArg& arg : args) {
-    memories_.emplace_back(arg.desc, context_->engine, nullptr);
-    args_.push_back({arg.arg, memories_.back().get()});
-  }
-  handles_.assign(args.size(), nullptr);
+    : context_(std::move(context)), primitive_(primitive), args_(std::move(args)) {}
+
+absl::StatusOr<std::unique_ptr<KernelHandles>> DnnlKernel::MakeHandles() const {
+  return CatchDnnl("memory objects", [&]() -> std::unique_ptr<KernelHandles> {
+    return std::make_unique<Handles>(context_->engine, args_);
+  });
 }
 
-void DnnlKernel::Run(void* const* buffers) const {
+absl::Status DnnlKernel::Run(void* const* buffers, RunContext& context) const {
+  Handles& handles = static_cast<Handles&>(*context.handles);
   const ThreadScope scope(context_->threads);
-  for (size_t i = 0; i < args_.size(); ++i) {
-    if (handles_[i] == buffers[i]) continue;
-    const dnnl_status_t status = dnnl_memory_set_data_handle(args_[i].memory, buffers[i]);
-    CHECK(status == dnnl_success) << status;
-    handles_[i] = buffers[i];
+  dnnl_status_t status = dnnl_success;
+  for (size_t i = 0; i < args_.size() && status == dnnl_success; ++i) {
+    if (handles.addresses[i] == buffers[i]) continue;
+    status = dnnl_memory_set_data_handle(handles.arguments[i].memory, buffers[i]);
+    handles.addresses[i] = status == dnnl_success ? buffers[i] : nullptr;
   }
-  const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), context_->stream.get(), static_cast<int>(args_.size()), args_.data());
-  CHECK(status == dnnl_success) << status;
+  if (status == dnnl_success) {
+    status = dnnl_primitive_execute(primitive_.get(), handles.stream.get(), static_cast<int>(args_.size()),
+                                    handles.arguments.data());
+  }
+  if (status == dnnl_success) return absl::OkStatus();
+  const std::string message = absl::StrCat("oneDNN: ", dnnl_status2str(status));
+  return status == dnnl_out_of_memory ? absl::ResourceExhaustedError(message + ": out of memory")
+                                      : absl::InternalError(message);
 }
 
 }  // namespace rewright::cpu

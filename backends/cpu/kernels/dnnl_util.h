@@ -15,8 +15,8 @@ namespace rewright::cpu {
 // Shared by all kernels of a device.
 struct DnnlContext {
   dnnl::engine engine;
-  dnnl::stream stream;
   int threads = 1;
+  int64_t block = 8;  // channels per block of the layouts that oneDNN's convolutions run in
 };
 
 // Sets the number of OpenMP threads that oneDNN sees, for a scope.
@@ -41,18 +41,20 @@ struct DnnlArg {
   dnnl::memory::desc desc;
 };
 
-// Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0.
+// Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0. Its handles
+// are the stream and the memory objects, which know the addresses of the last run.
 class DnnlKernel : public Kernel {
  public:
   DnnlKernel(std::shared_ptr<const DnnlContext> context, const dnnl::primitive& primitive, std::vector<DnnlArg> args);
-  void Run(void* const* buffers) const override;
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override;
+  absl::Status Run(void* const* buffers, RunContext& context) const override;
 
  private:
-  std::shared_ptr<const DnnlContext> context_;
-  dnnl::primitive primitive_;
-  std::vector<dnnl::memory> memories_;
-  std::vector<dnnl_exec_arg_t> args_;
-  mutable std::vector<void*> handles_;  // as the memory objects have them
+  class Handles;
+
+  const std::shared_ptr<const DnnlContext> context_;
+  const dnnl::primitive primitive_;
+  const std::vector<DnnlArg> args_;
 };
 
 // ---------------------------------------------------------------- conv.cc
@@ -68,50 +70,41 @@ struct ConvProblem {
   bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
 };
 
-// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch].
+// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are
+// filled up with zeros to whole blocks of dst.
 struct ConvPlan {
-  Layout src, dst;  // as oneDNN wants them; the residual lies like dst
+  Layout src, dst;  // the residual lies like dst
   dnnl::memory::desc weights;
   size_t scratch_bytes = 0;
-  std::string implementation;
+  std::string implementation;  // oneDNN's name: "jit:avx512_core"
+  int slowness = 0;            // 0: made for the problem; above: the larger, the slower
   KernelPtr kernel;
 };
 
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
+// Where MakeConv would put the result.
+absl::StatusOr<Layout> ConvResultLayout(const DnnlContext& context, const ConvProblem& problem);
 // Weights as oneDNN reads them from row-major memory.
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
 
-// ---------------------------------------------------------------- pool.cc, blocked_pool.cc
+// ---------------------------------------------------------------- lrn.cc
 
-struct PoolProblem {
-  bool max = true;
-  bool count_padding = false;
-  Shape dst;
-  std::vector<int64_t> kernel, strides, pads, dilations;
-};
-
-// Buffers: src, dst, [scratch].
-struct PoolPlan {
+// Buffers: src, dst (laid out alike), [scratch].
+struct LrnPlan {
   Layout dst;
   size_t scratch_bytes = 0;
   KernelPtr kernel;
 };
 
-absl::StatusOr<PoolPlan> MakePool(const std::shared_ptr<const DnnlContext>& context, const PoolProblem& problem,
-                                  const Layout& src);
-// Own kernel, for dense blocked layouts whose block fills vector registers. Buffers: src, dst.
-bool CanPoolBlocked(const Layout& src);
-PoolPlan MakeBlockedPool(const PoolProblem& problem, const Layout& src, int threads);
-
-// Local response normalization over channels. Buffers: src, dst (laid out alike), [scratch].
-absl::StatusOr<PoolPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,
-                                 double alpha, double beta, double bias);
+// Local response normalization over channels.
+absl::StatusOr<LrnPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,
+                                double alpha, double beta, double bias);
 
 // ---------------------------------------------------------------- reorder.cc
 
 // Buffers: from, to. An error where oneDNN has no fast way.
-absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context,
-                                      const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context, const dnnl::memory::desc& from,
+                                      const dnnl::memory::desc& to);
 
 // Runs `make`, which may throw dnnl::error, and gives its result or the error as a Status that starts with `what`.
 template <typename F>

@@ -2,27 +2,26 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "backends/cpu/kernels/kernels.h"
-#include "backends/fallible_kernel.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cpu {
 namespace {
 
 template <typename Index>
-class GatherKernel : public FallibleKernel {
+class GatherKernel : public Kernel {
  public:
   GatherKernel(IndexRange range, int64_t outer, int64_t count, size_t slice_bytes, int threads)
       : range_(std::move(range)), outer_(outer), axis_(range_.size()), count_(count), slice_bytes_(slice_bytes) {
     threads_ = static_cast<size_t>(outer * count) * slice_bytes < 65536 ? 1 : threads;
   }
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const char* x = static_cast<const char*>(buffers[0]);
     const Index* indices = static_cast<const Index*>(buffers[1]);
     char* out = static_cast<char*>(buffers[2]);
-    NoteFault(indices);
+    RETURN_IF_ERROR(Check(indices));
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t i = 0; i < outer_ * count_; ++i) {
       int64_t index = static_cast<int64_t>(indices[i % count_]) % axis_;
@@ -30,32 +29,23 @@ class GatherKernel : public FallibleKernel {
       std::memcpy(out + static_cast<size_t>(i) * slice_bytes_,
                   x + static_cast<size_t>(i / count_ * axis_ + index) * slice_bytes_, slice_bytes_);
     }
-  }
-  absl::Status TakeFault() const override {
-    const std::optional<Fault> fault = std::exchange(fault_, std::nullopt);
-    return fault ? range_.Error(fault->element, fault->index) : absl::OkStatus();
+    return absl::OkStatus();
   }
 
  private:
-  struct Fault {
-    int64_t element;
-    int64_t index;
-  };
-
   // The indices are looked at once, however often they are used.
-  void NoteFault(const Index* indices) const {
+  absl::Status Check(const Index* indices) const {
     const Index low = static_cast<Index>(std::max<int64_t>(-axis_, std::numeric_limits<Index>::min()));
     const Index high = static_cast<Index>(std::min<int64_t>(axis_ - 1, std::numeric_limits<Index>::max()));
     const auto outside = [=](Index index) { return index < low || index > high; };
     const Index* found = std::find_if(indices, indices + count_, outside);
-    if (found != indices + count_ && !fault_) fault_ = Fault{found - indices, static_cast<int64_t>(*found)};
+    return found == indices + count_ ? absl::OkStatus() : range_.Error(found - indices, static_cast<int64_t>(*found));
   }
 
   const IndexRange range_;
   const int64_t outer_, axis_, count_;
   const size_t slice_bytes_;
   int threads_;
-  mutable std::optional<Fault> fault_;
 };
 
 template <typename T>
@@ -63,10 +53,11 @@ class FillKernel : public Kernel {
  public:
   FillKernel(int64_t count, double value, int threads)
       : count_(count), value_(static_cast<T>(value)), threads_(count < 65536 ? 1 : threads) {}
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     T* to = static_cast<T*>(buffers[0]);
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t i = 0; i < count_; ++i) to[i] = value_;
+    return absl::OkStatus();
   }
 
  private:

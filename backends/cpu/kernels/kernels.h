@@ -1,5 +1,4 @@
-// The device's kernels. Each head says which buffers its kernel expects, in order. Kernels are immutable but for the
-// handles of oneDNN's memory objects, so one schedule is run by one thread at a time; they use up to `threads` OpenMP
+// The device's kernels. Each head says which buffers its kernel expects, in order. They use up to `threads` OpenMP
 // threads. Run needs no memory besides its buffers (oneDNN itself takes a few hundred bytes for its arguments).
 #pragma once
 
@@ -34,6 +33,21 @@ absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, c
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads);
 
+// ---------------------------------------------------------------- pool.cc
+
+struct PoolProblem {
+  bool max = true;
+  bool count_padding = false;
+  Shape dst;
+  std::vector<int64_t> kernel, strides, pads, dilations;
+};
+
+// Whether the kernel takes the layout: blocked, its points side by side, its blocks full vector registers. Where
+// padding fills the last block, every window must see a point: the padding of the result would not be zero else.
+bool CanPool(const PoolProblem& problem, const Layout& src);
+// Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
+KernelPtr MakePoolKernel(const PoolProblem& problem, const Layout& src, int threads);
+
 // ---------------------------------------------------------------- reduce.cc
 
 enum class Reduction : uint8_t { kSum, kMean, kMax, kMin };
@@ -55,7 +69,7 @@ KernelPtr MakeLayerNormKernel(int64_t rows, int64_t size, double epsilon, int th
 // ---------------------------------------------------------------- gather.cc
 
 // Buffers: x, indices, out; all row-major. x is [outer, range.size(), inner], `count` indices pick along the axis;
-// negative ones count from the end. An index outside the range is a fault (FallibleKernel).
+// negative ones count from the end. An index outside the range is an error.
 KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64_t count, size_t element_bytes,
                            DType index_type, int threads);
 
@@ -66,7 +80,8 @@ KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads);
 
 // ---------------------------------------------------------------- generic.cc
 
-// Buffers: the operands, the outputs; all row-major. The reference interpreter on one node.
+// Buffers: the operands, the outputs; all row-major. The reference interpreter on one node. An integer that has no value
+// (a quotient by 0) becomes -1, as in pointwise kernels.
 absl::StatusOr<KernelPtr> MakeGenericKernel(const Graph& graph, NodeId node, int threads);
 
 // ---------------------------------------------------------------- matmul.cc

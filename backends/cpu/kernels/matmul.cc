@@ -117,13 +117,13 @@ class MatmulKernel : public Kernel {
     for (const BatchAxis& axis : batch_) separate_b_ = separate_b_ || axis.b != 0;
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const Operands operands(problem_, buffers);
     const int64_t units = batches_ * row_parts_ * column_parts_;
     if (threads_ == 1) {
       if (!problem_.packed) Pack(operands, 0, 1);
       for (int64_t unit = 0; unit < units; ++unit) RunUnit(operands, unit);
-      return;
+      return absl::OkStatus();
     }
 #pragma omp parallel num_threads(threads_)
     {
@@ -134,6 +134,7 @@ class MatmulKernel : public Kernel {
 #pragma omp for schedule(static)
       for (int64_t unit = 0; unit < units; ++unit) RunUnit(operands, unit);
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -205,8 +206,8 @@ class MatmulKernel : public Kernel {
         for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
           simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
                           at.c + row * c_row_ + panel * width, c_row_,
-                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns,
-                          chunk > 0 || InPlaceResidual(at), InPlaceResidual(at) ? nullptr : bias);
+                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns, chunk > 0 || InPlaceResidual(at),
+                          InPlaceResidual(at) ? nullptr : bias);
         }
       }
     }
@@ -249,7 +250,7 @@ class GemvKernel : public Kernel {
     threads_ = static_cast<double>(depth_ * columns_) < kSerialFlops ? 1 : threads;
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const Operands at(problem_, buffers);
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns, panels = Panels(columns_);
@@ -262,6 +263,7 @@ class GemvKernel : public Kernel {
       ApplyPostOps(at, problem_.post_ops, at.residual, first, n, y);
       std::memcpy(at.c + first, y, static_cast<size_t>(n) * sizeof(float));
     }
+    return absl::OkStatus();
   }
 
  private:

@@ -324,18 +324,19 @@ class PointwiseKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const int64_t tiles = (positions_ + kTile - 1) / kTile;
     const int threads = positions_ < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads_, tiles));
     if (threads <= 1) {
       RunRange(buffers, 0, positions_);
-      return;
+      return absl::OkStatus();
     }
 #pragma omp parallel num_threads(threads)
     {
       const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
       RunRange(buffers, tiles * me / count * kTile, std::min(positions_, tiles * (me + 1) / count * kTile));
     }
+    return absl::OkStatus();
   }
 
  private:

@@ -1,68 +1,88 @@
-// Pooling and local response normalization by oneDNN, in the layout of their operand.
-#include "backends/cpu/kernels/dnnl_util.h"
+// Pooling of blocked layouts, one row of outputs at a time.
+#include <algorithm>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 namespace {
 
-using dnnl::memory;
-using Tag = memory::format_tag;
-constexpr auto kF32 = memory::data_type::f32;
+constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
 
-template <typename Desc, typename Primitive>
-PoolPlan Plan(const std::shared_ptr<const DnnlContext>& context, const Desc& desc, const Primitive& primitive) {
-  PoolPlan plan;
-  const std::optional<Layout> dst = LayoutOf(desc.dst_desc());
-  if (!dst) throw dnnl::error(dnnl_unimplemented, "no layout for the result");
-  plan.dst = *dst;
-  plan.scratch_bytes = desc.scratchpad_desc().get_size();
-  std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_DST, desc.dst_desc()}};
-  if (plan.scratch_bytes > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
-  plan.kernel = std::make_unique<DnnlKernel>(context, primitive, std::move(args));
-  return plan;
-}
+class PoolKernel : public Kernel {
+ public:
+  PoolKernel(const PoolProblem& problem, const Layout& src, const Layout& dst, int threads)
+      : problem_(problem), src_(src), dst_(dst), blocks_((src.dims[1] + src.block - 1) / src.block) {
+    const int64_t rows = dst.dims[0] * blocks_ * dst.dims[2];
+    threads_ = src.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
+  }
 
-dnnl::primitive_attr UserScratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const float* x = static_cast<const float*>(buffers[0]);
+    float* out = static_cast<float*>(buffers[1]);
+    const int64_t height = dst_.dims[2];
+    const int64_t rows = dst_.dims[0] * blocks_ * height;
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t y = i % height, block = i / height % blocks_, n = i / height / blocks_;
+      Row(x + n * src_.strides[0] + block * src_.strides[1],
+          out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2], y);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Row(const float* x, float* out, int64_t y) const {
+    const int64_t dilation = problem_.dilations[0];
+    const int64_t top = y * problem_.strides[0] - problem_.pads[0];
+    int64_t first = 0, last = problem_.kernel[0];
+    while (top + first * dilation < 0) ++first;
+    while (last > first && top + (last - 1) * dilation >= src_.dims[2]) --last;
+    SimdTable::PoolRow row;
+    row.width = src_.dims[3];
+    row.out_width = dst_.dims[3];
+    row.rows = last - first;
+    row.row_step = dilation * src_.strides[2];
+    row.kernel = problem_.kernel[1];
+    row.stride = problem_.strides[1];
+    row.before = problem_.pads[1];
+    row.dilation = problem_.dilations[1];
+    row.block = src_.block;
+    row.count_all =
+        problem_.count_padding ? static_cast<float>(problem_.kernel[0] * problem_.kernel[1]) : 0.0f;
+    const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
+    pool(out, x + (top + first * dilation) * src_.strides[2], row);
+  }
+
+  const PoolProblem problem_;
+  const Layout src_, dst_;
+  const int64_t blocks_;
+  int threads_;
+};
+
+bool EveryWindowSeesAPoint(const PoolProblem& problem, const Layout& src) {
+  for (size_t axis = 0; axis < 2; ++axis) {
+    for (int64_t i = 0; i < problem.dst[2 + axis]; ++i) {
+      bool sees = false;
+      for (int64_t k = 0; k < problem.kernel[axis] && !sees; ++k) {
+        const int64_t at = i * problem.strides[axis] - problem.pads[axis] + k * problem.dilations[axis];
+        sees = at >= 0 && at < src.dims[2 + axis];
+      }
+      if (!sees) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 
-absl::StatusOr<PoolPlan> MakePool(const std::shared_ptr<const DnnlContext>& context, const PoolProblem& problem,
-                                  const Layout& src) {
-  const std::optional<memory::desc> from = DescOf(src);
-  if (!from) return absl::UnimplementedError("pool: no oneDNN layout");
-  return CatchDnnl("pool", [&] {
-    memory::dims after(2);
-    for (size_t k = 0; k < 2; ++k) {
-      const int64_t extent = (problem.kernel[k] - 1) * problem.dilations[k] + 1;
-      after[k] = (problem.dst[2 + k] - 1) * problem.strides[k] + extent - src.dims[2 + k] - problem.pads[k];
-    }
-    const dnnl::algorithm algorithm = problem.max             ? dnnl::algorithm::pooling_max
-                                      : problem.count_padding ? dnnl::algorithm::pooling_avg_include_padding
-                                                              : dnnl::algorithm::pooling_avg_exclude_padding;
-    const memory::desc dst(problem.dst, kF32, Tag::any);
-    const dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, *from, dst,
-                                              problem.strides, problem.kernel,
-                                              {problem.dilations[0] - 1, problem.dilations[1] - 1},
-                                              {problem.pads[0], problem.pads[1]}, after);
-    const dnnl::pooling_v2_forward::primitive_desc primitive(desc, UserScratchpad(), context->engine);
-    return Plan(context, primitive, dnnl::pooling_v2_forward(primitive));
-  });
+bool CanPool(const PoolProblem& problem, const Layout& src) {
+  return src.blocked() && src.block % Simd().lanes == 0 && (src.dims[3] == 1 || src.strides[3] == src.block) &&
+         (!src.IsPadded() || EveryWindowSeesAPoint(problem, src));
 }
 
-absl::StatusOr<PoolPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,
-                                 double alpha, double beta, double bias) {
-  const std::optional<memory::desc> from = DescOf(src);
-  if (!from) return absl::UnimplementedError("lrn: no oneDNN layout");
-  return CatchDnnl("lrn", [&] {
-    const dnnl::lrn_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, *from,
-                                       size, static_cast<float>(alpha), static_cast<float>(beta),
-                                       static_cast<float>(bias));
-    const dnnl::lrn_forward::primitive_desc primitive(desc, UserScratchpad(), context->engine);
-    return Plan(context, primitive, dnnl::lrn_forward(primitive));
-  });
+KernelPtr MakePoolKernel(const PoolProblem& problem, const Layout& src, int threads) {
+  return std::make_unique<PoolKernel>(problem, src, Layout::Blocked(problem.dst, src.block), threads);
 }
 
 }  // namespace rewright::cpu

@@ -40,7 +40,7 @@ class ReduceKernel : public Kernel {
     threads_ = work < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, kept_count_ * chunks_));
   }
 
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const int64_t units = kept_count_ * chunks_;
@@ -59,6 +59,7 @@ class ReduceKernel : public Kernel {
         Columns(x + from, out + to, unit % chunks_ * kChunk);
       }
     }
+    return absl::OkStatus();
   }
 
  private:

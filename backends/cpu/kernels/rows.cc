@@ -20,11 +20,12 @@ class SoftmaxKernel : public Kernel {
  public:
   SoftmaxKernel(RowOp op, int64_t rows, int64_t size, int threads)
       : op_(op), rows_(rows), size_(size), threads_(threads) {}
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const auto f = op_ == RowOp::kSoftmax ? Simd().softmax_row : Simd().log_softmax_row;
     ForRows(rows_, size_, threads_, [&](int64_t row) { f(out + row * size_, x + row * size_, size_); });
+    return absl::OkStatus();
   }
 
  private:
@@ -37,7 +38,7 @@ class LayerNormKernel : public Kernel {
  public:
   LayerNormKernel(int64_t rows, int64_t size, double epsilon, int threads)
       : rows_(rows), size_(size), epsilon_(static_cast<float>(epsilon)), threads_(threads) {}
-  void Run(void* const* buffers) const override {
+  absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     const float* scale = static_cast<const float*>(buffers[1]);
     const float* bias = static_cast<const float*>(buffers[2]);
@@ -45,6 +46,7 @@ class LayerNormKernel : public Kernel {
     ForRows(rows_, size_, threads_, [&](int64_t row) {
       Simd().layer_norm_row(out + row * size_, x + row * size_, scale, bias, size_, epsilon_);
     });
+    return absl::OkStatus();
   }
 
  private:

@@ -61,7 +61,7 @@ struct SimdTable {
   void (*gemv_panel)(const float* x, const float* b, long depth, float* y, long columns, const float* bias);
 };
 
-// The widest that this machine has.
+// The widest that this machine has and oneDNN may use.
 const SimdTable& Simd();
 
 namespace simd_base { extern const SimdTable kTable; }

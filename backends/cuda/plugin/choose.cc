@@ -5,15 +5,16 @@
 
 namespace rewright::cuda {
 
-Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds) {
+Fault TimeWork(Context& context, const Enqueue& work, double* seconds) {
   cudaEvent_t start = nullptr, end = nullptr;
   REWRIGHT_RETURN_FAULT(FaultOf(cudaEventCreate(&start), "cudaEventCreate"));
   Fault fault = FaultOf(cudaEventCreate(&end), "cudaEventCreate");
   if (fault.empty()) {
     cudaEventRecord(start, context.stream);
-    work();
+    fault = work();
     cudaEventRecord(end, context.stream);
-    fault = FaultOf(cudaEventSynchronize(end), "timed work");
+    const Fault timed = FaultOf(cudaEventSynchronize(end), "timed work");
+    if (fault.empty()) fault = timed;
     float milliseconds = 0;
     if (fault.empty()) fault = FaultOf(cudaEventElapsedTime(&milliseconds, start, end), "cudaEventElapsedTime");
     *seconds = static_cast<double>(milliseconds) * 1e-3;
@@ -23,13 +24,12 @@ Fault TimeWork(Context& context, const std::function<void()>& work, double* seco
   return fault;
 }
 
-Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded) {
+Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded) {
   REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal), "capture"));
-  work();
   // A capture that went wrong is ended too. What was refused says more than that the capture is invalid.
+  Fault fault = work();
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(context.stream, &graph);
-  Fault fault = std::exchange(context.deferred, {});
   if (fault.empty()) fault = FaultOf(ended, "capture");
   cudaGraphExec_t executable = nullptr;
   if (fault.empty()) fault = FaultOf(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
@@ -41,34 +41,33 @@ Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWo
 
 // Ways are replayed from recordings, as they will be: enqueued one by one, short kernels would be timed by what it
 // takes the processor to enqueue them.
-Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best) {
+Fault FastestOf(Context& context, int count, const std::function<Fault(int)>& run, int* best) {
   constexpr int kRounds = 3, kRuns = 16;
   std::vector<RecordedWork> ways(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     // Once as it is: what kernels do at their first run must not be recorded.
-    if (!run(i) || cudaStreamSynchronize(context.stream) != cudaSuccess) {
+    if (!run(i).empty() || cudaStreamSynchronize(context.stream) != cudaSuccess) {
       cudaGetLastError();
       continue;
     }
-    bool ran = true;
     RecordedWork way;
     const Fault fault = RecordWork(
         context,
-        [&] {
-          for (int k = 0; k < kRuns; ++k) ran = run(i) && ran;
+        [&]() -> Fault {
+          for (int k = 0; k < kRuns; ++k) REWRIGHT_RETURN_FAULT(run(i));
+          return {};
         },
         &way);
-    if (fault.empty() && ran) ways[i] = std::move(way);
+    if (fault.empty()) ways[i] = std::move(way);
   }
   std::vector<double> fastest(static_cast<size_t>(count), 1e30);
   for (int round = 0; round <= kRounds; ++round) {
     for (size_t i = 0; i < ways.size(); ++i) {
       if (ways[i] == nullptr) continue;
       double seconds = 0;
-      cudaError_t launched = cudaSuccess;
       REWRIGHT_RETURN_FAULT(TimeWork(
-          context, [&] { launched = cudaGraphLaunch(ways[i].get(), context.stream); }, &seconds));
-      REWRIGHT_RETURN_FAULT(FaultOf(launched, "cudaGraphLaunch"));
+          context, [&] { return FaultOf(cudaGraphLaunch(ways[i].get(), context.stream), "cudaGraphLaunch"); },
+          &seconds));
       if (round > 0) fastest[i] = std::min(fastest[i], seconds);  // the first warms up
     }
   }

@@ -45,13 +45,9 @@ struct Context {
   // The properties of a GPU that is not there: cuDNN plans for it what is never run. Null: there is one.
   cudnnBackendDescriptor_t absent_gpu = nullptr;
   std::string cache_folder;  // of compiled kernels and choices of algorithms; empty: none is kept
-  Fault deferred;            // the first error of enqueued work
 
   // The calling thread's calls of the runtime mean this GPU.
   Fault Use() const { return FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"); }
-  void Defer(const Fault& fault) {
-    if (deferred.empty()) deferred = fault;
-  }
 };
 
 inline size_t ElementBytes(Precision precision) { return IsHalf(precision) ? 2 : 4; }
@@ -76,40 +72,37 @@ class Scratch {
 };
 
 // Seconds between two events around the work.
-Fault TimeWork(Context& context, const std::function<void()>& work, double* seconds);
+Fault TimeWork(Context& context, const Enqueue& work, double* seconds);
 
 // Work recorded once, to be launched as a whole.
 struct DestroyRecorded {
   void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
 using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyRecorded>;
-// `work` enqueues and does nothing else.
-Fault RecordWork(Context& context, const std::function<void()>& work, RecordedWork* recorded);
+Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded);
 
 // Queues beside the context's stream, and events between them. They are made at the first run of so many, which must
 // not be one that is recorded.
-class Lanes {
+class Queues {
  public:
-  explicit Lanes(Context& context) : context_(context) {}
-  Lanes(const Lanes&) = delete;
-  ~Lanes();
-  // Gpu::RunLanes. While a step is enqueued its lane is the context's stream, and cuDNN's.
-  void Run(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue);
+  explicit Queues(Context& context) : context_(context) {}
+  Queues(const Queues&) = delete;
+  ~Queues();
+  // Gpu::RunQueues. While a step is enqueued its queue is the context's stream, and cuDNN's.
+  Fault Run(const std::vector<QueueStep>& steps, const std::function<Fault(int)>& enqueue);
 
  private:
   Fault Provide(size_t streams, size_t events);
-  void Switch(cudaStream_t stream);
-  void Mark(cudaEvent_t event, cudaStream_t stream);
-  void Wait(cudaEvent_t event, cudaStream_t stream);
+  Fault Enter(const std::vector<QueueStep>& steps, const std::function<Fault(int)>& enqueue, cudaStream_t home);
+  Fault Switch(cudaStream_t stream);
 
   Context& context_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
 };
 
-// The fastest of `count` ways; `run` enqueues one and is false where that fails. Ways that fail, or cannot be recorded,
-// are left out. -1: all are.
-Fault FastestOf(Context& context, int count, const std::function<bool(int)>& run, int* best);
+// The fastest of `count` ways; `run` enqueues one. Ways that fail, or cannot be recorded, are left out. -1: all are.
+Fault FastestOf(Context& context, int count, const std::function<Fault(int)>& run, int* best);
 
 // The text of numbers, for keys: " 3 4".
 inline std::string KeyText(int64_t number) { return " " + std::to_string(number); }

@@ -189,15 +189,13 @@ Fault GraphCall::Try(int* best) {
   REWRIGHT_RETURN_FAULT(memory.back().Allocate(static_cast<size_t>(largest)));
   REWRIGHT_RETURN_FAULT(FastestOf(
       context_, static_cast<int>(plans_.size()),
-      [&](int i) { return Execute(plans_[i], buffers.data(), memory.back().get()).empty(); }, best));
+      [&](int i) { return Execute(plans_[i], buffers.data(), memory.back().get()); }, best));
   return *best < 0 ? "no engine of cuDNN runs " + what_ : Fault();
 }
 
 // ---------------------------------------------------------------- running
 
-void GraphCall::Run(void* const* buffers) const {
-  if (Fault fault = Execute(plans_[0], buffers, buffers[bindings_.size()]); !fault.empty()) context_.Defer(fault);
-}
+Fault GraphCall::Run(void* const* buffers) const { return Execute(plans_[0], buffers, buffers[bindings_.size()]); }
 
 Fault GraphCall::Execute(const Plan& plan, void* const* buffers, void* workspace) const {
   std::vector<int64_t> uids;

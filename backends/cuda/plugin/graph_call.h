@@ -63,7 +63,7 @@ class GraphCall : public LibraryCall {
  public:
   size_t workspace_bytes() const override { return static_cast<size_t>(plans_[0].workspace); }
   // Buffers: those of the bindings, in their order, then the workspace.
-  void Run(void* const* buffers) const override;
+  Fault Run(void* const* buffers) const override;
 
  protected:
   // `what` stands in messages: "this convolution".

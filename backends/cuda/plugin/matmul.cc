@@ -107,10 +107,9 @@ class Matmul : public LibraryCall {
 
   size_t workspace_bytes() const override { return workspace_; }
 
-  void Run(void* const* buffers) const override {
+  Fault Run(void* const* buffers) const override {
     const int extra = (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0);
-    const cublasStatus_t status = Execute(buffers, buffers[3 + extra], workspace_, algorithm_);
-    if (status != CUBLAS_STATUS_SUCCESS) context_.Defer(FaultOf(status, "cublasLtMatmul"));
+    return FaultOf(Execute(buffers, buffers[3 + extra], workspace_, algorithm_), "cublasLtMatmul");
   }
 
  private:
@@ -155,9 +154,8 @@ class Matmul : public LibraryCall {
     REWRIGHT_RETURN_FAULT(FastestOf(
         context_, count,
         [&](int i) {
-          const cublasStatus_t status =
-              Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo);
-          return status == CUBLAS_STATUS_SUCCESS;
+          return FaultOf(Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo),
+                         "cublasLtMatmul");
         },
         best));
     return *best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -19,14 +21,14 @@ class KernelFunction : public Function {
       : context_(context), name_(std::move(name)), library_(library), kernel_(kernel) {}
   ~KernelFunction() override { cudaLibraryUnload(library_); }
 
-  void Launch(int64_t blocks, int threads, void* const* pointers, int count) const override {
-    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
+  Fault Launch(int64_t blocks, int threads, void* const* pointers, int count) const override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
     void* arguments[64];
     for (int i = 0; i < count; ++i) arguments[i] = const_cast<void**>(&pointers[i]);
     const cudaError_t error =
         cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
                          dim3(static_cast<unsigned>(threads)), arguments, 0, context_.stream);
-    if (error != cudaSuccess) context_.Defer(FaultOf(error, name_));
+    return FaultOf(error, name_);
   }
 
  private:
@@ -39,10 +41,9 @@ class KernelFunction : public Function {
 class GraphRecording : public Recording {
  public:
   GraphRecording(Context& context, RecordedWork graph) : context_(context), graph_(std::move(graph)) {}
-  void Run() const override {
-    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
-    const cudaError_t error = cudaGraphLaunch(graph_.get(), context_.stream);
-    if (error != cudaSuccess) context_.Defer(FaultOf(error, "cudaGraphLaunch"));
+  Fault Run() const override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
+    return FaultOf(cudaGraphLaunch(graph_.get(), context_.stream), "cudaGraphLaunch");
   }
 
  private:
@@ -156,36 +157,29 @@ class CudaGpu : public Gpu {
     return std::visit([&](const auto& p) { return PlanCall(context_, p, call); }, problem);
   }
 
-  void RunLanes(const std::vector<LaneStep>& steps, const std::function<void(int)>& enqueue) override {
-    if (Fault fault = context_.Use(); !fault.empty()) context_.Defer(fault);
-    lanes_.Run(steps, enqueue);
+  Fault RunQueues(const std::vector<QueueStep>& steps, const std::function<Fault(int)>& enqueue) override {
+    REWRIGHT_RETURN_FAULT(context_.Use());
+    return queues_.Run(steps, enqueue);
   }
 
   Fault Synchronize() override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    Fault fault = FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");
-    if (!context_.deferred.empty()) fault = std::exchange(context_.deferred, {});
-    return fault;
+    return FaultOf(cudaStreamSynchronize(context_.stream), "work on the GPU");
   }
-  Fault Time(const std::function<void()>& work, double* seconds) override {
+  Fault Time(const Enqueue& work, double* seconds) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    REWRIGHT_RETURN_FAULT(TimeWork(context_, work, seconds));
-    return std::exchange(context_.deferred, {});
+    return TimeWork(context_, work, seconds);
   }
-  Fault Fastest(const std::string& key, const std::vector<std::function<void()>>& ways, int* best) override {
+  Fault Fastest(const std::string& key, const std::vector<Enqueue>& ways, int* best) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
     const int count = static_cast<int>(ways.size());
     if (RecallChoice(context_, key, best) && *best >= 0 && *best < count) return {};
-    const auto run = [&](int i) {
-      ways[i]();
-      return std::exchange(context_.deferred, {}).empty();
-    };
-    REWRIGHT_RETURN_FAULT(FastestOf(context_, count, run, best));
+    REWRIGHT_RETURN_FAULT(FastestOf(context_, count, [&](int i) { return ways[i](); }, best));
     if (*best < 0) return "none of the ways to do the same runs";
     KeepChoice(context_, key, *best);
     return {};
   }
-  Fault Record(const std::function<void()>& work, std::unique_ptr<Recording>* recording) override {
+  Fault Record(const Enqueue& work, std::unique_ptr<Recording>* recording) override {
     REWRIGHT_RETURN_FAULT(context_.Use());
     RecordedWork graph;
     REWRIGHT_RETURN_FAULT(RecordWork(context_, work, &graph));
@@ -204,15 +198,22 @@ class CudaGpu : public Gpu {
     std::atomic<size_t> next{0};
     auto work = [&] {
       for (size_t i = next++; i < missing.size(); i = next++) {
-        const std::string source = prelude + missing[i]->text;
-        if (ReadCached(context_, "kernel", target + source, &(*codes)[i])) continue;
-        (*faults)[i] = CompileSource(source, context_.description.architecture, &(*codes)[i]);
-        if ((*faults)[i].empty()) WriteCached(context_, "kernel", target + source, (*codes)[i]);
+        try {
+          const std::string source = prelude + missing[i]->text;
+          if (ReadCached(context_, "kernel", target + source, &(*codes)[i])) continue;
+          (*faults)[i] = CompileSource(source, context_.description.architecture, &(*codes)[i]);
+          if ((*faults)[i].empty()) WriteCached(context_, "kernel", target + source, (*codes)[i]);
+        } catch (const std::bad_alloc&) {
+          (*faults)[i] = kOutOfMemory;  // short enough to need no memory
+        }
       }
     };
     std::vector<std::thread> threads;
     const size_t count = std::min<size_t>(missing.size(), std::max(1u, std::thread::hardware_concurrency()));
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+    try {
+      for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // as many as there are
+    }
     work();
     for (std::thread& thread : threads) thread.join();
   }
@@ -232,7 +233,7 @@ class CudaGpu : public Gpu {
   }
 
   Context context_;
-  Lanes lanes_{context_};
+  Queues queues_{context_};
   std::map<std::string, std::shared_ptr<const Function>> functions_;  // by the source, since names are only hashes
 };
 

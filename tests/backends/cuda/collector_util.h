@@ -14,12 +14,12 @@ namespace rewright {
 
 class NoFunction : public cuda::Function {
  public:
-  void Launch(int64_t, int, void* const*, int) const override {}
+  cuda::Fault Launch(int64_t, int, void* const*, int) const override { return {}; }
 };
 class NoCall : public cuda::LibraryCall {
  public:
   size_t workspace_bytes() const override { return 0; }
-  void Run(void* const*) const override {}
+  cuda::Fault Run(void* const*) const override { return {}; }
 };
 
 // Sources by the name of their kernel.
@@ -44,22 +44,20 @@ class Collector : public cuda::Gpu {
   }
   cuda::Fault Plan(const cuda::Problem& problem, std::unique_ptr<cuda::LibraryCall>* call) override {
     // Generated kernels where there is a choice.
-    const bool chosen = std::holds_alternative<cuda::PoolProblem>(problem) ||
-                        std::holds_alternative<cuda::LayerNormProblem>(problem);
+    const bool chosen =
+        std::holds_alternative<cuda::PoolProblem>(problem) || std::holds_alternative<cuda::LayerNormProblem>(problem);
     if (chosen) return "no such library";
     *call = std::make_unique<NoCall>();
     return {};
   }
-  void RunLanes(const std::vector<cuda::LaneStep>&, const std::function<void(int)>&) override {}
+  cuda::Fault RunQueues(const std::vector<QueueStep>&, const std::function<cuda::Fault(int)>&) override { return {}; }
   cuda::Fault Synchronize() override { return {}; }
-  cuda::Fault Time(const std::function<void()>&, double*) override { return "nothing runs"; }
-  cuda::Fault Fastest(const std::string&, const std::vector<std::function<void()>>&, int* best) override {
+  cuda::Fault Time(const cuda::Enqueue&, double*) override { return "nothing runs"; }
+  cuda::Fault Fastest(const std::string&, const std::vector<cuda::Enqueue>&, int* best) override {
     *best = 0;
     return {};
   }
-  cuda::Fault Record(const std::function<void()>&, std::unique_ptr<cuda::Recording>*) override {
-    return "nothing runs";
-  }
+  cuda::Fault Record(const cuda::Enqueue&, std::unique_ptr<cuda::Recording>*) override { return "nothing runs"; }
 
  private:
   std::map<std::string, std::string>& sources_;

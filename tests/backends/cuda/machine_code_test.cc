@@ -24,8 +24,8 @@ std::vector<int> Widths(const std::map<int, int>& accesses) {
 
 // The accesses of the kernel that gives %1 from x: f32[61, rows, columns], both stored as between kernels.
 GlobalAccesses AccessesOfKernel(const std::string& body, int64_t rows, int64_t columns, cuda::Precision precision) {
-  const Graph graph = GraphWithWeights(absl::StrCat("input x: f32[61,", rows, ",", columns, "]\nweight b: f32[",
-                                                    columns, "]\n", body, "\noutput y = %1\n"),
+  const Graph graph = GraphWithWeights(absl::StrCat("input x: f32[61,", rows, ",", columns, "]\nstate b: f32[", columns,
+                                                    "]\n", body, "\noutput y = %1\n"),
                                        -1, 1, 1);
   std::map<std::string, std::string> sources;
   Collector gpu(&sources);
@@ -54,7 +54,9 @@ extern "C" __global__ void copy(const unsigned char* a, const short* b, const fl
   out[threadIdx.x] = e[threadIdx.x];
   ((double*)out)[1000 + threadIdx.x] = d[threadIdx.x];
   ((float*)out)[9000 + threadIdx.x] = c[threadIdx.x] + b[threadIdx.x] + a[threadIdx.x];
-})", 90, &code), "");
+})",
+                                90, &code),
+            "");
   const GlobalAccesses accesses = AccessesOf(code, "copy");
   EXPECT_THAT(Widths(accesses.loads), ElementsAre(1, 2, 4, 8, 16));
   EXPECT_THAT(Widths(accesses.stores), ElementsAre(4, 8, 16));

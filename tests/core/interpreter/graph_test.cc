@@ -24,7 +24,7 @@ Graph Parse(const std::string& text, const std::map<std::string, Tensor>& weight
 
 const char kText[] = R"(
   input x: f32[2,4]
-  weight w: f32[4,2]
+  state w: f32[4,2]
   const %0: f32[2] = [1,-100]
   %1 = matmul(x, w)
   %2 = add(%1, %0)
@@ -85,7 +85,7 @@ TEST(InterpreterGraphTest, ErrorsNameTheNode) {
 TEST(InterpreterGraphTest, AnIndexOutsideItsAxisIsAnError) {
   const Graph graph = Parse(R"(
     input ids: i64[2]
-    weight table: f32[5,3]
+    state table: f32[5,3]
     %1 = add(ids, ids)
     %2 = gather(table, %1)
     output y = %2

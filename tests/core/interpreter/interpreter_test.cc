@@ -384,6 +384,22 @@ TEST(InterpreterTest, WrongInputsAreReported) {
               HasSubstr("input 1 is f32[1], expected f32[2]"));
 }
 
+// An integer without a value ends the run, or is -1 where that is asked for; its neighbours are what they are.
+TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
+  MeaningCache cache;
+  const std::vector<TensorType> types = {{DType::kInt64, {4}}, {DType::kInt64, {4}}};
+  const auto app = Apply(*FindOp("div"), types, {}, cache);
+  ASSERT_TRUE(app.ok());
+  const auto compiled = CompiledMeaning::Compile(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), types,
+                                                 app->outputs, Carrier::kNative);
+  ASSERT_TRUE(compiled.ok());
+  const std::vector<Tensor> inputs = {Tensor::Int64s({7, 8, -9, 0}), Tensor::Int64s({2, 0, 3, 0})};
+  EXPECT_TRUE(absl::IsOutOfRange(compiled->Run(inputs).status()));
+  const auto marked = compiled->Run(inputs, 1, Undefined::kMinusOne);
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  EXPECT_TRUE((*marked)[0].BitEqual(Tensor::Int64s({3, -1, -3, -1})));
+}
+
 // ---------------------------------------------------------------- hand-computed values
 
 absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& name, const std::vector<Tensor>& inputs,

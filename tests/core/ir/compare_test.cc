@@ -40,6 +40,17 @@ TEST(CompareTest, FindsTheWorstElement) {
   EXPECT_TRUE(AllClose(F32({1, 2.5, 100, 4}), F32({1, 2, 101, 4}), 0, 1));
 }
 
+TEST(CompareTest, IntegersAreExact) {
+  const int64_t large = int64_t{1} << 53;
+  const Tensor a = Tensor::Int64s({large, INT64_MIN}), b = Tensor::Int64s({large + 1, INT64_MAX});
+  EXPECT_TRUE(AllClose(a, a, 0, 0));
+  EXPECT_FALSE(AllClose(a, Tensor::Int64s({large + 1, INT64_MIN}), 0.5, 10));
+  const Comparison c = Compare(a, b);
+  EXPECT_EQ(c.worst, 1);
+  EXPECT_EQ(c.max_abs, 0x1p64);
+  EXPECT_THAT(c.text, HasSubstr("-9223372036854775808 and 9223372036854775807"));
+}
+
 TEST(CompareTest, SpecialValues) {
   EXPECT_FALSE(AllClose(F32({kNaN, 0}), F32({0, 0}), 1, 1));
   EXPECT_FALSE(AllClose(F32({0, 0}), F32({kNaN, 0}), 1, 1));

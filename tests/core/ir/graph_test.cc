@@ -48,8 +48,8 @@ TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
   EXPECT_EQ(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 2})));
   EXPECT_NE(arena.AddConstant(Tensor::Int64s({1, 2})), arena.AddConstant(Tensor::Int64s({1, 3})));
   const Tensor data(TensorType{DType::kFloat32, {4}});
-  EXPECT_NE(*arena.AddWeight("a", data), *arena.AddWeight("b", data));
-  EXPECT_EQ(*arena.AddWeight("a", data), *arena.AddWeight("a", data));
+  EXPECT_NE(*arena.AddState("a", data), *arena.AddState("b", data));
+  EXPECT_EQ(*arena.AddState("a", data), *arena.AddState("a", data));
   const auto taken = arena.AddInput("a", data.type());
   EXPECT_THAT(std::string(taken.status().message()), HasSubstr("input a: the name is taken"));
 }
@@ -57,9 +57,9 @@ TEST(ArenaTest, ConstantsAreSharedByContentAndWeightsByName) {
 TEST(ArenaTest, WeightOnlyFollowsTheOperands) {
   Arena arena;
   const Value x = *arena.AddInput("x", {DType::kFloat32, {4}});
-  const Value w = *arena.AddWeight("w", Tensor(TensorType{DType::kFloat32, {4}}));
-  EXPECT_TRUE(arena.node(arena.Apply("exp", {w})->node).weight_only);
-  EXPECT_FALSE(arena.node(arena.Apply("add", {w, x})->node).weight_only);
+  const Value w = *arena.AddState("w", Tensor(TensorType{DType::kFloat32, {4}}));
+  EXPECT_TRUE(arena.IsKnown(*arena.Apply("exp", {w})));
+  EXPECT_FALSE(arena.IsKnown(*arena.Apply("add", {w, x})));
 }
 
 TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {
@@ -153,7 +153,7 @@ TEST(GraphTest, CopyKeepsStructureAndNames) {
 }
 
 TEST(GraphTest, FeaturesCountWork) {
-  const Graph graph = Parse("input x: f32[4,8]\nweight w: f32[8,3]\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n");
+  const Graph graph = Parse("input x: f32[4,8]\nstate w: f32[8,3]\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n");
   const GraphFeatures features = FeaturesOf(graph);
   EXPECT_EQ(features.flops, 2 * 4 * 8 * 3 + 4 * 3);
   EXPECT_EQ(features.bytes, 4 * (4 * 8 + 8 * 3 + 4 * 3) + 4 * (12 + 12));
@@ -163,6 +163,70 @@ TEST(GraphTest, FeaturesCountWork) {
 TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
   const GraphFeatures features = FeaturesOf(Parse("input x: f32[10,100]\n%0 = softmax(x)\noutput y = %0\n"));
   EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
+}
+
+TEST(GraphTest, StatesAreKnownAtInferenceAlone) {
+  const char* const text = R"(input x: f32[4]
+state w: f32[4]
+%0 = exp(w)
+%1 = mul(x, %0)
+const %2: f32[] = [2]
+%3 = neg(%2)
+%4 = mul(%1, %3)
+output y = %4
+)";
+  const Graph inference = Parse(text);
+  const Graph training = CopyGraph(inference, Mode::kTraining);
+  EXPECT_EQ(inference.num_runtime_nodes(), 2);
+  EXPECT_EQ(training.num_runtime_nodes(), 3) << "exp(w) is computed in every step, neg(2) still once";
+  EXPECT_NE(inference.CanonicalHash(), training.CanonicalHash());
+  for (NodeId id : training.nodes()) {
+    const Node& node = training.node(id);
+    if (node.leaf != LeafKind::kState) continue;
+    EXPECT_NE(training.arena()->Elements(id), nullptr);
+    EXPECT_EQ(training.arena()->KnownElements(id), nullptr);
+  }
+}
+
+TEST(GraphTest, AStateIsNoPartOfItsValue) {
+  Arena arena;
+  const Tensor one = Tensor::FromVector<float>(DType::kFloat32, {1}, {1});
+  const Tensor two = Tensor::FromVector<float>(DType::kFloat32, {1}, {2});
+  const auto w = arena.AddState("w", one);
+  ASSERT_TRUE(w.ok());
+  EXPECT_EQ(*arena.AddState("w", one), *w);
+  EXPECT_EQ(arena.AddState("w", two).status().message(), "state w: the name is taken by another leaf");
+  Arena other;
+  const auto again = other.AddState("w", two);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(arena.node(w->node).hash, other.node(again->node).hash);
+}
+
+constexpr char kStep[] = R"(training
+input g: f32[4]
+state w: f32[4]
+%0 = sub(w, g)
+%1 = mul(w, w)
+output loss = %1
+update w = %0
+)";
+
+TEST(GraphTest, UpdatesSurviveRewritesAndCopies) {
+  const Graph graph = Parse(kStep);
+  ASSERT_EQ(graph.outputs().size(), 2u);
+  EXPECT_EQ(graph.outputs()[1].updates, graph.node(graph.outputs()[1].value.node).operands[0]);
+  const Value next = graph.outputs()[1].value;
+  const auto negated = graph.arena()->Apply("neg", {graph.node(next.node).operands[1]});
+  const auto sum = graph.arena()->Apply("add", {graph.node(next.node).operands[0], *negated});
+  ASSERT_TRUE(sum.ok());
+  const auto rewritten = ReplaceValues(graph, {{next, *sum}});
+  ASSERT_TRUE(rewritten.ok());
+  EXPECT_EQ(rewritten->outputs()[1].value, *sum);
+  EXPECT_EQ(rewritten->outputs()[1].updates, graph.outputs()[1].updates);
+  EXPECT_EQ(PrintGraph(CopyGraph(graph)), PrintGraph(graph));
+  const auto without = ParseGraph(std::string(kStep).substr(0, std::string(kStep).find("update")));
+  ASSERT_TRUE(without.ok());
+  EXPECT_NE(without->CanonicalHash(), graph.CanonicalHash());
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ Graph Parse(const std::string& text) {
 const char kEmbedding[] = R"(
   input ids: i64[4,16]
   input mask: i64[4,16]
-  weight table: f32[7,3]
-  weight wide: f32[3,90]
+  state table: f32[7,3]
+  state wide: f32[3,90]
   %1 = gather(table, ids, axis=0)
   %2 = gather(wide, ids, axis=1)
   output a = %1

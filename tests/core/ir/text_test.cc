@@ -20,7 +20,7 @@ std::string ErrorOf(const std::string& text) {
 TEST(TextTest, PrintsAndParsesBack) {
   const std::string text =
       "input x: f32[1,3,8,8]\n"
-      "weight w: f32[4,3,3,3]\n"
+      "state w: f32[4,3,3,3]\n"
       "%0 = conv2d(x, w, pads=[1,1,1,1])  # f32[1,4,8,8]\n"
       "%1.0, %1.1 = split(%0, axis=1, sizes=[1,3])  # f32[1,1,8,8], f32[1,3,8,8]\n"
       "const %2: f32[] = [0.1]\n"
@@ -103,10 +103,32 @@ TEST(TextTest, RefusesAttributesThatCannotBeMeant) {
 
 TEST(TextTest, WeightsTakeTheirData) {
   const Tensor data = Tensor::FromVector<double>(DType::kFloat32, {2}, {3, 4});
-  auto graph = ParseGraph("weight w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
+  auto graph = ParseGraph("state w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});
   ASSERT_TRUE(graph.ok());
-  EXPECT_EQ(graph->node(graph->nodes()[0]).data.At(1), 4);
-  EXPECT_FALSE(ParseGraph("weight w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
+  EXPECT_EQ(graph->arena()->Elements(graph->nodes()[0])->At(1), 4);
+  EXPECT_FALSE(ParseGraph("state w: f32[3]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}}).ok());
+}
+
+TEST(TextTest, GraphsForTrainingPrintAndParseBack) {
+  const std::string text =
+      "training\n"
+      "input g: f32[4]\n"
+      "state w: f32[4]\n"
+      "%0 = sub(w, g)  # f32[4]\n"
+      "update w = %0\n";
+  auto graph = ParseGraph(text);
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  EXPECT_EQ(graph->mode(), Mode::kTraining);
+  EXPECT_EQ(PrintGraph(*graph), text);
+}
+
+TEST(TextTest, WrongUpdatesAreErrors) {
+  const std::string head = "training\ninput g: f32[4]\ninput h: f32[2]\nstate w: f32[4]\n";
+  EXPECT_THAT(ErrorOf(head + "update g = w\n"), HasSubstr("only a state of a graph for training has a next value"));
+  EXPECT_THAT(ErrorOf("input g: f32[4]\nstate w: f32[4]\nupdate w = g\n"),
+              HasSubstr("only a state of a graph for training has a next value"));
+  EXPECT_THAT(ErrorOf(head + "update w = g\nupdate w = w\n"), HasSubstr("a second next value of the state w"));
+  EXPECT_THAT(ErrorOf(head + "update w = h\n"), HasSubstr("the next value of the state w is f32[2], expected f32[4]"));
 }
 
 }  // namespace

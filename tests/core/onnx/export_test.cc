@@ -139,7 +139,7 @@ TEST(ExportTest, NamesThatAreTakenGetANumber) {
 
 TEST(ExportTest, OutputsMayBeLeavesAndTheSameValue) {
   const Graph graph = Parse(
-      "input x: f32[2]\nweight w: f32[2]\n%0 = relu(x)\nconst %1: i64[2] = [3,4]\n"
+      "input x: f32[2]\nstate w: f32[2]\n%0 = relu(x)\nconst %1: i64[2] = [3,4]\n"
       "output x = x\noutput also = x\noutput w = w\noutput a = %0\noutput b = %0\noutput c = %1\n");
   const onnx::ModelProto model = Export(graph);
   EXPECT_THAT(NodesOf(model),
@@ -150,7 +150,7 @@ TEST(ExportTest, OutputsMayBeLeavesAndTheSameValue) {
 TEST(ExportTest, OpsetIsTheImportedOneRaisedToWhatIsNeeded) {
   const Graph relu = Parse("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   const Graph norm =
-      Parse("input x: f32[2]\nweight s: f32[2]\nweight b: f32[2]\n%0 = layer_norm(x, s, b)\noutput y = %0\n");
+      Parse("input x: f32[2]\nstate s: f32[2]\nstate b: f32[2]\n%0 = layer_norm(x, s, b)\noutput y = %0\n");
   const auto opset = [](const Graph& graph, const std::map<std::string, int64_t>& imported) {
     return Export(graph, {}, {.opsets = imported}).opset_import(0).version();
   };
@@ -186,8 +186,8 @@ TEST(ExportTest, MetadataIsWritten) {
 
 constexpr char kConvWithBias[] = R"(
 input x: f32[1,2,4,4]
-weight w: f32[3,2,1,1]
-weight b: f32[3]
+state w: f32[3,2,1,1]
+state b: f32[3]
 %0 = conv2d(x, w)
 %1 = reshape(b, shape=[1,3,1,1])
 %2 = add(%0, %1)
@@ -206,8 +206,8 @@ TEST(ExportTest, ConvTakesItsBias) {
 TEST(ExportTest, ConvTakesABiasThatIsComputed) {
   const Graph graph = Parse(R"(
 input x: f32[1,2,4,4]
-weight w: f32[3,2,1,1]
-weight b: f32[3,1,1]
+state w: f32[3,2,1,1]
+state b: f32[3,1,1]
 %0 = exp(b)
 %1 = conv2d(x, w)
 %2 = add(%0, %1)
@@ -228,7 +228,7 @@ TEST(ExportTest, ConvThatIsReadElsewhereKeepsTheSum) {
 
 TEST(ExportTest, SumsThatAreNoBiasStay) {
   std::string text = kConvWithBias;
-  text.replace(text.find("weight b: f32[3]"), 16, "weight b: f32[4]");
+  text.replace(text.find("state b: f32[3]"), 15, "state b: f32[4]");
   text.replace(text.find("[1,3,1,1]"), 9, "[1,1,1,4]");
   EXPECT_EQ(NodesOf(Export(Parse(text))).size(), 2u);
 }
@@ -236,7 +236,7 @@ TEST(ExportTest, SumsThatAreNoBiasStay) {
 TEST(ExportTest, WeightOnlyValuesAreComputedOrWritten) {
   const Graph graph = Parse(R"(
 input x: f32[2,3]
-weight w: f32[4,3]
+state w: f32[4,3]
 %0 = transpose(w, perm=[1,0])
 %1 = neg(%0)
 %2 = matmul(x, %1)
@@ -255,7 +255,7 @@ output y = %2
 
 TEST(ExportTest, WeightOnlyOutputsAreInitializersOrNodes) {
   const Graph graph =
-      Parse("input x: f32[2]\nweight w: f32[2]\n%0 = exp(w)\noutput y = %0\noutput z = %0\n", {{"w", Iota({2})}});
+      Parse("input x: f32[2]\nstate w: f32[2]\n%0 = exp(w)\noutput y = %0\noutput z = %0\n", {{"w", Iota({2})}});
   const onnx::ModelProto folded = Export(graph);
   EXPECT_THAT(NodesOf(folded), ElementsAre("Identity(y) -> z"));
   ExpectSameOutputs(graph, ImportAgain(folded), {{"x", Iota({2})}});
@@ -263,7 +263,7 @@ TEST(ExportTest, WeightOnlyOutputsAreInitializersOrNodes) {
 }
 
 TEST(ExportTest, LargeUniformWeightsAreCompact) {
-  const std::string text = "input x: f32[2000]\nweight w: f32[2000]\n%0 = add(x, w)\noutput y = %0\n";
+  const std::string text = "input x: f32[2000]\nstate w: f32[2000]\n%0 = add(x, w)\noutput y = %0\n";
   const Graph uniform = Parse(text);
   EXPECT_THAT(NodesOf(Export(uniform)), ElementsAre("ConstantOfShape(ints_0) -> w", "Add(x,w) -> y"));
   EXPECT_THAT(NodesOf(Export(uniform, {.compact_uniform = false})), ElementsAre("Add(x,w) -> y"));
@@ -278,8 +278,8 @@ TEST(ExportTest, LargeWeightsGoToTheirOwnFile) {
   TemporaryFolder folder;
   const Graph graph = Parse(R"(
 input x: f32[300]
-weight v: f32[300]
-weight w: f32[300]
+state v: f32[300]
+state w: f32[300]
 const %0: f32[] = [2]
 %1 = mul(x, v)
 %2 = add(%1, w)

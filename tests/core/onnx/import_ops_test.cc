@@ -13,6 +13,12 @@ namespace {
 
 using List = std::vector<int64_t>;
 
+Tensor Scalar64(int64_t value) {
+  Tensor scalar(TensorType{DType::kInt64, {}});
+  scalar.SetInt(0, value);
+  return scalar;
+}
+
 // The printed graph without the types that the printer adds as comments; an error's message.
 std::string Printed(const TestModel& model) {
   auto imported = model.Import();
@@ -37,12 +43,12 @@ TEST(ImportOpsTest, GemmIsTransposeMatmulMulAdd) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3]
-weight w: f32[4,3]
+state w: f32[4,3]
 %0 = transpose(w, perm=[1,0])
 %1 = matmul(x, %0)
 const %2: f32[] = [0.5]
 %3 = mul(%1, %2)
-weight b: f32[4]
+state b: f32[4]
 const %4: f32[] = [2]
 %5 = mul(b, %4)
 %6 = add(%3, %5)
@@ -59,9 +65,9 @@ TEST(ImportOpsTest, GemmWithoutScalesIsMatmulAdd) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3]
-weight w: f32[3,4]
+state w: f32[3,4]
 %0 = matmul(x, w)
-weight b: f32[4]
+state b: f32[4]
 %1 = add(%0, b)
 output y = %1
 )");
@@ -93,9 +99,9 @@ TEST(ImportOpsTest, ConvWithBiasIsConvAndAdd) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,4,8,8]
-weight w: f32[6,2,3,3]
+state w: f32[6,2,3,3]
 %0 = conv2d(x, w, groups=2, pads=[1,0,2,1], strides=[2,1])
-weight b: f32[6]
+state b: f32[6]
 %1 = reshape(b, shape=[1,6,1,1])
 %2 = add(%0, %1)
 output y = %2
@@ -111,7 +117,7 @@ TEST(ImportOpsTest, ConvOfOneDimensionIsConvOfTwo) {
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,4,8]
 %0 = reshape(x, shape=[1,4,1,8])
-weight w: f32[6,4,3]
+state w: f32[6,4,3]
 %1 = reshape(w, shape=[6,4,1,3])
 %2 = conv2d(%0, %1, dilations=[1,2], pads=[0,1,0,2])
 %3 = reshape(%2, shape=[1,6,7])
@@ -128,7 +134,7 @@ TEST(ImportOpsTest, AutoPadUpperPadsAtTheEnd) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[1,1,5,6]
-weight w: f32[1,1,2,3]
+state w: f32[1,1,2,3]
 %0 = conv2d(x, w, pads=[0,0,1,1], strides=[2,2])
 output y = %0
 )");
@@ -183,10 +189,10 @@ TEST(ImportOpsTest, BatchNormalization) {
           .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,3,4,4]
-weight s: f32[3]
-weight b: f32[3]
-weight m: f32[3]
-weight v: f32[3]
+state s: f32[3]
+state b: f32[3]
+state m: f32[3]
+state v: f32[3]
 %0 = batch_norm(x, s, b, m, v, epsilon=0.5)
 output y = %0
 )");
@@ -200,7 +206,7 @@ TEST(ImportOpsTest, LayerNormalizationWithoutBiasAddsZeros) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[2,30]
-weight s: f32[30]
+state s: f32[30]
 const %0: f32[] = [0]
 %1 = expand(%0, shape=[30])
 %2 = layer_norm(x, s, %1, axis=1, epsilon=0.5)
@@ -361,6 +367,37 @@ input x: f32[4,4]
 %0 = slice(x, starts=[0,1], stops=[4,4])
 %1 = pad(%0, after=[0,2], before=[1,0], value=3.0)
 output y = %1
+)");
+}
+
+// Doubles cannot tell 2^53 and 2^53 + 1 apart.
+TEST(ImportOpsTest, PadByALargeInteger) {
+  const TestModel model = TestModel(13)
+                              .Input("x", {2}, DType::kInt64)
+                              .Initializer("p", Tensor::Int64s({1, 0}))
+                              .Initializer("v", Scalar64(9007199254740993))
+                              .Node("Pad", {"x", "p", "v"}, {"y"})
+                              .Output("y");
+  EXPECT_EQ(Printed(model), R"(
+input x: i64[2]
+const %0: i64[] = [9007199254740993]
+%1 = sub(x, %0)
+%2 = pad(%1, after=[0], before=[1])
+%3 = add(%2, %0)
+output y = %3
+)");
+}
+
+TEST(ImportOpsTest, RangeOfLargeIntegers) {
+  const TestModel model = TestModel(13)
+                              .Initializer("start", Scalar64(INT64_MAX - 2))
+                              .Initializer("limit", Scalar64(INT64_MAX))
+                              .Initializer("delta", Scalar64(1))
+                              .Node("Range", {"start", "limit", "delta"}, {"y"})
+                              .Output("y");
+  EXPECT_EQ(Printed(model), R"(
+const %0: i64[2] = [9223372036854775805,9223372036854775806]
+output y = %0
 )");
 }
 
@@ -572,9 +609,9 @@ TEST(ImportOpsTest, LargeConstantsAreWeights) {
                               .Output("y");
   EXPECT_EQ(Printed(model), R"(
 input x: f32[20]
-weight a: f32[20]
+state a: f32[20]
 %0 = add(x, a)
-weight b: f32[20]
+state b: f32[20]
 %1 = mul(%0, b)
 output y = %1
 )");

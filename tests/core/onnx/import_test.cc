@@ -60,7 +60,7 @@ TEST(ImportTest, LargeFloatsAreWeightsAndTheRestConstants) {
                           ->graph;
   int weights = 0, constants = 0;
   for (NodeId id : graph.nodes()) {
-    weights += graph.node(id).leaf == LeafKind::kWeight;
+    weights += graph.node(id).leaf == LeafKind::kState;
     constants += graph.node(id).leaf == LeafKind::kConstant;
   }
   EXPECT_EQ(weights, 1);
@@ -94,7 +94,7 @@ TEST(ImportTest, SymbolicDimensionsTakeTheGivenSizes) {
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{4, 1, 4}));
   EXPECT_THAT(imported->notes,
-              ElementsAre("dimension L is symbolic and was not given: taken to be 1, here and in what is written"));
+              ElementsAre("dimension L is symbolic and was not given: taken to be 1, here and in what is rewritten"));
 }
 
 TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {

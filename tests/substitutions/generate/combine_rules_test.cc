@@ -6,9 +6,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright::generate {
@@ -40,8 +42,9 @@ std::vector<std::string> Names(const Combination& combination) {
 }
 
 TEST(CombineRules, AMoreGeneralRuleTakesThePlaceOfOneOfTheBase) {
-  const auto base = Proved("# ---- a section\n\n# above it\n"
-                           "rule own matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))\n");
+  const auto base = Proved(
+      "# ---- a section\n\n# above it\n"
+      "rule own matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))\n");
   const auto found = Proved("rule found matmul(matmul(u[b.., m, k], v[k, l]), w[l, n]) => matmul(u, matmul(v, w))\n");
   const Combination combined = Combined({base, found});
   EXPECT_THAT(Names(combined), ElementsAre("found"));
@@ -80,10 +83,12 @@ TEST(CombineRules, AnExactRuleIsNotLeftOutForOthersThatAreNot) {
 }
 
 TEST(CombineRules, KeepsWhatEnablesAndLeavesOutWhatGainsNothing) {
-  const auto base = Proved("rule gain max(relu(transpose(x[m, n], perm=[1, 0])), transpose(x, perm=[1, 0]))\n"
-                           "=> relu(transpose(x, perm=[1, 0]))\n");
-  const auto moves = Proved("rule inwards transpose(relu(x[m, n]), perm=[1, 0]) => relu(transpose(x, perm=[1, 0]))\n\n"
-                            "rule exchange max(x[n], y[n]) => max(y, x)\n");
+  const auto base = Proved(
+      "rule gain max(relu(transpose(x[m, n], perm=[1, 0])), transpose(x, perm=[1, 0]))\n"
+      "=> relu(transpose(x, perm=[1, 0]))\n");
+  const auto moves = Proved(
+      "rule inwards transpose(relu(x[m, n]), perm=[1, 0]) => relu(transpose(x, perm=[1, 0]))\n\n"
+      "rule exchange max(x[n], y[n]) => max(y, x)\n");
   const Combination combined = Combined({base, moves});
   EXPECT_THAT(Names(combined), ElementsAre("gain", "inwards"));
   EXPECT_EQ(combined.enabling, 1);
@@ -145,7 +150,7 @@ TEST(CombineRules, TheDefaultSetIsWhatItsCommandMakes) {
   const auto combined = CombineRules(files, {.threads = 2});
   ASSERT_TRUE(combined.ok()) << combined.status();
   const std::string again = ::testing::TempDir() + "/all_again.rules";
-  ASSERT_TRUE(WriteRules(again, {command.substr(2)}, combined->rules).ok());
+  ASSERT_TRUE(WriteText(again, PrintRules({command.substr(2)}, combined->rules)).ok());
   const auto text = [](const std::string& path) {
     std::ifstream file(path);
     std::stringstream all;

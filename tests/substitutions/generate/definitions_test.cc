@@ -7,11 +7,13 @@
 #include <sstream>
 #include <string>
 
+#include "core/base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/definition_statements.h"
 #include "substitutions/matcher.h"
+#include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright::generate {
@@ -196,7 +198,7 @@ TEST(Definitions, TheShippedFileIsWhatTheCommandMakes) {
   const std::string shipped = text(Folder() + "definitions.rules");
   const std::string command = "rewright generate --preset definitions -o definitions.rules";
   const std::string again = ::testing::TempDir() + "/definitions_again.rules";
-  ASSERT_TRUE(WriteRules(again, {command}, RulesOf(AllOps()).rules).ok());
+  ASSERT_TRUE(WriteText(again, PrintRules({command}, RulesOf(AllOps()).rules)).ok());
   EXPECT_EQ(text(again), shipped) << "to be made again, in substitutions/rules:\n" << command;
 }
 

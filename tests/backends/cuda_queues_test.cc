@@ -1,10 +1,10 @@
-// Steps side by side: what they wait for, on which lanes they go, what becomes one group.
+// Steps side by side: what they wait for, on which queues they go, what becomes one group.
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/lanes.h"
+#include "backends/cuda/queues.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
@@ -17,13 +17,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// "begin-end: lane<after,.. lane .."
-std::vector<std::string> Texts(const std::vector<cuda::Section>& sections) {
+// "begin-end: queue<after,.. queue .."
+std::vector<std::string> Texts(const std::vector<Section>& sections) {
   std::vector<std::string> texts;
-  for (const cuda::Section& section : sections) {
+  for (const Section& section : sections) {
     std::string text = absl::StrCat(section.begin, "-", section.end, ":");
-    for (const cuda::LaneStep& step : section.steps) {
-      absl::StrAppend(&text, " ", step.lane);
+    for (const QueueStep& step : section.steps) {
+      absl::StrAppend(&text, " ", step.queue);
       for (size_t i = 0; i < step.after.size(); ++i) absl::StrAppend(&text, i == 0 ? "<" : ",", step.after[i]);
     }
     texts.push_back(text);
@@ -31,37 +31,37 @@ std::vector<std::string> Texts(const std::vector<cuda::Section>& sections) {
   return texts;
 }
 
-TEST(CudaLanes, ChainsHaveNoSections) {
-  EXPECT_THAT(cuda::SectionsOf({}), IsEmpty());
-  EXPECT_THAT(cuda::SectionsOf({{}, {0}, {1}, {2}}), IsEmpty());
-  EXPECT_THAT(cuda::SectionsOf({{}, {0}, {1}, {0, 2}, {3}}), IsEmpty()) << "a sum with what came before";
+TEST(CudaQueues, ChainsHaveNoSections) {
+  EXPECT_THAT(cuda::ParallelSections({}), IsEmpty());
+  EXPECT_THAT(cuda::ParallelSections({{}, {0}, {1}, {2}}), IsEmpty());
+  EXPECT_THAT(cuda::ParallelSections({{}, {0}, {1}, {0, 2}, {3}}), IsEmpty()) << "a sum with what came before";
 }
 
-TEST(CudaLanes, BranchesPartAndMeet) {
+TEST(CudaQueues, BranchesPartAndMeet) {
   // 0, then 1 -> 3 beside 2, then 4 = 2 + 3.
-  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1}, {2, 3}})), ElementsAre("1-4: 0 1 0"));
-  // A branch of a branch waits across lanes.
-  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1}, {1, 2}, {3, 4}})), ElementsAre("1-5: 0 1 0 1<0"));
+  EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1}, {2, 3}})), ElementsAre("1-4: 0 1 0"));
+  // A branch of a branch waits across queues.
+  EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1}, {1, 2}, {3, 4}})), ElementsAre("1-5: 0 1 0 1<0"));
   // What is read far away, a mask, holds up nothing.
-  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {}, {0, 1}, {2}, {0, 3}, {4}})), ElementsAre("0-2: 0 1"));
+  EXPECT_THAT(Texts(cuda::ParallelSections({{}, {}, {0, 1}, {2}, {0, 3}, {4}})), ElementsAre("0-2: 0 1"));
   // Two modules one after the other.
-  EXPECT_THAT(Texts(cuda::SectionsOf({{}, {0}, {0}, {1, 2}, {3}, {3}, {3}, {4, 5, 6}})),
+  EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1, 2}, {3}, {3}, {3}, {4, 5, 6}})),
               ElementsAre("1-3: 0 1", "4-7: 0 1 2"));
 }
 
-TEST(CudaLanes, ManyStepsShareLanesAndSectionsEnd) {
-  const std::vector<cuda::Section> sections = cuda::SectionsOf(std::vector<std::vector<int>>(100));
+TEST(CudaQueues, ManyStepsShareQueuesAndSectionsEnd) {
+  const std::vector<Section> sections = cuda::ParallelSections(std::vector<std::vector<int>>(100));
   ASSERT_EQ(sections.size(), 2u);
   EXPECT_EQ(sections[0].end, 64);
   EXPECT_EQ(sections[1].end, 100);
-  for (const cuda::LaneStep& step : sections[0].steps) {
-    EXPECT_LT(step.lane, 8);
+  for (const QueueStep& step : sections[0].steps) {
+    EXPECT_LT(step.queue, 8);
     EXPECT_THAT(step.after, IsEmpty());
   }
 }
 
-// Every dependency is kept by the order of a lane or by waiting, whatever the graph of steps.
-TEST(CudaLanes, KeepEveryDependency) {
+// Every dependency is kept by the order of a queue or by waiting, whatever the graph of steps.
+TEST(CudaQueues, KeepEveryDependency) {
   Rng rng(3);
   for (int trial = 0; trial < Cases(300); ++trial) {
     std::vector<std::vector<int>> dependencies;
@@ -74,13 +74,13 @@ TEST(CudaLanes, KeepEveryDependency) {
       dependencies.emplace_back(needed.begin(), needed.end());
     }
     int end = 0;
-    for (const cuda::Section& section : cuda::SectionsOf(dependencies)) {
+    for (const Section& section : cuda::ParallelSections(dependencies)) {
       ASSERT_GE(section.begin, end);
       end = section.end;
       ASSERT_EQ(section.steps.size(), static_cast<size_t>(section.end - section.begin));
       std::vector<std::set<int>> before;  // steps of the section that are sure to be done
       for (int s = 0; s < section.end - section.begin; ++s) {
-        const cuda::LaneStep& step = section.steps[s];
+        const QueueStep& step = section.steps[s];
         std::set<int> sure;
         const auto follows = [&](int other) {
           ASSERT_LT(other, s);
@@ -89,7 +89,7 @@ TEST(CudaLanes, KeepEveryDependency) {
         };
         for (int other : step.after) follows(other);
         for (int other = s - 1; other >= 0; --other) {
-          if (section.steps[other].lane != step.lane) continue;
+          if (section.steps[other].queue != step.queue) continue;
           follows(other);
           break;
         }
@@ -105,10 +105,10 @@ TEST(CudaLanes, KeepEveryDependency) {
 // Queries, keys and values of odd sizes, with and without epilogues, beside a pooling of them that is no product.
 constexpr char kProducts[] = R"(
 input x: f32[3,5,7]
-weight q: f32[7,9]
-weight k: f32[7,4]
-weight v: f32[7,1]
-weight b: f32[4]
+state q: f32[7,9]
+state k: f32[7,4]
+state v: f32[7,1]
+state b: f32[4]
 %1 = matmul(x, q)
 %2 = matmul(x, k)
 %3 = add(%2, b)
@@ -129,7 +129,7 @@ std::unique_ptr<Device> HostDevice(HostGpuCounts* counts, const HostGpuOptions& 
   return cuda::MakeCudaDevice(MakeHostGpu(counts, options), *ProfileDb::Open(""), cuda_options);
 }
 
-TEST(CudaLanes, ProductsOfOneValueAreOneGroup) {
+TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
   const Graph graph = GraphWithWeights(kProducts, -1, 1, 1);
   HostGpuCounts counts;
   const auto device = HostDevice(&counts);
@@ -151,22 +151,24 @@ TEST(CudaLanes, ProductsOfOneValueAreOneGroup) {
   // In order where that is faster; both ways are tried.
   HostGpuCounts slow;
   const auto in_order = HostDevice(&slow, {.first_ways = true});
-  const auto schedule = in_order->Compile(graph);
+  auto schedule = in_order->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_GE(schedule->steps.size(), 6u);
   const int tried = slow.sections;
   EXPECT_GT(tried, 0);
-  ExpectAgrees(*schedule, graph, -1, 1, 1);
+  const auto executor = MakeHostile(graph, *std::move(schedule), *in_order->memory());
+  ASSERT_TRUE(executor.ok()) << executor.status().ToString();
+  ExpectAgrees(**executor, graph, -1, 1, 1);
   EXPECT_EQ(slow.sections, tried);
 }
 
 // A product that needs something else than the value is none of the group, even if it comes first.
-TEST(CudaLanes, SiblingsReadOneValueAlone) {
+TEST(CudaQueues, SiblingsReadOneValueAlone) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[4,6]
-weight u: f32[6,6]
-weight v: f32[6,6]
-weight w: f32[6,4]
+state u: f32[6,6]
+state v: f32[6,6]
+state w: f32[6,4]
 %1 = matmul(x, u)
 %2 = matmul(x, v)
 %3 = add(%2, %1)
@@ -183,15 +185,15 @@ output y = %5
 }
 
 // Branches of a module write their parts of its result, in any order; a shortcut runs beside a block.
-TEST(CudaLanes, ModulesAgreeInAnyOrder) {
+TEST(CudaQueues, ModulesAgreeInAnyOrder) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,8,9,7]
-weight a: f32[16,8,1,1]
-weight b: f32[8,8,1,1]
-weight c: f32[8,8,3,3]
-weight d: f32[5,8,1,1]
-weight e: f32[29,29,3,3]
-weight s: f32[29,29,1,1]
+state a: f32[16,8,1,1]
+state b: f32[8,8,1,1]
+state c: f32[8,8,3,3]
+state d: f32[5,8,1,1]
+state e: f32[29,29,3,3]
+state s: f32[29,29,1,1]
 %1 = conv2d(x, a)
 %2 = relu(%1)
 %3 = conv2d(x, b)
@@ -212,9 +214,11 @@ output y = %12
     cuda::CudaOptions options;
     options.channels_last = channels_last;
     const auto device = cuda::MakeCudaDevice(MakeHostGpu(&counts), *ProfileDb::Open(""), options);
-    const auto schedule = device->Compile(graph);
+    auto schedule = device->Compile(graph);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-    for (uint64_t seed = 0; seed < 20; ++seed) ExpectAgrees(*schedule, graph, -1, 1, seed);
+    const auto executor = MakeHostile(graph, *std::move(schedule), *device->memory());
+    ASSERT_TRUE(executor.ok()) << executor.status().ToString();
+    for (uint64_t seed = 0; seed < 20; ++seed) ExpectAgrees(**executor, graph, -1, 1, seed);
     EXPECT_GE(counts.sections, 2 * 20) << "the module, and the shortcut beside the block";
   }
 }

@@ -1,0 +1,121 @@
+// Files that are read and written. Whatever the program writes is opened here and nowhere else.
+//
+// An output is a regular file, or a name where one can be made: a folder, a device, a pipe or a socket of that name is
+// refused, since no one means to replace it. A symbolic link stays; what it leads to is written. A file is written
+// under another name in the same folder and renamed, so that its name stands for the old contents or the whole new
+// ones, whatever happens. Errors name the path and what is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rewright {
+
+// A regular file open for reading. Devices, pipes and folders are refused.
+class InputFile {
+ public:
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  int64_t size() const { return size_; }
+  // Bytes [offset, offset + length), which must lie inside the file.
+  absl::Status Read(int64_t offset, int64_t length, void* to) const;
+
+ private:
+  InputFile(std::string path, int descriptor, int64_t size);
+
+  std::string path_;
+  int descriptor_;
+  int64_t size_;
+};
+
+// A file that appears under its name, complete, when Commit succeeds, and not at all otherwise. It keeps the
+// permissions of the file that it replaces; other names of that file (hard links) keep the old contents.
+class OutputFile {
+ public:
+  static absl::StatusOr<OutputFile> Create(const std::string& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  absl::Status Write(const void* data, int64_t length);
+  // The whole of another file.
+  absl::Status Write(const InputFile& from);
+  absl::Status Commit();
+  // All of them, in that order; nothing is renamed before all is on the disk.
+  static absl::Status CommitTogether(const std::vector<OutputFile*>& files);
+
+ private:
+  OutputFile(std::string path, std::string target, std::string temporary, int descriptor);
+
+  absl::Status Finish();
+  absl::Status Rename();
+
+  std::string path_;    // as it was asked for
+  std::string target_;  // behind links
+  std::string temporary_;
+  int descriptor_;
+};
+
+// A file that grows, such as a log or a journal; made where there is none. What cannot be written whole may leave a
+// part of it at the end.
+class AppendFile {
+ public:
+  static absl::StatusOr<AppendFile> Open(const std::string& path);
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&&) = delete;
+  ~AppendFile();
+
+  absl::Status Write(const void* data, int64_t length);
+  absl::Status Write(const std::string& text) { return Write(text.data(), static_cast<int64_t>(text.size())); }
+  // What was written is on the disk.
+  absl::Status Sync();
+  // Drops what follows the first `size` bytes.
+  absl::Status CutTo(int64_t size);
+
+ private:
+  AppendFile(std::string path, int descriptor);
+
+  std::string path_;
+  int descriptor_;
+};
+
+absl::StatusOr<std::string> ReadText(const std::string& path);
+absl::Status WriteText(const std::string& path, const std::string& contents);
+absl::Status WriteStandardOutput(const std::string& contents);
+
+// The file that writing to `path` would make or replace: `path` itself, or what its links lead to. An error where
+// something else than a regular file is there, where the folder does not exist, or where links go round in a circle.
+absl::StatusOr<std::string> OutputTarget(const std::string& path);
+// For a file that names others of its folder: an error where its links lead to another folder, from which they would
+// not be found.
+absl::Status CheckFilesBeside(const std::string& path);
+// Whether `path` could be written, asked before long work. Leaves nothing behind.
+absl::Status CheckWritable(const std::string& path);
+
+// Makes the folder where it does not exist. Error when something else has that name.
+absl::Status MakeFolder(const std::string& path);
+
+// From the root, with the folder's links resolved: one text for each name of the file system.
+std::string AbsolutePath(const std::string& path);
+// Whether both are there and one file, by links or other names.
+bool IsSameFile(const std::string& a, const std::string& b);
+
+// The folder part of a path: "." where there is none.
+std::string FolderOf(const std::string& path);
+// The part after the last slash.
+std::string FileNameOf(const std::string& path);
+
+// The file of that relative path inside a folder. Absolute paths, "..", and links that lead out of the folder are
+// errors.
+absl::StatusOr<std::string> PathInside(const std::string& folder, const std::string& relative);
+
+}  // namespace rewright

@@ -1,0 +1,58 @@
+// The file that a model was read from, to be written back as it is: byte for byte, with the files of external data that
+// it names. What is written somewhere else can be read there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/files.h"
+
+namespace rewright {
+
+class ModelFile {
+ public:
+  // Before the model is read. The file stays open: one that takes its name later is another file.
+  static absl::StatusOr<ModelFile> Open(const std::string& path);
+  ModelFile(ModelFile&&) noexcept = default;
+
+  // What ImportedModel::external_files says.
+  void set_external_files(std::vector<std::string> names) { external_files_ = std::move(names); }
+
+  // Whether a path is the model or one of its external files.
+  bool Holds(const std::string& path) const;
+
+  // Whether it can be copied to `path`, asked before long work. Nothing that is there is overwritten apart from `path`
+  // itself: external files are copied to where they are missing, and an error where something else has their name.
+  absl::Status CheckCopy(const std::string& path) const;
+  // Writes the copy. Where `path` is the file itself nothing is touched.
+  absl::Status CopyTo(const std::string& path) const;
+  // The bytes. An error where there are external files: a model without a folder cannot find them.
+  absl::StatusOr<std::string> Bytes() const;
+
+ private:
+  struct Stamp {
+    int64_t size = 0;
+    int64_t seconds = 0, nanoseconds = 0;  // when it was changed last
+    bool operator==(const Stamp&) const = default;
+  };
+  struct ExternalCopy {
+    std::string from, to;
+  };
+
+  explicit ModelFile(InputFile file) : file_(std::move(file)) {}
+  absl::StatusOr<Stamp> StampOf() const;
+  // An error where the file is not as it was when it was opened.
+  absl::Status CheckUnchanged() const;
+  // The external files that a copy at `path` lacks.
+  absl::StatusOr<std::vector<ExternalCopy>> MissingFiles(const std::string& path) const;
+  absl::StatusOr<bool> IsMissing(const std::string& name, const std::string& from, const std::string& path) const;
+
+  InputFile file_;
+  Stamp stamp_;
+  std::vector<std::string> external_files_;
+};
+
+}  // namespace rewright
