@@ -39,16 +39,19 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
   }
 }
 
-// Of type i64: sums, differences and products, which wrap around.
-uint64_t EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols, const std::vector<Number>& reals) {
+// Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
+std::optional<uint64_t> EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+                                    const std::vector<Number>& reals) {
   if (expr->kind == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->integer]));
-  if (expr->kind == ExprKind::kFromIndex) return static_cast<uint64_t>(EvalIndex(expr->args[0], symbols));
+  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
   CHECK(expr->kind == ExprKind::kCall) << PrintExpr(expr, {});
-  const uint64_t a = EvalInteger(expr->args[0], symbols, reals);
-  if (expr->fn == Fn::kNeg) return -a;
-  const uint64_t b = EvalInteger(expr->args[1], symbols, reals);
+  const std::optional<uint64_t> a = EvalInteger(expr->args[0], symbols, reals);
+  if (!a) return std::nullopt;
+  if (expr->fn == Fn::kNeg) return -*a;
+  const std::optional<uint64_t> b = EvalInteger(expr->args[1], symbols, reals);
+  if (!b) return std::nullopt;
   CHECK(expr->fn == Fn::kAdd || expr->fn == Fn::kSub || expr->fn == Fn::kMul) << FnName(expr->fn);
-  return expr->fn == Fn::kAdd ? a + b : expr->fn == Fn::kSub ? a - b : a * b;
+  return expr->fn == Fn::kAdd ? *a + *b : expr->fn == Fn::kSub ? *a - *b : *a * *b;
 }
 
 // Doubles computed in two ways are the same up to rounding.
@@ -136,7 +139,9 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier
   Tensor tensor(TensorType{StoredDType(carrier, type.dtype), type.shape});
   const ExprPtr& value = node.params[0];
   if (!IsFloating(value->dtype)) {
-    FillWith(static_cast<int64_t>(EvalInteger(value, symbols_, reals_)), &tensor);
+    const std::optional<uint64_t> integer = EvalInteger(value, symbols_, reals_);
+    if (!integer) return absl::UnimplementedError("a constant has no value");
+    FillWith(static_cast<int64_t>(*integer), &tensor);
     return tensor;
   }
   const std::optional<double> real = EvalReal(value, symbols_, reals_);

@@ -95,6 +95,11 @@ Form FormBuilder::Combine(const Form& a, const Form& b, int64_t factor) {
       !CheckedAdd(a.constant_, product, &sum.constant_)) {
     return Form::Unknown();
   }
+  if (b.terms_.empty()) {
+    sum.terms_ = a.terms_;
+    return sum;
+  }
+  sum.terms_.reserve(a.terms_.size() + b.terms_.size());
   auto i = a.terms_.begin(), j = b.terms_.begin();
   while (i != a.terms_.end() || j != b.terms_.end()) {
     if (j == b.terms_.end() || (i != a.terms_.end() && i->atom != j->atom && Precedes(i->atom, j->atom))) {

@@ -205,14 +205,12 @@ Form Compose(const Form& form, const Substitution& substitution);
 // place in memory that digits of one number lead to is a sum over fewer atoms.
 template <typename Keep>
 Form ExpandMods(const Form& form, const Keep& keep) {
-  Form result = form.constant();
-  if (!form.IsKnown()) return form;
+  Form result = form;
   for (const Form::Term& term : form.terms()) {
-    Form value = Form::OfAtom(term.atom);
-    if (term.atom->kind == Atom::Kind::kMod && term.atom->b.IsConstant() && !keep(*term.atom)) {
-      value = ExpandMods(term.atom->a, keep) - term.atom->b * ExpandMods(term.atom->quotient, keep);
-    }
-    result = result + value * term.factor;
+    const Atom& mod = *term.atom;
+    if (mod.kind != Atom::Kind::kMod || !mod.b.IsConstant() || keep(mod)) continue;
+    const Form value = ExpandMods(mod.a, keep) - mod.b * ExpandMods(mod.quotient, keep);
+    result = result + (value - Form::OfAtom(&mod)) * term.factor;
   }
   return result;
 }

@@ -93,6 +93,7 @@ Linear StageBuilder::LinearOf(const Form& form) {
   overflow_ |= !form.IsKnown() ||
                (!RangeOf(form).IsBounded() && std::all_of(form.terms().begin(), form.terms().end(), is_bounded));
   Linear linear{form.constant(), {}};
+  linear.terms.reserve(form.terms().size());
   for (const Form::Term& term : form.terms()) linear.terms.push_back({AtomNode(*term.atom), term.factor});
   std::sort(linear.terms.begin(), linear.terms.end());
   return linear;

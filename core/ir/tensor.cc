@@ -12,6 +12,7 @@ absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
   if (shape.size() > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat("a tensor with ", shape.size(), " axes; at most ", kMaxRank));
   }
+  constexpr int64_t kMaxElements = int64_t{1} << 40;
   int64_t elements = 1;
   bool too_large = false;
   for (int64_t size : shape) {

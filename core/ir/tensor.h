@@ -15,12 +15,11 @@ namespace rewright {
 
 using Shape = std::vector<int64_t>;
 
-// What tensors may have: axes, and elements.
+// The most axes that a tensor may have.
 inline constexpr int kMaxRank = 31;
-inline constexpr int64_t kMaxElements = int64_t{1} << 40;
 
-// The number of elements of a shape from outside, of which no size is negative and neither axes nor elements are too
-// many, sizes of zero left out.
+// The number of elements of a shape from outside. Refused are negative sizes, too many axes, and more than 2^40
+// elements, sizes of zero left out.
 absl::StatusOr<int64_t> CheckedElements(const Shape& shape);
 // Product of the sizes; 1 for a scalar.
 int64_t NumElements(const Shape& shape);
