@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -13,7 +14,7 @@ constexpr int kMaxExprNodes = 4000;
 
 void CountNodes(const ExprPtr& expr, int* count) {
   if (++*count > kMaxExprNodes) return;
-  for (const ExprPtr& arg : expr->args) CountNodes(arg, count);
+  for (const ExprPtr& arg : expr->args()) CountNodes(arg, count);
 }
 
 bool TooLarge(const ExprPtr& expr) {
@@ -42,9 +43,6 @@ const OpDef& FillOp() {
   }();
   return *op;
 }
-
-bool IsFalse(const ExprPtr& condition) { return condition->kind == ExprKind::kBool && condition->integer == 0; }
-bool IsTrue(const ExprPtr& condition) { return condition->kind == ExprKind::kBool && condition->integer != 0; }
 
 }  // namespace
 
@@ -102,13 +100,7 @@ std::vector<RealSymbol> SymbolicBuilder::Reals() const {
   return reals;
 }
 
-Index SymbolicBuilder::SymbolVar(int id, const std::string& name) const {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kVar;
-  node->integer = id;
-  node->name = name;
-  return Index(std::move(node));
-}
+Index SymbolicBuilder::SymbolVar(int id, const std::string& name) const { return Variable(id, name); }
 
 bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
   using Class = RuleAttr::Class;
@@ -133,12 +125,10 @@ bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
   const std::vector<int64_t>& fixed = structure_.attrs[at];
   const bool symbols = attr.kind == Class::kInt || attr.kind == Class::kList;
   if (attr.kind == Class::kReal) {
-    auto node = std::make_shared<ExprNode>();
-    node->kind = ExprKind::kParam;
-    node->name = absl::StrCat("?", attr.name);
-    for (size_t a = 0; a < at; ++a) node->integer += rule_.attrs()[a].kind == Class::kReal ? 1 : 0;
+    int number = 0;
+    for (size_t a = 0; a < at; ++a) number += rule_.attrs()[a].kind == Class::kReal ? 1 : 0;
     value->kind = Value::Kind::kReal;
-    value->real = Scalar(std::move(node));
+    value->real = Parameter(number, absl::StrCat("?", attr.name), DType::kFloat32);
     return true;
   }
   if (attr.kind == Class::kDType) {
@@ -264,8 +254,8 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
     return true;
   }
   if (value.kind == Value::Kind::kInt) value.real = Symbolic::ToReal(value.integer);
-  if (value.real.node()->kind == ExprKind::kConst) {
-    node->splat = value.real.node()->real;
+  if (value.real.node()->kind() == ExprKind::kConst) {
+    node->splat = value.real.node()->real();
     return true;
   }
   return Fill(value.real, node);
@@ -417,7 +407,7 @@ bool SymbolicBuilder::Bind(const StructuralKey& key, const std::vector<std::vect
   }
   for (const std::string& name : node->meaning->params) node->params.push_back(attr_values[attr_index(name)][0]);
   for (const Requirement& requirement : node->meaning->requirements) {
-    if (IsFalse(Substitute(requirement.condition, node->indices, node->params))) {
+    if (Substitute(requirement.condition, node->indices, node->params)->IsFalse()) {
       return Fail(absl::StrCat(op.name, ": ", requirement.message));
     }
   }
@@ -439,8 +429,8 @@ bool SymbolicBuilder::Conditions(std::vector<ExprPtr>* conditions) {
     Evaluator evaluator(*this);
     Cond truth;
     if (!evaluator.Condition(condition, &truth)) return FailEval(evaluator);
-    if (IsFalse(truth.node())) return Fail("a condition fails");
-    if (!IsTrue(truth.node())) conditions->push_back(truth.node());
+    if (truth.node()->IsFalse()) return Fail("a condition fails");
+    if (!truth.node()->IsTrue()) conditions->push_back(truth.node());
   }
   return true;
 }

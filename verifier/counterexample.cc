@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/ir/expr.h"
+#include "core/ir/rewrite.h"
 #include "verifier/concrete.h"
 #include "verifier/context.h"
 
@@ -19,11 +19,6 @@ constexpr double kTolerance = 1e-6;
 constexpr int kPointsPerOutput = 10;
 constexpr int kSearchBudget = 4000;
 
-void CollectSymbols(const ExprPtr& e, std::vector<int>* out) {
-  if (e->kind == ExprKind::kVar) out->push_back(static_cast<int>(e->integer));
-  for (const ExprPtr& arg : e->args) CollectSymbols(arg, out);
-}
-
 bool Differ(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return false;
   if (std::isinf(a) || std::isinf(b)) return a != b;
@@ -33,18 +28,18 @@ bool Differ(double a, double b) {
 }  // namespace
 
 bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value) {
-  if (e->kind == ExprKind::kInt) {
-    *value = e->integer;
+  if (e->kind() == ExprKind::kInt) {
+    *value = e->value();
     return true;
   }
-  if (e->kind == ExprKind::kVar) {
-    *value = symbols[e->integer];
+  if (e->kind() == ExprKind::kVar) {
+    *value = symbols[e->variable()];
     return true;
   }
-  if (e->args.size() != 2) return false;
+  if (e->args().size() != 2) return false;
   int64_t a, b;
-  if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
-  switch (e->kind) {
+  if (!EvaluateIndex(e->arg(0), symbols, &a) || !EvaluateIndex(e->arg(1), symbols, &b)) return false;
+  switch (e->kind()) {
     case ExprKind::kIndexAdd: *value = a + b; return true;
     case ExprKind::kIndexSub: *value = a - b; return true;
     case ExprKind::kIndexMul: *value = a * b; return true;
@@ -52,30 +47,30 @@ bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_
     case ExprKind::kIndexMax: *value = std::max(a, b); return true;
     default: break;
   }
-  if ((e->kind != ExprKind::kFloorDiv && e->kind != ExprKind::kMod) || b <= 0) return false;
-  *value = e->kind == ExprKind::kFloorDiv ? FloorDivInt(a, b) : a - b * FloorDivInt(a, b);
+  if ((e->kind() != ExprKind::kFloorDiv && e->kind() != ExprKind::kMod) || b <= 0) return false;
+  *value = e->kind() == ExprKind::kFloorDiv ? FloorDivInt(a, b) : a - b * FloorDivInt(a, b);
   return true;
 }
 
 bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value) {
   int64_t a, b;
   bool x;
-  switch (e->kind) {
-    case ExprKind::kBool: *value = e->integer != 0; return true;
+  switch (e->kind()) {
+    case ExprKind::kBool: *value = e->truth(); return true;
     case ExprKind::kNot:
-      if (!EvaluateCond(e->args[0], symbols, &x)) return false;
+      if (!EvaluateCond(e->arg(0), symbols, &x)) return false;
       *value = !x;
       return true;
     case ExprKind::kAnd:
     case ExprKind::kOr:
-      if (!EvaluateCond(e->args[0], symbols, value)) return false;
-      if (*value == (e->kind == ExprKind::kOr)) return true;
-      return EvaluateCond(e->args[1], symbols, value);
+      if (!EvaluateCond(e->arg(0), symbols, value)) return false;
+      if (*value == (e->kind() == ExprKind::kOr)) return true;
+      return EvaluateCond(e->arg(1), symbols, value);
     case ExprKind::kLess:
     case ExprKind::kLessEqual:
     case ExprKind::kEqual:
-      if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
-      *value = e->kind == ExprKind::kLess ? a < b : e->kind == ExprKind::kEqual ? a == b : a <= b;
+      if (!EvaluateIndex(e->arg(0), symbols, &a) || !EvaluateIndex(e->arg(1), symbols, &b)) return false;
+      *value = e->kind() == ExprKind::kLess ? a < b : e->kind() == ExprKind::kEqual ? a == b : a <= b;
       return true;
     default: return false;
   }
@@ -84,9 +79,7 @@ bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* v
 CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
     : instance_(instance), rng_(seed) {
   auto add = [this](Constraint c) {
-    CollectSymbols(c.condition != nullptr ? c.condition : c.size, &c.symbols);
-    std::sort(c.symbols.begin(), c.symbols.end());
-    c.symbols.erase(std::unique(c.symbols.begin(), c.symbols.end()), c.symbols.end());
+    c.symbols = FreeVariables(c.condition != nullptr ? c.condition : c.size);
     left_.push_back(std::move(c));
   };
   for (const ExprPtr& condition : instance.conditions) add({condition, nullptr, 0, {}, ""});
@@ -141,7 +134,7 @@ void CounterexampleSearch::PlanSearch() {
   std::vector<const Constraint*> order;
   for (const Constraint& c : left_) order.push_back(&c);
   auto rank = [](const Constraint* c) {
-    bool equation = c->condition != nullptr && c->condition->kind == ExprKind::kEqual;
+    bool equation = c->condition != nullptr && c->condition->kind() == ExprKind::kEqual;
     return std::make_pair(!equation, c->symbols.size());
   };
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
@@ -154,15 +147,14 @@ void CounterexampleSearch::PlanSearch() {
   for (const Constraint* c : order) {
     int given = -1;
     ExprPtr value;
-    if (c->condition != nullptr && c->condition->kind == ExprKind::kEqual) {
+    if (c->condition != nullptr && c->condition->kind() == ExprKind::kEqual) {
       for (size_t side : {0u, 1u}) {
-        const ExprPtr& alone = c->condition->args[side];
-        if (alone->kind != ExprKind::kVar || known[alone->integer]) continue;
-        std::vector<int> needed;
-        CollectSymbols(c->condition->args[1 - side], &needed);
-        if (std::find(needed.begin(), needed.end(), static_cast<int>(alone->integer)) != needed.end()) continue;
-        given = static_cast<int>(alone->integer);
-        value = c->condition->args[1 - side];
+        const ExprPtr& alone = c->condition->arg(side);
+        if (!alone->IsVariable() || known[alone->variable()]) continue;
+        const std::vector<int> needed = FreeVariables(c->condition->arg(1 - side));
+        if (std::find(needed.begin(), needed.end(), alone->variable()) != needed.end()) continue;
+        given = alone->variable();
+        value = c->condition->arg(1 - side);
       }
     }
     for (int symbol : c->symbols) {

@@ -14,17 +14,17 @@ namespace {
 // there.
 std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
                                const std::vector<double>& reals) {
-  if (expr->kind == ExprKind::kConst) return expr->real;
-  if (expr->kind == ExprKind::kParam) return reals[expr->integer];
-  if (expr->kind == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->args[0], symbols));
-  if (expr->kind != ExprKind::kCall) return std::nullopt;
+  if (expr->kind() == ExprKind::kConst) return expr->real();
+  if (expr->kind() == ExprKind::kParam) return reals[expr->param()];
+  if (expr->kind() == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->arg(0), symbols));
+  if (expr->kind() != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
-  for (const ExprPtr& arg : expr->args) {
+  for (const ExprPtr& arg : expr->args()) {
     const std::optional<double> value = EvalReal(arg, symbols, reals);
     if (!value) return std::nullopt;
     args.push_back(*value);
   }
-  switch (expr->fn) {
+  switch (expr->fn()) {
     case Fn::kAdd: return args[0] + args[1];
     case Fn::kSub: return args[0] - args[1];
     case Fn::kMul: return args[0] * args[1];

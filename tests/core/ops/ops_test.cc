@@ -140,15 +140,15 @@ class BoundsChecker {
 
   // True when all reads that `e` performs under the present values are inside.
   bool Check(const ExprPtr& e) {
-    if (IsIndexKind(e->kind) || IsCondKind(e->kind)) return true;
-    switch (e->kind) {
+    if (IsIndexKind(e->kind()) || IsCondKind(e->kind())) return true;
+    switch (e->kind()) {
       case ExprKind::kRead: return CheckRead(e);
       case ExprKind::kSelect:
-        if (DependsOnData(e->args[0])) return Check(e->args[1]) && Check(e->args[2]);
-        return Check(EvalCond(e->args[0], variables_) ? e->args[1] : e->args[2]);
+        if (e->condition()->ReadsData()) return Check(e->yes()) && Check(e->no());
+        return Check(EvalCond(e->condition(), variables_) ? e->yes() : e->no());
       case ExprKind::kReduce: return CheckReduce(e, 0);
       default:
-        for (const ExprPtr& arg : e->args) {
+        for (const ExprPtr& arg : e->args()) {
           if (!Check(arg)) return false;
         }
         return true;
@@ -165,30 +165,22 @@ class BoundsChecker {
   }
 
  private:
-  static bool DependsOnData(const ExprPtr& e) {
-    if (e->kind == ExprKind::kFromValue || e->kind == ExprKind::kHolds) return true;
-    for (const ExprPtr& arg : e->args) {
-      if (DependsOnData(arg)) return true;
-    }
-    return false;
-  }
-
   bool CheckRead(const ExprPtr& e) {
-    const Shape& shape = inputs_[e->integer].shape;
-    if (e->args.size() != shape.size()) return false;
+    const Shape& shape = inputs_[e->operand()].shape;
+    if (e->args().size() != shape.size()) return false;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (DependsOnData(e->args[axis])) continue;
-      const int64_t index = EvalIndex(e->args[axis], variables_);
+      if (e->arg(axis)->ReadsData()) continue;
+      const int64_t index = EvalIndex(e->arg(axis), variables_);
       if (index < 0 || index >= shape[axis]) return false;
     }
     return true;
   }
 
   bool CheckReduce(const ExprPtr& e, size_t depth) {
-    if (depth == e->bound.size()) return !EvalCond(e->args[0], variables_) || Check(e->args[1]);
-    const int64_t extent = EvalIndex(e->bound[depth].extent, variables_);
+    if (depth == e->bound().size()) return !EvalCond(e->guard(), variables_) || Check(e->body());
+    const int64_t extent = EvalIndex(e->bound()[depth].extent, variables_);
     for (int64_t i = 0; i < extent; ++i) {
-      variables_[e->bound[depth].id] = i;
+      variables_[e->bound()[depth].id] = i;
       if (!CheckReduce(e, depth + 1)) return false;
     }
     return true;
