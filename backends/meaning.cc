@@ -40,16 +40,16 @@ std::optional<LinearIndex> Linear(const Form& form, const std::vector<const inde
 
 // Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
 bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
-  switch (expr.kind) {
+  switch (expr.kind()) {
     case ExprKind::kBool:
     case ExprKind::kConst:
     case ExprKind::kParam: return true;
     case ExprKind::kRead: {
       std::vector<bool> seen(meaning.outputs[0].index_vars.size());
-      for (const ExprPtr& index : expr.args) {
-        if (index->kind == ExprKind::kInt && index->integer == 0) continue;
-        if (index->kind != ExprKind::kVar) return false;
-        const int axis = OutputAxis(meaning.outputs[0], index->integer);
+      for (const ExprPtr& index : expr.args()) {
+        if (index->IsInt(0)) continue;
+        if (!index->IsVariable()) return false;
+        const int axis = OutputAxis(meaning.outputs[0], index->variable());
         if (axis < 0 || seen[axis]) return false;
         seen[axis] = true;
       }
@@ -62,26 +62,26 @@ bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
     case ExprKind::kCall:
     case ExprKind::kSelect:
     case ExprKind::kCast:
-      return std::all_of(expr.args.begin(), expr.args.end(),
+      return std::all_of(expr.args().begin(), expr.args().end(),
                          [&](const ExprPtr& arg) { return PointwiseExpr(meaning, *arg); });
     default: return false;
   }
 }
 
 void CollectReads(const Meaning& meaning, const ExprNode& expr, std::vector<PointwiseRead>* reads) {
-  if (expr.kind == ExprKind::kRead) {
+  if (expr.kind() == ExprKind::kRead) {
     PointwiseRead read = PointwiseReadOf(meaning, expr);
     if (std::find(reads->begin(), reads->end(), read) == reads->end()) reads->push_back(std::move(read));
     return;
   }
-  for (const ExprPtr& arg : expr.args) CollectReads(meaning, *arg, reads);
+  for (const ExprPtr& arg : expr.args()) CollectReads(meaning, *arg, reads);
 }
 
 }  // namespace
 
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {
   const OutputMeaning& meaning = node.meaning->outputs[output];
-  if (meaning.element->kind != ExprKind::kRead) return std::nullopt;
+  if (meaning.element->kind() != ExprKind::kRead) return std::nullopt;
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
   const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
@@ -95,7 +95,7 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
     variables[meaning.index_vars[k]] = Form::OfAtom(axes.back());
   }
   CopyAccess access{static_cast<int>(meaning.element->integer), {}};
-  for (const ExprPtr& index : meaning.element->args) {
+  for (const ExprPtr& index : meaning.element->args()) {
     std::optional<LinearIndex> linear = Linear(FormOf(*index, variables), axes);
     if (!linear) return std::nullopt;
     access.indices.push_back(*std::move(linear));
@@ -112,14 +112,14 @@ bool OnlyMoves(const Graph& graph, const Node& node) {
 }
 
 bool IsPointwise(const Meaning& meaning) {
-  return meaning.outputs.size() == 1 && meaning.outputs[0].element->kind != ExprKind::kRead &&
+  return meaning.outputs.size() == 1 && meaning.outputs[0].element->kind() != ExprKind::kRead &&
          PointwiseExpr(meaning, *meaning.outputs[0].element);
 }
 
 PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read) {
-  PointwiseRead result{static_cast<int>(read.integer), {}};
-  for (const ExprPtr& index : read.args) {
-    result.axes.push_back(index->kind == ExprKind::kVar ? OutputAxis(meaning.outputs[0], index->integer) : -1);
+  PointwiseRead result{read.operand(), {}};
+  for (const ExprPtr& index : read.args()) {
+    result.axes.push_back(index->IsVariable() ? OutputAxis(meaning.outputs[0], index->variable()) : -1);
   }
   return result;
 }

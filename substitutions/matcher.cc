@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/index_value.h"
+#include "core/ir/rewrite.h"
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"
 #include "substitutions/match_search.h"
@@ -74,13 +75,8 @@ struct NoScope {
   bool Predicate(ArgFn, const ArgExpr&, bool, bool*) const { return false; }
 };
 
-bool IsSame(const ExprPtr& a, const ExprPtr& b) {
-  return a->kind == b->kind && (a->kind == ExprKind::kVar || a->kind == ExprKind::kInt) && a->integer == b->integer;
-}
-
 bool IsTrivial(const ExprPtr& condition) {
-  if (condition->kind == ExprKind::kBool) return condition->integer != 0;
-  return condition->kind == ExprKind::kEqual && IsSame(condition->args[0], condition->args[1]);
+  return condition->IsTrue() || (condition->kind() == ExprKind::kEqual && condition->arg(0) == condition->arg(1));
 }
 
 }  // namespace

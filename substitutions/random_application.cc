@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ir/index_value.h"
+#include "core/ir/rewrite.h"
 #include "substitutions/match_scope.h"
 
 namespace rewright {
@@ -37,13 +38,13 @@ std::vector<ExprPtr> Constraints(const RuleInstance& instance) {
 
 // Values of a variable that it is compared with, as often as not: equal sizes would be rare otherwise.
 bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
-  if (constraint->kind != ExprKind::kEqual) return false;
+  if (constraint->kind() != ExprKind::kEqual) return false;
   for (int side = 0; side < 2; ++side) {
-    const ExprPtr& variable = constraint->args[side];
-    if (variable->kind != ExprKind::kVar) continue;
-    const std::optional<int64_t> value = EvalIndex(constraint->args[1 - side], *symbols);
+    const ExprPtr& variable = constraint->arg(side);
+    if (variable->kind() != ExprKind::kVar) continue;
+    const std::optional<int64_t> value = EvalIndex(constraint->arg(1 - side), *symbols);
     if (!value || *value < 1 || *value > 12) continue;
-    (*symbols)[variable->integer] = *value;
+    (*symbols)[variable->variable()] = *value;
     return true;
   }
   return false;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -13,7 +14,7 @@ constexpr int kMaxExprNodes = 4000;
 
 void CountNodes(const ExprPtr& expr, int* count) {
   if (++*count > kMaxExprNodes) return;
-  for (const ExprPtr& arg : expr->args) CountNodes(arg, count);
+  for (const ExprPtr& arg : expr->args()) CountNodes(arg, count);
 }
 
 bool TooLarge(const ExprPtr& expr) {
@@ -42,9 +43,6 @@ const OpDef& FillOp() {
   }();
   return *op;
 }
-
-bool IsFalse(const ExprPtr& condition) { return condition->kind == ExprKind::kBool && condition->integer == 0; }
-bool IsTrue(const ExprPtr& condition) { return condition->kind == ExprKind::kBool && condition->integer != 0; }
 
 }  // namespace
 
@@ -105,13 +103,7 @@ std::vector<RealSymbol> SymbolicBuilder::Reals() const {
   return reals;
 }
 
-Index SymbolicBuilder::SymbolVar(int id, const std::string& name) const {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kVar;
-  node->integer = id;
-  node->name = name;
-  return Index(std::move(node));
-}
+Index SymbolicBuilder::SymbolVar(int id, const std::string& name) const { return Variable(id, name); }
 
 bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
   using Class = RuleAttr::Class;
@@ -136,17 +128,15 @@ bool SymbolicBuilder::Get(ArgExpr::Ref ref, int id, Value* value) const {
   const std::vector<int64_t>& fixed = structure_.attrs[at];
   const bool symbols = attr.kind == Class::kInt || attr.kind == Class::kList;
   if (attr.kind == Class::kReal) {
-    auto node = std::make_shared<ExprNode>();
-    node->kind = ExprKind::kParam;
-    node->name = absl::StrCat("?", attr.name);
-    for (size_t a = 0; a < at; ++a) node->integer += rule_.attrs()[a].kind == Class::kReal ? 1 : 0;
+    int number = 0;
+    for (size_t a = 0; a < at; ++a) number += rule_.attrs()[a].kind == Class::kReal ? 1 : 0;
+    const std::string name = absl::StrCat("?", attr.name);
     if (IsFloating(ConstantType(rule_, structure_, id))) {
       value->kind = Value::Kind::kReal;
-      value->real = Scalar(std::move(node));
+      value->real = Parameter(number, name, DType::kFloat32);
     } else {
-      node->dtype = DType::kInt64;
       value->kind = Value::Kind::kElement;
-      value->element = Scalar(std::move(node));
+      value->element = Parameter(number, name, DType::kInt64);
     }
     return true;
   }
@@ -269,15 +259,15 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
   const DType type = node->dtypes[0];
   int64_t integer;
   if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer)) return Splat(leaf, integer, node);
-  if (value.kind == Value::Kind::kReal && value.real.node()->kind == ExprKind::kConst) {
-    return Splat(leaf, value.real.node()->real, node);
+  if (value.kind == Value::Kind::kReal && value.real.node()->kind() == ExprKind::kConst) {
+    return Splat(leaf, value.real.node()->real(), node);
   }
   if (IsFloating(type)) {
     if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToReal(value.integer), node);
     if (value.kind == Value::Kind::kReal) return Fill(value.real, node);
   } else {
     // A truth value is 0 or 1, which sums are not.
-    const bool plain = value.kind == Value::Kind::kElement && value.element.node()->kind == ExprKind::kParam;
+    const bool plain = value.kind == Value::Kind::kElement && value.element.node()->kind() == ExprKind::kParam;
     if (type == DType::kBool && !plain) return Fail("a constant is no truth value");
     if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToElement(value.integer), node);
     if (value.kind == Value::Kind::kElement) return Fill(value.element, node);
@@ -440,7 +430,7 @@ bool SymbolicBuilder::Bind(const StructuralKey& key, const std::vector<std::vect
   }
   for (const std::string& name : node->meaning->params) node->params.push_back(attr_values[attr_index(name)][0]);
   for (const Requirement& requirement : node->meaning->requirements) {
-    if (IsFalse(Substitute(requirement.condition, node->indices, node->params))) {
+    if (Substitute(requirement.condition, node->indices, node->params)->IsFalse()) {
       return Fail(absl::StrCat(op.name, ": ", requirement.message));
     }
   }
@@ -462,8 +452,8 @@ bool SymbolicBuilder::Conditions(std::vector<ExprPtr>* conditions) {
     Evaluator evaluator(*this);
     Cond truth;
     if (!evaluator.Condition(condition, &truth)) return FailEval(evaluator);
-    if (IsFalse(truth.node())) return Fail("a condition fails");
-    if (!IsTrue(truth.node())) conditions->push_back(truth.node());
+    if (truth.node()->IsFalse()) return Fail("a condition fails");
+    if (!truth.node()->IsTrue()) conditions->push_back(truth.node());
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 
+#include "core/ir/rewrite.h"
 #include "substitutions/instances.h"
 #include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
@@ -60,16 +61,11 @@ double LargestElement(const Tensor& tensor) {
   return largest;
 }
 
-bool MentionsIndex(const ExprPtr& expr) {
-  return expr->kind == ExprKind::kFromIndex ||
-         std::any_of(expr->args.begin(), expr->args.end(), [](const ExprPtr& arg) { return MentionsIndex(arg); });
-}
-
 // A real number made of sizes, like 1 / (r s), rounds at some sizes and not at others: a few samples say nothing.
 bool RoundsWithSizes(const RuleInstance& instance) {
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
     return std::any_of(node.params.begin(), node.params.end(),
-                       [](const ExprPtr& param) { return MentionsIndex(param); });
+                       [](const ExprPtr& param) { return param->Contains(ExprKind::kFromIndex); });
   });
 }
 
@@ -89,6 +85,18 @@ bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& sym
     }
     return false;
   });
+}
+
+// The node with elements of that type; functions, selections and reductions have the type of their arguments.
+ExprPtr WithType(const ExprPtr& node, DType dtype) {
+  switch (node->kind()) {
+    case ExprKind::kConst: return Constant(node->real(), dtype).node();
+    case ExprKind::kParam: return Parameter(node->param(), node->name(), dtype).node();
+    case ExprKind::kFromIndex: return FromIndex(Index(node->arg(0)), dtype).node();
+    case ExprKind::kRead: return ReadOperand(node->operand(), {node->args().begin(), node->args().end()}, dtype).node();
+    case ExprKind::kCast: return Cast(Scalar(node->arg(0)), dtype).node();
+    default: return node;
+  }
 }
 
 // The instance with f32 in the place of f64.
@@ -115,16 +123,13 @@ class Narrowed {
     if (*dtype == DType::kFloat64) *dtype = DType::kFloat32;
   }
 
-  ExprPtr OfExpr(const ExprPtr& expr) {
-    ExprPtr& done = done_[expr.get()];
-    if (done != nullptr) return done;
-    auto copy = std::make_shared<ExprNode>(*expr);
-    Narrow(&copy->dtype);
-    for (ExprPtr& arg : copy->args) arg = OfExpr(arg);
-    return done_[expr.get()] = std::move(copy);
+  static ExprPtr OfExpr(const ExprPtr& expr) {
+    return Rewrite(expr, [](const ExprPtr& node) {
+      DType dtype = node->dtype();
+      Narrow(&dtype);
+      return WithType(node, dtype);
+    });
   }
-
-  std::map<const ExprNode*, ExprPtr> done_;
 };
 
 }  // namespace

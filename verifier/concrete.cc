@@ -24,10 +24,10 @@ int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
 }
 
 bool RoundsToIntegers(const ExprPtr& e) {
-  const bool floor = e->kind == ExprKind::kCall && (e->fn == Fn::kFloor || e->fn == Fn::kCeil);
-  const bool cast = e->kind == ExprKind::kCast && IsFloating(e->args[0]->dtype) && !IsFloating(e->dtype);
-  return floor || cast ||
-         std::any_of(e->args.begin(), e->args.end(), [](const ExprPtr& arg) { return RoundsToIntegers(arg); });
+  return AnyOf(e, [](const ExprNode& node) {
+    if (node.IsCall(Fn::kFloor) || node.IsCall(Fn::kCeil)) return true;
+    return node.kind() == ExprKind::kCast && IsFloating(node.arg(0)->dtype()) && !IsFloating(node.dtype());
+  });
 }
 
 }  // namespace
@@ -138,14 +138,14 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
 }
 
 int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
-  switch (e->kind) {
-    case ExprKind::kInt: return e->integer;
-    case ExprKind::kVar: return frame.variables[e->integer];
-    case ExprKind::kFromValue: return static_cast<int64_t>(std::llround(Eval(e->args[0], frame)));
+  switch (e->kind()) {
+    case ExprKind::kInt: return e->value();
+    case ExprKind::kVar: return frame.variables[e->variable()];
+    case ExprKind::kFromValue: return static_cast<int64_t>(std::llround(Eval(e->arg(0), frame)));
     default: break;
   }
-  int64_t a = EvalIndexAt(e->args[0], frame), b = EvalIndexAt(e->args[1], frame);
-  switch (e->kind) {
+  int64_t a = EvalIndexAt(e->arg(0), frame), b = EvalIndexAt(e->arg(1), frame);
+  switch (e->kind()) {
     case ExprKind::kIndexAdd: return a + b;
     case ExprKind::kIndexSub: return a - b;
     case ExprKind::kIndexMul: return a * b;
@@ -157,19 +157,19 @@ int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
     undefined_ = true;
     return 0;
   }
-  return e->kind == ExprKind::kFloorDiv ? FloorDivide(a, b) : FloorRemainder(a, b);
+  return e->kind() == ExprKind::kFloorDiv ? FloorDivide(a, b) : FloorRemainder(a, b);
 }
 
 bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
-  switch (e->kind) {
-    case ExprKind::kBool: return e->integer != 0;
-    case ExprKind::kLess: return EvalIndexAt(e->args[0], frame) < EvalIndexAt(e->args[1], frame);
-    case ExprKind::kLessEqual: return EvalIndexAt(e->args[0], frame) <= EvalIndexAt(e->args[1], frame);
-    case ExprKind::kEqual: return EvalIndexAt(e->args[0], frame) == EvalIndexAt(e->args[1], frame);
-    case ExprKind::kAnd: return EvalCondAt(e->args[0], frame) && EvalCondAt(e->args[1], frame);
-    case ExprKind::kOr: return EvalCondAt(e->args[0], frame) || EvalCondAt(e->args[1], frame);
-    case ExprKind::kNot: return !EvalCondAt(e->args[0], frame);
-    case ExprKind::kHolds: return Eval(e->args[0], frame) != 0;
+  switch (e->kind()) {
+    case ExprKind::kBool: return e->truth();
+    case ExprKind::kLess: return EvalIndexAt(e->arg(0), frame) < EvalIndexAt(e->arg(1), frame);
+    case ExprKind::kLessEqual: return EvalIndexAt(e->arg(0), frame) <= EvalIndexAt(e->arg(1), frame);
+    case ExprKind::kEqual: return EvalIndexAt(e->arg(0), frame) == EvalIndexAt(e->arg(1), frame);
+    case ExprKind::kAnd: return EvalCondAt(e->arg(0), frame) && EvalCondAt(e->arg(1), frame);
+    case ExprKind::kOr: return EvalCondAt(e->arg(0), frame) || EvalCondAt(e->arg(1), frame);
+    case ExprKind::kNot: return !EvalCondAt(e->arg(0), frame);
+    case ExprKind::kHolds: return Eval(e->arg(0), frame) != 0;
     default: break;
   }
   undefined_ = true;
@@ -177,25 +177,25 @@ bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
 }
 
 double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
-  switch (e->kind) {
-    case ExprKind::kConst: return e->real;
+  switch (e->kind()) {
+    case ExprKind::kConst: return e->real();
     case ExprKind::kParam: {
-      if (frame.node < 0) return reals_[e->integer];
+      if (frame.node < 0) return reals_[e->param()];
       const SymbolicNode& n = instance_.nodes[frame.node];
       Frame outer{-1, symbols_};
-      return EvalCast(Eval(n.params[e->integer], outer), n.params[e->integer]->dtype, e->dtype);
+      return EvalCast(Eval(n.params[e->param()], outer), n.params[e->param()]->dtype(), e->dtype());
     }
-    case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->args[0], frame));
+    case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->arg(0), frame));
     case ExprKind::kRead: {
       std::vector<int64_t> at;
-      for (const ExprPtr& index : e->args) at.push_back(EvalIndexAt(index, frame));
+      for (const ExprPtr& index : e->args()) at.push_back(EvalIndexAt(index, frame));
       const SymbolicNode& n = instance_.nodes[frame.node];
-      return Element(n.inputs[e->integer], at);
+      return Element(n.inputs[e->operand()], at);
     }
     case ExprKind::kCall: return EvalCall(e, frame);
-    case ExprKind::kSelect: return Eval(e->args[EvalCondAt(e->args[0], frame) ? 1 : 2], frame);
+    case ExprKind::kSelect: return Eval(EvalCondAt(e->condition(), frame) ? e->yes() : e->no(), frame);
     case ExprKind::kReduce: return EvalReduce(e, frame);
-    case ExprKind::kCast: return EvalCast(Eval(e->args[0], frame), e->args[0]->dtype, e->dtype);
+    case ExprKind::kCast: return EvalCast(Eval(e->arg(0), frame), e->arg(0)->dtype(), e->dtype());
     default: break;
   }
   undefined_ = true;
@@ -209,19 +209,19 @@ double ConcreteInstance::EvalCast(double x, DType from, DType to) {
 }
 
 double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
-  const double a = Eval(e->args[0], frame);
-  const double b = e->args.size() > 1 ? Eval(e->args[1], frame) : 0;
+  const double a = Eval(e->arg(0), frame);
+  const double b = e->args().size() > 1 ? Eval(e->arg(1), frame) : 0;
   auto defined_if = [this](bool condition) {
     if (!condition) undefined_ = true;
     return condition;
   };
-  switch (e->fn) {
+  switch (e->fn()) {
     case Fn::kAdd: return a + b;
     case Fn::kSub: return a - b;
     case Fn::kMul: return a * b;
     case Fn::kDiv:
       if (!defined_if(b != 0)) return 0;
-      return IsInteger(e->dtype) ? std::trunc(a / b) : a / b;
+      return IsInteger(e->dtype()) ? std::trunc(a / b) : a / b;
     case Fn::kNeg: return -a;
     case Fn::kMax: return std::max(a, b);
     case Fn::kMin: return std::min(a, b);
@@ -249,20 +249,20 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
 double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
   std::vector<int64_t> extents;
   bool empty = false;
-  for (const BoundVar& b : e->bound) {
+  for (const BoundVar& b : e->bound()) {
     frame.variables[b.id] = 0;
     extents.push_back(EvalIndexAt(b.extent, frame));
     empty = empty || extents.back() <= 0;
   }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const ReduceKind kind = e->reduce;
+  const ReduceKind kind = e->reduction();
   const bool max = kind == ReduceKind::kMax || kind == ReduceKind::kArgMax;
   const bool extremum = max || kind == ReduceKind::kMin || kind == ReduceKind::kArgMin;
   double total = kind == ReduceKind::kProd ? 1 : extremum ? (max ? -kInfinity : kInfinity) : 0;
   int64_t best = 0;
   while (!empty) {
-    if (EvalCondAt(e->args[0], frame)) {
-      double x = Eval(e->args[1], frame);
+    if (EvalCondAt(e->guard(), frame)) {
+      double x = Eval(e->body(), frame);
       if (kind == ReduceKind::kSum) {
         total += x;
       } else if (kind == ReduceKind::kProd) {
@@ -270,13 +270,13 @@ double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
       } else if (std::isnan(x) || (max ? x > total : x < total)) {
         total = x;
         // Of the first NaN; an extremum over no axes at all has no place.
-        if (!e->bound.empty()) best = frame.variables[e->bound[0].id];
+        if (!e->bound().empty()) best = frame.variables[e->bound()[0].id];
         if (std::isnan(x)) break;
       }
     }
-    size_t digit = e->bound.size();
+    size_t digit = e->bound().size();
     while (digit > 0) {
-      int64_t& v = frame.variables[e->bound[digit - 1].id];
+      int64_t& v = frame.variables[e->bound()[digit - 1].id];
       if (++v < extents[digit - 1]) break;
       v = 0;
       --digit;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/ir/expr.h"
 #include "core/ir/index_value.h"
+#include "core/ir/rewrite.h"
 #include "verifier/concrete.h"
 #include "verifier/context.h"
 
@@ -19,11 +20,6 @@ namespace {
 constexpr double kTolerance = 1e-6;
 constexpr int kPointsPerOutput = 10;
 constexpr int kSearchBudget = 4000;
-
-void CollectSymbols(const ExprPtr& e, std::vector<int>* out) {
-  if (e->kind == ExprKind::kVar) out->push_back(static_cast<int>(e->integer));
-  for (const ExprPtr& arg : e->args) CollectSymbols(arg, out);
-}
 
 // Of a type, from the double with which the search computes; what left the integers behind stays a double.
 Number NumberOf(DType type, double value) {
@@ -43,9 +39,7 @@ bool Differ(double a, double b) {
 CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
     : instance_(instance), rng_(seed) {
   auto add = [this](Constraint c) {
-    CollectSymbols(c.condition != nullptr ? c.condition : c.size, &c.symbols);
-    std::sort(c.symbols.begin(), c.symbols.end());
-    c.symbols.erase(std::unique(c.symbols.begin(), c.symbols.end()), c.symbols.end());
+    c.symbols = FreeVariables(c.condition != nullptr ? c.condition : c.size);
     left_.push_back(std::move(c));
   };
   for (const ExprPtr& condition : instance.conditions) add({condition, nullptr, 0, {}, ""});
@@ -100,7 +94,7 @@ void CounterexampleSearch::PlanSearch() {
   std::vector<const Constraint*> order;
   for (const Constraint& c : left_) order.push_back(&c);
   auto rank = [](const Constraint* c) {
-    bool equation = c->condition != nullptr && c->condition->kind == ExprKind::kEqual;
+    bool equation = c->condition != nullptr && c->condition->kind() == ExprKind::kEqual;
     return std::make_pair(!equation, c->symbols.size());
   };
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
@@ -113,15 +107,14 @@ void CounterexampleSearch::PlanSearch() {
   for (const Constraint* c : order) {
     int given = -1;
     ExprPtr value;
-    if (c->condition != nullptr && c->condition->kind == ExprKind::kEqual) {
+    if (c->condition != nullptr && c->condition->kind() == ExprKind::kEqual) {
       for (size_t side : {0u, 1u}) {
-        const ExprPtr& alone = c->condition->args[side];
-        if (alone->kind != ExprKind::kVar || known[alone->integer]) continue;
-        std::vector<int> needed;
-        CollectSymbols(c->condition->args[1 - side], &needed);
-        if (std::find(needed.begin(), needed.end(), static_cast<int>(alone->integer)) != needed.end()) continue;
-        given = static_cast<int>(alone->integer);
-        value = c->condition->args[1 - side];
+        const ExprPtr& alone = c->condition->arg(side);
+        if (!alone->IsVariable() || known[alone->variable()]) continue;
+        const std::vector<int> needed = FreeVariables(c->condition->arg(1 - side));
+        if (std::find(needed.begin(), needed.end(), alone->variable()) != needed.end()) continue;
+        given = alone->variable();
+        value = c->condition->arg(1 - side);
       }
     }
     for (int symbol : c->symbols) {

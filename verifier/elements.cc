@@ -12,10 +12,11 @@
 namespace rewright::verifier {
 namespace {
 
+// Not counting conditions of elements that are indices.
 bool MentionsHolds(const ExprPtr& e) {
-  if (e->kind == ExprKind::kHolds) return true;
-  return IsCondKind(e->kind) &&
-         std::any_of(e->args.begin(), e->args.end(), [](const ExprPtr& arg) { return MentionsHolds(arg); });
+  if (!e->Contains(ExprKind::kHolds)) return false;
+  return e->kind() == ExprKind::kHolds ||
+         (IsCondKind(e->kind()) && std::any_of(e->args().begin(), e->args().end(), MentionsHolds));
 }
 
 std::vector<Poly> PrimeFactors(int64_t n) {
@@ -238,28 +239,28 @@ std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
 // ---------------------------------------------------------------- indices and conditions
 
 Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
-  switch (e->kind) {
-    case ExprKind::kInt: return Poly(e->integer);
+  switch (e->kind()) {
+    case ExprKind::kInt: return Poly(e->value());
     case ExprKind::kVar: {
-      CHECK(e->integer >= 0 && e->integer < static_cast<int64_t>(scope.variables.size())) << e->name;
-      const std::optional<Poly>& value = scope.variables[e->integer];
-      if (!value.has_value()) throw GiveUp("the variable " + e->name + " is not bound");
+      CHECK(e->variable() < static_cast<int>(scope.variables.size())) << e->name();
+      const std::optional<Poly>& value = scope.variables[e->variable()];
+      if (!value.has_value()) throw GiveUp("the variable " + e->name() + " is not bound");
       return *value;
     }
-    case ExprKind::kIndexAdd: return ToPoly(e->args[0], scope) + ToPoly(e->args[1], scope);
-    case ExprKind::kIndexSub: return ToPoly(e->args[0], scope) - ToPoly(e->args[1], scope);
-    case ExprKind::kIndexMul: return ToPoly(e->args[0], scope) * ToPoly(e->args[1], scope);
+    case ExprKind::kIndexAdd: return ToPoly(e->arg(0), scope) + ToPoly(e->arg(1), scope);
+    case ExprKind::kIndexSub: return ToPoly(e->arg(0), scope) - ToPoly(e->arg(1), scope);
+    case ExprKind::kIndexMul: return ToPoly(e->arg(0), scope) * ToPoly(e->arg(1), scope);
     case ExprKind::kFloorDiv:
     case ExprKind::kMod: {
-      Poly num = ToPoly(e->args[0], scope), den = ToPoly(e->args[1], scope);
+      Poly num = ToPoly(e->arg(0), scope), den = ToPoly(e->arg(1), scope);
       if (!ctx_.ProveNonneg({den - Poly(1)}, ctx_.assumptions)) {
         throw GiveUp("the divisor " + ctx_.Print(den) + " is not provably positive");
       }
-      return e->kind == ExprKind::kMod ? ctx_.Mod(num, den) : ctx_.FloorDiv(num, den);
+      return e->kind() == ExprKind::kMod ? ctx_.Mod(num, den) : ctx_.FloorDiv(num, den);
     }
-    case ExprKind::kIndexMin: return ctx_.MinOf(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
-    case ExprKind::kIndexMax: return -ctx_.MinOf(-ToPoly(e->args[0], scope), -ToPoly(e->args[1], scope));
-    case ExprKind::kFromValue: return ToIndex(ToForm(e->args[0], scope), e->args[0]->dtype);
+    case ExprKind::kIndexMin: return ctx_.MinOf(ToPoly(e->arg(0), scope), ToPoly(e->arg(1), scope));
+    case ExprKind::kIndexMax: return -ctx_.MinOf(-ToPoly(e->arg(0), scope), -ToPoly(e->arg(1), scope));
+    case ExprKind::kFromValue: return ToIndex(ToForm(e->arg(0), scope), e->arg(0)->dtype());
     default: break;
   }
   throw GiveUp("an index expression of an unknown kind");
@@ -274,18 +275,18 @@ Poly Elements::ToIndex(const NormalForm& value, DType dtype) {
 }
 
 Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
-  switch (e->kind) {
-    case ExprKind::kBool: return e->integer != 0 ? Guard::True() : Guard::False();
-    case ExprKind::kLess: return Guard::Lt(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
-    case ExprKind::kLessEqual: return Guard::Le(ToPoly(e->args[0], scope), ToPoly(e->args[1], scope));
-    case ExprKind::kEqual: return Guard::Eq(ToPoly(e->args[0], scope) - ToPoly(e->args[1], scope));
+  switch (e->kind()) {
+    case ExprKind::kBool: return e->truth() ? Guard::True() : Guard::False();
+    case ExprKind::kLess: return Guard::Lt(ToPoly(e->arg(0), scope), ToPoly(e->arg(1), scope));
+    case ExprKind::kLessEqual: return Guard::Le(ToPoly(e->arg(0), scope), ToPoly(e->arg(1), scope));
+    case ExprKind::kEqual: return Guard::Eq(ToPoly(e->arg(0), scope) - ToPoly(e->arg(1), scope));
     case ExprKind::kAnd: {
-      Guard first = ToGuard(e->args[0], scope);
+      Guard first = ToGuard(e->arg(0), scope);
       Under under(ctx_, scope, first);
-      return Guard::And(first, ToGuard(e->args[1], scope));
+      return Guard::And(first, ToGuard(e->arg(1), scope));
     }
-    case ExprKind::kOr: return Guard::Or(ToGuard(e->args[0], scope), ToGuard(e->args[1], scope));
-    case ExprKind::kNot: return Guard::Not(ToGuard(e->args[0], scope));
+    case ExprKind::kOr: return Guard::Or(ToGuard(e->arg(0), scope), ToGuard(e->arg(1), scope));
+    case ExprKind::kNot: return Guard::Not(ToGuard(e->arg(0), scope));
     default: break;
   }
   throw GiveUp("a condition on elements stands where only indices are understood");
@@ -293,12 +294,12 @@ Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
 
 NormalForm Elements::ToIndicator(const ExprPtr& e, Scope& scope) {
   if (!MentionsHolds(e)) return Restrict(ctx_, ToGuard(e, scope), ConstantForm(1));
-  switch (e->kind) {
-    case ExprKind::kHolds: return ToForm(e->args[0], scope);
-    case ExprKind::kNot: return Add(ctx_, ConstantForm(1), Scale(ToIndicator(e->args[0], scope), -1));
-    case ExprKind::kAnd: return Multiply(ctx_, ToIndicator(e->args[0], scope), ToIndicator(e->args[1], scope));
+  switch (e->kind()) {
+    case ExprKind::kHolds: return ToForm(e->arg(0), scope);
+    case ExprKind::kNot: return Add(ctx_, ConstantForm(1), Scale(ToIndicator(e->arg(0), scope), -1));
+    case ExprKind::kAnd: return Multiply(ctx_, ToIndicator(e->arg(0), scope), ToIndicator(e->arg(1), scope));
     case ExprKind::kOr: {
-      NormalForm a = ToIndicator(e->args[0], scope), b = ToIndicator(e->args[1], scope);
+      NormalForm a = ToIndicator(e->arg(0), scope), b = ToIndicator(e->arg(1), scope);
       return Add(ctx_, Add(ctx_, a, b), Scale(Multiply(ctx_, a, RenameAll(ctx_, b)), -1));
     }
     default: break;
@@ -350,9 +351,9 @@ NormalForm Elements::ToConstant(const Number& number, DType dtype) {
 
 NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
   std::vector<Poly> at;
-  for (const ExprPtr& index : e->args) at.push_back(ToPoly(index, scope));
+  for (const ExprPtr& index : e->args()) at.push_back(ToPoly(index, scope));
   const SymbolicNode& n = instance_.nodes[scope.node];
-  const SymbolicValue operand = n.inputs[e->integer];
+  const SymbolicValue operand = n.inputs[e->operand()];
   if (scope.reads == nullptr) return Element(operand, at);
   scope.reads->push_back({Guard::And(scope.path), at, Shape(operand), PrintExpr(e, {})});
   Leaf leaf{"$" + std::to_string(operand.node) + "." + std::to_string(operand.output), false, false};
@@ -360,45 +361,45 @@ NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
 }
 
 NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
-  switch (e->kind) {
-    case ExprKind::kConst: return ToConstant(e->real, e->dtype);
+  switch (e->kind()) {
+    case ExprKind::kConst: return ToConstant(e->real(), e->dtype());
     case ExprKind::kParam: {
       if (scope.node < 0) {
-        const RealSymbol& real = instance_.reals[e->integer];
-        const Leaf leaf{absl::StrCat(real.name, "%", e->integer), real.positive, real.dtype == DType::kBool};
+        const RealSymbol& real = instance_.reals[e->param()];
+        const Leaf leaf{absl::StrCat(real.name, "%", e->param()), real.positive, real.dtype == DType::kBool};
         return AtomForm(MakeRead(ctx_, leaf, {}));
       }
       const auto& params = instance_.nodes[scope.node].params;
-      CHECK(e->integer < static_cast<int64_t>(params.size())) << e->name;
+      CHECK(e->param() < static_cast<int>(params.size())) << e->name();
       Scope outer;
       for (const Poly& p : symbols_) outer.variables.emplace_back(p);
-      const ExprPtr& param = params[e->integer];
+      const ExprPtr& param = params[e->param()];
       const NormalForm value = ToForm(param, outer);
-      return IsFloating(e->dtype) || !IsFloating(param->dtype) ? value : Truncated(value, e->dtype);
+      return IsFloating(e->dtype()) || !IsFloating(param->dtype()) ? value : Truncated(value, e->dtype());
     }
-    case ExprKind::kFromIndex: return IndexForm(ctx_, ToPoly(e->args[0], scope));
+    case ExprKind::kFromIndex: return IndexForm(ctx_, ToPoly(e->arg(0), scope));
     case ExprKind::kRead: return ToRead(e, scope);
     case ExprKind::kCall: return ToCall(e, scope);
     case ExprKind::kReduce: return ToReduce(e, scope);
-    case ExprKind::kCast: return ToCast(ToForm(e->args[0], scope), e->args[0]->dtype, e->dtype);
+    case ExprKind::kCast: return ToCast(ToForm(e->arg(0), scope), e->arg(0)->dtype(), e->dtype());
     case ExprKind::kSelect: break;
     default: throw GiveUp("an element expression of an unknown kind");
   }
-  if (MentionsHolds(e->args[0])) {
-    NormalForm condition = ToIndicator(e->args[0], scope);
-    NormalForm yes = ToForm(e->args[1], scope), no = ToForm(e->args[2], scope);
+  if (MentionsHolds(e->condition())) {
+    NormalForm condition = ToIndicator(e->condition(), scope);
+    NormalForm yes = ToForm(e->yes(), scope), no = ToForm(e->no(), scope);
     NormalForm difference = Add(ctx_, yes, Scale(RenameAll(ctx_, no), -1));
     return Add(ctx_, no, Multiply(ctx_, condition, difference));
   }
-  Guard condition = ToGuard(e->args[0], scope);
+  Guard condition = ToGuard(e->condition(), scope);
   NormalForm yes, no;
   if (!condition.IsFalse()) {
     Under under(ctx_, scope, condition);
-    yes = ToForm(e->args[1], scope);
+    yes = ToForm(e->yes(), scope);
   }
   if (!condition.IsTrue()) {
     Under under(ctx_, scope, Guard::Not(condition));
-    no = ToForm(e->args[2], scope);
+    no = ToForm(e->no(), scope);
   }
   return Choose(ctx_, condition, yes, no);
 }
@@ -423,25 +424,25 @@ NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
 
 NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
   std::vector<NormalForm> args;
-  for (const ExprPtr& arg : e->args) args.push_back(ToForm(arg, scope));
+  for (const ExprPtr& arg : e->args()) args.push_back(ToForm(arg, scope));
   auto one_minus = [&](const NormalForm& n) { return Add(ctx_, ConstantForm(1), Scale(n, -1)); };
   auto minus = [&](const NormalForm& a, const NormalForm& b) { return Add(ctx_, a, Scale(b, -1)); };
-  const DType compared = e->args[0]->dtype;
+  const DType compared = e->arg(0)->dtype();
   auto less = [&](const NormalForm& a, const NormalForm& b) {
     if (IsInteger(compared)) return Apply(ctx_, Typed("less", compared), {a, b});
     return Apply(ctx_, "pos", {minus(b, a)});
   };
-  switch (e->fn) {
+  switch (e->fn()) {
     case Fn::kAdd: return Add(ctx_, args[0], args[1]);
     case Fn::kSub: return minus(args[0], args[1]);
     case Fn::kMul:
     case Fn::kAnd: return Multiply(ctx_, args[0], args[1]);
     case Fn::kNeg: return Scale(args[0], -1);
     case Fn::kDiv:
-      if (IsInteger(e->dtype)) return Apply(ctx_, Typed("quotient", e->dtype), args);
+      if (IsInteger(e->dtype())) return Apply(ctx_, Typed("quotient", e->dtype()), args);
       return Multiply(ctx_, args[0], Apply(ctx_, "recip", {args[1]}));
-    case Fn::kMax: return Apply(ctx_, Typed("max", e->dtype), args);
-    case Fn::kMin: return Apply(ctx_, Typed("min", e->dtype), args);
+    case Fn::kMax: return Apply(ctx_, Typed("max", e->dtype()), args);
+    case Fn::kMin: return Apply(ctx_, Typed("min", e->dtype()), args);
     case Fn::kPow: return Apply(ctx_, "pow", args);
     case Fn::kExp: return Apply(ctx_, "exp", args);
     case Fn::kLog: return Apply(ctx_, "log", args);
@@ -450,8 +451,8 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kTanh: return Apply(ctx_, "tanh", args);
     case Fn::kSigmoid: return Apply(ctx_, "sigmoid", args);
     case Fn::kAbs:
-      if (IsInteger(e->dtype)) {
-        return Apply(ctx_, Typed("max", e->dtype), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
+      if (IsInteger(e->dtype())) {
+        return Apply(ctx_, Typed("max", e->dtype()), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
       }
       return Apply(ctx_, "abs", args);
     case Fn::kFloor: return Apply(ctx_, "floor", args);
@@ -503,22 +504,22 @@ void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Sub
 NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
   std::vector<Var> bound;
   const size_t path_size = scope.path.size();
-  for (const BoundVar& b : e->bound) {
+  for (const BoundVar& b : e->bound()) {
     Poly extent = ToPoly(b.extent, scope);
     Var v = ctx_.NewRanged(b.name, Poly(), extent);
     bound.push_back(v);
     scope.variables[b.id] = Poly::Of(v);
     scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
   }
-  const bool element_guard = MentionsHolds(e->args[0]);
-  if (element_guard && e->reduce != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
-  Guard guard = element_guard ? Guard::True() : ToGuard(e->args[0], scope);
+  const bool element_guard = MentionsHolds(e->guard());
+  if (element_guard && e->reduction() != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
+  Guard guard = element_guard ? Guard::True() : ToGuard(e->guard(), scope);
   NormalForm body;
   {
     Under under(ctx_, scope, guard);
-    body = ToForm(e->args[1], scope);
+    body = ToForm(e->body(), scope);
   }
-  if (element_guard) body = Multiply(ctx_, ToIndicator(e->args[0], scope), body);
+  if (element_guard) body = Multiply(ctx_, ToIndicator(e->guard(), scope), body);
   scope.path.resize(path_size);
 
   Substitution s;
@@ -533,16 +534,16 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
   parts.push_back(ctx_.Subst(guard, s));
   guard = Guard::And(parts);
   body = Subst(ctx_, body, s);
-  switch (e->reduce) {
+  switch (e->reduction()) {
     case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
-    case ReduceKind::kMax: return ExtremumOver(ctx_, Typed("max", e->dtype), {{bound, guard, body}});
+    case ReduceKind::kMax: return ExtremumOver(ctx_, Typed("max", e->dtype()), {{bound, guard, body}});
     case ReduceKind::kMin:
-      if (IsInteger(e->dtype)) return ExtremumOver(ctx_, Typed("min", e->dtype), {{bound, guard, body}});
+      if (IsInteger(e->dtype())) return ExtremumOver(ctx_, Typed("min", e->dtype()), {{bound, guard, body}});
       return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
     case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
     case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
     case ReduceKind::kArgMin:
-      if (IsInteger(e->args[1]->dtype)) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
+      if (IsInteger(e->body()->dtype())) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
       return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
   }
   throw GiveUp("a reduction of an unknown kind");

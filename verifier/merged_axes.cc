@@ -7,17 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright::verifier {
 namespace {
 
-bool IsVar(const ExprPtr& e) { return e->kind == ExprKind::kVar; }
-bool IsInt(const ExprPtr& e, int64_t value) { return e->kind == ExprKind::kInt && e->integer == value; }
-
 void CollectVars(const ExprPtr& e, std::set<int>* out) {
-  if (IsVar(e)) out->insert(static_cast<int>(e->integer));
-  for (const ExprPtr& arg : e->args) CollectVars(arg, out);
-  for (const BoundVar& b : e->bound) CollectVars(b.extent, out);
+  Visit(e, [out](const ExprPtr& node) {
+    if (node->IsVariable()) out->insert(node->variable());
+  });
 }
 
 class AxisMerger {
@@ -84,11 +82,11 @@ class AxisMerger {
 
   // The output and axis whose position a variable of the meaning is; false for other variables.
   bool PositionOf(size_t n, const ExprPtr& e, int* output, size_t* axis) const {
-    if (!IsVar(e)) return false;
+    if (!e->IsVariable()) return false;
     const auto& outputs = Node(n).meaning->outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       const auto& vars = outputs[o].index_vars;
-      const auto it = std::find(vars.begin(), vars.end(), e->integer);
+      const auto it = std::find(vars.begin(), vars.end(), e->variable());
       if (it == vars.end()) continue;
       *output = static_cast<int>(o);
       *axis = static_cast<size_t>(it - vars.begin());
@@ -105,31 +103,31 @@ class AxisMerger {
   void VisitElement(size_t n, const ExprPtr& e) {
     int output;
     size_t axis;
-    if (e->kind == ExprKind::kRead) {
+    if (e->kind() == ExprKind::kRead) {
       VisitRead(n, e);
       return;
     }
     // A position that is not simply read at.
     if (PositionOf(n, e, &output, &axis)) PartAround({static_cast<int>(n), output}, axis);
-    for (const ExprPtr& arg : e->args) VisitElement(n, arg);
-    for (const BoundVar& b : e->bound) VisitElement(n, b.extent);
+    for (const ExprPtr& arg : e->args()) VisitElement(n, arg);
+    for (const BoundVar& b : e->bound()) VisitElement(n, b.extent);
   }
 
   void VisitRead(size_t n, const ExprPtr& e) {
-    const Value operand = Operand(n, e->integer);
-    for (size_t p = 0; p < e->args.size(); ++p) {
+    const Value operand = Operand(n, e->operand());
+    for (size_t p = 0; p < e->args().size(); ++p) {
       int output, next_output;
       size_t axis, next_axis;
-      const bool here = PositionOf(n, e->args[p], &output, &axis);
-      if (!here) VisitElement(n, e->args[p]);
-      if (p + 1 < e->args.size()) {
-        const bool next = PositionOf(n, e->args[p + 1], &next_output, &next_axis);
+      const bool here = PositionOf(n, e->arg(p), &output, &axis);
+      if (!here) VisitElement(n, e->arg(p));
+      if (p + 1 < e->args().size()) {
+        const bool next = PositionOf(n, e->arg(p + 1), &next_output, &next_axis);
         const bool together = here && next && output == next_output && next_axis == axis + 1;
         if (together) {
           const Value whole{static_cast<int>(n), output};
           if (!Merged(whole, axis)) Part(operand, p);
           if (!Merged(operand, p)) Part(whole, axis);
-        } else if (!(IsInt(e->args[p], 0) && IsInt(e->args[p + 1], 0))) {
+        } else if (!(e->arg(p)->IsInt(0) && e->arg(p + 1)->IsInt(0))) {
           Part(operand, p);
         }
         if (here && !together) Part({static_cast<int>(n), output}, axis);
@@ -143,8 +141,8 @@ class AxisMerger {
 
   // The axis of an operand whose size a variable is.
   bool SizeOf(size_t n, const ExprPtr& e, Value* operand, size_t* axis) const {
-    if (!IsVar(e)) return false;
-    const Meaning::Variable& v = Node(n).meaning->variables[e->integer];
+    if (!e->IsVariable()) return false;
+    const Meaning::Variable& v = Node(n).meaning->variables[e->variable()];
     if (v.kind != Meaning::VarKind::kSize) return false;
     *operand = Operand(n, v.input);
     *axis = static_cast<size_t>(v.axis);
@@ -156,15 +154,15 @@ class AxisMerger {
     Value operand;
     size_t axis;
     if (SizeOf(n, e, &operand, &axis)) PartAround(operand, axis);
-    for (const ExprPtr& arg : e->args) PartSizes(n, arg);
-    for (const BoundVar& b : e->bound) PartSizes(n, b.extent);
+    for (const ExprPtr& arg : e->args()) PartSizes(n, arg);
+    for (const BoundVar& b : e->bound()) PartSizes(n, b.extent);
   }
 
   void CheckSizes(size_t n) {
     const Meaning& meaning = *Node(n).meaning;
     for (const Requirement& r : meaning.requirements) {
       const ExprPtr& c = r.condition;
-      if (c->kind != ExprKind::kEqual || !IsVar(c->args[0]) || !IsVar(c->args[1])) PartSizes(n, c);
+      if (c->kind() != ExprKind::kEqual || !c->arg(0)->IsVariable() || !c->arg(1)->IsVariable()) PartSizes(n, c);
     }
     for (size_t o = 0; o < meaning.outputs.size(); ++o) {
       const OutputMeaning& output = meaning.outputs[o];
@@ -203,8 +201,8 @@ class AxisMerger {
     for (size_t o = 0; o < Node(n).shapes.size(); ++o) {
       const auto& shape = Node(n).shapes[o];
       for (size_t k = 0; k + 1 < shape.size(); ++k) {
-        const bool symbols = IsVar(shape[k]) && IsVar(shape[k + 1]) && shape[k]->integer != shape[k + 1]->integer;
-        const bool units = IsInt(shape[k], 1) && IsInt(shape[k + 1], 1);
+        const bool symbols = shape[k]->IsVariable() && shape[k + 1]->IsVariable() && shape[k] != shape[k + 1];
+        const bool units = shape[k]->IsInt(1) && shape[k + 1]->IsInt(1);
         if (!symbols && !units) Part({static_cast<int>(n), static_cast<int>(o)}, k);
       }
     }
@@ -245,8 +243,8 @@ class AxisMerger {
       for (size_t o = 0; o < Node(n).shapes.size(); ++o) {
         const auto& shape = Node(n).shapes[o];
         for (size_t k = 0; k < shape.size(); ++k) {
-          const bool symbol = IsVar(shape[k]) && !elsewhere.contains(static_cast<int>(shape[k]->integer));
-          if (!symbol && !IsInt(shape[k], 1)) PartAround({static_cast<int>(n), static_cast<int>(o)}, k);
+          const bool symbol = shape[k]->IsVariable() && !elsewhere.contains(shape[k]->variable());
+          if (!symbol && !shape[k]->IsInt(1)) PartAround({static_cast<int>(n), static_cast<int>(o)}, k);
         }
       }
     }
@@ -272,24 +270,21 @@ class AxisMerger {
   }
   template <typename Name, typename Reads>
   void Append(const ExprPtr& e, const Name& name, const Reads& reads, std::string* out) {
-    if (IsVar(e)) {
-      out->append(name(static_cast<int>(e->integer)));
+    if (e->IsVariable()) {
+      out->append(name(e->variable()));
       return;
     }
-    absl::StrAppend(out, static_cast<int>(e->kind), ".", static_cast<int>(e->dtype), ".", static_cast<int>(e->fn), ".",
-                    static_cast<int>(e->reduce), ".", e->integer);
-    if (e->kind == ExprKind::kConst) absl::StrAppendFormat(out, ".%a", e->real);
-    out->push_back('(');
-    for (const BoundVar& b : e->bound) {
+    absl::StrAppend(out, e->Label(), "(");
+    for (const BoundVar& b : e->bound()) {
       absl::StrAppend(out, name(b.id), "<");
       Append(b.extent, name, reads, out);
       out->push_back(';');
     }
-    for (size_t i = 0; i < e->args.size(); ++i) {
+    for (size_t i = 0; i < e->args().size(); ++i) {
       if constexpr (!std::is_same_v<Reads, std::nullptr_t>) {
-        if (e->kind == ExprKind::kRead && Dropped(reads(e->integer), i)) continue;
+        if (e->kind() == ExprKind::kRead && Dropped(reads(e->operand()), i)) continue;
       }
-      Append(e->args[i], name, reads, out);
+      Append(e->arg(i), name, reads, out);
       out->push_back(',');
     }
     out->push_back(')');

@@ -16,17 +16,17 @@ namespace {
 // there.
 std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
                                const std::vector<Number>& reals) {
-  if (expr->kind == ExprKind::kConst) return expr->real;
-  if (expr->kind == ExprKind::kParam) return RealOf(reals[expr->integer]);
-  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
-  if (expr->kind != ExprKind::kCall) return std::nullopt;
+  if (expr->kind() == ExprKind::kConst) return expr->real();
+  if (expr->kind() == ExprKind::kParam) return RealOf(reals[expr->param()]);
+  if (expr->kind() == ExprKind::kFromIndex) return EvalIndex(expr->arg(0), symbols);
+  if (expr->kind() != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
-  for (const ExprPtr& arg : expr->args) {
+  for (const ExprPtr& arg : expr->args()) {
     const std::optional<double> value = EvalReal(arg, symbols, reals);
     if (!value) return std::nullopt;
     args.push_back(*value);
   }
-  switch (expr->fn) {
+  switch (expr->fn()) {
     case Fn::kAdd: return args[0] + args[1];
     case Fn::kSub: return args[0] - args[1];
     case Fn::kMul: return args[0] * args[1];
@@ -42,16 +42,16 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
 // Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
 std::optional<uint64_t> EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols,
                                     const std::vector<Number>& reals) {
-  if (expr->kind == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->integer]));
-  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
-  CHECK(expr->kind == ExprKind::kCall) << PrintExpr(expr, {});
-  const std::optional<uint64_t> a = EvalInteger(expr->args[0], symbols, reals);
+  if (expr->kind() == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->param()]));
+  if (expr->kind() == ExprKind::kFromIndex) return EvalIndex(expr->arg(0), symbols);
+  CHECK(expr->kind() == ExprKind::kCall) << PrintExpr(expr, {});
+  const std::optional<uint64_t> a = EvalInteger(expr->arg(0), symbols, reals);
   if (!a) return std::nullopt;
-  if (expr->fn == Fn::kNeg) return -*a;
-  const std::optional<uint64_t> b = EvalInteger(expr->args[1], symbols, reals);
+  if (expr->fn() == Fn::kNeg) return -*a;
+  const std::optional<uint64_t> b = EvalInteger(expr->arg(1), symbols, reals);
   if (!b) return std::nullopt;
-  CHECK(expr->fn == Fn::kAdd || expr->fn == Fn::kSub || expr->fn == Fn::kMul) << FnName(expr->fn);
-  return expr->fn == Fn::kAdd ? *a + *b : expr->fn == Fn::kSub ? *a - *b : *a * *b;
+  CHECK(expr->fn() == Fn::kAdd || expr->fn() == Fn::kSub || expr->fn() == Fn::kMul) << FnName(expr->fn());
+  return expr->fn() == Fn::kAdd ? *a + *b : expr->fn() == Fn::kSub ? *a - *b : *a * *b;
 }
 
 // Doubles computed in two ways are the same up to rounding.
@@ -138,7 +138,7 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier
   const TensorType type = TypeOf(node, 0);
   Tensor tensor(TensorType{StoredDType(carrier, type.dtype), type.shape});
   const ExprPtr& value = node.params[0];
-  if (!IsFloating(value->dtype)) {
+  if (!IsFloating(value->dtype())) {
     const std::optional<uint64_t> integer = EvalInteger(value, symbols_, reals_);
     if (!integer) return absl::UnimplementedError("a constant has no value");
     FillWith(static_cast<int64_t>(*integer), &tensor);

@@ -23,11 +23,6 @@ struct Decision {
   bool movable = true;
 };
 
-bool Contains(const ExprPtr& e, ExprKind kind) {
-  return e->kind == kind ||
-         std::any_of(e->args.begin(), e->args.end(), [&](const ExprPtr& arg) { return Contains(arg, kind); });
-}
-
 bool RoundsNothing(Fn fn) {
   switch (fn) {
     case Fn::kNeg:
@@ -62,23 +57,22 @@ class Side {
   }
 
   void Search(const ExprPtr& e, const SymbolicNode& n) {
-    for (const ExprPtr& arg : e->args) Search(arg, n);
-    if (e->kind == ExprKind::kCall) {
-      const bool compares = e->fn == Fn::kLess || e->fn == Fn::kLessEqual || e->fn == Fn::kEqual;
-      if (compares) Note("compare", e->args, n);
-      if (e->fn == Fn::kFloor) Note("floor", e->args, n);
-      if (e->fn == Fn::kCeil) Note("ceil", e->args, n);
-    } else if (e->kind == ExprKind::kReduce) {
-      const bool arg = e->reduce == ReduceKind::kArgMax || e->reduce == ReduceKind::kArgMin;
-      if (arg) Note("extremum", {e->args[1]}, n);
-    } else if (e->kind == ExprKind::kCast && !IsFloating(e->dtype)) {
-      Note(DTypeName(e->dtype), e->args, n);
+    for (const ExprPtr& arg : e->args()) Search(arg, n);
+    if (e->kind() == ExprKind::kCall) {
+      const bool compares = e->fn() == Fn::kLess || e->fn() == Fn::kLessEqual || e->fn() == Fn::kEqual;
+      if (compares) Note("compare", e->args(), n);
+      if (e->fn() == Fn::kFloor) Note("floor", e->args(), n);
+      if (e->fn() == Fn::kCeil) Note("ceil", e->args(), n);
+    } else if (e->kind() == ExprKind::kReduce) {
+      if (IsPosition(e->reduction())) Note("extremum", {e->body()}, n);
+    } else if (e->kind() == ExprKind::kCast && !IsFloating(e->dtype())) {
+      Note(DTypeName(e->dtype()), e->args(), n);
     }
   }
 
   void Note(const std::string& what, const std::vector<ExprPtr>& args, const SymbolicNode& n) {
     const bool rounded = std::any_of(args.begin(), args.end(),
-                                     [&](const ExprPtr& arg) { return IsFloating(arg->dtype) && IsRounded(arg, n); });
+                                     [&](const ExprPtr& arg) { return IsFloating(arg->dtype()) && IsRounded(arg, n); });
     if (!rounded) return;
     Decision decision;
     std::set<std::string> leaves;
@@ -104,27 +98,27 @@ class Side {
   }
 
   bool IsRounded(const ExprPtr& e, const SymbolicNode& n) {
-    if (!IsFloating(e->dtype)) return false;
+    if (!IsFloating(e->dtype())) return false;
     const auto any = [&](size_t first) {
-      return std::any_of(e->args.begin() + static_cast<int64_t>(first), e->args.end(),
+      return std::any_of(e->args().begin() + static_cast<int64_t>(first), e->args().end(),
                          [&](const ExprPtr& arg) { return IsRounded(arg, n); });
     };
-    switch (e->kind) {
+    switch (e->kind()) {
       case ExprKind::kConst: return false;
       case ExprKind::kParam: {
-        const ExprPtr& param = n.params[e->integer];
-        return param->kind != ExprKind::kConst && param->kind != ExprKind::kParam;
+        const ExprPtr& param = n.params[e->param()];
+        return param->kind() != ExprKind::kConst && param->kind() != ExprKind::kParam;
       }
-      case ExprKind::kRead: return IsRounded(n.inputs[e->integer]);
+      case ExprKind::kRead: return IsRounded(n.inputs[e->operand()]);
       case ExprKind::kSelect: return any(1);
-      case ExprKind::kCall: return !RoundsNothing(e->fn) || any(0);
+      case ExprKind::kCall: return !RoundsNothing(e->fn()) || any(0);
       case ExprKind::kCast: {
-        const DType from = e->args[0]->dtype;
-        if (IsFloating(from)) return e->dtype == DType::kFloat32 || any(0);
-        return from != DType::kBool && !(from == DType::kInt32 && e->dtype == DType::kFloat64);
+        const DType from = e->arg(0)->dtype();
+        if (IsFloating(from)) return e->dtype() == DType::kFloat32 || any(0);
+        return from != DType::kBool && !(from == DType::kInt32 && e->dtype() == DType::kFloat64);
       }
       case ExprKind::kReduce:
-        return e->reduce == ReduceKind::kSum || e->reduce == ReduceKind::kProd || IsRounded(e->args[1], n);
+        return e->reduction() == ReduceKind::kSum || e->reduction() == ReduceKind::kProd || IsRounded(e->body(), n);
       default: return true;
     }
   }
@@ -154,19 +148,19 @@ class Side {
 
   std::string Moved(const ExprPtr& e, const SymbolicNode& n, std::set<std::string>* leaves, bool* movable) {
     std::vector<std::string> args;
-    switch (e->kind) {
-      case ExprKind::kConst: return absl::StrCat(e->real);
-      case ExprKind::kParam: return PrintExpr(n.params[e->integer], {});
-      case ExprKind::kRead: return Moved(n.inputs[e->integer], leaves, movable);
+    switch (e->kind()) {
+      case ExprKind::kConst: return absl::StrCat(e->real());
+      case ExprKind::kParam: return PrintExpr(n.params[e->param()], {});
+      case ExprKind::kRead: return Moved(n.inputs[e->operand()], leaves, movable);
       case ExprKind::kSelect:
-        for (size_t side : {1u, 2u}) args.push_back(Moved(e->args[side], n, leaves, movable));
+        for (const ExprPtr& side : {e->yes(), e->no()}) args.push_back(Moved(side, n, leaves, movable));
         std::sort(args.begin(), args.end());
         return absl::StrCat("{", absl::StrJoin(args, ","), "}");
       case ExprKind::kCall:
-        for (const ExprPtr& arg : e->args) args.push_back(Moved(arg, n, leaves, movable));
-        if (Commutes(e->fn)) std::sort(args.begin(), args.end());
-        return absl::StrCat("fn", static_cast<int>(e->fn), "(", absl::StrJoin(args, ","), ")");
-      case ExprKind::kCast: return absl::StrCat(DTypeName(e->dtype), "(", Moved(e->args[0], n, leaves, movable), ")");
+        for (const ExprPtr& arg : e->args()) args.push_back(Moved(arg, n, leaves, movable));
+        if (Commutes(e->fn())) std::sort(args.begin(), args.end());
+        return absl::StrCat("fn", static_cast<int>(e->fn()), "(", absl::StrJoin(args, ","), ")");
+      case ExprKind::kCast: return absl::StrCat(DTypeName(e->dtype()), "(", Moved(e->arg(0), n, leaves, movable), ")");
       default: *movable = false; return "";
     }
   }
@@ -175,7 +169,7 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr && n.splat) return NumberString(*n.splat);
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
-    if (element != nullptr && !Contains(element, ExprKind::kReduce)) return Moved(element, n, leaves, movable);
+    if (element != nullptr && !element->Contains(ExprKind::kReduce)) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.
     std::string unit = absl::StrCat(Application(n), ".", value.output);
     if (!leaves->insert(unit).second) *movable = false;

@@ -94,18 +94,18 @@ class Builder {
   }
 
   absl::StatusOr<int> BuildNew(Scope& scope, const ExprNode& expr) {
-    switch (expr.kind) {
-      case ExprKind::kConst: return AddConstant(expr.dtype, expr.real);
-      case ExprKind::kParam: return AddConstant(expr.dtype, scope.bindings.params[expr.integer]);
-      case ExprKind::kBool: return AddConstant(DType::kBool, static_cast<double>(expr.integer));
+    switch (expr.kind()) {
+      case ExprKind::kConst: return AddConstant(expr.dtype(), expr.real());
+      case ExprKind::kParam: return AddConstant(expr.dtype(), scope.bindings.params[expr.param()]);
+      case ExprKind::kBool: return AddConstant(DType::kBool, expr.truth() ? 1 : 0);
       case ExprKind::kRead: return BuildRead(scope, expr);
-      case ExprKind::kHolds: return Build(scope, *expr.args[0]);
+      case ExprKind::kHolds: return Build(scope, *expr.arg(0));
       case ExprKind::kCast: {
-        absl::StatusOr<int> a = Build(scope, *expr.args[0]);
+        absl::StatusOr<int> a = Build(scope, *expr.arg(0));
         if (!a.ok()) return a;
-        const DType from = expr.args[0]->dtype;
-        if (from == expr.dtype) return a;
-        return Emit({kTileCopy, from, expr.dtype, *a});
+        const DType from = expr.arg(0)->dtype();
+        if (from == expr.dtype()) return a;
+        return Emit({kTileCopy, from, expr.dtype(), *a});
       }
       case ExprKind::kAnd:
       case ExprKind::kOr:
@@ -118,21 +118,21 @@ class Builder {
 
   absl::StatusOr<int> BuildCall(Scope& scope, const ExprNode& expr) {
     std::vector<int> args;
-    for (const ExprPtr& arg : expr.args) {
+    for (const ExprPtr& arg : expr.args()) {
       absl::StatusOr<int> value = Build(scope, *arg);
       if (!value.ok()) return value;
       args.push_back(*value);
     }
     args.resize(3, -1);
-    switch (expr.kind) {
+    switch (expr.kind()) {
       case ExprKind::kAnd: return Emit({kTileAnd, DType::kBool, DType::kBool, args[0], args[1]});
       case ExprKind::kOr: return Emit({kTileOr, DType::kBool, DType::kBool, args[0], args[1]});
       case ExprKind::kNot: return Emit({kTileNot, DType::kBool, DType::kBool, args[0]});
-      case ExprKind::kSelect: return Emit({kTileSelect, expr.dtype, expr.dtype, args[0], args[1], args[2]});
+      case ExprKind::kSelect: return Emit({kTileSelect, expr.dtype(), expr.dtype(), args[0], args[1], args[2]});
       default: break;
     }
-    const TileOp op = TileOpOf(expr.fn);
-    const DType type = expr.args[0]->dtype;
+    const TileOp op = TileOpOf(expr.fn());
+    const DType type = expr.arg(0)->dtype();
     if (IsFloating(type)) {
       double constant = 0;
       if (op == kTilePow && ConstantOf(args[1], &constant)) {
@@ -145,7 +145,7 @@ class Builder {
         return Emit({kTileMul, type, type, args[0], AddConstant(type, 1 / constant)});
       }
     }
-    return Emit({op, type, expr.dtype, args[0], args[1]});
+    return Emit({op, type, expr.dtype(), args[0], args[1]});
   }
 
   absl::StatusOr<int> BuildRead(Scope& scope, const ExprNode& expr) {
@@ -266,11 +266,11 @@ class Extractor {
 };
 
 void CountLeaves(const ExprNode& expr, int* count) {
-  if (expr.kind == ExprKind::kRead || expr.kind == ExprKind::kConst || expr.kind == ExprKind::kParam) {
+  if (expr.kind() == ExprKind::kRead || expr.kind() == ExprKind::kConst || expr.kind() == ExprKind::kParam) {
     ++*count;
     return;
   }
-  for (const ExprPtr& arg : expr.args) CountLeaves(*arg, count);
+  for (const ExprPtr& arg : expr.args()) CountLeaves(*arg, count);
 }
 
 }  // namespace

@@ -9,28 +9,24 @@
 #include "backends/cuda/kernel_text.h"
 
 namespace rewright::cuda {
-namespace {
-
-bool IsArg(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin; }
-
-}  // namespace
+namespace {}  // namespace
 
 // ---------------------------------------------------------------- indices
 
 Form ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
-  switch (expr.kind) {
-    case ExprKind::kInt: return expr.integer;
-    case ExprKind::kVar: return frame.variables[expr.integer];
+  switch (expr.kind()) {
+    case ExprKind::kInt: return expr.value();
+    case ExprKind::kVar: return frame.variables[expr.variable()];
     case ExprKind::kFromValue: {
-      const std::string value = ScalarOf(*expr.args[0], frame);
+      const std::string value = ScalarOf(*expr.arg(0), frame);
       const std::string name = NewName("i");
       Line(absl::StrCat("const int64 ", name, " = ", value, ";"));
       return space_.Variable(name, index::Interval(), top());
     }
     default: break;
   }
-  const Form a = IndexOf(*expr.args[0], frame), b = IndexOf(*expr.args[1], frame);
-  if ((expr.kind == ExprKind::kFloorDiv || expr.kind == ExprKind::kMod) && (!b.IsConstant() || b.constant() < 1)) {
+  const Form a = IndexOf(*expr.arg(0), frame), b = IndexOf(*expr.arg(1), frame);
+  if ((expr.kind() == ExprKind::kFloorDiv || expr.kind() == ExprKind::kMod) && (!b.IsConstant() || b.constant() < 1)) {
     Fail("a divisor that is no positive number");
     return 0;
   }
@@ -73,27 +69,27 @@ ExpressionWriter::Truth ExpressionWriter::Compare(ExprKind kind, const Form& a, 
 }
 
 ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame& frame) {
-  switch (expr.kind) {
-    case ExprKind::kBool: return {expr.integer != 0, ""};
+  switch (expr.kind()) {
+    case ExprKind::kBool: return {expr.truth(), ""};
     case ExprKind::kLess:
     case ExprKind::kLessEqual:
     case ExprKind::kEqual: {
-      const Form a = IndexOf(*expr.args[0], frame);
-      return Compare(expr.kind, a, IndexOf(*expr.args[1], frame));
+      const Form a = IndexOf(*expr.arg(0), frame);
+      return Compare(expr.kind(), a, IndexOf(*expr.arg(1), frame));
     }
     case ExprKind::kNot: {
-      const Truth a = Condition(*expr.args[0], frame);
+      const Truth a = Condition(*expr.arg(0), frame);
       if (a.known) return {!*a.known, ""};
       return {std::nullopt, absl::StrCat("!", a.text)};
     }
-    case ExprKind::kHolds: return {std::nullopt, absl::StrCat("(", ScalarOf(*expr.args[0], frame), " != 0)")};
+    case ExprKind::kHolds: return {std::nullopt, absl::StrCat("(", ScalarOf(*expr.arg(0), frame), " != 0)")};
     case ExprKind::kAnd:
     case ExprKind::kOr: {
-      const bool is_and = expr.kind == ExprKind::kAnd;
-      const Truth a = Condition(*expr.args[0], frame);
-      if (a.known) return *a.known == is_and ? Condition(*expr.args[1], frame) : Truth{!is_and, ""};
+      const bool is_and = expr.kind() == ExprKind::kAnd;
+      const Truth a = Condition(*expr.arg(0), frame);
+      if (a.known) return *a.known == is_and ? Condition(*expr.arg(1), frame) : Truth{!is_and, ""};
       Push(/*conditional=*/true);
-      const Truth b = Condition(*expr.args[1], frame);
+      const Truth b = Condition(*expr.arg(1), frame);
       const std::string body = Pop();
       if (b.known) return *b.known == is_and ? a : Truth{!is_and, ""};
       if (body.empty()) return {std::nullopt, absl::StrCat("(", a.text, is_and ? "&&" : "||", b.text, ")")};
@@ -109,22 +105,20 @@ ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame&
 // ---------------------------------------------------------------- elements
 
 void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::string* key) {
-  if (expr.kind == ExprKind::kVar) {
-    absl::StrAppend(key, CText(frame.variables[expr.integer]));
+  if (expr.kind() == ExprKind::kVar) {
+    absl::StrAppend(key, CText(frame.variables[expr.variable()]));
     return;
   }
-  absl::StrAppend(key, "(", static_cast<int>(expr.kind), ".", static_cast<int>(expr.fn), ".",
-                  static_cast<int>(expr.reduce), ".", static_cast<int>(expr.dtype), " ", expr.integer, " ");
-  if (expr.kind == ExprKind::kConst) absl::StrAppend(key, absl::StrFormat("%a", expr.real));
-  if (expr.kind == ExprKind::kParam) {
-    absl::StrAppend(key, absl::StrFormat("%a", (*frame.params)[expr.integer]));
+  absl::StrAppend(key, "(", expr.Label(), " ");
+  if (expr.kind() == ExprKind::kParam) {
+    absl::StrAppend(key, absl::StrFormat("%a", (*frame.params)[expr.param()]));
   }
-  if (expr.kind == ExprKind::kRead) {
-    const Value value = frame.node->operands[expr.integer];
+  if (expr.kind() == ExprKind::kRead) {
+    const Value value = frame.node->operands[expr.operand()];
     absl::StrAppend(key, "#", value.node, ".", value.output);
   }
   std::vector<Form> outer;
-  for (const BoundVar& bound : expr.bound) {
+  for (const BoundVar& bound : expr.bound()) {
     Form& variable = frame.variables[bound.id];
     outer.push_back(variable);
     Key(*bound.extent, frame, level, key);
@@ -133,24 +127,24 @@ void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::s
     variable = Variable(absl::StrCat("$", level++), 0, std::max<int64_t>(extent - 1, 0), 0);
     absl::StrAppend(key, ";");
   }
-  for (const ExprPtr& arg : expr.args) {
+  for (const ExprPtr& arg : expr.args()) {
     Key(*arg, frame, level, key);
     absl::StrAppend(key, ",");
   }
-  for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[expr.bound[i].id] = outer[i];
+  for (size_t i = 0; i < expr.bound().size(); ++i) {
+    frame.variables[expr.bound()[i].id] = outer[i];
   }
   absl::StrAppend(key, ")");
 }
 
 std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
-  switch (expr.kind) {
-    case ExprKind::kConst: return Literal(expr.real, expr.dtype);
-    case ExprKind::kParam: return Literal((*frame.params)[expr.integer], expr.dtype);
+  switch (expr.kind()) {
+    case ExprKind::kConst: return Literal(expr.real(), expr.dtype());
+    case ExprKind::kParam: return Literal((*frame.params)[expr.param()], expr.dtype());
     case ExprKind::kFromIndex: {
-      const Form form = IndexOf(*expr.args[0], frame);
-      if (form.IsConstant()) return Literal(static_cast<double>(form.constant()), expr.dtype);
-      return absl::StrCat("(", TypeName(expr.dtype), ")", Text(form));
+      const Form form = IndexOf(*expr.arg(0), frame);
+      if (form.IsConstant()) return Literal(static_cast<double>(form.constant()), expr.dtype());
+      return absl::StrCat("(", TypeName(expr.dtype()), ")", Text(form));
     }
     case ExprKind::kRead: return Read(expr, frame);
     default: break;
@@ -160,25 +154,25 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
   if (const std::string* known = Find(key); known != nullptr) return *known;
   int home = top();
   std::string value;
-  switch (expr.kind) {
+  switch (expr.kind()) {
     case ExprKind::kCall: value = Call(expr, frame); break;
     case ExprKind::kSelect: value = Select(expr, frame); break;
     case ExprKind::kReduce: value = Reduce(expr, frame, &home); break;
     case ExprKind::kCast: {
-      const std::string a = ScalarOf(*expr.args[0], frame);
-      const DType from = expr.args[0]->dtype;
-      if (from == expr.dtype) {
+      const std::string a = ScalarOf(*expr.arg(0), frame);
+      const DType from = expr.arg(0)->dtype();
+      if (from == expr.dtype()) {
         value = a;
-      } else if (expr.dtype == DType::kBool) {
-        value = Define(expr.dtype, absl::StrCat("(boolean)(", a, " != 0)"));
-      } else if (IsFloating(from) && IsFloating(expr.dtype)) {
-        value = Define(expr.dtype, absl::StrCat("(", TypeName(expr.dtype), ")", a));
+      } else if (expr.dtype() == DType::kBool) {
+        value = Define(expr.dtype(), absl::StrCat("(boolean)(", a, " != 0)"));
+      } else if (IsFloating(from) && IsFloating(expr.dtype())) {
+        value = Define(expr.dtype(), absl::StrCat("(", TypeName(expr.dtype()), ")", a));
       } else {
-        value = Define(expr.dtype, absl::StrCat("(", TypeName(expr.dtype), ")to_integer(", a, ")"));
+        value = Define(expr.dtype(), absl::StrCat("(", TypeName(expr.dtype()), ")to_integer(", a, ")"));
       }
       break;
     }
-    case ExprKind::kHolds: value = ScalarOf(*expr.args[0], frame); break;
+    case ExprKind::kHolds: value = ScalarOf(*expr.arg(0), frame); break;
     default: Fail("not an element"); return "0";
   }
   scope(home).memo[key] = value;
@@ -187,38 +181,38 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
 
 std::string ExpressionWriter::Call(const ExprNode& expr, Frame& frame) {
   std::vector<std::string> args;
-  for (const ExprPtr& arg : expr.args) args.push_back(ScalarOf(*arg, frame));
-  const std::string name = FunctionName(expr.fn);
-  if (expr.fn == Fn::kNot) return Define(expr.dtype, absl::StrCat("(boolean)(", args[0], " == 0)"));
+  for (const ExprPtr& arg : expr.args()) args.push_back(ScalarOf(*arg, frame));
+  const std::string name = FunctionName(expr.fn());
+  if (expr.fn() == Fn::kNot) return Define(expr.dtype(), absl::StrCat("(boolean)(", args[0], " == 0)"));
   if (name.compare(0, 3, "op_") != 0) {
-    return Define(expr.dtype, absl::StrCat("(boolean)(", args[0], " ", name, " ", args[1], ")"));
+    return Define(expr.dtype(), absl::StrCat("(boolean)(", args[0], " ", name, " ", args[1], ")"));
   }
-  return Define(expr.dtype, absl::StrCat(name, "(", absl::StrJoin(args, ", "), ")"));
+  return Define(expr.dtype(), absl::StrCat(name, "(", absl::StrJoin(args, ", "), ")"));
 }
 
 std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {
-  const Truth condition = Condition(*expr.args[0], frame);
-  if (condition.known) return ScalarOf(*expr.args[*condition.known ? 1 : 2], frame);
+  const Truth condition = Condition(*expr.condition(), frame);
+  if (condition.known) return ScalarOf(*(*condition.known ? expr.yes() : expr.no()), frame);
   Push(/*conditional=*/true);
-  const std::string yes = ScalarOf(*expr.args[1], frame);
+  const std::string yes = ScalarOf(*expr.yes(), frame);
   const std::string yes_body = Pop();
   Push(/*conditional=*/true);
-  const std::string no = ScalarOf(*expr.args[2], frame);
+  const std::string no = ScalarOf(*expr.no(), frame);
   const std::string no_body = Pop();
   if (yes_body.empty() && no_body.empty()) {
-    return Define(expr.dtype, absl::StrCat(condition.text, " ? ", yes, " : ", no));
+    return Define(expr.dtype(), absl::StrCat(condition.text, " ? ", yes, " : ", no));
   }
   const std::string name = NewName("v");
-  Line(absl::StrCat(TypeName(expr.dtype), " ", name, no_body.empty() ? absl::StrCat(" = ", no) : "", ";"));
+  Line(absl::StrCat(TypeName(expr.dtype()), " ", name, no_body.empty() ? absl::StrCat(" = ", no) : "", ";"));
   Line(absl::StrCat("if (", condition.text, ") {\n", yes_body, name, " = ", yes, ";\n}"));
   if (!no_body.empty()) Line(absl::StrCat("else {\n", no_body, name, " = ", no, ";\n}"));
   return name;
 }
 
 std::string ExpressionWriter::Read(const ExprNode& expr, Frame& frame) {
-  const Value value = frame.node->operands[expr.integer];
+  const Value value = frame.node->operands[expr.operand()];
   std::vector<Form> at;
-  for (const ExprPtr& index : expr.args) at.push_back(IndexOf(*index, frame));
+  for (const ExprPtr& index : expr.args()) at.push_back(IndexOf(*index, frame));
   return Element(value, at);
 }
 
@@ -325,37 +319,37 @@ bool ExpressionWriter::CanStage(const Form& address) const {
 
 int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
   int depth = -1;
-  if (expr.kind == ExprKind::kVar) {
-    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.integer])) depth = std::max(depth, leaf->tag);
+  if (expr.kind() == ExprKind::kVar) {
+    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.variable()])) depth = std::max(depth, leaf->tag);
     return depth;
   }
   std::vector<Form> outer;
-  for (const BoundVar& bound : expr.bound) {
+  for (const BoundVar& bound : expr.bound()) {
     Form& variable = frame.variables[bound.id];
     outer.push_back(variable);
     variable = 0;
   }
-  for (const ExprPtr& arg : expr.args) depth = std::max(depth, DepthOf(*arg, frame));
-  for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[expr.bound[i].id] = outer[i];
+  for (const ExprPtr& arg : expr.args()) depth = std::max(depth, DepthOf(*arg, frame));
+  for (size_t i = 0; i < expr.bound().size(); ++i) {
+    frame.variables[expr.bound()[i].id] = outer[i];
   }
   return depth;
 }
 
 void ExpressionWriter::AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes) {
-  if (expr.kind == ExprKind::kVar) {
-    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.integer])) {
+  if (expr.kind() == ExprKind::kVar) {
+    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.variable()])) {
       const auto at = std::find(axis_names_.begin(), axis_names_.end(), leaf->name);
       if (at != axis_names_.end()) axes->insert(static_cast<int>(at - axis_names_.begin()));
     }
   }
-  for (const ExprPtr& arg : expr.args) AxesOf(*arg, frame, axes);
+  for (const ExprPtr& arg : expr.args()) AxesOf(*arg, frame, axes);
 }
 
 std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* home) {
   std::vector<int64_t> extents;
   int64_t terms = 1;
-  for (const BoundVar& bound : expr.bound) {
+  for (const BoundVar& bound : expr.bound()) {
     const Form extent = IndexOf(*bound.extent, frame);
     if (!extent.IsConstant()) Fail("a reduction over an unknown range");
     extents.push_back(extent.constant());
@@ -363,14 +357,14 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   }
   if (surveying_ && !in_reduction_) {
     std::vector<Form> outer;
-    for (const BoundVar& bound : expr.bound) {
+    for (const BoundVar& bound : expr.bound()) {
       outer.push_back(frame.variables[bound.id]);
       frame.variables[bound.id] = 0;
     }
     std::set<int> axes;
     AxesOf(expr, frame, &axes);
-    for (size_t i = 0; i < expr.bound.size(); ++i) {
-      frame.variables[expr.bound[i].id] = outer[i];
+    for (size_t i = 0; i < expr.bound().size(); ++i) {
+      frame.variables[expr.bound()[i].id] = outer[i];
     }
     survey_.reductions.emplace_back(axes, terms);
     for (const auto& s : scopes_) survey_.under_condition = survey_.under_condition || s->conditional;
@@ -401,45 +395,45 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
 void ExpressionWriter::Term(const ExprNode& expr, Frame& frame, const std::string& result,
                             const std::vector<Form>& at) {
   std::vector<Form> outer;
-  for (size_t i = 0; i < expr.bound.size(); ++i) {
-    Form& variable = frame.variables[expr.bound[i].id];
+  for (size_t i = 0; i < expr.bound().size(); ++i) {
+    Form& variable = frame.variables[expr.bound()[i].id];
     outer.push_back(variable);
     variable = at[i];
   }
-  const Truth guard = Condition(*expr.args[0], frame);
+  const Truth guard = Condition(*expr.guard(), frame);
   if (!guard.known || *guard.known) {
     if (!guard.known) Push(/*conditional=*/true);
-    const std::string value = ScalarOf(*expr.args[1], frame);
-    if (IsArg(expr.reduce)) {
-      const char* test = expr.reduce == ReduceKind::kArgMax ? "better" : "worse";
+    const std::string value = ScalarOf(*expr.body(), frame);
+    if (IsPosition(expr.reduction())) {
+      const char* test = expr.reduction() == ReduceKind::kArgMax ? "better" : "worse";
       Line(absl::StrCat("if (", result, ".at < 0 || ", test, "(", value, ", ", result, ".value)) { ", result,
                         ".value = ", value, "; ", result, ".at = ", Text(at[0]), "; }"));
     } else {
-      Line(absl::StrCat(result, " = ", ReduceOp(expr.reduce), "::Of(", result, ", ", value, ");"));
+      Line(absl::StrCat(result, " = ", ReduceOp(expr.reduction()), "::Of(", result, ", ", value, ");"));
     }
     if (!guard.known) {
       const std::string body = Pop();
       Line(absl::StrCat("if (", guard.text, ") {\n", body, "}"));
     }
   }
-  for (size_t i = 0; i < expr.bound.size(); ++i) {
-    frame.variables[expr.bound[i].id] = outer[i];
+  for (size_t i = 0; i < expr.bound().size(); ++i) {
+    frame.variables[expr.bound()[i].id] = outer[i];
   }
 }
 
 std::string ExpressionWriter::StartAccumulator(const ExprNode& expr) {
-  const DType dtype = expr.args[1]->dtype;
+  const DType dtype = expr.body()->dtype();
   const std::string result = NewName("r");
-  if (IsArg(expr.reduce)) {
-    Line(absl::StrCat("Best<", TypeName(dtype), "> ", result, " = {", Identity(expr.reduce, dtype), ", -1};"));
+  if (IsPosition(expr.reduction())) {
+    Line(absl::StrCat("Best<", TypeName(dtype), "> ", result, " = {", Identity(expr.reduction(), dtype), ", -1};"));
   } else {
-    Line(absl::StrCat(TypeName(dtype), " ", result, " = ", Identity(expr.reduce, dtype), ";"));
+    Line(absl::StrCat(TypeName(dtype), " ", result, " = ", Identity(expr.reduction(), dtype), ";"));
   }
   return result;
 }
 
 std::string ExpressionWriter::FinishAccumulator(const ExprNode& expr, const std::string& result) {
-  if (!IsArg(expr.reduce)) return result;
+  if (!IsPosition(expr.reduction())) return result;
   return Define(DType::kInt64, absl::StrCat(result, ".at < 0 ? 0 : ", result, ".at"));
 }
 
@@ -487,7 +481,7 @@ std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame,
     Line(absl::StrCat("for (index_t ", name, " = ", first, " + threadIdx.x; ", name, " < ", terms, "; ", name,
                       " += kThreads) {\n", body, "}"));
   }
-  Line(absl::StrCat(result, " = block_reduce<", ReduceOp(expr.reduce), ", kThreads>(", result, ");"));
+  Line(absl::StrCat(result, " = block_reduce<", ReduceOp(expr.reduction()), ", kThreads>(", result, ");"));
   return FinishAccumulator(expr, result);
 }
 

@@ -41,8 +41,8 @@ struct Context {
   int Height(const ExprNode* e) {
     if (const auto it = heights.find(e); it != heights.end()) return it->second;
     int height = 0;
-    for (const ExprPtr& arg : e->args) height = std::max(height, Height(arg.get()));
-    height += static_cast<int>(e->bound.size());
+    for (const ExprPtr& arg : e->args()) height = std::max(height, Height(arg.get()));
+    height += static_cast<int>(e->bound().size());
     heights[e] = height;
     return height;
   }
@@ -80,7 +80,7 @@ class StageLowering {
   bool WorthMaterializing(int id) const;
   int Materialize(const ExprNode* e, uint64_t deps);
   int AddStage(Stage stage);
-  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->carrier, e->dtype); }
+  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->carrier, e->dtype()); }
 
   Context& context_;
   StageBuilder b_;
@@ -93,42 +93,42 @@ class StageLowering {
 // ---------------------------------------------------------------- indices and conditions
 
 Form StageLowering::LowerIndex(const ExprNode* e, int mask) {
-  if (e->kind == ExprKind::kInt) return e->integer;
-  if (e->kind == ExprKind::kVar) return vars_[e->integer];
+  if (e->kind() == ExprKind::kInt) return e->value();
+  if (e->kind() == ExprKind::kVar) return vars_[e->variable()];
   if (const auto it = indices_.find({e, mask}); it != indices_.end()) return it->second;
   Form result;
-  if (e->kind == ExprKind::kFromValue) {
-    const int value = LowerScalar(e->args[0].get(), mask);
+  if (e->kind() == ExprKind::kFromValue) {
+    const int value = LowerScalar(e->arg(0).get(), mask);
     result = b_.OfElement(b_.Intern(Node{.kind = NodeKind::kFromValue, .args = {value}}));
   } else {
-    const Form x = LowerIndex(e->args[0].get(), mask);
-    const Form y = LowerIndex(e->args[1].get(), mask);
+    const Form x = LowerIndex(e->arg(0).get(), mask);
+    const Form y = LowerIndex(e->arg(1).get(), mask);
     // A divisor that is not positive occurs only where a guard excludes it; the value there does not matter.
-    const bool divides = e->kind == ExprKind::kFloorDiv || e->kind == ExprKind::kMod;
-    if (!divides || !y.IsConstant() || y.constant() > 0) result = index::Apply(e->kind, x, y);
+    const bool divides = e->kind() == ExprKind::kFloorDiv || e->kind() == ExprKind::kMod;
+    if (!divides || !y.IsConstant() || y.constant() > 0) result = index::Apply(e->kind(), x, y);
   }
   indices_[{e, mask}] = result;
   return result;
 }
 
 int StageLowering::LowerCond(const ExprNode* e, int mask) {
-  const auto index = [&](int i) { return LowerIndex(e->args[i].get(), mask); };
-  switch (e->kind) {
-    case ExprKind::kBool: return b_.Bool(e->integer != 0);
+  const auto index = [&](int i) { return LowerIndex(e->arg(i).get(), mask); };
+  switch (e->kind()) {
+    case ExprKind::kBool: return b_.Bool(e->truth());
     case ExprKind::kLess: return b_.NonNegative(index(1) - index(0) - 1, mask);
     case ExprKind::kLessEqual: return b_.NonNegative(index(1) - index(0), mask);
     case ExprKind::kEqual: return b_.IsZero(index(1) - index(0));
     case ExprKind::kAnd: {
-      const int left = LowerCond(e->args[0].get(), mask);
+      const int left = LowerCond(e->arg(0).get(), mask);
       if (b_.IsBool(left, false)) return left;
-      return b_.AndThen(left, LowerCond(e->args[1].get(), b_.AndThen(mask, left)));
+      return b_.AndThen(left, LowerCond(e->arg(1).get(), b_.AndThen(mask, left)));
     }
     case ExprKind::kOr: {
-      const int left = LowerCond(e->args[0].get(), mask);
-      return b_.Or(left, LowerCond(e->args[1].get(), mask));
+      const int left = LowerCond(e->arg(0).get(), mask);
+      return b_.Or(left, LowerCond(e->arg(1).get(), mask));
     }
-    case ExprKind::kNot: return b_.Not(LowerCond(e->args[0].get(), mask));
-    case ExprKind::kHolds: return LowerScalar(e->args[0].get(), mask);
+    case ExprKind::kNot: return b_.Not(LowerCond(e->arg(0).get(), mask));
+    case ExprKind::kHolds: return LowerScalar(e->arg(0).get(), mask);
     default: CHECK(false) << "not a condition"; return 0;
   }
 }
@@ -144,14 +144,14 @@ int StageLowering::LowerScalar(const ExprNode* e, int mask) {
 
 int StageLowering::LowerScalarAnew(const ExprNode* e, int mask) {
   const Rep rep = RepOfNode(e);
-  switch (e->kind) {
-    case ExprKind::kConst: return LowerConst(e, e->real);
-    case ExprKind::kParam: return LowerConst(e, context_.bindings.params[e->integer]);
+  switch (e->kind()) {
+    case ExprKind::kConst: return LowerConst(e, e->real());
+    case ExprKind::kParam: return LowerConst(e, context_.bindings.params[e->param()]);
     case ExprKind::kFromIndex:
       return b_.Intern(
-          Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = b_.LinearOf(LowerIndex(e->args[0].get(), mask))});
+          Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = b_.LinearOf(LowerIndex(e->arg(0).get(), mask))});
     case ExprKind::kCast: {
-      const int arg = LowerScalar(e->args[0].get(), mask);
+      const int arg = LowerScalar(e->arg(0).get(), mask);
       if (b_.node(arg).rep == rep) return arg;
       return b_.Intern(Node{.kind = NodeKind::kCast, .rep = rep, .args = {arg}});
     }
@@ -172,19 +172,19 @@ int StageLowering::LowerConst(const ExprNode* e, double value) {
 }
 
 int StageLowering::LowerRead(const ExprNode* e, int mask) {
-  const size_t operand = e->integer;
+  const size_t operand = e->operand();
   const TensorType& type = context_.inputs[operand];
   const Rep rep = RepOfNode(e);
-  CHECK(e->args.size() == type.shape.size()) << "operand " << operand << ": " << e->args.size() << " indices";
-  if (StoredDType(context_.program->carrier, e->dtype) != type.dtype) {
+  CHECK(e->args().size() == type.shape.size()) << "operand " << operand << ": " << e->args().size() << " indices";
+  if (StoredDType(context_.program->carrier, e->dtype()) != type.dtype) {
     context_.Fail(absl::InvalidArgumentError(
-        absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype))));
+        absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype()))));
   }
   Node read{.kind = NodeKind::kRead, .rep = rep, .operand = static_cast<int>(operand)};
   bool always_inside = true;
   Form offset;
-  for (size_t axis = 0; axis < e->args.size(); ++axis) {
-    const Form index = LowerIndex(e->args[axis].get(), mask);
+  for (size_t axis = 0; axis < e->args().size(); ++axis) {
+    const Form index = LowerIndex(e->arg(axis).get(), mask);
     const int64_t size = type.shape[axis];
     const Form room = Form(size - 1) - index;
     always_inside &= b_.Proves(-1, index) && b_.Proves(-1, room);
@@ -199,25 +199,25 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
 }
 
 int StageLowering::LowerCall(const ExprNode* e, int mask) {
-  Node call{.kind = NodeKind::kCall, .rep = RepOfNode(e), .fn = e->fn};
-  for (const ExprPtr& arg : e->args) call.args.push_back(LowerScalar(arg.get(), mask));
+  Node call{.kind = NodeKind::kCall, .rep = RepOfNode(e), .fn = e->fn()};
+  for (const ExprPtr& arg : e->args()) call.args.push_back(LowerScalar(arg.get(), mask));
   const Rep operand_rep = b_.node(call.args[0]).rep;
-  if (e->fn == Fn::kNot) return b_.Not(call.args[0]);
-  if (!HasKernel(operand_rep, e->fn)) {
+  if (e->fn() == Fn::kNot) return b_.Not(call.args[0]);
+  if (!HasKernel(operand_rep, e->fn())) {
     context_.Fail(absl::UnimplementedError(
-        absl::StrCat("the function ", FnName(e->fn), " of ", DTypeName(e->args[0]->dtype), " elements")));
+        absl::StrCat("the function ", FnName(e->fn()), " of ", DTypeName(e->arg(0)->dtype()), " elements")));
   }
-  if (IsPartial(operand_rep, e->fn)) call.mask = mask;
+  if (IsPartial(operand_rep, e->fn())) call.mask = mask;
   return b_.Intern(std::move(call));
 }
 
 int StageLowering::LowerSelect(const ExprNode* e, int mask) {
-  const int condition = LowerCond(e->args[0].get(), mask);
-  if (b_.IsBool(condition, true)) return LowerScalar(e->args[1].get(), mask);
-  if (b_.IsBool(condition, false)) return LowerScalar(e->args[2].get(), mask);
+  const int condition = LowerCond(e->arg(0).get(), mask);
+  if (b_.IsBool(condition, true)) return LowerScalar(e->arg(1).get(), mask);
+  if (b_.IsBool(condition, false)) return LowerScalar(e->arg(2).get(), mask);
   const int yes_mask = b_.AndThen(mask, condition);
-  const int yes = LowerScalar(e->args[1].get(), yes_mask);
-  const int no = LowerScalar(e->args[2].get(), b_.AndThen(mask, b_.Not(condition)));
+  const int yes = LowerScalar(e->arg(1).get(), yes_mask);
+  const int no = LowerScalar(e->arg(2).get(), b_.AndThen(mask, b_.Not(condition)));
   if (yes == no) return yes;
   // A guarded read fills in what a constant would give elsewhere.
   const Node& read = b_.node(yes);
@@ -240,12 +240,12 @@ int StageLowering::LowerReduce(const ExprNode* e, int mask) {
 }
 
 int StageLowering::ReduceNode(const ExprNode* e, int mask) {
-  Node reduce{.kind = NodeKind::kReduce, .rep = RepOfNode(e), .reduce = e->reduce};
+  Node reduce{.kind = NodeKind::kReduce, .rep = RepOfNode(e), .reduce = e->reduction()};
   const int height = context_.Height(e);
   int within = -1;  // the part of the guard that bounds variables of varying extent
   const size_t outer_binders = binders_.size();
-  for (size_t i = 0; i < e->bound.size(); ++i) {
-    const BoundVar& var = e->bound[i];
+  for (size_t i = 0; i < e->bound().size(); ++i) {
+    const BoundVar& var = e->bound()[i];
     const Form extent = LowerIndex(var.extent.get(), mask);
     int64_t limit = RangeOf(extent).high;
     if (limit >= std::numeric_limits<int32_t>::max()) {
@@ -273,15 +273,15 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
     binders_.push_back(limit);
   }
   const int inner = b_.AndThen(mask, within);
-  const int guard = LowerCond(e->args[0].get(), inner);
-  const int body = LowerScalar(e->args[1].get(), b_.AndThen(inner, guard));
+  const int guard = LowerCond(e->guard().get(), inner);
+  const int body = LowerScalar(e->body().get(), b_.AndThen(inner, guard));
   binders_.resize(outer_binders);
   const int whole_guard = b_.AndThen(within, guard);
   reduce.args = {whole_guard, body};
   const Rep body_rep = b_.node(body).rep;
-  if (!HasReduction(body_rep, e->reduce)) {
+  if (!HasReduction(body_rep, e->reduction())) {
     context_.Fail(absl::UnimplementedError(
-        absl::StrCat(ReduceName(e->reduce), " of ", DTypeName(e->args[1]->dtype), " elements")));
+        absl::StrCat(ReduceName(e->reduction()), " of ", DTypeName(e->body()->dtype()), " elements")));
   }
   return b_.Intern(std::move(reduce));
 }

@@ -1,35 +1,156 @@
 #include "core/ir/expr.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/base/check.h"
 #include "core/base/integer.h"
 
 namespace rewright {
+
+// ---------------------------------------------------------------- interning
+
+// Every node that exists, once. The table owns none: a node leaves it when its last user drops it. It is cut into
+// shards, each with a lock of its own; no lock is held while nodes are made or destroyed that belong to others.
+class ExprTable {
+ public:
+  // Never destroyed: expressions may outlive all other static objects.
+  static ExprTable& Global() {
+    static auto* const table = new ExprTable;
+    return *table;
+  }
+
+  ExprPtr Intern(ExprNode candidate) {
+    Shard& shard = ShardOf(candidate);
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const auto found = shard.nodes.find(&candidate);
+    if (found != shard.nodes.end()) {
+      // Nothing where its last user is about to remove it, which the lock still holds up: another takes its place.
+      if (ExprPtr node = (*found)->weak_from_this().lock()) return node;
+      shard.nodes.erase(found);
+    }
+    auto node = std::make_shared<ExprNode>(std::move(candidate));
+    node->interned_ = true;
+    shard.nodes.insert(node.get());
+    return node;
+  }
+
+  void Forget(const ExprNode* node) {
+    Shard& shard = ShardOf(*node);
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const auto found = shard.nodes.find(node);
+    if (found != shard.nodes.end() && *found == node) shard.nodes.erase(found);
+  }
+
+  size_t size() {
+    size_t size = 0;
+    for (Shard& shard : shards_) {
+      const std::lock_guard<std::mutex> lock(shard.mutex);
+      size += shard.nodes.size();
+    }
+    return size;
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const ExprNode* node) const { return node->hash_; }
+  };
+  struct Equal {
+    bool operator()(const ExprNode* a, const ExprNode* b) const {
+      return a == b ||
+             (a->hash_ == b->hash_ && a->kind_ == b->kind_ && a->dtype_ == b->dtype_ && a->number_ == b->number_ &&
+              a->args_ == b->args_ && a->name_ == b->name_ && a->bound_ == b->bound_);
+    }
+  };
+  struct alignas(64) Shard {
+    std::mutex mutex;
+    absl::flat_hash_set<const ExprNode*, Hash, Equal> nodes;
+  };
+
+  Shard& ShardOf(const ExprNode& node) { return shards_[node.hash_ >> 58]; }
+
+  std::array<Shard, 64> shards_;
+};
+
 namespace {
 
-ExprPtr Make(ExprKind kind, std::vector<ExprPtr> args) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = kind;
-  node->args = std::move(args);
-  return node;
+// Mixes as the finalizer of splitmix64 does (Steele, Lea and Flood, OOPSLA 2014).
+uint64_t Mix(uint64_t hash, uint64_t word) {
+  hash += word + 0x9e3779b97f4a7c15u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
 }
 
-ExprPtr MakeInt(int64_t value) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kInt;
-  node->integer = value;
-  return node;
+uint64_t Mix(uint64_t hash, const std::string& text) {
+  hash = Mix(hash, text.size());
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
 }
 
-ExprPtr MakeBool(bool value) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kBool;
-  node->integer = value ? 1 : 0;
-  return node;
+constexpr int kExactVariables = 64;  // numbers below have a bit of their own
+
+}  // namespace
+
+ExprNode::ExprNode(Fields fields)
+    : kind_(fields.kind),
+      dtype_(fields.dtype),
+      kinds_(uint32_t{1} << static_cast<int>(fields.kind)),
+      number_(fields.number),
+      name_(std::move(fields.name)),
+      args_(std::move(fields.args)),
+      bound_(std::move(fields.bound)) {
+  static_assert(static_cast<int>(ExprKind::kCast) < 32);
+  hash_ = Mix(static_cast<uint64_t>(kind_) << 8 | static_cast<uint64_t>(dtype_), static_cast<uint64_t>(number_));
+  if (!name_.empty()) hash_ = Mix(hash_, name_);
+  const auto take = [this](const ExprNode& child) {
+    kinds_ |= child.kinds_;
+    variables_ |= child.variables_;
+    greatest_variable_ = std::max(greatest_variable_, child.greatest_variable_);
+    hash_ = Mix(hash_, child.hash_);
+  };
+  for (const ExprPtr& arg : args_) take(*arg);
+  if (kind_ == ExprKind::kVar) {
+    greatest_variable_ = static_cast<int>(number_);
+    variables_ = uint64_t{1} << (number_ & 63);
+  }
+  for (const BoundVar& var : bound_) greatest_variable_ = std::max(greatest_variable_, var.id);
+  for (const BoundVar& var : bound_) {
+    if (greatest_variable_ < kExactVariables) variables_ &= ~(uint64_t{1} << var.id);
+  }
+  for (const BoundVar& var : bound_) {
+    take(*var.extent);
+    hash_ = Mix(Mix(hash_, static_cast<uint64_t>(var.id)), var.name);
+  }
 }
 
-bool IsBool(const ExprPtr& node, bool value) { return node->kind == ExprKind::kBool && (node->integer != 0) == value; }
+ExprNode::~ExprNode() {
+  if (interned_) ExprTable::Global().Forget(this);
+}
+
+void ExprNode::WrongKind(ExprKind expected) const {
+  CHECK(false) << "an expression of kind " << static_cast<int>(kind_) << " is read as one of kind "
+               << static_cast<int>(expected) << ": " << PrintExpr(shared_from_this(), {});
+  std::abort();
+}
+
+std::string ExprNode::Label() const {
+  std::string text = std::to_string(static_cast<int>(kind_));
+  for (int64_t part : {static_cast<int64_t>(dtype_), number_}) text.append(".").append(std::to_string(part));
+  return text;
+}
+
+size_t NumInternedExprs() { return ExprTable::Global().size(); }
+
+namespace {
+
+ExprPtr MakeExpr(ExprNode::Fields fields) { return ExprTable::Global().Intern(ExprNode(std::move(fields))); }
+
+ExprPtr Make(ExprKind kind, std::vector<ExprPtr> args) { return MakeExpr({.kind = kind, .args = std::move(args)}); }
 
 Index Binary(ExprKind kind, const Index& a, const Index& b) { return Index(Make(kind, {a.node(), b.node()})); }
 
@@ -37,15 +158,18 @@ Index Binary(ExprKind kind, const Index& a, const Index& b) { return Index(Make(
 
 // ---------------------------------------------------------------- indices
 
-Index::Index(int64_t value) : node_(MakeInt(value)) {}
+Index::Index(int64_t value) : node_(MakeExpr({.kind = ExprKind::kInt, .number = value})) {}
 
-bool Index::IsInt(int64_t* value) const {
-  if (node_->kind != ExprKind::kInt) return false;
-  *value = node_->integer;
-  return true;
+Index Variable(int id, std::string name) {
+  CHECK(id >= 0) << name << " has number " << id;
+  return Index(MakeExpr({.kind = ExprKind::kVar, .number = id, .name = std::move(name)}));
 }
 
-bool Index::Is(int64_t value) const { return node_->kind == ExprKind::kInt && node_->integer == value; }
+bool Index::IsInt(int64_t* value) const {
+  if (node_->kind() != ExprKind::kInt) return false;
+  *value = node_->value();
+  return true;
+}
 
 Index operator+(const Index& a, const Index& b) {
   int64_t x, y, sum;
@@ -101,7 +225,7 @@ Index Max(const Index& a, const Index& b) {
 
 // ---------------------------------------------------------------- conditions
 
-Cond::Cond(bool value) : node_(MakeBool(value)) {}
+Cond::Cond(bool value) : node_(MakeExpr({.kind = ExprKind::kBool, .number = value})) {}
 
 Cond operator<(const Index& a, const Index& b) {
   int64_t x, y;
@@ -125,22 +249,22 @@ Cond operator==(const Index& a, const Index& b) {
 }
 
 Cond operator&&(const Cond& a, const Cond& b) {
-  if (IsBool(a.node(), true)) return b;
-  if (IsBool(b.node(), true)) return a;
-  if (IsBool(a.node(), false)) return a;
+  if (a.node()->IsTrue()) return b;
+  if (b.node()->IsTrue()) return a;
+  if (a.node()->IsFalse()) return a;
   return Cond(Make(ExprKind::kAnd, {a.node(), b.node()}));
 }
 
 Cond operator||(const Cond& a, const Cond& b) {
-  if (IsBool(a.node(), false)) return b;
-  if (IsBool(b.node(), false)) return a;
-  if (IsBool(a.node(), true)) return a;
+  if (a.node()->IsFalse()) return b;
+  if (b.node()->IsFalse()) return a;
+  if (a.node()->IsTrue()) return a;
   return Cond(Make(ExprKind::kOr, {a.node(), b.node()}));
 }
 
 Cond operator!(const Cond& a) {
-  if (a.node()->kind == ExprKind::kBool) return Cond(a.node()->integer == 0);
-  if (a.node()->kind == ExprKind::kNot) return Cond(a.node()->args[0]);
+  if (a.node()->kind() == ExprKind::kBool) return Cond(!a.node()->truth());
+  if (a.node()->kind() == ExprKind::kNot) return Cond(a.node()->arg(0));
   return Cond(Make(ExprKind::kNot, {a.node()}));
 }
 
@@ -149,19 +273,21 @@ Cond InRange(const Index& x, const Index& lo, const Index& hi) { return lo <= x 
 // ---------------------------------------------------------------- scalars
 
 Scalar Constant(double value, DType dtype) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kConst;
-  node->real = value;
-  node->dtype = dtype;
-  return Scalar(std::move(node));
+  return Scalar(MakeExpr({.kind = ExprKind::kConst, .dtype = dtype, .number = std::bit_cast<int64_t>(value)}));
+}
+
+Scalar Parameter(int id, std::string name, DType dtype) {
+  return Scalar(MakeExpr({.kind = ExprKind::kParam, .dtype = dtype, .number = id, .name = std::move(name)}));
+}
+
+Scalar ReadOperand(int operand, const std::vector<Index>& at, DType dtype) {
+  std::vector<ExprPtr> args;
+  for (const Index& index : at) args.push_back(index.node());
+  return Scalar(MakeExpr({.kind = ExprKind::kRead, .dtype = dtype, .number = operand, .args = std::move(args)}));
 }
 
 Scalar FromIndex(const Index& index, DType dtype) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kFromIndex;
-  node->args = {index.node()};
-  node->dtype = dtype;
-  return Scalar(std::move(node));
+  return Scalar(MakeExpr({.kind = ExprKind::kFromIndex, .dtype = dtype, .args = {index.node()}}));
 }
 
 Index ToIndex(const Scalar& value) {
@@ -176,26 +302,20 @@ Cond Holds(const Scalar& value) {
 
 Scalar Cast(const Scalar& value, DType dtype) {
   if (value.dtype() == dtype) return value;
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kCast;
-  node->args = {value.node()};
-  node->dtype = dtype;
-  return Scalar(std::move(node));
+  return Scalar(MakeExpr({.kind = ExprKind::kCast, .dtype = dtype, .args = {value.node()}}));
 }
 
-Scalar Call(Fn fn, std::vector<Scalar> args) {
+Scalar Call(Fn fn, const std::vector<Scalar>& args) {
   CHECK(static_cast<int>(args.size()) == FnArity(fn)) << FnName(fn) << " of " << args.size();
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kCall;
-  node->fn = fn;
+  ExprNode::Fields fields{.kind = ExprKind::kCall, .number = static_cast<int64_t>(fn)};
   for (const Scalar& arg : args) {
     CHECK(arg.dtype() == args[0].dtype())
         << FnName(fn) << " of " << DTypeName(args[0].dtype()) << " and " << DTypeName(arg.dtype());
-    node->args.push_back(arg.node());
+    fields.args.push_back(arg.node());
   }
   const bool compares = fn == Fn::kLess || fn == Fn::kLessEqual || fn == Fn::kEqual;
-  node->dtype = compares ? DType::kBool : args[0].dtype();
-  return Scalar(std::move(node));
+  fields.dtype = compares ? DType::kBool : args[0].dtype();
+  return Scalar(MakeExpr(std::move(fields)));
 }
 
 Scalar operator+(const Scalar& a, const Scalar& b) { return Call(Fn::kAdd, {a, b}); }
@@ -223,18 +343,67 @@ Scalar Sigmoid(const Scalar& a) { return Call(Fn::kSigmoid, {a}); }
 Scalar Pow(const Scalar& a, const Scalar& b) { return Call(Fn::kPow, {a, b}); }
 
 Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no) {
-  if (IsBool(condition.node(), true)) return yes;
-  if (IsBool(condition.node(), false)) return no;
+  if (condition.node()->IsTrue()) return yes;
+  if (condition.node()->IsFalse()) return no;
   CHECK(yes.dtype() == no.dtype()) << "select of " << DTypeName(yes.dtype()) << " and " << DTypeName(no.dtype());
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kSelect;
-  node->args = {condition.node(), yes.node(), no.node()};
-  node->dtype = yes.dtype();
-  return Scalar(std::move(node));
+  return Scalar(
+      MakeExpr({.kind = ExprKind::kSelect, .dtype = yes.dtype(), .args = {condition.node(), yes.node(), no.node()}}));
 }
 
 Scalar Select(const Cond& condition, const Scalar& yes, double no) {
   return Select(condition, yes, Constant(no, yes.dtype()));
+}
+
+Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guard, const Scalar& body) {
+  CHECK(!IsPosition(kind) || bound.size() == 1) << ReduceName(kind) << " binds " << bound.size() << " variables";
+  for (const BoundVar& var : bound) {
+    for (const BoundVar& other : bound) {
+      CHECK(!other.extent->MayMention(var.id) || other.extent->greatest_variable() >= kExactVariables)
+          << "the extent of " << other.name << " mentions " << var.name;
+    }
+  }
+  return Scalar(MakeExpr({.kind = ExprKind::kReduce,
+                          .dtype = IsPosition(kind) ? DType::kInt64 : body.dtype(),
+                          .number = static_cast<int64_t>(kind),
+                          .args = {guard.node(), body.node()},
+                          .bound = std::move(bound)}));
+}
+
+ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound) {
+  const auto index = [&](size_t i) { return Index(args[i]); };
+  const auto cond = [&](size_t i) { return Cond(args[i]); };
+  const auto scalar = [&](size_t i) { return Scalar(args[i]); };
+  switch (node->kind()) {
+    case ExprKind::kInt:
+    case ExprKind::kVar:
+    case ExprKind::kBool:
+    case ExprKind::kConst:
+    case ExprKind::kParam: return node;
+    case ExprKind::kIndexAdd: return (index(0) + index(1)).node();
+    case ExprKind::kIndexSub: return (index(0) - index(1)).node();
+    case ExprKind::kIndexMul: return (index(0) * index(1)).node();
+    case ExprKind::kFloorDiv: return FloorDiv(index(0), index(1)).node();
+    case ExprKind::kMod: return Mod(index(0), index(1)).node();
+    case ExprKind::kIndexMin: return Min(index(0), index(1)).node();
+    case ExprKind::kIndexMax: return Max(index(0), index(1)).node();
+    case ExprKind::kFromValue: return ToIndex(scalar(0)).node();
+    case ExprKind::kLess: return (index(0) < index(1)).node();
+    case ExprKind::kLessEqual: return (index(0) <= index(1)).node();
+    case ExprKind::kEqual: return (index(0) == index(1)).node();
+    case ExprKind::kAnd: return (cond(0) && cond(1)).node();
+    case ExprKind::kOr: return (cond(0) || cond(1)).node();
+    case ExprKind::kNot: return (!cond(0)).node();
+    case ExprKind::kHolds: return Holds(scalar(0)).node();
+    case ExprKind::kFromIndex: return FromIndex(index(0), node->dtype()).node();
+    case ExprKind::kRead:
+      return ReadOperand(node->operand(), std::vector<Index>(args.begin(), args.end()), node->dtype()).node();
+    case ExprKind::kCall: return Call(node->fn(), std::vector<Scalar>(args.begin(), args.end())).node();
+    case ExprKind::kSelect: return Select(cond(0), scalar(1), scalar(2)).node();
+    case ExprKind::kReduce: return ReduceOver(node->reduction(), std::move(bound), cond(0), scalar(1)).node();
+    case ExprKind::kCast: return Cast(scalar(0), node->dtype()).node();
+  }
+  CHECK(false) << "an expression of an unknown kind";
+  return nullptr;
 }
 
 // ---------------------------------------------------------------- tables
@@ -265,52 +434,10 @@ const char* FnName(Fn fn) { return kFns[static_cast<int>(fn)].name; }
 int FnArity(Fn fn) { return kFns[static_cast<int>(fn)].arity; }
 bool FnIsInfix(Fn fn) { return kFns[static_cast<int>(fn)].infix; }
 const char* ReduceName(ReduceKind kind) { return kReduceNames[static_cast<int>(kind)]; }
+bool IsPosition(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin; }
 bool IsIndexKind(ExprKind kind) { return kind <= ExprKind::kFromValue; }
 bool IsCondKind(ExprKind kind) { return kind >= ExprKind::kBool && kind <= ExprKind::kHolds; }
 bool IsScalarKind(ExprKind kind) { return kind >= ExprKind::kConst; }
-
-// ---------------------------------------------------------------- substitution
-
-ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& indices, const std::vector<ExprPtr>& params) {
-  const size_t id = expr->integer;
-  if (expr->kind == ExprKind::kVar) return id < indices.size() && indices[id] ? indices[id] : expr;
-  if (expr->kind == ExprKind::kParam) return id < params.size() && params[id] ? params[id] : expr;
-  std::vector<ExprPtr> args;
-  bool changed = false;
-  for (const ExprPtr& arg : expr->args) {
-    args.push_back(Substitute(arg, indices, params));
-    changed |= args.back() != arg;
-  }
-  std::vector<BoundVar> bound = expr->bound;
-  for (BoundVar& var : bound) {
-    ExprPtr extent = Substitute(var.extent, indices, params);
-    changed |= extent != var.extent;
-    var.extent = std::move(extent);
-  }
-  if (!changed) return expr;
-  // Rebuilt through the operators, which fold literals.
-  switch (expr->kind) {
-    case ExprKind::kIndexAdd: return (Index(args[0]) + Index(args[1])).node();
-    case ExprKind::kIndexSub: return (Index(args[0]) - Index(args[1])).node();
-    case ExprKind::kIndexMul: return (Index(args[0]) * Index(args[1])).node();
-    case ExprKind::kFloorDiv: return FloorDiv(Index(args[0]), Index(args[1])).node();
-    case ExprKind::kMod: return Mod(Index(args[0]), Index(args[1])).node();
-    case ExprKind::kIndexMin: return Min(Index(args[0]), Index(args[1])).node();
-    case ExprKind::kIndexMax: return Max(Index(args[0]), Index(args[1])).node();
-    case ExprKind::kLess: return (Index(args[0]) < Index(args[1])).node();
-    case ExprKind::kLessEqual: return (Index(args[0]) <= Index(args[1])).node();
-    case ExprKind::kEqual: return (Index(args[0]) == Index(args[1])).node();
-    case ExprKind::kAnd: return (Cond(args[0]) && Cond(args[1])).node();
-    case ExprKind::kOr: return (Cond(args[0]) || Cond(args[1])).node();
-    case ExprKind::kNot: return (!Cond(args[0])).node();
-    case ExprKind::kSelect: return Select(Cond(args[0]), Scalar(args[1]), Scalar(args[2])).node();
-    default: break;
-  }
-  auto copy = std::make_shared<ExprNode>(*expr);
-  copy->args = std::move(args);
-  copy->bound = std::move(bound);
-  return copy;
-}
 
 // ---------------------------------------------------------------- printing
 
@@ -334,37 +461,37 @@ class Printer {
   explicit Printer(const std::vector<std::string>& operands) : operands_(operands) {}
 
   std::string Print(const ExprPtr& e, int level) const {
-    switch (e->kind) {
+    switch (e->kind()) {
       case ExprKind::kInt:
-        return e->integer < 0 ? Wrap(std::to_string(e->integer), kSumLevel, level) : std::to_string(e->integer);
+        return e->value() < 0 ? Wrap(std::to_string(e->value()), kSumLevel, level) : std::to_string(e->value());
       case ExprKind::kVar:
-      case ExprKind::kParam: return e->name;
+      case ExprKind::kParam: return e->name();
       case ExprKind::kIndexAdd: return Infix(e, "+", kSumLevel, level);
       case ExprKind::kIndexSub: return Infix(e, "-", kSumLevel, level);
       case ExprKind::kIndexMul: return Infix(e, "*", kProductLevel, level);
       case ExprKind::kFloorDiv: return Infix(e, "div", kProductLevel, level);
       case ExprKind::kMod: return Infix(e, "mod", kProductLevel, level);
-      case ExprKind::kIndexMin: return "min" + Arguments(e->args);
-      case ExprKind::kIndexMax: return "max" + Arguments(e->args);
+      case ExprKind::kIndexMin: return "min" + Arguments(e->args());
+      case ExprKind::kIndexMax: return "max" + Arguments(e->args());
       case ExprKind::kFromValue:
       case ExprKind::kHolds:
-      case ExprKind::kFromIndex: return Print(e->args[0], level);
-      case ExprKind::kBool: return e->integer ? "true" : "false";
+      case ExprKind::kFromIndex: return Print(e->arg(0), level);
+      case ExprKind::kBool: return e->truth() ? "true" : "false";
       case ExprKind::kLess: return Infix(e, "<", kCompareLevel, level);
       case ExprKind::kLessEqual: return Infix(e, "<=", kCompareLevel, level);
       case ExprKind::kEqual: return Infix(e, "=", kCompareLevel, level);
       case ExprKind::kAnd: return Infix(e, "and", kAndLevel, level);
       case ExprKind::kOr: return Infix(e, "or", kOrLevel, level);
-      case ExprKind::kNot: return Wrap("not " + Print(e->args[0], kNotLevel + 1), kNotLevel, level);
-      case ExprKind::kConst: return Real(e->real);
+      case ExprKind::kNot: return Wrap("not " + Print(e->arg(0), kNotLevel + 1), kNotLevel, level);
+      case ExprKind::kConst: return Real(e->real());
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: return CallText(e, level);
       case ExprKind::kSelect:
         return Wrap(
-            Print(e->args[0], kOrLevel) + " ? " + Print(e->args[1], kOrLevel) + " : " + Print(e->args[2], kSelectLevel),
+            Print(e->arg(0), kOrLevel) + " ? " + Print(e->arg(1), kOrLevel) + " : " + Print(e->arg(2), kSelectLevel),
             kSelectLevel, level);
       case ExprKind::kReduce: return Reduction(e, level);
-      case ExprKind::kCast: return std::string(DTypeName(e->dtype)) + "(" + Print(e->args[0], kLowest) + ")";
+      case ExprKind::kCast: return std::string(DTypeName(e->dtype())) + "(" + Print(e->arg(0), kLowest) + ")";
     }
     return "";
   }
@@ -384,7 +511,7 @@ class Printer {
   }
 
   std::string Infix(const ExprPtr& e, const std::string& sign, int own, int level) const {
-    return Wrap(Print(e->args[0], own) + " " + sign + " " + Print(e->args[1], own + 1), own, level);
+    return Wrap(Print(e->arg(0), own) + " " + sign + " " + Print(e->arg(1), own + 1), own, level);
   }
 
   std::string Arguments(const std::vector<ExprPtr>& args) const {
@@ -394,32 +521,32 @@ class Printer {
   }
 
   std::string Read(const ExprPtr& e) const {
-    const size_t operand = e->integer;
+    const size_t operand = e->operand();
     std::string text = operand < operands_.size() ? operands_[operand] : "$" + std::to_string(operand);
-    if (e->args.empty()) return text;
+    if (e->args().empty()) return text;
     text += "[";
-    for (size_t i = 0; i < e->args.size(); ++i) text += (i > 0 ? ", " : "") + Print(e->args[i], kLowest);
+    for (size_t i = 0; i < e->args().size(); ++i) text += (i > 0 ? ", " : "") + Print(e->args()[i], kLowest);
     return text + "]";
   }
 
   std::string CallText(const ExprPtr& e, int level) const {
-    if (e->fn == Fn::kNeg) return Wrap("-" + Print(e->args[0], kProductLevel), kProductLevel, level);
-    if (!FnIsInfix(e->fn)) return FnName(e->fn) + Arguments(e->args);
+    if (e->fn() == Fn::kNeg) return Wrap("-" + Print(e->arg(0), kProductLevel), kProductLevel, level);
+    if (!FnIsInfix(e->fn())) return FnName(e->fn()) + Arguments(e->args());
     int own = kCompareLevel;
-    if (e->fn == Fn::kAdd || e->fn == Fn::kSub) own = kSumLevel;
-    if (e->fn == Fn::kMul || e->fn == Fn::kDiv) own = kProductLevel;
-    if (e->fn == Fn::kAnd) own = kAndLevel;
-    if (e->fn == Fn::kOr) own = kOrLevel;
-    return Infix(e, FnName(e->fn), own, level);
+    if (e->fn() == Fn::kAdd || e->fn() == Fn::kSub) own = kSumLevel;
+    if (e->fn() == Fn::kMul || e->fn() == Fn::kDiv) own = kProductLevel;
+    if (e->fn() == Fn::kAnd) own = kAndLevel;
+    if (e->fn() == Fn::kOr) own = kOrLevel;
+    return Infix(e, FnName(e->fn()), own, level);
   }
 
   std::string Reduction(const ExprPtr& e, int level) const {
-    std::string text = ReduceName(e->reduce);
-    for (size_t i = 0; i < e->bound.size(); ++i) {
-      text += (i > 0 ? ", " : " ") + e->bound[i].name + " < " + Print(e->bound[i].extent, kSumLevel);
+    std::string text = ReduceName(e->reduction());
+    for (size_t i = 0; i < e->bound().size(); ++i) {
+      text += (i > 0 ? ", " : " ") + e->bound()[i].name + " < " + Print(e->bound()[i].extent, kSumLevel);
     }
-    if (!IsBool(e->args[0], true)) text += " if " + Print(e->args[0], kOrLevel);
-    return Wrap(text + ": " + Print(e->args[1], kProductLevel), kSumLevel, level);
+    if (!e->guard()->IsTrue()) text += " if " + Print(e->guard(), kOrLevel);
+    return Wrap(text + ": " + Print(e->body(), kProductLevel), kSumLevel, level);
   }
 
   const std::vector<std::string>& operands_;

@@ -1,17 +1,22 @@
 // The index-expression language in which every operator states its meaning (core/ir/op.h).
 //
-// An expression is an immutable tree, shared by pointer. Three sorts are told apart by three C++ wrappers, so that a
-// declaration which confuses them does not compile:
+// Three sorts are told apart by three C++ wrappers, so that a declaration which confuses them does not compile:
 //
 //   Index   integers: sizes, symbolic attributes, index variables, + - * div mod (div and mod round down);
 //   Cond    truth values over indices (and over boolean elements): comparisons, and, or, not;
 //   Scalar  elements: constants, reads of operands, scalar functions, select, reductions with bound index variables.
 //
 // All variables of one declaration are numbered from 0 by the OpBuilder that made it; an expression is closed only
-// together with its Meaning. Readers (interpreter, verifier, cost features, printer) walk the nodes; none of them
-// knows an operator by name.
+// together with its Meaning. Readers (interpreter, verifier, cost features, printer) walk the nodes, most of them with
+// the help of core/ir/rewrite.h; none of them knows an operator by name.
+//
+// Nodes are immutable and *interned*: two expressions of equal structure are one node (docs/decisions/023), so that
+// `==` of ExprPtr is structural equality and a pointer is a key for memos. The printed names of variables and
+// parameters are part of the structure. Making and dropping expressions is thread-safe.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,8 +28,8 @@ namespace rewright {
 
 enum class ExprKind : uint8_t {
   // Index sort.
-  kInt,        // integer
-  kVar,        // integer = variable id; name = its printed name
+  kInt,        // value
+  kVar,        // variable number `variable`; name = its printed name
   kIndexAdd,   // args[0] + args[1]
   kIndexSub,   // args[0] - args[1]
   kIndexMul,   // args[0] * args[1]
@@ -34,7 +39,7 @@ enum class ExprKind : uint8_t {
   kIndexMax,   // max(args[0], args[1])
   kFromValue,  // the integer element args[0] (Scalar) used as an index: gather
   // Condition sort.
-  kBool,       // integer = 0 or 1
+  kBool,       // truth
   kLess,       // args[0] < args[1] (Index)
   kLessEqual,  // args[0] <= args[1] (Index)
   kEqual,      // args[0] == args[1] (Index)
@@ -44,12 +49,12 @@ enum class ExprKind : uint8_t {
   kHolds,      // the boolean element args[0] (Scalar) is true
   // Scalar sort.
   kConst,      // real, of type dtype
-  kParam,      // a real-valued symbolic attribute (alpha, epsilon): integer = parameter id; name = its name
+  kParam,      // a real-valued symbolic attribute (alpha, epsilon): number `param`; name = its name
   kFromIndex,  // the integer args[0] (Index) as an element of type dtype
-  kRead,       // operand number `integer` at indices args (Index); zero indices for a scalar operand
+  kRead,       // operand number `operand` at indices args (Index); zero indices for a scalar operand
   kCall,       // fn(args...)
   kSelect,     // args[0] (Cond) ? args[1] : args[2]; only the chosen side is evaluated
-  kReduce,     // reduce over `bound`, see below
+  kReduce,     // reduction of the body over `bound` where the guard holds; args are the two
   kCast,       // args[0] converted to dtype
 };
 
@@ -85,26 +90,97 @@ enum class Fn : uint8_t {
 // kArgMin give the smallest value of the single bound variable at which the extremum is attained.
 enum class ReduceKind : uint8_t { kSum, kProd, kMax, kMin, kArgMax, kArgMin };
 
-struct ExprNode;
+class ExprNode;
 using ExprPtr = std::shared_ptr<const ExprNode>;
 
-// A variable bound by a reduction; it runs over 0 <= variable < extent.
+// A variable bound by a reduction; it runs over 0 <= variable < extent. The extent stands outside of the reduction: it
+// mentions none of the variables bound beside it.
 struct BoundVar {
   int id = 0;
   std::string name;
   ExprPtr extent;  // Index
+  friend bool operator==(const BoundVar&, const BoundVar&) = default;
 };
 
-struct ExprNode {
-  ExprKind kind;
-  DType dtype = DType::kFloat32;  // Scalar sort: the type of the element
-  Fn fn = Fn::kAdd;
-  ReduceKind reduce = ReduceKind::kSum;
-  int64_t integer = 0;
-  double real = 0;
-  std::string name;
-  std::vector<ExprPtr> args;    // kReduce: {guard (Cond), body (Scalar)}; points where the guard fails are left out
-  std::vector<BoundVar> bound;  // kReduce: in summation order, the first varying slowest
+// One node. What a kind carries besides its arguments is read by the accessor of that kind; on any other kind the
+// accessor is a bug and ends the program.
+class ExprNode : public std::enable_shared_from_this<ExprNode> {
+ public:
+  ExprKind kind() const { return kind_; }
+  DType dtype() const { return dtype_; }  // Scalar sort: the type of the element
+  const std::vector<ExprPtr>& args() const { return args_; }
+  const ExprPtr& arg(size_t i) const { return args_[i]; }
+  // The same in every process for the same structure.
+  uint64_t hash() const { return hash_; }
+
+  int64_t value() const { return Of(ExprKind::kInt).number_; }
+  bool truth() const { return Of(ExprKind::kBool).number_ != 0; }
+  double real() const { return std::bit_cast<double>(Of(ExprKind::kConst).number_); }
+  int variable() const { return static_cast<int>(Of(ExprKind::kVar).number_); }
+  int param() const { return static_cast<int>(Of(ExprKind::kParam).number_); }
+  int operand() const { return static_cast<int>(Of(ExprKind::kRead).number_); }
+  const std::string& name() const { return name_; }  // kVar, kParam; of others empty
+  Fn fn() const { return static_cast<Fn>(Of(ExprKind::kCall).number_); }
+  ReduceKind reduction() const { return static_cast<ReduceKind>(Of(ExprKind::kReduce).number_); }
+  // Of a reduction, in summation order, the first varying slowest; of others empty.
+  const std::vector<BoundVar>& bound() const { return bound_; }
+  // Points where the guard fails are left out.
+  const ExprPtr& guard() const { return Of(ExprKind::kReduce).args_[0]; }
+  const ExprPtr& body() const { return Of(ExprKind::kReduce).args_[1]; }
+  const ExprPtr& condition() const { return Of(ExprKind::kSelect).args_[0]; }
+  const ExprPtr& yes() const { return Of(ExprKind::kSelect).args_[1]; }
+  const ExprPtr& no() const { return Of(ExprKind::kSelect).args_[2]; }
+
+  bool IsInt(int64_t value) const { return kind_ == ExprKind::kInt && number_ == value; }
+  bool IsVariable() const { return kind_ == ExprKind::kVar; }
+  bool IsVariable(int id) const { return kind_ == ExprKind::kVar && number_ == id; }
+  bool IsTrue() const { return kind_ == ExprKind::kBool && number_ != 0; }
+  bool IsFalse() const { return kind_ == ExprKind::kBool && number_ == 0; }
+  bool IsCall(Fn fn) const { return kind_ == ExprKind::kCall && number_ == static_cast<int64_t>(fn); }
+  // Whether the node or anything below it (arguments and extents) is of that kind.
+  bool Contains(ExprKind kind) const { return (kinds_ >> static_cast<int>(kind) & 1) != 0; }
+  // Whether an index or condition depends on elements.
+  bool ReadsData() const { return Contains(ExprKind::kFromValue) || Contains(ExprKind::kHolds); }
+  // False only where the variable does not occur free.
+  bool MayMention(int variable) const { return (variables_ >> (variable & 63) & 1) != 0; }
+  int greatest_variable() const { return greatest_variable_; }  // that occurs, free or bound; -1: none
+
+  // All that tells the node from others apart from its arguments, bound variables and names, as text.
+  std::string Label() const;
+
+  // For MakeExpr (core/ir/expr.cc) alone, which is what makes nodes; the functions below check sorts and types.
+  struct Fields {
+    ExprKind kind;
+    DType dtype = DType::kFloat32;
+    int64_t number = 0;
+    std::string name;
+    std::vector<ExprPtr> args;
+    std::vector<BoundVar> bound;
+  };
+  explicit ExprNode(Fields fields);
+  ExprNode(ExprNode&&) = default;
+  ~ExprNode();
+
+ private:
+  friend class ExprTable;
+  const ExprNode& Of(ExprKind kind) const {
+    if (kind_ != kind) [[unlikely]]
+      WrongKind(kind);
+    return *this;
+  }
+  [[noreturn]] void WrongKind(ExprKind expected) const;
+
+  ExprKind kind_;
+  DType dtype_;
+  bool interned_ = false;
+  uint32_t kinds_ = 0;  // of the node and all below it, a bit each
+  int greatest_variable_ = -1;
+  uint64_t variables_ = 0;  // all that occur free, and perhaps others: bit (id mod 64)
+  uint64_t hash_ = 0;
+  int64_t number_;  // by kind: a value, a truth value, bits of a real, the number of a variable, operand, function...
+  std::string name_;
+  std::vector<ExprPtr> args_;
+  std::vector<BoundVar> bound_;
 };
 
 class Index {
@@ -116,12 +192,14 @@ class Index {
   const ExprPtr& node() const { return node_; }
   // The value when the expression is an integer literal.
   bool IsInt(int64_t* value) const;
-  bool Is(int64_t value) const;
+  bool Is(int64_t value) const { return node_->IsInt(value); }
 
  private:
   ExprPtr node_;
 };
 
+// Variable number `id` of a declaration, printed as `name`.
+Index Variable(int id, std::string name);
 Index operator+(const Index& a, const Index& b);
 Index operator-(const Index& a, const Index& b);
 Index operator*(const Index& a, const Index& b);
@@ -158,20 +236,24 @@ class Scalar {
   Scalar() = default;
   explicit Scalar(ExprPtr node) : node_(std::move(node)) {}
   const ExprPtr& node() const { return node_; }
-  DType dtype() const { return node_->dtype; }
+  DType dtype() const { return node_->dtype(); }
 
  private:
   ExprPtr node_;
 };
 
 Scalar Constant(double value, DType dtype);
+// Parameter number `id` of a declaration: a real attribute.
+Scalar Parameter(int id, std::string name, DType dtype);
+// The element of operand number `operand`, which has that type, at a position.
+Scalar ReadOperand(int operand, const std::vector<Index>& at, DType dtype);
 Scalar FromIndex(const Index& index, DType dtype);
 Index ToIndex(const Scalar& value);  // value is an integer element
 Cond Holds(const Scalar& value);     // value is a boolean element
 Scalar Cast(const Scalar& value, DType dtype);
 
 // The operands of one call have one type; a double literal takes the type of the other operand.
-Scalar Call(Fn fn, std::vector<Scalar> args);
+Scalar Call(Fn fn, const std::vector<Scalar>& args);
 Scalar operator+(const Scalar& a, const Scalar& b);
 Scalar operator-(const Scalar& a, const Scalar& b);
 Scalar operator*(const Scalar& a, const Scalar& b);
@@ -197,19 +279,25 @@ Scalar Sigmoid(const Scalar& a);
 Scalar Pow(const Scalar& a, const Scalar& b);
 Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no);
 Scalar Select(const Cond& condition, const Scalar& yes, double no);
+// A reduction of `body` where `guard` holds. Positions (kArgMax, kArgMin) are of type i64 and bind one variable.
+Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guard, const Scalar& body);
+
+// The node with other children, made by the functions above: literals fold, types of elements follow from the
+// arguments.
+ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound);
 
 // Properties of the tables above, for readers of expressions.
 const char* FnName(Fn fn);                // "exp", "max", ...; for infix functions the sign: "+"
 int FnArity(Fn fn);                       // 1 or 2
 bool FnIsInfix(Fn fn);                    // + - * / and comparisons
 const char* ReduceName(ReduceKind kind);  // "sum", "max", ...
+bool IsPosition(ReduceKind kind);         // kArgMax, kArgMin
 bool IsIndexKind(ExprKind kind);
 bool IsCondKind(ExprKind kind);
 bool IsScalarKind(ExprKind kind);
 
-// `expr` with variable id v replaced by indices[v] where that exists and is not null, and parameter p by params[p]
-// likewise. Shares what does not change.
-ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& indices, const std::vector<ExprPtr>& params);
+// How many nodes exist in this process.
+size_t NumInternedExprs();
 
 // The formula as a person writes it, for example
 //   sum d, r, s: x[n, d, y + r, z + s] * w[o, d, r, s]

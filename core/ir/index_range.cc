@@ -4,48 +4,48 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
 
-void FindReads(const ExprPtr& expr, std::set<int>* operands) {
-  if (expr->kind == ExprKind::kRead) operands->insert(static_cast<int>(expr->integer));
-  for (const ExprPtr& arg : expr->args) FindReads(arg, operands);
-}
-
 // The operands whose elements become indices inside `expr`.
-void FindIndices(const ExprPtr& expr, std::set<int>* operands) {
-  if (expr->kind == ExprKind::kFromValue) return FindReads(expr->args[0], operands);
-  for (const ExprPtr& arg : expr->args) FindIndices(arg, operands);
+std::set<int> IndicesIn(const ExprPtr& expr) {
+  std::set<int> operands;
+  if (!expr->Contains(ExprKind::kFromValue)) return operands;
+  Visit(expr, [&](const ExprPtr& node) {
+    if (node->kind() != ExprKind::kFromValue) return;
+    Visit(node, [&](const ExprPtr& inside) {
+      if (inside->kind() == ExprKind::kRead) operands.insert(inside->operand());
+    });
+  });
+  return operands;
 }
 
 // element mod size
 bool IsWrapped(const ExprPtr& index) {
-  return index->kind == ExprKind::kMod && index->args[0]->kind == ExprKind::kFromValue &&
-         index->args[0]->args[0]->kind == ExprKind::kRead;
-}
-
-void FindAxes(const ExprPtr& expr, absl::flat_hash_set<const ExprNode*>* seen, std::vector<IndexedAxis>* axes) {
-  if (!seen->insert(expr.get()).second) return;
-  for (size_t axis = 0; axis < expr->args.size(); ++axis) {
-    if (expr->kind == ExprKind::kRead) {
-      std::set<int> indices;
-      FindIndices(expr->args[axis], &indices);
-      for (int operand : indices) {
-        axes->push_back(
-            {operand, static_cast<int>(expr->integer), static_cast<int>(axis), IsWrapped(expr->args[axis])});
-      }
-    }
-    FindAxes(expr->args[axis], seen, axes);
-  }
+  return index->kind() == ExprKind::kMod && index->arg(0)->kind() == ExprKind::kFromValue &&
+         index->arg(0)->arg(0)->kind() == ExprKind::kRead;
 }
 
 }  // namespace
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   std::vector<IndexedAxis> axes;
+  const auto look = [&](const ExprPtr& read) {
+    if (read->kind() != ExprKind::kRead) return;
+    for (size_t axis = 0; axis < read->args().size(); ++axis) {
+      for (int operand : IndicesIn(read->arg(axis))) {
+        axes.push_back({operand, read->operand(), static_cast<int>(axis), IsWrapped(read->arg(axis))});
+      }
+    }
+  };
   absl::flat_hash_set<const ExprNode*> seen;
-  for (const OutputMeaning& output : meaning.outputs) FindAxes(output.element, &seen, &axes);
+  for (const OutputMeaning& output : meaning.outputs) {
+    Visit(output.element, [&](const ExprPtr& node) {
+      if (seen.insert(node.get()).second) look(node);
+    });
+  }
   return axes;
 }
 

@@ -85,23 +85,14 @@ OpBuilder::OpBuilder(const OpDef& op, const StructuralKey& key) : op_(op), key_(
 }
 
 Index OpBuilder::NewVar(const std::string& name, Meaning::VarKind kind) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kVar;
-  node->integer = static_cast<int64_t>(meaning_.variables.size());
-  node->name = name;
+  const int id = static_cast<int>(meaning_.variables.size());
   meaning_.variables.push_back(Meaning::Variable{name, kind});
-  return Index(std::move(node));
+  return Variable(id, name);
 }
 
 namespace {
 
-Index VarRef(const Meaning& meaning, int id) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kVar;
-  node->integer = id;
-  node->name = meaning.variables[id].name;
-  return Index(std::move(node));
-}
+Index VarRef(const Meaning& meaning, int id) { return Variable(id, meaning.variables[id].name); }
 
 }  // namespace
 
@@ -140,24 +131,12 @@ Index OpBuilder::Sym(const std::string& attr, int element) const {
   return VarRef(meaning_, attr_vars_.at(attr).at(element));
 }
 
-Scalar OpBuilder::Real(const std::string& attr, DType dtype) const {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kParam;
-  node->integer = params_.at(attr);
-  node->name = attr;
-  node->dtype = dtype;
-  return Scalar(std::move(node));
-}
+Scalar OpBuilder::Real(const std::string& attr, DType dtype) const { return Parameter(params_.at(attr), attr, dtype); }
 
 Scalar OpBuilder::Read(int input, std::vector<Index> at) const {
   CHECK(static_cast<int>(at.size()) == rank(input))
       << op_.name << ": read of input " << input << " at " << at.size() << " indices, its rank is " << rank(input);
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kRead;
-  node->integer = input;
-  node->dtype = dtype(input);
-  for (Index& index : at) node->args.push_back(index.node());
-  return Scalar(std::move(node));
+  return ReadOperand(input, at, dtype(input));
 }
 
 Scalar OpBuilder::ReadOr(int input, std::vector<Index> at, double otherwise) const {
@@ -169,25 +148,18 @@ Scalar OpBuilder::ReadOr(int input, std::vector<Index> at, double otherwise) con
 }
 
 Scalar OpBuilder::Reduce(ReduceKind kind, const Ranges& ranges, const Body& body, const Guard& guard) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kReduce;
-  node->reduce = kind;
   std::vector<Index> vars;
+  std::vector<BoundVar> bound;
   for (const auto& [name, extent] : ranges) {
     vars.push_back(NewVar(name, Meaning::VarKind::kBound));
-    node->bound.push_back(BoundVar{static_cast<int>(vars.back().node()->integer), name, extent.node()});
+    bound.push_back(BoundVar{vars.back().node()->variable(), name, extent.node()});
   }
   const Cond condition = guard ? guard(vars) : Cond(true);
-  const Scalar term = body(vars);
-  const bool position = kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin;
-  CHECK(!position || ranges.size() == 1) << op_.name << ": argmax binds one variable";
-  node->dtype = position ? DType::kInt64 : term.dtype();
-  node->args = {condition.node(), term.node()};
-  return Scalar(std::move(node));
+  return ReduceOver(kind, std::move(bound), condition, body(vars));
 }
 
 void OpBuilder::Require(const Cond& condition, std::string message) {
-  if (condition.node()->kind == ExprKind::kBool && condition.node()->integer != 0) return;
+  if (condition.node()->IsTrue()) return;
   meaning_.requirements.push_back(Requirement{condition.node(), std::move(message)});
 }
 
@@ -200,7 +172,7 @@ void OpBuilder::Output(DType dtype, const std::vector<Index>& shape, const Body&
     output.shape.push_back(shape[axis].node());
     position.push_back(
         NewVar(axis < names.size() ? names[axis] : absl::StrCat("i", axis), Meaning::VarKind::kOutputIndex));
-    output.index_vars.push_back(static_cast<int>(position.back().node()->integer));
+    output.index_vars.push_back(position.back().node()->variable());
   }
   const Scalar value = element(position);
   CHECK(value.dtype() == dtype) << op_.name << ": element of type " << DTypeName(value.dtype()) << " in an output of "
@@ -392,12 +364,12 @@ std::string ShapesText(const OpDef& op, const std::vector<TensorType>& inputs) {
 
 // The condition with its numbers, "4 = 5", when it is a comparison.
 std::string ComparedValues(const ExprPtr& condition, const std::vector<int64_t>& variables) {
-  const char* sign = condition->kind == ExprKind::kEqual       ? " = "
-                     : condition->kind == ExprKind::kLess      ? " < "
-                     : condition->kind == ExprKind::kLessEqual ? " <= "
-                                                               : nullptr;
+  const char* sign = condition->kind() == ExprKind::kEqual       ? " = "
+                     : condition->kind() == ExprKind::kLess      ? " < "
+                     : condition->kind() == ExprKind::kLessEqual ? " <= "
+                                                                 : nullptr;
   if (sign == nullptr) return PrintExpr(condition, {});
-  const auto a = EvalIndex(condition->args[0], variables), b = EvalIndex(condition->args[1], variables);
+  const auto a = EvalIndex(condition->arg(0), variables), b = EvalIndex(condition->arg(1), variables);
   return a && b ? absl::StrCat(*a, sign, *b) : "a number that does not fit 64 bits or a divisor that is not positive";
 }
 
@@ -461,12 +433,9 @@ constexpr int kTypicalRank = 2;
 
 bool IsCopy(const OutputMeaning& output) {
   const ExprNode& element = *output.element;
-  if (element.kind != ExprKind::kRead || element.args.size() != output.index_vars.size()) return false;
-  for (size_t axis = 0; axis < element.args.size(); ++axis) {
-    const ExprNode& index = *element.args[axis];
-    if (index.kind != ExprKind::kVar || index.integer != output.index_vars[axis]) return false;
-  }
-  return true;
+  return element.kind() == ExprKind::kRead &&
+         std::equal(element.args().begin(), element.args().end(), output.index_vars.begin(), output.index_vars.end(),
+                    [](const ExprPtr& index, int variable) { return index->IsVariable(variable); });
 }
 
 // How little a sample's formula shows: copies of an operand as it is; axes of size one, which print as reads at index

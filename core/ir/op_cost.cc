@@ -4,6 +4,7 @@
 
 #include "core/ir/index_value.h"
 #include "core/ir/op.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -16,23 +17,25 @@ class OpCounter {
 
   // Operations of evaluating `e` at every value of the variables in `scope`.
   double Count(const ExprPtr& e, const std::set<int64_t>& scope) {
-    if (!IsScalarKind(e->kind)) return 0;
-    switch (e->kind) {
+    if (!IsScalarKind(e->kind())) return 0;
+    switch (e->kind()) {
       case ExprKind::kCall: {
         double ops = Points(scope);
-        for (const ExprPtr& arg : e->args) ops += Count(arg, scope);
+        for (const ExprPtr& arg : e->args()) ops += Count(arg, scope);
         return ops;
       }
-      case ExprKind::kSelect: return std::max(Count(e->args[1], scope), Count(e->args[2], scope));
-      case ExprKind::kCast: return Count(e->args[0], scope);
+      case ExprKind::kSelect: return std::max(Count(e->arg(1), scope), Count(e->arg(2), scope));
+      case ExprKind::kCast: return Count(e->arg(0), scope);
       case ExprKind::kReduce: {
-        std::set<int64_t> inner;
-        FreeVariables(e, inner);
-        for (const BoundVar& var : e->bound) {
+        std::set<int64_t> inner;  // variables of positions; sizes and attributes are not in extents_ and do not count
+        for (int id : FreeVariables(e)) {
+          if (extents_.contains(id)) inner.insert(id);
+        }
+        for (const BoundVar& var : e->bound()) {
           extents_[var.id] = static_cast<double>(EvalIndex(var.extent, variables_).value_or(0));
           inner.insert(var.id);
         }
-        return Points(inner) + Count(e->args[1], inner);
+        return Points(inner) + Count(e->body(), inner);
       }
       default: return 0;
     }
@@ -43,15 +46,6 @@ class OpCounter {
     double points = 1;
     for (int64_t id : scope) points *= extents_.at(id);
     return points;
-  }
-
-  // Variables of positions that occur in `e`; sizes and attributes are not in extents_ and do not count.
-  void FreeVariables(const ExprPtr& e, std::set<int64_t>& out) const {
-    if (e->kind == ExprKind::kVar && extents_.contains(e->integer)) out.insert(e->integer);
-    std::set<int64_t> below;
-    for (const ExprPtr& arg : e->args) FreeVariables(arg, below);
-    for (const BoundVar& var : e->bound) below.erase(var.id);
-    out.merge(below);
   }
 
   const std::vector<int64_t>& variables_;

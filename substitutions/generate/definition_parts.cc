@@ -8,49 +8,38 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright::generate {
 namespace {
 
 absl::Status NotRead(const std::string& why) { return absl::UnimplementedError(why); }
 
-// The variables of an expression that it does not bind.
-void AddFree(const ExprPtr& expr, std::set<int>* free) {
-  std::set<int> inside;
-  if (expr->kind == ExprKind::kVar) inside.insert(static_cast<int>(expr->integer));
-  for (const ExprPtr& arg : expr->args) AddFree(arg, &inside);
-  for (const BoundVar& bound : expr->bound) inside.erase(bound.id);
-  free->insert(inside.begin(), inside.end());
-}
-
-bool IsVariable(const ExprPtr& expr) { return expr->kind == ExprKind::kVar; }
-
 // The variables of a product of variables; empty where it is none.
 std::multiset<int> Factors(const ExprPtr& expr) {
-  if (IsVariable(expr)) return {static_cast<int>(expr->integer)};
-  if (expr->kind != ExprKind::kIndexMul) return {};
-  std::multiset<int> factors = Factors(expr->args[0]);
-  factors.merge(Factors(expr->args[1]));
+  if (expr->IsVariable()) return {expr->variable()};
+  if (expr->kind() != ExprKind::kIndexMul) return {};
+  std::multiset<int> factors = Factors(expr->arg(0));
+  factors.merge(Factors(expr->arg(1)));
   return factors;
 }
 
 // A sum divided by the number of its terms.
 bool IsMean(const ExprPtr& expr) {
-  if (expr->kind != ExprKind::kCall || expr->fn != Fn::kDiv) return false;
-  const ExprPtr& sum = expr->args[0];
-  const ExprPtr& count = expr->args[1];
-  if (sum->kind != ExprKind::kReduce || sum->reduce != ReduceKind::kSum || count->kind != ExprKind::kFromIndex) {
+  if (!expr->IsCall(Fn::kDiv)) return false;
+  const ExprPtr& sum = expr->arg(0);
+  const ExprPtr& count = expr->arg(1);
+  if (sum->kind() != ExprKind::kReduce || sum->reduction() != ReduceKind::kSum ||
+      count->kind() != ExprKind::kFromIndex) {
     return false;
   }
   std::multiset<int> extents;
-  for (const BoundVar& bound : sum->bound) {
-    if (!IsVariable(bound.extent)) return false;
-    extents.insert(static_cast<int>(bound.extent->integer));
+  for (const BoundVar& bound : sum->bound()) {
+    if (!bound.extent->IsVariable()) return false;
+    extents.insert(bound.extent->variable());
   }
-  return extents == Factors(count->args[0]);
+  return extents == Factors(count->arg(0));
 }
-
-bool IsTrue(const ExprPtr& cond) { return cond->kind == ExprKind::kBool && cond->integer != 0; }
 
 // The meaning at operands of f32 of these ranks, and the canonical attributes.
 absl::StatusOr<std::pair<Attrs, std::shared_ptr<const Meaning>>> MeaningOf(const OpDef& op,
@@ -76,9 +65,9 @@ absl::StatusOr<std::pair<Attrs, std::shared_ptr<const Meaning>>> MeaningOf(const
 bool ReadsEach(const std::vector<ExprPtr>& reads, const std::vector<int>& position) {
   for (size_t k = 0; k < reads.size(); ++k) {
     const ExprNode& read = *reads[k];
-    if (read.kind != ExprKind::kRead || read.integer != static_cast<int64_t>(k)) return false;
+    if (read.kind() != ExprKind::kRead || read.operand() != static_cast<int>(k)) return false;
     for (size_t axis = 0; axis < position.size(); ++axis) {
-      if (!IsVariable(read.args[axis]) || read.args[axis]->integer != position[axis]) return false;
+      if (!read.arg(axis)->IsVariable(position[axis])) return false;
     }
   }
   return true;
@@ -86,9 +75,9 @@ bool ReadsEach(const std::vector<ExprPtr>& reads, const std::vector<int>& positi
 
 // A reduction of operand 0 as it is, all of it.
 bool ReducesOperand(const ExprNode& expr) {
-  if (expr.kind != ExprKind::kReduce || !IsTrue(expr.args[0]) || expr.bound.size() != 1) return false;
-  const ExprNode& read = *expr.args[1];
-  return read.kind == ExprKind::kRead && IsVariable(read.args[0]) && read.args[0]->integer == expr.bound[0].id;
+  if (expr.kind() != ExprKind::kReduce || !expr.guard()->IsTrue() || expr.bound().size() != 1) return false;
+  const ExprNode& read = *expr.body();
+  return read.kind() == ExprKind::kRead && read.arg(0)->IsVariable(expr.bound()[0].id);
 }
 
 struct Images {
@@ -113,9 +102,9 @@ struct Images {
     const OutputMeaning& output = read->second->outputs[0];
     if (output.dtype != DType::kFloat32 || output.index_vars.size() != 1) return;
     const ExprNode& element = *output.element;
-    if (element.kind == ExprKind::kCall && element.args.size() == op->inputs.size() &&
-        ReadsEach(element.args, output.index_vars)) {
-      fns.emplace(element.fn, op);
+    if (element.kind() == ExprKind::kCall && element.args().size() == op->inputs.size() &&
+        ReadsEach(element.args(), output.index_vars)) {
+      fns.emplace(element.fn(), op);
     }
   }
 
@@ -126,8 +115,8 @@ struct Images {
     if (output.dtype != DType::kFloat32 || output.shape.size() != 1) return;
     const ExprPtr& element = output.element;
     if (ReducesOperand(*element)) {
-      reductions.emplace(element->reduce, op);
-    } else if (mean == nullptr && IsMean(element) && ReducesOperand(*element->args[0])) {
+      reductions.emplace(element->reduction(), op);
+    } else if (mean == nullptr && IsMean(element) && ReducesOperand(*element->arg(0))) {
       mean = op;
     }
   }
@@ -155,16 +144,16 @@ class Reader {
   }
 
   absl::StatusOr<PartPtr> Read(const ExprPtr& expr) {
-    switch (expr->kind) {
-      case ExprKind::kConst: return MakeNumber(expr->real);
-      case ExprKind::kParam: return MakeReal(params_[expr->integer]);
+    switch (expr->kind()) {
+      case ExprKind::kConst: return MakeNumber(expr->real());
+      case ExprKind::kParam: return MakeReal(params_[expr->param()]);
       case ExprKind::kRead: return ReadOperand(*expr);
       case ExprKind::kCall: {
-        if (IsMean(expr) && MeanOperator() != nullptr) return ReadReduction(*expr->args[0], MeanOperator());
-        const OpDef* op = OperatorOf(expr->fn);
-        if (op == nullptr) return NotRead(absl::StrCat("no operator for ", FnName(expr->fn)));
+        if (IsMean(expr) && MeanOperator() != nullptr) return ReadReduction(*expr->arg(0), MeanOperator());
+        const OpDef* op = OperatorOf(expr->fn());
+        if (op == nullptr) return NotRead(absl::StrCat("no operator for ", FnName(expr->fn())));
         std::vector<PartPtr> operands;
-        for (const ExprPtr& arg : expr->args) {
+        for (const ExprPtr& arg : expr->args()) {
           absl::StatusOr<PartPtr> operand = Read(arg);
           if (!operand.ok()) return operand.status();
           operands.push_back(*std::move(operand));
@@ -172,8 +161,8 @@ class Reader {
         return MakeApply(op, std::move(operands));
       }
       case ExprKind::kReduce: {
-        const OpDef* op = OperatorOf(expr->reduce);
-        if (op == nullptr) return NotRead(absl::StrCat("no operator for ", ReduceName(expr->reduce)));
+        const OpDef* op = OperatorOf(expr->reduction());
+        if (op == nullptr) return NotRead(absl::StrCat("no operator for ", ReduceName(expr->reduction())));
         return ReadReduction(*expr, op);
       }
       case ExprKind::kSelect: return NotRead("a choice by position");
@@ -184,10 +173,10 @@ class Reader {
 
  private:
   absl::StatusOr<PartPtr> ReadOperand(const ExprNode& read) {
-    const size_t operand = read.integer;
+    const size_t operand = read.operand();
     std::vector<int> axes;
-    for (const ExprPtr& at : read.args) {
-      const auto found = IsVariable(at) ? axis_of_.find(static_cast<int>(at->integer)) : axis_of_.end();
+    for (const ExprPtr& at : read.args()) {
+      const auto found = at->IsVariable() ? axis_of_.find(at->variable()) : axis_of_.end();
       if (found == axis_of_.end()) return NotRead("a read at a computed position");
       if (!axes.empty() && found->second <= axes.back()) return NotRead("a read along axes in another order");
       axes.push_back(found->second);
@@ -200,31 +189,30 @@ class Reader {
 
   // The axis of an operand that has the result's axes, at which a read inside has the variable.
   std::optional<int> AxisOf(int variable, const ExprPtr& expr) const {
-    if (expr->kind == ExprKind::kRead && ranks_[expr->integer] == definition_.rank) {
-      for (size_t axis = 0; axis < expr->args.size(); ++axis) {
-        if (IsVariable(expr->args[axis]) && expr->args[axis]->integer == variable) return static_cast<int>(axis);
+    if (expr->kind() == ExprKind::kRead && ranks_[expr->operand()] == definition_.rank) {
+      for (size_t axis = 0; axis < expr->args().size(); ++axis) {
+        if (expr->arg(axis)->IsVariable(variable)) return static_cast<int>(axis);
       }
     }
-    for (const ExprPtr& arg : expr->args) {
+    for (const ExprPtr& arg : expr->args()) {
       if (const auto axis = AxisOf(variable, arg)) return axis;
     }
     return std::nullopt;
   }
 
   absl::StatusOr<PartPtr> ReadReduction(const ExprNode& reduction, const OpDef* op) {
-    if (!IsTrue(reduction.args[0])) return NotRead("a reduction over positions that a condition chooses");
-    const ExprPtr& body = reduction.args[1];
+    if (!reduction.guard()->IsTrue()) return NotRead("a reduction over positions that a condition chooses");
+    const ExprPtr& body = reduction.body();
     std::vector<int> axes;
-    for (const BoundVar& bound : reduction.bound) {
-      const auto axis = IsVariable(bound.extent) ? AxisOf(bound.id, body) : std::nullopt;
+    for (const BoundVar& bound : reduction.bound()) {
+      const auto axis = bound.extent->IsVariable() ? AxisOf(bound.id, body) : std::nullopt;
       if (!axis) return NotRead("a reduction over no axis of the result");
       axis_of_[bound.id] = *axis;
       axes.push_back(*axis);
     }
     // A variable takes the place of an axis, at which nothing else may be read inside.
-    std::set<int> inside, taken;
-    AddFree(body, &inside);
-    for (int variable : inside) {
+    std::set<int> taken;
+    for (int variable : FreeVariables(body)) {
       const auto found = axis_of_.find(variable);
       if (found != axis_of_.end() && !taken.insert(found->second).second) {
         return NotRead("a reduction over an axis that its terms have, too");

@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "core/ir/rewrite.h"
+
 namespace rewright::generate {
 namespace {
 
@@ -23,8 +25,7 @@ bool IsView(const OpDef& op) {
 }
 
 bool Divides(const ExprPtr& element) {
-  if (element->kind == ExprKind::kCall && element->fn == Fn::kDiv) return true;
-  return std::any_of(element->args.begin(), element->args.end(), Divides);
+  return AnyOf(element, [](const ExprNode& node) { return node.IsCall(Fn::kDiv); });
 }
 
 Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs) {

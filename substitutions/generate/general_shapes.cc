@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright::generate {
 namespace {
@@ -350,13 +351,9 @@ GeneralShapes::Poly GeneralShapes::AnyAttr(const std::string& bundle, const std:
 // The number of windows along an axis: the same for the same sizes.
 GeneralShapes::Poly GeneralShapes::WindowCount(const ExprPtr& size, const std::vector<std::optional<Poly>>& variables) {
   std::vector<Poly> reads;
-  const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& e) {
-    if (e->kind == ExprKind::kVar && variables[e->integer]) {
-      reads.push_back(sizes_.Resolve(*variables[e->integer]));
-    }
-    for (const ExprPtr& arg : e->args) visit(arg);
-  };
-  visit(size);
+  Visit(size, [&](const ExprPtr& e) {
+    if (e->IsVariable() && variables[e->variable()]) reads.push_back(sizes_.Resolve(*variables[e->variable()]));
+  });
   const auto [at, fresh] = counts_.try_emplace(reads);
   if (fresh) at->second = sizes_.New("z");
   return at->second;
@@ -364,15 +361,15 @@ GeneralShapes::Poly GeneralShapes::WindowCount(const ExprPtr& size, const std::v
 
 std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e,
                                                            const std::vector<std::optional<Poly>>& variables) {
-  if (e->kind == ExprKind::kInt) return Poly(e->integer);
-  if (e->kind == ExprKind::kVar) {
-    const std::optional<Poly>& value = variables[e->integer];
+  if (e->kind() == ExprKind::kInt) return Poly(e->value());
+  if (e->IsVariable()) {
+    const std::optional<Poly>& value = variables[e->variable()];
     return value ? std::optional<Poly>(sizes_.Resolve(*value)) : std::nullopt;
   }
-  if (e->args.size() != 2) return std::nullopt;
-  const std::optional<Poly> a = Evaluate(e->args[0], variables), b = Evaluate(e->args[1], variables);
+  if (e->args().size() != 2) return std::nullopt;
+  const std::optional<Poly> a = Evaluate(e->arg(0), variables), b = Evaluate(e->arg(1), variables);
   if (!a || !b) return std::nullopt;
-  switch (e->kind) {
+  switch (e->kind()) {
     case ExprKind::kIndexAdd: return *a + *b;
     case ExprKind::kIndexSub: return *a - *b;
     case ExprKind::kIndexMul: return *a * *b;
@@ -383,9 +380,9 @@ std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e,
 
 // Equations are demanded; the rest is left to the verifier. False where they cannot hold.
 bool GeneralShapes::Demand(const ExprPtr& cond, const std::vector<std::optional<Poly>>& variables) {
-  if (cond->kind == ExprKind::kAnd) return Demand(cond->args[0], variables) && Demand(cond->args[1], variables);
-  if (cond->kind != ExprKind::kEqual) return true;
-  const std::optional<Poly> a = Evaluate(cond->args[0], variables), b = Evaluate(cond->args[1], variables);
+  if (cond->kind() == ExprKind::kAnd) return Demand(cond->arg(0), variables) && Demand(cond->arg(1), variables);
+  if (cond->kind() != ExprKind::kEqual) return true;
+  const std::optional<Poly> a = Evaluate(cond->arg(0), variables), b = Evaluate(cond->arg(1), variables);
   return !a || !b || sizes_.Equate(*a, *b);
 }
 
@@ -437,22 +434,18 @@ std::vector<GeneralShapes::Poly> GeneralShapes::CarriedCuts(const std::vector<Ge
                                                             const OutputMeaning& meaning, size_t axis) {
   std::vector<Poly> result;
   bool first = true;
-  const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& e) {
-    if (e->kind == ExprKind::kRead) {
-      const GeneralTensor& operand = operands[e->integer];
-      for (size_t k = 0; k < e->args.size(); ++k) {
-        if (e->args[k]->kind != ExprKind::kVar || e->args[k]->integer != meaning.index_vars[axis]) continue;
-        std::vector<Poly> carried;
-        for (const Poly& cut : operand.cuts[k]) carried.push_back(sizes_.Resolve(cut));
-        if (first) result = carried;
-        if (result.size() != carried.size() || !(result == carried)) result.clear();
-        first = false;
-      }
-      return;
+  Visit(meaning.element, [&](const ExprPtr& e) {
+    if (e->kind() != ExprKind::kRead) return;
+    const GeneralTensor& operand = operands[e->operand()];
+    for (size_t k = 0; k < e->args().size(); ++k) {
+      if (!e->arg(k)->IsVariable(meaning.index_vars[axis])) continue;
+      std::vector<Poly> carried;
+      for (const Poly& cut : operand.cuts[k]) carried.push_back(sizes_.Resolve(cut));
+      if (first) result = carried;
+      if (result.size() != carried.size() || !(result == carried)) result.clear();
+      first = false;
     }
-    for (const ExprPtr& arg : e->args) visit(arg);
-  };
-  visit(meaning.element);
+  });
   return result;
 }
 

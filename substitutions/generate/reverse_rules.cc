@@ -48,10 +48,6 @@ uint32_t KernelsOf(const Graph& graph) {
   return kernels;
 }
 
-bool Reduces(const ExprPtr& expr) {
-  return expr->kind == ExprKind::kReduce || std::any_of(expr->args.begin(), expr->args.end(), Reduces);
-}
-
 // Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an
 // order of operations gains by that is not worth a rule.
 bool IsElementwise(const Graph& graph) {
@@ -59,7 +55,7 @@ bool IsElementwise(const Graph& graph) {
     const rewright::Node& node = graph.node(id);
     if (node.op == nullptr) return true;
     const bool same_place = node.op->broadcasts || (node.op->inputs.size() == 1 && node.op->attrs.empty());
-    return same_place && !Reduces(node.meaning->outputs[0].element);
+    return same_place && !node.meaning->outputs[0].element->Contains(ExprKind::kReduce);
   });
 }
 

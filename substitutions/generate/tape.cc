@@ -98,13 +98,13 @@ class TapeCompiler {
 
   // Whether an index or condition depends on elements.
   bool ReadsData(const ExprPtr& e) {
-    if (e->kind == ExprKind::kHolds || e->kind == ExprKind::kFromValue) return true;
-    if (e->args.empty()) return false;
+    if (e->kind() == ExprKind::kHolds || e->kind() == ExprKind::kFromValue) return true;
+    if (e->args().empty()) return false;
     // Asked once for every element.
     const auto found = reads_data_.find(e.get());
     if (found != reads_data_.end()) return found->second;
     const bool reads =
-        std::any_of(e->args.begin(), e->args.end(), [this](const ExprPtr& arg) { return ReadsData(arg); });
+        std::any_of(e->args().begin(), e->args().end(), [this](const ExprPtr& arg) { return ReadsData(arg); });
     return reads_data_[e.get()] = reads;
   }
 
@@ -121,29 +121,29 @@ class TapeCompiler {
 
   int32_t Emit(const ExprPtr& e) {
     if (!error_.ok()) return Constant(0);
-    switch (e->kind) {
-      case ExprKind::kConst: return Constant(FieldFromReal(e->real));
+    switch (e->kind()) {
+      case ExprKind::kConst: return Constant(FieldFromReal(e->real()));
       case ExprKind::kParam: return Constant(FieldFromReal(params_[e->integer]));
-      case ExprKind::kFromIndex: return Constant(FieldFromInteger(IndexAt(e->args[0])));
+      case ExprKind::kFromIndex: return Constant(FieldFromInteger(IndexAt(e->arg(0))));
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: return Call(e);
       case ExprKind::kSelect: return Select(e);
       case ExprKind::kReduce: return Reduce(e);
       case ExprKind::kCast:
         // Truth values are 0 and 1 in every type of numbers.
-        if (e->args[0]->dtype == DType::kBool || e->args[0]->dtype == e->dtype) return Emit(e->args[0]);
+        if (e->arg(0)->dtype() == DType::kBool || e->arg(0)->dtype() == e->dtype()) return Emit(e->arg(0));
         return Fail("a conversion of element types");
       default: return Fail("an expression that is no element");
     }
   }
 
   int32_t Read(const ExprPtr& e) {
-    const size_t input = e->integer;
+    const size_t input = e->operand();
     const Shape& shape = inputs_[input].shape;
     int64_t at = 0;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (ReadsData(e->args[axis])) return Fail("an index that is data");
-      const int64_t index = IndexAt(e->args[axis]);
+      if (ReadsData(e->arg(axis))) return Fail("an index that is data");
+      const int64_t index = IndexAt(e->arg(axis));
       if (!error_.ok()) return 0;
       CHECK(index >= 0 && index < shape[axis]) << "a read outside its operand";
       at = at * shape[axis] + index;
@@ -154,19 +154,19 @@ class TapeCompiler {
   }
 
   int32_t Select(const ExprPtr& e) {
-    const ExprPtr& cond = e->args[0];
-    if (!ReadsData(cond)) return Emit(CondAt(cond) ? e->args[1] : e->args[2]);
+    const ExprPtr& cond = e->arg(0);
+    if (!ReadsData(cond)) return Emit(CondAt(cond) ? e->arg(1) : e->arg(2));
     if (cond->kind != ExprKind::kHolds) return Fail("a condition on several elements");
     const int32_t data = Emit(cond->args[0]);
-    const int32_t yes = Emit(e->args[1]), no = Emit(e->args[2]);
+    const int32_t yes = Emit(e->arg(1)), no = Emit(e->arg(2));
     tape_.pairs_.emplace_back(data, yes);
     return Push(Code::kSelect, static_cast<int32_t>(tape_.pairs_.size()) - 1, no);
   }
 
   int32_t Call(const ExprPtr& e) {
-    const int32_t a = Emit(e->args[0]);
-    const int32_t b = e->args.size() > 1 ? Emit(e->args[1]) : a;
-    switch (e->fn) {
+    const int32_t a = Emit(e->arg(0));
+    const int32_t b = e->args().size() > 1 ? Emit(e->arg(1)) : a;
+    switch (e->fn()) {
       case Fn::kAdd: return Is(a, 0) ? b : Is(b, 0) ? a : Add(Code::kAdd, std::min(a, b), std::max(a, b));
       case Fn::kSub: return Is(b, 0) ? a : Add(Code::kSub, a, b);
       case Fn::kMul:
@@ -203,24 +203,24 @@ class TapeCompiler {
   // Calls `visit` at every point of the reduction where the guard holds.
   template <typename Visit>
   void ForEachPoint(const ExprPtr& e, size_t level, const Visit& visit) {
-    if (level == e->bound.size()) {
-      if (CondAt(e->args[0])) visit();
+    if (level == e->bound().size()) {
+      if (CondAt(e->arg(0))) visit();
       return;
     }
-    const int64_t extent = IndexAt(e->bound[level].extent);
+    const int64_t extent = IndexAt(e->bound()[level].extent);
     for (int64_t i = 0; i < extent && error_.ok(); ++i) {
-      variables_[e->bound[level].id] = i;
+      variables_[e->bound()[level].id] = i;
       ForEachPoint(e, level + 1, visit);
     }
   }
 
   int32_t Reduce(const ExprPtr& e) {
-    const ExprPtr& body = e->args[1];
-    if (ReadsData(e->args[0])) return Fail("a guard that is data");
-    if (e->reduce == ReduceKind::kSum) return Sum(e, body);
+    const ExprPtr& body = e->body();
+    if (e->guard()->ReadsData()) return Fail("a guard that is data");
+    if (e->reduction() == ReduceKind::kSum) return Sum(e, body);
     std::vector<int32_t> terms;
     ForEachPoint(e, 0, [&] { terms.push_back(Emit(body)); });
-    switch (e->reduce) {
+    switch (e->reduction()) {
       case ReduceKind::kProd: return Chain(Code::kMul, terms, 1);
       case ReduceKind::kMax: return Chain(Code::kMax, terms, kFieldPrime / 2 + 1);
       case ReduceKind::kMin: return Chain(Code::kMin, terms, kFieldPrime / 2);
@@ -237,10 +237,10 @@ class TapeCompiler {
 
   int32_t Sum(const ExprPtr& e, const ExprPtr& body) {
     std::vector<std::pair<int32_t, int32_t>> products;
-    const bool product = body->kind == ExprKind::kCall && body->fn == Fn::kMul;
+    const bool product = body->IsCall(Fn::kMul);
     ForEachPoint(e, 0, [&] {
-      const int32_t a = Emit(product ? body->args[0] : body);
-      const int32_t b = product ? Emit(body->args[1]) : Constant(1);
+      const int32_t a = Emit(product ? body->arg(0) : body);
+      const int32_t b = product ? Emit(body->arg(1)) : Constant(1);
       if (!Is(a, 0) && !Is(b, 0)) products.emplace_back(std::min(a, b), std::max(a, b));
     });
     if (products.empty()) return Constant(0);
@@ -261,7 +261,6 @@ class TapeCompiler {
   std::vector<int32_t> begins_;
   std::vector<bool> read_;
   absl::flat_hash_map<uint64_t, int32_t> constants_;
-  absl::flat_hash_map<const ExprNode*, bool> reads_data_;
   std::map<std::tuple<Code, int32_t, int32_t>, int32_t> known_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, int32_t> dots_;
   absl::Status error_;

@@ -1,10 +1,10 @@
 // The types of terms: what an application of an operator of the space is made of, under every assignment.
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/interpreter/evaluate_field.h"
+#include "core/ir/rewrite.h"
 #include "substitutions/generate/terms.h"
 
 namespace rewright::generate {
@@ -18,18 +18,14 @@ int64_t At(const Size& size, const std::vector<int64_t>& assignment) {
 // the plain index there. Gives the axis, or -1.
 int CarriedAxis(const ExprPtr& e, int v, int input) {
   int found = -2;  // no read yet
-  const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
-    if (node->kind == ExprKind::kRead && node->integer == input) {
-      int axis = -1;
-      for (size_t k = 0; k < node->args.size(); ++k) {
-        if (node->args[k]->kind == ExprKind::kVar && node->args[k]->integer == v) axis = static_cast<int>(k);
-      }
-      found = found == -2 || found == axis ? axis : -1;
-      return;
+  Visit(e, [&](const ExprPtr& node) {
+    if (node->kind() != ExprKind::kRead || node->operand() != input) return;
+    int axis = -1;
+    for (size_t k = 0; k < node->args().size(); ++k) {
+      if (node->arg(k)->IsVariable(v)) axis = static_cast<int>(k);
     }
-    for (const ExprPtr& arg : node->args) visit(arg);
-  };
-  visit(e);
+    found = found == -2 || found == axis ? axis : -1;
+  });
   return std::max(found, -1);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 int CountNodes(const ExprPtr& e) {
   int count = 1;
-  for (const ExprPtr& arg : e->args) count += CountNodes(arg);
+  for (const ExprPtr& arg : e->args()) count += CountNodes(arg);
   return count;
 }
 
@@ -24,36 +24,37 @@ ExprPtr Shifted(const ExprPtr& index, int64_t by) { return (Index(index) + Index
 
 // A changed copy of one node, or null where the kind of node has no mutation.
 ExprPtr Change(const ExprPtr& e, MutationRng& rng) {
-  auto copy = std::make_shared<ExprNode>(*e);
   const int64_t sign = rng() % 2 == 0 ? 1 : -1;
-  switch (e->kind) {
+  std::vector<ExprPtr> args = e->args();
+  std::vector<BoundVar> bound = e->bound();
+  switch (e->kind()) {
     case ExprKind::kRead: {
-      if (e->args.empty()) return nullptr;
-      size_t k = rng() % e->args.size();
-      if (e->args.size() > 1 && rng() % 2 == 0) {
-        std::swap(copy->args[k], copy->args[(k + 1) % e->args.size()]);
+      if (e->args().empty()) return nullptr;
+      size_t k = rng() % e->args().size();
+      if (e->args().size() > 1 && rng() % 2 == 0) {
+        std::swap(args[k], args[(k + 1) % args.size()]);
       } else {
-        copy->args[k] = Shifted(e->args[k], sign);
+        args[k] = Shifted(args[k], sign);
       }
-      return copy;
+      return WithChildren(e, std::move(args), {});
     }
     case ExprKind::kLess:
-    case ExprKind::kLessEqual: copy->args[0] = Shifted(e->args[0], sign); return copy;
+    case ExprKind::kLessEqual: return WithChildren(e, {Shifted(args[0], sign), args[1]}, {});
     case ExprKind::kReduce: {
-      size_t k = rng() % e->bound.size();
-      copy->bound[k].extent = Shifted(e->bound[k].extent, sign);
-      return copy;
+      size_t k = rng() % e->bound().size();
+      bound[k].extent = Shifted(bound[k].extent, sign);
+      return WithChildren(e, std::move(args), std::move(bound));
     }
     case ExprKind::kSelect:
-      if (rng() % 2 == 0) return e->args[1];
-      return Select(!Cond(e->args[0]), Scalar(e->args[1]), Scalar(e->args[2])).node();
-    case ExprKind::kConst: copy->real += 1; return copy;
+      if (rng() % 2 == 0) return e->arg(1);
+      return Select(!Cond(e->arg(0)), Scalar(e->arg(1)), Scalar(e->arg(2))).node();
+    case ExprKind::kConst: return Constant(e->real() + 1, e->dtype()).node();
     case ExprKind::kCall:
-      if (e->args[0]->dtype != e->dtype) return nullptr;
-      return e->args[rng() % e->args.size()];
+      if (e->arg(0)->dtype() != e->dtype()) return nullptr;
+      return args[rng() % args.size()];
     case ExprKind::kFloorDiv:
     case ExprKind::kIndexMul:
-    case ExprKind::kIndexAdd: return e->args[0];
+    case ExprKind::kIndexAdd: return e->arg(0);
     case ExprKind::kIndexSub: return Shifted(e, sign);
     default: return nullptr;
   }
@@ -66,12 +67,12 @@ ExprPtr MutateAt(const ExprPtr& e, int* place, MutationRng& rng, bool* failed) {
     *failed = changed == nullptr;
     return changed == nullptr ? e : changed;
   }
-  for (size_t i = 0; i < e->args.size(); ++i) {
-    ExprPtr arg = MutateAt(e->args[i], place, rng, failed);
-    if (arg != e->args[i]) {
-      auto copy = std::make_shared<ExprNode>(*e);
-      copy->args[i] = arg;
-      return copy;
+  for (size_t i = 0; i < e->args().size(); ++i) {
+    ExprPtr arg = MutateAt(e->arg(i), place, rng, failed);
+    if (arg != e->arg(i)) {
+      std::vector<ExprPtr> args = e->args();
+      args[i] = std::move(arg);
+      return WithChildren(e, std::move(args), e->bound());
     }
     if (*place < 0) return e;
   }

@@ -120,13 +120,15 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
 
 // True when the meaning computes with + - * and copies alone, so that integers stay integers in every carrier.
 bool IsPolynomial(const ExprPtr& e) {
-  if (e->kind == ExprKind::kConst && e->real != std::floor(e->real)) return false;
-  if (e->kind == ExprKind::kParam || e->kind == ExprKind::kCast) return false;
-  if (e->kind == ExprKind::kCall && e->fn != Fn::kAdd && e->fn != Fn::kSub && e->fn != Fn::kMul && e->fn != Fn::kNeg) {
+  if (e->kind() == ExprKind::kConst && e->real() != std::floor(e->real())) return false;
+  if (e->kind() == ExprKind::kParam || e->kind() == ExprKind::kCast) return false;
+  if (e->kind() == ExprKind::kCall && e->fn() != Fn::kAdd && e->fn() != Fn::kSub && e->fn() != Fn::kMul &&
+      e->fn() != Fn::kNeg) {
     return false;
   }
-  if (e->kind == ExprKind::kReduce && e->reduce != ReduceKind::kSum && e->reduce != ReduceKind::kProd) return false;
-  for (const ExprPtr& arg : e->args) {
+  if (e->kind() == ExprKind::kReduce && e->reduction() != ReduceKind::kSum && e->reduction() != ReduceKind::kProd)
+    return false;
+  for (const ExprPtr& arg : e->args()) {
     if (!IsPolynomial(arg)) return false;
   }
   return true;

@@ -44,13 +44,13 @@ class Naive {
   const absl::Status& status() const { return status_; }
 
   int64_t Index(const ExprPtr& e) {
-    if (e->kind == ExprKind::kInt) return e->integer;
-    if (e->kind == ExprKind::kVar) return vars_[e->integer];
-    if (e->kind == ExprKind::kFromValue) return Scalar(e->args[0]).integer;
-    const int64_t a = Index(e->args[0]);
-    const int64_t b = Index(e->args[1]);
+    if (e->kind() == ExprKind::kInt) return e->value();
+    if (e->kind() == ExprKind::kVar) return vars_[e->variable()];
+    if (e->kind() == ExprKind::kFromValue) return Scalar(e->arg(0)).integer;
+    const int64_t a = Index(e->arg(0));
+    const int64_t b = Index(e->arg(1));
     const auto floor_div = [&] { return static_cast<int64_t>(std::floor(static_cast<long double>(a) / b)); };
-    switch (e->kind) {
+    switch (e->kind()) {
       case ExprKind::kIndexAdd: return a + b;
       case ExprKind::kIndexSub: return a - b;
       case ExprKind::kIndexMul: return a * b;
@@ -62,38 +62,39 @@ class Naive {
   }
 
   bool Cond(const ExprPtr& e) {
-    switch (e->kind) {
-      case ExprKind::kBool: return e->integer != 0;
-      case ExprKind::kLess: return Index(e->args[0]) < Index(e->args[1]);
-      case ExprKind::kLessEqual: return Index(e->args[0]) <= Index(e->args[1]);
-      case ExprKind::kEqual: return Index(e->args[0]) == Index(e->args[1]);
-      case ExprKind::kAnd: return Cond(e->args[0]) && Cond(e->args[1]);
-      case ExprKind::kOr: return Cond(e->args[0]) || Cond(e->args[1]);
-      case ExprKind::kNot: return !Cond(e->args[0]);
-      default: return Scalar(e->args[0]).integer != 0;
+    switch (e->kind()) {
+      case ExprKind::kBool: return e->truth();
+      case ExprKind::kLess: return Index(e->arg(0)) < Index(e->arg(1));
+      case ExprKind::kLessEqual: return Index(e->arg(0)) <= Index(e->arg(1));
+      case ExprKind::kEqual: return Index(e->arg(0)) == Index(e->arg(1));
+      case ExprKind::kAnd: return Cond(e->arg(0)) && Cond(e->arg(1));
+      case ExprKind::kOr: return Cond(e->arg(0)) || Cond(e->arg(1));
+      case ExprKind::kNot: return !Cond(e->arg(0));
+      default: return Scalar(e->arg(0)).integer != 0;
     }
   }
 
   Element Scalar(const ExprPtr& e) {
-    switch (e->kind) {
-      case ExprKind::kConst: return Make(e->dtype, e->real);
-      case ExprKind::kParam: return Make(e->dtype, params_[e->integer]);
+    switch (e->kind()) {
+      case ExprKind::kConst: return Make(e->dtype(), e->real());
+      case ExprKind::kParam: return Make(e->dtype(), params_[e->param()]);
       case ExprKind::kFromIndex: {
-        const int64_t index = Index(e->args[0]);
-        return IsFloating(e->dtype) ? Real(e->dtype, static_cast<double>(index)) : Integer(e->dtype, index);
+        const int64_t index = Index(e->arg(0));
+        return IsFloating(e->dtype()) ? Real(e->dtype(), static_cast<double>(index)) : Integer(e->dtype(), index);
       }
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: {
-        const Element a = Scalar(e->args[0]);
-        return Call(e->fn, e->dtype, a, e->args.size() > 1 ? Scalar(e->args[1]) : a);
+        const Element a = Scalar(e->arg(0));
+        return Call(e->fn(), e->dtype(), a, e->args().size() > 1 ? Scalar(e->arg(1)) : a);
       }
-      case ExprKind::kSelect: return Scalar(e->args[Cond(e->args[0]) ? 1 : 2]);
+      case ExprKind::kSelect: return Scalar(Cond(e->condition()) ? e->yes() : e->no());
       case ExprKind::kReduce: return Reduce(e);
       case ExprKind::kCast: {
-        const Element a = Scalar(e->args[0]);
-        if (IsFloating(e->dtype)) return Real(e->dtype, IsFloating(a.dtype) ? a.real : static_cast<double>(a.integer));
-        if (e->dtype == DType::kBool) return Integer(e->dtype, IsFloating(a.dtype) ? a.real != 0 : a.integer);
-        return Integer(e->dtype, IsFloating(a.dtype) ? static_cast<int64_t>(a.real) : a.integer);
+        const Element a = Scalar(e->arg(0));
+        if (IsFloating(e->dtype()))
+          return Real(e->dtype(), IsFloating(a.dtype) ? a.real : static_cast<double>(a.integer));
+        if (e->dtype() == DType::kBool) return Integer(e->dtype(), IsFloating(a.dtype) ? a.real != 0 : a.integer);
+        return Integer(e->dtype(), IsFloating(a.dtype) ? static_cast<int64_t>(a.real) : a.integer);
       }
       default: Fail("not a scalar"); return {};
     }
@@ -105,18 +106,19 @@ class Naive {
   }
 
   Element Read(const ExprPtr& e) {
-    const Tensor& x = inputs_[e->integer];
+    const Tensor& x = inputs_[e->operand()];
     int64_t offset = 0;
-    for (size_t axis = 0; axis < e->args.size(); ++axis) {
-      const int64_t index = Index(e->args[axis]);
+    for (size_t axis = 0; axis < e->args().size(); ++axis) {
+      const int64_t index = Index(e->arg(axis));
       if (index < 0 || index >= x.shape()[axis]) {
-        Fail(absl::StrCat("operand ", e->integer, ": index ", index, " on axis ", axis, " of size ", x.shape()[axis]));
-        return Make(e->dtype, 0);
+        Fail(
+            absl::StrCat("operand ", e->operand(), ": index ", index, " on axis ", axis, " of size ", x.shape()[axis]));
+        return Make(e->dtype(), 0);
       }
       offset = offset * x.shape()[axis] + index;
     }
-    if (IsFloating(e->dtype)) return Real(e->dtype, x.At(offset));
-    return Integer(e->dtype, x.AtInt(offset));
+    if (IsFloating(e->dtype())) return Real(e->dtype(), x.At(offset));
+    return Integer(e->dtype(), x.AtInt(offset));
   }
 
   template <typename F>
@@ -175,9 +177,9 @@ class Naive {
   }
 
   Element Reduce(const ExprPtr& e) {
-    const DType dtype = e->args[1]->dtype;
+    const DType dtype = e->body()->dtype();
     Element acc;
-    switch (e->reduce) {
+    switch (e->reduction()) {
       case ReduceKind::kSum: acc = Make(dtype, 0); break;
       case ReduceKind::kProd: acc = Make(dtype, 1); break;
       case ReduceKind::kMax:
@@ -193,38 +195,38 @@ class Naive {
     }
     int64_t position = -1;
     Loop(e, 0, acc, position);
-    if (e->reduce == ReduceKind::kArgMax || e->reduce == ReduceKind::kArgMin) {
-      return Integer(e->dtype, std::max<int64_t>(position, 0));
+    if (e->reduction() == ReduceKind::kArgMax || e->reduction() == ReduceKind::kArgMin) {
+      return Integer(e->dtype(), std::max<int64_t>(position, 0));
     }
     return acc;
   }
 
   void Loop(const ExprPtr& e, size_t depth, Element& acc, int64_t& position) {
-    if (depth < e->bound.size()) {
-      const int64_t extent = Index(e->bound[depth].extent);
-      int64_t& var = vars_[e->bound[depth].id];
+    if (depth < e->bound().size()) {
+      const int64_t extent = Index(e->bound()[depth].extent);
+      int64_t& var = vars_[e->bound()[depth].id];
       for (int64_t i = 0; i < extent; ++i) {
         var = i;
         Loop(e, depth + 1, acc, position);
       }
       return;
     }
-    if (!Cond(e->args[0])) return;
-    const Element value = Scalar(e->args[1]);
+    if (!Cond(e->guard())) return;
+    const Element value = Scalar(e->body());
     const DType dtype = value.dtype;
-    switch (e->reduce) {
+    switch (e->reduction()) {
       case ReduceKind::kSum: acc = Call(Fn::kAdd, dtype, acc, value); break;
       case ReduceKind::kProd: acc = Call(Fn::kMul, dtype, acc, value); break;
       case ReduceKind::kMax: acc = Call(Fn::kMax, dtype, acc, value); break;
       case ReduceKind::kMin: acc = Call(Fn::kMin, dtype, acc, value); break;
       default: {
-        const bool max = e->reduce == ReduceKind::kArgMax;
+        const bool max = e->reduction() == ReduceKind::kArgMax;
         const bool better = IsFloating(dtype) ? (max ? value.real > acc.real : value.real < acc.real) ||
                                                     (std::isnan(value.real) && !std::isnan(acc.real))
                                               : (max ? value.integer > acc.integer : value.integer < acc.integer);
         if (position < 0 || better) {
           acc = value;
-          position = vars_[e->bound[0].id];
+          position = vars_[e->bound()[0].id];
         }
       }
     }

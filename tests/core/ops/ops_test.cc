@@ -142,15 +142,15 @@ class BoundsChecker {
 
   // True when all reads that `e` performs under the present values are inside.
   bool Check(const ExprPtr& e) {
-    if (IsIndexKind(e->kind) || IsCondKind(e->kind)) return true;
-    switch (e->kind) {
+    if (IsIndexKind(e->kind()) || IsCondKind(e->kind())) return true;
+    switch (e->kind()) {
       case ExprKind::kRead: return CheckRead(e);
       case ExprKind::kSelect:
-        if (DependsOnData(e->args[0])) return Check(e->args[1]) && Check(e->args[2]);
-        return Check(EvalCond(e->args[0], variables_).value() ? e->args[1] : e->args[2]);
+        if (DependsOnData(e->arg(0))) return Check(e->arg(1)) && Check(e->arg(2));
+        return Check(EvalCond(e->arg(0), variables_).value() ? e->arg(1) : e->arg(2));
       case ExprKind::kReduce: return CheckReduce(e, 0);
       default:
-        for (const ExprPtr& arg : e->args) {
+        for (const ExprPtr& arg : e->args()) {
           if (!Check(arg)) return false;
         }
         return true;
@@ -167,30 +167,22 @@ class BoundsChecker {
   }
 
  private:
-  static bool DependsOnData(const ExprPtr& e) {
-    if (e->kind == ExprKind::kFromValue || e->kind == ExprKind::kHolds) return true;
-    for (const ExprPtr& arg : e->args) {
-      if (DependsOnData(arg)) return true;
-    }
-    return false;
-  }
-
   bool CheckRead(const ExprPtr& e) {
-    const Shape& shape = inputs_[e->integer].shape;
-    if (e->args.size() != shape.size()) return false;
+    const Shape& shape = inputs_[e->operand()].shape;
+    if (e->args().size() != shape.size()) return false;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (DependsOnData(e->args[axis])) continue;
-      const int64_t index = EvalIndex(e->args[axis], variables_).value();
+      if (DependsOnData(e->arg(axis))) continue;
+      const int64_t index = EvalIndex(e->arg(axis), variables_).value();
       if (index < 0 || index >= shape[axis]) return false;
     }
     return true;
   }
 
   bool CheckReduce(const ExprPtr& e, size_t depth) {
-    if (depth == e->bound.size()) return !EvalCond(e->args[0], variables_).value() || Check(e->args[1]);
-    const int64_t extent = EvalIndex(e->bound[depth].extent, variables_).value();
+    if (depth == e->bound().size()) return !EvalCond(e->arg(0), variables_).value() || Check(e->arg(1));
+    const int64_t extent = EvalIndex(e->bound()[depth].extent, variables_).value();
     for (int64_t i = 0; i < extent; ++i) {
-      variables_[e->bound[depth].id] = i;
+      variables_[e->bound()[depth].id] = i;
       if (!CheckReduce(e, depth + 1)) return false;
     }
     return true;
