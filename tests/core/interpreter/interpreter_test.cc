@@ -353,6 +353,39 @@ TEST(InterpreterTest, IndexDivisionRoundsDownAndElementDivisionTowardZero) {
   EXPECT_THAT(Elements(result), ElementsAre(-191, -101, -90, 0, 10, 101, 111));
 }
 
+TEST(InterpreterTest, IndicesThatDoNotFitAreRefused) {
+  const auto places = [](int64_t step) {
+    return RunDeclared(
+        [step](OpBuilder& b) {
+          b.Output(DType::kInt64, {Index(3)},
+                   [&](const At& i) { return FromIndex(i[0] * Index(step) * Index(2) - i[0], DType::kInt64); });
+        },
+        {F32({1}, {0})});
+  };
+  EXPECT_THAT(Elements(places(int64_t{1} << 40)), ElementsAre(0, 2199023255551., 4398046511102.));
+  for (int64_t step : {int64_t{1} << 61, int64_t{1} << 62, std::numeric_limits<int64_t>::max()}) {
+    const auto refused = places(step);
+    ASSERT_FALSE(refused.ok()) << step;
+    EXPECT_EQ(refused.status().message(), "an index does not fit 64 bits");
+  }
+}
+
+TEST(InterpreterTest, DivisorsThatAreNotPositiveDoNotMatterWhereTheyAreExcluded) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kInt64, {Index(4)}, [&](const At& i) {
+          const Scalar none = Constant(-1, DType::kInt64);
+          const Scalar by_zero =
+              Select(Cond(i[0] < b.size(0, 0) - 1), FromIndex(FloorDiv(i[0], b.size(0, 0) - 1), DType::kInt64), none);
+          return by_zero + Select(1 < i[0],
+                                  FromIndex(FloorDiv(Index(9), i[0] - 1) + Mod(Index(9), i[0] - 1), DType::kInt64),
+                                  none);
+        });
+      },
+      {F32({1}, {0})});
+  EXPECT_THAT(Elements(result), ElementsAre(-2, -2, 8, 4));
+}
+
 TEST(InterpreterTest, Int32WrapsAround) {
   const auto result = RunDeclared(
       [](OpBuilder& b) {
