@@ -290,10 +290,11 @@ std::string Counterexample::ToString() const {
     absl::StrAppend(&out, ": output ", output, " at [", absl::StrJoin(at, ","), "] is ", NumberString(lhs),
                     " on the left and ", NumberString(rhs), " on the right");
   }
+  const auto digits = [](std::string* text, double value) { text->append(NumberString(value)); };
   for (const Input& input : inputs) {
-    absl::StrAppend(&out, "\n  ", input.name, " ", input.type.ToString(), " = [",
-                    input.integers.empty() ? absl::StrJoin(input.values, ",") : absl::StrJoin(input.integers, ","),
-                    "]");
+    absl::StrAppend(
+        &out, "\n  ", input.name, " ", input.type.ToString(), " = [",
+        input.integers.empty() ? absl::StrJoin(input.values, ",", digits) : absl::StrJoin(input.integers, ","), "]");
   }
   return out;
 }

@@ -91,6 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "scalar(n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n): i64[n])",
                     Verdict::kUnknown}));
 
+TEST(Constants, AWitnessHasTheNumbersOfItsInputs) {
+  EXPECT_THAT(Prove("rule r sub(add(x[n], 16777218), 16777216) => add(x, 1)").witness,
+              ::testing::HasSubstr("= [16777218]"));
+}
+
 TEST(Constants, BoundsAreSaidWhereTheyAreNeeded) {
   const std::string power = "mul(iota(shape=[n], axis=0, dtype=i64), iota(shape=[n], axis=0, dtype=i64))";
   EXPECT_THAT(Prove("rule r less(" + power + ", 0: i64[n]) => 0: bool[n]").domain,
