@@ -10,31 +10,21 @@
 namespace rewright {
 namespace {
 
-// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where a function has no business
-// there.
-std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where it is anything but
+// arithmetic.
+std::optional<double> EvalReal(const ExprNode& expr, const std::vector<int64_t>& symbols,
                                const std::vector<double>& reals) {
-  if (expr->kind() == ExprKind::kConst) return expr->real();
-  if (expr->kind() == ExprKind::kParam) return reals[expr->param()];
-  if (expr->kind() == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->arg(0), symbols));
-  if (expr->kind() != ExprKind::kCall) return std::nullopt;
-  std::vector<double> args;
-  for (const ExprPtr& arg : expr->args()) {
-    const std::optional<double> value = EvalReal(arg, symbols, reals);
-    if (!value) return std::nullopt;
-    args.push_back(*value);
-  }
-  switch (expr->fn()) {
-    case Fn::kAdd: return args[0] + args[1];
-    case Fn::kSub: return args[0] - args[1];
-    case Fn::kMul: return args[0] * args[1];
-    case Fn::kDiv: return args[0] / args[1];
-    case Fn::kNeg: return -args[0];
-    case Fn::kMax: return std::max(args[0], args[1]);
-    case Fn::kMin: return std::min(args[0], args[1]);
-    case Fn::kSqrt: return std::sqrt(args[0]);
+  switch (expr.kind()) {
+    case ExprKind::kConst: return expr.real();
+    case ExprKind::kParam: return reals[expr.param()];
+    case ExprKind::kFromIndex: return static_cast<double>(EvalIndex(expr.arg(0), symbols));
+    case ExprKind::kCall: break;
     default: return std::nullopt;
   }
+  const std::optional<double> a = EvalReal(*expr.arg(0), symbols, reals);
+  const std::optional<double> b = EvalReal(*expr.args().back(), symbols, reals);
+  if (!a || !b) return std::nullopt;
+  return EvaluateReal(expr.fn(), *a, *b);
 }
 
 // Doubles computed in two ways are the same up to rounding.
@@ -101,7 +91,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
     if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
   }
   for (const ExprPtr& param : node.params) {
-    const std::optional<double> value = EvalReal(param, symbols_, reals_);
+    const std::optional<double> value = EvalReal(*param, symbols_, reals_);
     if (!value) return absl::UnimplementedError(absl::StrCat(node.op->name, ": a real attribute has no value"));
     bindings.params.push_back(*value);
   }
@@ -109,7 +99,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
 }
 
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
-                                                                      Carrier carrier, size_t end) const {
+                                                                      Precision precision, size_t end) const {
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
   for (size_t n = 0; n < end; ++n) {
     const SymbolicNode& node = instance_.nodes[n];
@@ -126,7 +116,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     std::vector<TensorType> outputs;
     for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
     InterpretOptions options;
-    options.carrier = carrier;
+    options.precision = precision;
     auto results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
     if (!results.ok()) return results.status();
     values[n] = *std::move(results);
@@ -172,7 +162,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     if (instance.nodes[n].meaning != nullptr) continue;
     const Counterexample::Input& given = found.inputs[input++];
-    Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
+    Tensor leaf(TensorType{StoredDType(Precision::kFloat64, given.type.dtype), given.type.shape});
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
       const double value = given.values[i];
       if (IsFloating(leaf.dtype())) {
@@ -183,9 +173,9 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     }
     leaves[n] = std::move(leaf);
   }
-  const auto one_side = numeric.Run(leaves, Carrier::kFloat64, left_nodes);
+  const auto one_side = numeric.Run(leaves, Precision::kFloat64, left_nodes);
   if (!one_side.ok()) return Refuse(absl::StrCat("the left side: ", std::string(one_side.status().message())));
-  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  const auto values = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
   if (found.obligation == Obligation::kReads) {
     return values.ok() ? Refuse("it reads within bounds") : absl::OkStatus();
   }
