@@ -12,31 +12,21 @@
 namespace rewright {
 namespace {
 
-// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where a function has no business
-// there.
-std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where it is anything but
+// arithmetic.
+std::optional<double> EvalReal(const ExprNode& expr, const std::vector<int64_t>& symbols,
                                const std::vector<Number>& reals) {
-  if (expr->kind() == ExprKind::kConst) return expr->real();
-  if (expr->kind() == ExprKind::kParam) return RealOf(reals[expr->param()]);
-  if (expr->kind() == ExprKind::kFromIndex) return EvalIndex(expr->arg(0), symbols);
-  if (expr->kind() != ExprKind::kCall) return std::nullopt;
-  std::vector<double> args;
-  for (const ExprPtr& arg : expr->args()) {
-    const std::optional<double> value = EvalReal(arg, symbols, reals);
-    if (!value) return std::nullopt;
-    args.push_back(*value);
-  }
-  switch (expr->fn()) {
-    case Fn::kAdd: return args[0] + args[1];
-    case Fn::kSub: return args[0] - args[1];
-    case Fn::kMul: return args[0] * args[1];
-    case Fn::kDiv: return args[0] / args[1];
-    case Fn::kNeg: return -args[0];
-    case Fn::kMax: return std::max(args[0], args[1]);
-    case Fn::kMin: return std::min(args[0], args[1]);
-    case Fn::kSqrt: return std::sqrt(args[0]);
+  switch (expr.kind()) {
+    case ExprKind::kConst: return expr.real();
+    case ExprKind::kParam: return RealOf(reals[expr.param()]);
+    case ExprKind::kFromIndex: return EvalIndex(expr.arg(0), symbols);
+    case ExprKind::kCall: break;
     default: return std::nullopt;
   }
+  const std::optional<double> a = EvalReal(*expr.arg(0), symbols, reals);
+  const std::optional<double> b = EvalReal(*expr.args().back(), symbols, reals);
+  if (!a || !b) return std::nullopt;
+  return EvaluateReal(expr.fn(), *a, *b);
 }
 
 // Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
@@ -126,7 +116,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
     bindings.variables[v] = *value;
   }
   for (const ExprPtr& param : node.params) {
-    const std::optional<double> value = EvalReal(param, symbols_, reals_);
+    const std::optional<double> value = EvalReal(*param, symbols_, reals_);
     if (!value) return absl::UnimplementedError(absl::StrCat(node.op->name, ": a real attribute has no value"));
     bindings.params.push_back(*value);
   }
@@ -134,9 +124,9 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
 }
 
 // Not by the interpreter, to which a parameter is a double.
-absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier carrier) const {
+absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Precision precision) const {
   const TensorType type = TypeOf(node, 0);
-  Tensor tensor(TensorType{StoredDType(carrier, type.dtype), type.shape});
+  Tensor tensor(TensorType{StoredDType(precision, type.dtype), type.shape});
   const ExprPtr& value = node.params[0];
   if (!IsFloating(value->dtype())) {
     const std::optional<uint64_t> integer = EvalInteger(value, symbols_, reals_);
@@ -144,14 +134,14 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier
     FillWith(static_cast<int64_t>(*integer), &tensor);
     return tensor;
   }
-  const std::optional<double> real = EvalReal(value, symbols_, reals_);
+  const std::optional<double> real = EvalReal(*value, symbols_, reals_);
   if (!real) return absl::UnimplementedError("a constant has no value");
   FillWith(*real, &tensor);
   return tensor;
 }
 
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
-                                                                      Carrier carrier, size_t end) const {
+                                                                      Precision precision, size_t end) const {
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
   for (size_t n = 0; n < end; ++n) {
     const SymbolicNode& node = instance_.nodes[n];
@@ -160,7 +150,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
       continue;
     }
     if (IsFill(node)) {
-      absl::StatusOr<Tensor> filled = Filled(node, carrier);
+      absl::StatusOr<Tensor> filled = Filled(node, precision);
       if (!filled.ok()) return filled.status();
       values[n] = {*std::move(filled)};
       continue;
@@ -174,7 +164,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     std::vector<TensorType> outputs;
     for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
     InterpretOptions options;
-    options.carrier = carrier;
+    options.precision = precision;
     auto results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
     if (!results.ok()) return results.status();
     values[n] = *std::move(results);
@@ -220,7 +210,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     if (instance.nodes[n].meaning != nullptr) continue;
     const Counterexample::Input& given = found.inputs[input++];
-    Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
+    Tensor leaf(TensorType{StoredDType(Precision::kFloat64, given.type.dtype), given.type.shape});
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
       const double value = given.values[i];
       if (IsFloating(leaf.dtype())) {
@@ -231,9 +221,9 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     }
     leaves[n] = std::move(leaf);
   }
-  const auto one_side = numeric.Run(leaves, Carrier::kFloat64, left_nodes);
+  const auto one_side = numeric.Run(leaves, Precision::kFloat64, left_nodes);
   if (!one_side.ok()) return Refuse(absl::StrCat("the left side: ", std::string(one_side.status().message())));
-  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  const auto values = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
   if (found.obligation == Obligation::kReads) {
     return values.ok() ? Refuse("it reads within bounds") : absl::OkStatus();
   }

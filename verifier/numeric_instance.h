@@ -27,12 +27,12 @@ class NumericInstance {
   TensorType TypeOf(const SymbolicNode& node, size_t output) const;
 
   // Values of nodes [0, end), given those of the leaves by node.
-  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Carrier carrier,
+  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Precision precision,
                                                        size_t end) const;
 
  private:
   absl::StatusOr<Bindings> BindingsAt(const SymbolicNode& node) const;
-  absl::StatusOr<Tensor> Filled(const SymbolicNode& node, Carrier carrier) const;
+  absl::StatusOr<Tensor> Filled(const SymbolicNode& node, Precision precision) const;
 
   const RuleInstance& instance_;
   const std::vector<int64_t> symbols_;

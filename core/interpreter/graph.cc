@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/evaluate.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"
 
@@ -27,17 +26,17 @@ struct CompileKey {
   }
 };
 
-// A tensor of the graph as the carrier stores it.
+// A tensor of the graph as the precision stores it.
 absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
-                                  Carrier carrier) {
+                                  Precision precision) {
   const Node& leaf = arena.node(id);
   const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
   const Tensor* elements = arena.Elements(id);
-  if (it == inputs.end() && elements != nullptr) return ToCarrier(*elements, carrier);
+  if (it == inputs.end() && elements != nullptr) return ToPrecision(*elements, precision);
   if (it == inputs.end()) return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is not given"));
   TensorType stored = leaf.outputs[0];
-  stored.dtype = StoredDType(carrier, stored.dtype);
-  if (it->second.type() == leaf.outputs[0]) return ToCarrier(it->second, carrier);
+  stored.dtype = StoredDType(precision, stored.dtype);
+  if (it->second.type() == leaf.outputs[0]) return ToPrecision(it->second, precision);
   if (it->second.type() == stored) return it->second;
   return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is ", it->second.type().ToString(),
                                                  ", expected ", leaf.outputs[0].ToString()));
@@ -79,7 +78,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
     if (node.op == nullptr) {
-      auto tensor = LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.carrier);
+      auto tensor = LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.precision);
       if (!tensor.ok()) return tensor.status();
       values[i] = {*std::move(tensor)};
       continue;
@@ -98,7 +97,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
     auto it = compiled.find(key);
     absl::Status status;
     if (it == compiled.end()) {
-      auto made = CompiledMeaning::Compile(*node.meaning, bindings, types, node.outputs, options.carrier);
+      auto made = CompiledMeaning::Compile(*node.meaning, bindings, types, node.outputs, options.precision);
       status = made.status();
       if (made.ok()) it = compiled.emplace(std::move(key), *std::move(made)).first;
     }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 namespace rewright::generate {
 namespace {
