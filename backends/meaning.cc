@@ -21,10 +21,10 @@ int OutputAxis(const OutputMeaning& output, int64_t id) {
 
 // The form of an index over variables; unknown where elements are read.
 Form FormOf(const ExprNode& expr, const std::vector<Form>& variables) {
-  if (expr.kind == ExprKind::kInt) return expr.integer;
-  if (expr.kind == ExprKind::kVar) return variables[expr.integer];
-  if (expr.kind == ExprKind::kFromValue) return Form::Unknown();
-  return index::Apply(expr.kind, FormOf(*expr.args[0], variables), FormOf(*expr.args[1], variables));
+  if (expr.kind() == ExprKind::kInt) return expr.value();
+  if (expr.kind() == ExprKind::kVar) return variables[expr.variable()];
+  if (expr.kind() == ExprKind::kFromValue) return Form::Unknown();
+  return index::Apply(expr.kind(), FormOf(*expr.arg(0), variables), FormOf(*expr.arg(1), variables));
 }
 
 // Nothing where the form is not linear in the axes.
