@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
   std::string path = name;
   if (!absl::EndsWith(name, ".json")) {
     absl::StatusOr<std::string> shipped =
-        FindDataFile(absl::StrCat("devices/", name, ".json"), ProgramFolder(), REWRIGHT_BACKENDS_DIR);
+        FindDataFile(absl::StrCat("devices/", name, ".json"), REWRIGHT_BACKENDS_DIR);
     if (!shipped.ok() || absl::StrContains(name, '/')) {
       return absl::InvalidArgumentError(
           absl::StrCat("analytic device ", name,

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "backends/device_factory.h"
-#include "backends/thread_wait.h"
+#include "tools/thread_wait.h"
 #include "bench/zoo/zoo.h"
 #include "core/interpreter/interpreter.h"
 #include "runtime/executor.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
-#include "search/parallel.h"
+#include "core/base/threads.h"
 #include "search/resources.h"
 
 namespace rewright {

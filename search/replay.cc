@@ -9,14 +9,15 @@
 #include "search/replacement_text.h"
 
 namespace rewright {
-namespace {
 
-const Matcher* FindRule(const RuleIndex& rules, const std::string& name) {
+const Matcher* FindMatcher(const RuleIndex& rules, const std::string& name) {
   for (const auto& matcher : rules.matchers()) {
     if (matcher->rule().name() == name) return matcher.get();
   }
   return nullptr;
 }
+
+namespace {
 
 // A match that leads from one graph to another.
 struct Move {
@@ -120,7 +121,7 @@ std::vector<ReplayStep> StepsOf(const Graph& graph, const Graph& next, const Tra
                                 const ValueMap& replacement, const RuleIndex& rules) {
   std::vector<const Matcher*> named;
   for (absl::string_view name : absl::StrSplit(made.rule, kRuleSeparator)) {
-    if (const Matcher* rule = FindRule(rules, std::string(name))) named.push_back(rule);
+    if (const Matcher* rule = FindMatcher(rules, std::string(name))) named.push_back(rule);
   }
   if (named.size() == 1) {
     if (std::optional<ReplayStep> step = Locate(graph, *named[0], replacement)) return {*std::move(step)};
@@ -148,7 +149,7 @@ absl::StatusOr<Graph> CarryOut(const Graph& graph, const ReplayStep& step, const
     }
     return ReplaceValues(graph, *replacement);
   }
-  const Matcher* matcher = FindRule(rules, step.rule);
+  const Matcher* matcher = FindMatcher(rules, step.rule);
   if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
   std::vector<Match> matches;
   if (step.node >= 0 && step.node < static_cast<int>(graph.nodes().size())) {

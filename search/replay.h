@@ -26,6 +26,9 @@ struct ReplayStep {
   int made_by = 0;          // position in the path; several steps may stem from one of it
 };
 
+// The rule of that name; null where there is none.
+const Matcher* FindMatcher(const RuleIndex& rules, const std::string& name);
+
 // The steps at `path` of the trace, which lead from `original` (in its arena).
 absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const std::vector<TraceStep>& trace,
                                                    const std::vector<int>& path, const RuleIndex& rules);

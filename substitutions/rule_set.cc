@@ -169,7 +169,7 @@ absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path) {
 }
 
 absl::StatusOr<std::string> FindRuleFile(const std::string& name) {
-  return FindDataFile("rules/" + name, ProgramFolder(), REWRIGHT_SUBSTITUTIONS_DIR);
+  return FindDataFile("rules/" + name, REWRIGHT_SUBSTITUTIONS_DIR);
 }
 
 }  // namespace rewright

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/files.h"
+#include "core/base/threads.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tools/certificate_folder.h"
@@ -181,10 +182,7 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
   };
   const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
                                                     : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (unsigned t = 1; t < std::min<size_t>(wanted, files.size()); ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(std::min<int64_t>(wanted, std::ssize(files)), work);
   return outcomes;
 }
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "search/resources.h"
 #include "substitutions/rule_set.h"
 #include "substitutions/taso/taso.h"
@@ -96,10 +97,7 @@ void DeriveAll(const DeriveFlags& flags, const std::vector<DirectedRule>& rules,
   };
   const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
                                                     : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (unsigned t = 1; t < std::min<size_t>(wanted, goals->size()); ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(std::min<int64_t>(wanted, std::ssize(*goals)), work);
 }
 
 const char* EndName(SaturationEnd end) {

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/thread_wait.h"
+#include "tools/thread_wait.h"
 #include "tools/verb.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,6 @@
 #include "tools/models.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,13 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "backends/device_factory.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
 #include "core/onnx/tensor_file.h"
-#include "runtime/executor.h"
-#include "runtime/reference_runner.h"
 #include "tools/flags.h"
 #include "tools/outputs.h"
 #include "tools/suggest.h"
@@ -31,16 +27,6 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
   for (const std::string& note : model->notes) console.Note(absl::StrCat(path, ": ", note));
   return model;
 }
-
-int64_t WeightBytes(const Graph& graph) {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
-  }
-  return bytes;
-}
-
-bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
 
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
@@ -134,34 +120,6 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
 
 CLI::Option* AddPrecision(CLI::App& app, std::string* precision) {
   return AddChoice(app, "--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
-}
-
-absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
-                                    const std::string& precision) {
-  Engine engine;
-  if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
-    return absl::InvalidArgumentError(absl::StrCat("--precision ", precision, ": found --device ", name,
-                                                   ", expected a GPU; all others compute in the types of the model"));
-  }
-  if (name == "reference") {
-    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    engine.runner_ = MakeReferenceRunner(threads > 0 ? threads : all);
-    return engine;
-  }
-  DeviceOptions options;
-  options.threads = threads;
-  options.profile_path = profile;
-  options.precision = precision;
-  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
-  if (!device.ok()) return device.status();
-  engine.device_ = *std::move(device);
-  if (!engine.device_->runs()) {
-    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads, ""});
-    if (!cpu.ok()) return cpu.status();
-    engine.substitute_ = *std::move(cpu);
-  }
-  engine.runner_ = MakeGraphRunner(engine.substitute_ != nullptr ? *engine.substitute_ : *engine.device_);
-  return engine;
 }
 
 }  // namespace rewright

@@ -3,15 +3,15 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "tools/console.h"
+#include "tools/library/engine.h"
+#include "tools/library/written_model.h"
 
 namespace rewright {
 
@@ -21,12 +21,6 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
 
 // To the file, with its weights beside it where they need that; "-" is standard output; nowhere where it is empty.
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path);
-
-// Of states and constants, in the memory of this machine.
-int64_t WeightBytes(const Graph& graph);
-
-// Whether its weights may be too many bytes for one message, so that they go to a file beside the model.
-bool NeedsFileForWeights(const Graph& graph);
 
 // Inputs of a graph: those named in `files` (.npy or .pb) from there, the others random. Errors: a name that is no
 // input, a file with a tensor of another type than the input's.
@@ -49,23 +43,5 @@ std::string BytesText(double bytes);
 CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference);
 // --precision, of reals on a GPU.
 CLI::Option* AddPrecision(CLI::App& app, std::string* precision);
-
-// What a name of --device stands for.
-class Engine {
- public:
-  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept.
-  static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
-                                     const std::string& precision = "fp32");
-
-  // Null for the reference interpreter.
-  Device* device() const { return device_.get(); }
-  // Runs on the device, or on the processor where the device is known by its costs alone.
-  GraphRunner& runner() const { return *runner_; }
-
- private:
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Device> substitute_;
-  std::unique_ptr<GraphRunner> runner_;
-};
 
 }  // namespace rewright

@@ -117,27 +117,16 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   return options;
 }
 
-// What is written is what was checked: the bytes are read back, and the graph that they give is compared with the
-// original. A model too large for one message is written without that.
 absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
                          const OutputCheckOptions& checking, OptimizeReport* report) {
-  absl::StatusOr<std::string> bytes = absl::UnavailableError("too large");
-  if (!NeedsFileForWeights(report->graph)) bytes = ExportOnnxBytes(report->graph, original.metadata);
-  if (!bytes.ok()) return WriteModel(report->graph, original.metadata, flags.output);
+  ASSIGN_OR_RETURN(const WrittenModel written, BytesToWrite(report->graph, original, flags.output, runner,
+                                                            flags.check ? std::optional(checking) : std::nullopt));
+  if (!written.bytes) return WriteModel(report->graph, original.metadata, flags.output);
   if (flags.check) {
-    absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, flags.output, "");
-    if (!again.ok())
-      return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
-    OutputChecker checker(original.graph, &runner, checking);
-    absl::StatusOr<OutputCheck> check = checker.Check(again->graph);
-    if (!check.ok()) return check.status();
-    report->check = *check;
-    report->equal = !check->done || check->equal;
-    if (!report->equal) {
-      return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check->text));
-    }
+    report->check = written.check;
+    report->equal = true;
   }
-  return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *bytes);
+  return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *written.bytes);
 }
 
 // The original as it is: an export of what was read would be another file, with other nodes and the sizes fixed.

@@ -46,7 +46,7 @@ std::string PeerPython() {
   namespace fs = std::filesystem;
   if (const char* given = std::getenv("REWRIGHT_PYTHON"); given != nullptr && *given != '\0') return given;
   std::error_code error;
-  fs::path folder = ProgramFolder();
+  fs::path folder = CodeFolder();
   for (int level = 0; level < 3 && !folder.empty(); ++level) {
     const fs::path python = folder / ".venv" / "bin" / "python";
     if (fs::exists(python, error)) return python.string();
@@ -56,7 +56,7 @@ std::string PeerPython() {
 }
 
 absl::StatusOr<std::unique_ptr<Peer>> Peer::Start(const PeerSetting& setting) {
-  absl::StatusOr<std::string> script = FindDataFile("peers.py", ProgramFolder(), REWRIGHT_TOOLS_DIR);
+  absl::StatusOr<std::string> script = FindDataFile("peers.py", REWRIGHT_TOOLS_DIR);
   if (!script.ok()) return script.status();
   std::unique_ptr<Peer> peer(new Peer(setting));
   RETURN_IF_ERROR(peer->Spawn(PeerPython(), *script));

@@ -1,43 +1,6 @@
 #include "tools/rules.h"
 
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-
 namespace rewright {
-namespace {
-
-// The files that the flags name, or those that come with the program.
-absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
-  if (!flags.files.empty()) return flags.files;
-  absl::StatusOr<std::string> all = FindRuleFile("all.rules");
-  if (!all.ok()) return all.status();
-  return std::vector<std::string>{*all};
-}
-
-// Drops names that `files` have and the files of the search do not.
-absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>& files,
-                          std::vector<std::string>* disabled) {
-  absl::StatusOr<std::vector<std::string>> of_search = RuleFiles(flags);
-  if (!of_search.ok()) return of_search.status();
-  const auto names_in = [](const std::vector<std::string>& paths) -> absl::StatusOr<std::set<std::string>> {
-    std::set<std::string> names;
-    for (const std::string& path : paths) {
-      absl::StatusOr<std::vector<Rule>> rules = ReadRules(path);
-      if (!rules.ok()) return rules.status();
-      for (const Rule& rule : *rules) names.insert(rule.name);
-    }
-    return names;
-  };
-  const auto own = names_in(*of_search), others = names_in(files);
-  if (!own.ok()) return own.status();
-  if (!others.ok()) return others.status();
-  std::erase_if(*disabled, [&](const std::string& name) { return others->contains(name) && !own->contains(name); });
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 void AddRules(CLI::App& app, RuleFlags* flags) {
   app.add_option("--rules", flags->files, "Rules to use (repeatable; default: those that come with the program)")
@@ -46,60 +9,10 @@ void AddRules(CLI::App& app, RuleFlags* flags) {
   app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_flag("--exact", flags->exact, "Only rules that keep every bit in the reference interpreter's float32 and float64");
+  app.add_flag("--exact", flags->exact,
+               "Only rules that keep every bit in the reference interpreter's float32 and float64");
   app.add_flag("--assume-finite", flags->assume_finite, "Also rules that need every value to be finite");
   app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
-}
-
-LoadOptions LoadOptionsOf(const RuleFlags& flags) {
-  LoadOptions options;
-  options.trust_unverified = flags.trust_unverified;
-  options.allow_finite_only = flags.assume_finite;
-  options.exact_only = flags.exact;
-  options.disabled = flags.disabled;
-  return options;
-}
-
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags) {
-  absl::StatusOr<std::vector<std::string>> files = RuleFiles(flags);
-  if (!files.ok()) return files.status();
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(*files, LoadOptionsOf(flags));
-  if (!set.ok()) return set.status();
-  return set->index();
-}
-
-absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
-  OptimizerRules loaded;
-  RuleFlags of_search = flags;
-  if (flags.baseline.value_or(flags.files.empty())) {
-    absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf(flags));
-    if (!baseline.ok()) return baseline.status();
-    // A disabled rule may be one that only the baseline has.
-    if (!flags.disabled.empty()) {
-      absl::Status status = KeepDisabled(flags, baseline->rule_files(), &of_search.disabled);
-      if (!status.ok()) return status;
-    }
-    loaded.baseline = *std::move(baseline);
-  }
-  absl::StatusOr<RuleIndex> rules = LoadRules(of_search);
-  if (!rules.ok()) return rules.status();
-  absl::StatusOr<std::vector<std::string>> files = RuleFiles(flags);
-  if (!files.ok()) return files.status();
-  loaded.rules = *std::move(rules);
-  loaded.files = *std::move(files);
-  std::vector<std::shared_ptr<const Matcher>> all = loaded.rules.matchers();
-  if (loaded.baseline) {
-    std::set<std::string> names;
-    for (const auto& matcher : all) names.insert(matcher->rule().name());
-    for (const auto& matcher : loaded.baseline->matchers()) {
-      if (names.insert(matcher->rule().name()).second) all.push_back(matcher);
-    }
-    for (const std::string& file : loaded.baseline->rule_files()) {
-      if (std::find(loaded.files.begin(), loaded.files.end(), file) == loaded.files.end()) loaded.files.push_back(file);
-    }
-  }
-  loaded.all = RuleIndex(std::move(all));
-  return loaded;
 }
 
 }  // namespace rewright

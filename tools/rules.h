@@ -1,42 +1,12 @@
-// The rules that a verb works with: which files, which rules of them.
+// The flags about rules, which several verbs have.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "CLI/CLI.hpp"
-#include "absl/status/statusor.h"
-#include "substitutions/baseline/baseline.h"
-#include "substitutions/rule_set.h"
+#include "tools/library/optimizer_rules.h"
 
 namespace rewright {
 
-struct RuleFlags {
-  std::vector<std::string> files;  // empty: those that come with the program
-  std::vector<std::string> disabled;
-  bool exact = false;
-  bool trust_unverified = false;
-  bool assume_finite = false;
-  std::optional<bool> baseline;  // unless given: where `files` is empty
-};
-
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CLI::App& app, RuleFlags* flags);
-
-// Errors: those of RuleSet::FromFiles.
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags);
-
-// What an optimization works with.
-struct OptimizerRules {
-  RuleIndex rules;                   // of the search
-  std::optional<Baseline> baseline;  // its second start
-  RuleIndex all;                     // the rules of both
-  std::vector<std::string> files;    // that they come from
-};
-absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
-
-// How the rules of a file are loaded, apart from the files.
-LoadOptions LoadOptionsOf(const RuleFlags& flags);
 
 }  // namespace rewright

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "search/resources.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_parser.h"
@@ -104,10 +105,7 @@ class Verification {
     };
     const unsigned wanted = session_.flags.threads > 0 ? static_cast<unsigned>(session_.flags.threads)
                                                        : std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> threads;
-    for (unsigned t = 1; t < std::min<size_t>(wanted, rules_.size()); ++t) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(std::min<int64_t>(wanted, std::ssize(rules_)), work);
     if (fault_.ok() && !flags_.certificates.empty()) return WriteIndex();
     return fault_;
   }

@@ -1,8 +1,5 @@
 #include <dlfcn.h>
 
-#include <filesystem>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "core/base/data_file.h"
@@ -11,15 +8,15 @@ namespace rewright::cuda {
 
 absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal) {
   const std::string name = "librewright_cuda.so";
-  // Beside the program, where it is built and installed; else wherever the loader looks.
-  const std::string beside = absl::StrCat(ProgramFolder(), "/", name);
-  std::error_code error;
-  const bool there = std::filesystem::exists(beside, error);
-  void* library = dlopen(there ? beside.c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Beside the program, where it is built and installed, as the library may be too; else wherever the loader looks.
+  const std::string code = CodeFolder();
+  const absl::StatusOr<std::string> found = FindInFolders(name, {code, absl::StrCat(code, "/../bin")});
+  const bool there = found.ok();
+  void* library = dlopen(there ? found->c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = dlerror();
     if (!there && reason.find(name) != std::string::npos) {
-      return absl::NotFoundError(absl::StrCat("device cuda: there is no plugin: neither ", beside,
+      return absl::NotFoundError(absl::StrCat("device cuda: there is no plugin: neither ", code, "/", name,
                                               " nor where the loader looks; it is built where CMake finds the CUDA "
                                               "toolkit and cuDNN 9"));
     }

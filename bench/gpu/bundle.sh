@@ -14,7 +14,9 @@ trap 'rm -rf "$folder"' EXIT
 root=$folder/rewright-gpu
 
 test -e $build/librewright_cuda.so || { echo "bundle.sh: $build has no plugin: the build found no CUDA toolkit or no cuDNN" >&2; exit 2; }
-cmake --install $build --prefix "$root" --strip >/dev/null
+for component in program data; do
+  cmake --install $build --component $component --prefix "$root" --strip >/dev/null
+done
 cp $build/tests/runtime_test "$root/bin/gpu_test"
 strip "$root/bin/gpu_test"
 mkdir -p "$root/lib"

@@ -1,37 +1,35 @@
 // CHECK(condition) << "what we believed": for our own bugs only. Errors of input, files, flags and devices are
 // absl::Status. The condition must have no side effects.
+//
+// A failure is thrown, as InternalFault: whoever answers for a whole task (a verb of the program, a call of the
+// library, a thread) ends it as an error, by core/base/guarded.h. Between the two nothing catches it. What the task was
+// changing may be half done, and can be destroyed but not used further.
 #pragma once
 
-#include <cstdlib>
-#include <iostream>
 #include <sstream>
+#include <stdexcept>
+#include <string>
 
-namespace rewright::internal {
+namespace rewright {
 
-// Prints the collected message and aborts when it goes out of scope.
-class CheckFailure {
+class InternalFault : public std::logic_error {
  public:
-  CheckFailure(const char* file, int line, const char* condition) {
-    message_ << file << ":" << line << ": internal error: CHECK(" << condition << ") failed: ";
-  }
-  [[noreturn]] ~CheckFailure() {
-    std::cerr << message_.str() << std::endl;
-    std::abort();
-  }
-  std::ostream& stream() { return message_; }
-
- private:
-  std::ostringstream message_;
+  using std::logic_error::logic_error;
 };
 
-// Gives both branches of CHECK's conditional the type void; binds weaker than <<.
-struct Voidify {
-  void operator&(std::ostream&) {}
+namespace internal {
+
+struct CheckFailure {
+  const char* file;
+  int line;
+  const char* condition;
+
+  // Throws. An operator that binds weaker than << and gives both branches of CHECK's conditional the type void.
+  [[noreturn]] void operator&(const std::ostringstream& message) const;
 };
 
-}  // namespace rewright::internal
+}  // namespace internal
+}  // namespace rewright
 
 #define CHECK(condition) \
-  (condition)            \
-      ? (void)0          \
-      : ::rewright::internal::Voidify() & ::rewright::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+  (condition) ? (void)0 : ::rewright::internal::CheckFailure{__FILE__, __LINE__, #condition} & std::ostringstream()

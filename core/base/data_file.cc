@@ -1,26 +1,67 @@
 #include "core/base/data_file.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <filesystem>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace rewright {
+namespace {
 
-std::string ProgramFolder() {
+struct DataFolder {
+  std::mutex mutex;
+  std::string folder;
+};
+
+DataFolder& Given() {
+  static DataFolder* const given = new DataFolder;
+  return *given;
+}
+
+}  // namespace
+
+std::string CodeFolder() {
   std::error_code error;
+  Dl_info info;
+  link_map* object = nullptr;
+  const bool known =
+      dladdr1(reinterpret_cast<void*>(&CodeFolder), &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0;
+  // The program itself has no name there, and its argv[0] need not be a path.
+  if (known && object != nullptr && object->l_name != nullptr && *object->l_name != '\0') {
+    return std::filesystem::weakly_canonical(object->l_name, error).parent_path().string();
+  }
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& program_folder,
-                                         const std::string& source_folder) {
-  const std::string places[] = {absl::StrCat(program_folder, "/../share/rewright/", name),
-                                absl::StrCat(program_folder, "/", name), absl::StrCat(source_folder, "/", name)};
-  for (const std::string& place : places) {
+void UseDataFolder(const std::string& folder) {
+  DataFolder& given = Given();
+  const std::lock_guard<std::mutex> lock(given.mutex);
+  given.folder = folder;
+}
+
+absl::StatusOr<std::string> FindInFolders(const std::string& name, const std::vector<std::string>& folders) {
+  std::vector<std::string> places;
+  for (const std::string& folder : folders) {
+    places.push_back(absl::StrCat(folder, "/", name));
     std::error_code error;
-    if (std::filesystem::exists(place, error)) return place;
+    if (std::filesystem::exists(places.back(), error)) return places.back();
   }
-  return absl::NotFoundError(
-      absl::StrCat(name, ": found neither at ", places[0], " nor at ", places[1], " nor at ", places[2]));
+  return absl::NotFoundError(absl::StrCat(name, ": not found at ", absl::StrJoin(places, " nor at ")));
+}
+
+absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& source_folder) {
+  {
+    DataFolder& given = Given();
+    const std::lock_guard<std::mutex> lock(given.mutex);
+    if (!given.folder.empty()) return FindInFolders(name, {given.folder});
+  }
+  const std::string code = CodeFolder();
+  return FindInFolders(name, {absl::StrCat(code, "/../share/rewright"), absl::StrCat(code, "/../../share/rewright"),
+                              code, source_folder});
 }
 
 }  // namespace rewright

@@ -1,5 +1,8 @@
 #include "core/base/threads.h"
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -10,16 +13,16 @@
 
 namespace rewright {
 
-absl::Status RunOnThreads(int64_t threads, const std::function<void()>& work) {
+void OnThreads(int64_t threads, const std::function<void()>& work) {
   std::mutex mutex;
-  absl::Status status;
+  std::exception_ptr fault;
   const auto guarded = [&] {
-    const absl::Status fault = Guarded([&] {
+    try {
       work();
-      return absl::OkStatus();
-    });
-    const std::lock_guard<std::mutex> lock(mutex);
-    status.Update(fault);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (fault == nullptr) fault = std::current_exception();
+    }
   };
   std::vector<std::thread> others;
   try {
@@ -29,7 +32,26 @@ absl::Status RunOnThreads(int64_t threads, const std::function<void()>& work) {
   }
   guarded();
   for (std::thread& thread : others) thread.join();
-  return status;
+  if (fault != nullptr) std::rethrow_exception(fault);
+}
+
+absl::Status RunOnThreads(int64_t threads, const std::function<void()>& work) {
+  return Guarded([&] {
+    OnThreads(threads, work);
+    return absl::OkStatus();
+  });
+}
+
+void ForEachIndex(size_t count, int64_t threads, const std::function<void(size_t)>& body) {
+  std::atomic<size_t> next = 0;
+  OnThreads(std::min(static_cast<int64_t>(count), threads), [&] {
+    try {
+      for (size_t i = next++; i < count; i = next++) body(i);
+    } catch (...) {
+      next = count;
+      throw;
+    }
+  });
 }
 
 }  // namespace rewright

@@ -161,10 +161,18 @@ class UnsupportedList {
 
 // ---------------------------------------------------------------- the graph
 
+// The initializers that were read, by name.
+using Initializers = absl::flat_hash_map<std::string, Tensor>;
+
 class GraphImporter {
  public:
-  GraphImporter(onnx::ModelProto& model, const std::string& directory, int64_t opset, const ImportOptions& options)
-      : graph_(*model.mutable_graph()), ir_version_(model.ir_version()), options_(options) {
+  // The elements of initializers move from the model into `initializers`, or are there already.
+  GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory, int64_t opset,
+                const ImportOptions& options)
+      : graph_(*model.mutable_graph()),
+        initializers_(initializers),
+        ir_version_(model.ir_version()),
+        options_(options) {
     state_.opset = opset;
     state_.directory = directory;
     state_.generated_bytes_left = options.max_generated_bytes;
@@ -183,6 +191,7 @@ class GraphImporter {
 
   const std::vector<std::string>& notes() const { return notes_; }
   const std::map<std::string, int64_t>& dims() const { return dims_; }
+  const std::vector<std::vector<std::string>>& dim_names() const { return dim_names_; }
 
  private:
   absl::Status CheckOperators() const {
@@ -207,13 +216,17 @@ class GraphImporter {
       if (proto.name().empty() || values_.contains(proto.name())) {
         return absl::InvalidArgumentError(absl::StrCat(where, ": the name is empty or taken"));
       }
-      auto tensor = TensorFromProto(proto, state_.directory);
-      if (!tensor.ok()) return Annotate(tensor.status(), where);
-      ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), *tensor));
+      auto known = initializers_.find(proto.name());
+      if (known == initializers_.end()) {
+        auto tensor = TensorFromProto(proto, state_.directory);
+        if (!tensor.ok()) return Annotate(tensor.status(), where);
+        known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
+        // Two copies of all weights would be one too many; clear_raw_data would keep the memory.
+        delete proto.release_raw_data();
+      }
+      ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), known->second));
       NameValue(value, proto.name());
       values_.emplace(proto.name(), value);
-      // Two copies of all weights would be one too many; clear_raw_data would keep the memory.
-      delete proto.release_raw_data();
     }
     return absl::OkStatus();
   }
@@ -250,6 +263,7 @@ class GraphImporter {
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(tensor.elem_type()));
     if (!tensor.has_shape()) return absl::UnimplementedError("its rank is not declared");
     TensorType type{dtype, {}};
+    std::vector<std::string>& names = dim_names_.emplace_back(tensor.shape().dim_size());
     for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
       const onnx::TensorShapeProto::Dimension& dim = tensor.shape().dim(axis);
       if (dim.has_dim_value() && dim.dim_value() >= 0) {
@@ -261,6 +275,7 @@ class GraphImporter {
       const int64_t size = given == options_.dims.end() ? 1 : given->second;
       if (size < 1) return absl::InvalidArgumentError(absl::StrCat("dimension ", name, " is set to ", size));
       dims_.emplace(name, size);
+      names[axis] = name;
       type.shape.push_back(size);
     }
     RETURN_IF_ERROR(CheckedElements(type.shape).status());
@@ -391,6 +406,7 @@ class GraphImporter {
   }
 
   onnx::GraphProto& graph_;
+  Initializers& initializers_;
   const int64_t ir_version_;
   const ImportOptions& options_;
   ImportState state_;
@@ -399,7 +415,8 @@ class GraphImporter {
   absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
   absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
   UnsupportedList unsupported_;
-  std::map<std::string, int64_t> dims_;  // the symbolic ones of the inputs
+  std::map<std::string, int64_t> dims_;              // the symbolic ones of the inputs
+  std::vector<std::vector<std::string>> dim_names_;  // by input and axis
   std::vector<std::string> notes_;
 };
 
@@ -440,40 +457,80 @@ std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
   return std::vector<std::string>(files.begin(), files.end());
 }
 
-absl::StatusOr<ImportedModel> ImportModel(onnx::ModelProto& model, const std::string& directory,
-                                          const ImportOptions& options) {
-  ImportedModel imported;
-  imported.metadata = MetadataOf(model);
-  RETURN_IF_ERROR(CheckModel(model, imported.metadata));
-  imported.external_files = ExternalFiles(model);
-  GraphImporter importer(model, directory, OpsetOf(imported.metadata), options);
-  ASSIGN_OR_RETURN(imported.graph, importer.Import());
-  imported.notes = importer.notes();
-  imported.dims = importer.dims();
-  if (model.training_info_size() > 0) imported.notes.push_back("the training graphs of the file are left aside");
+}  // namespace
+
+struct OnnxModel::Parts {
+  std::string name, directory;
+  std::unique_ptr<onnx::ModelProto> model;
+  ModelMetadata metadata;
+  std::vector<std::string> external_files;
+  Initializers initializers;
+
+  absl::Status Check() {
+    metadata = MetadataOf(*model);
+    RETURN_IF_ERROR(CheckModel(*model, metadata));
+    external_files = ExternalFiles(*model);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ImportedModel> Import(const ImportOptions& options) {
+    ImportedModel imported;
+    imported.metadata = metadata;
+    imported.external_files = external_files;
+    GraphImporter importer(*model, initializers, directory, OpsetOf(metadata), options);
+    ASSIGN_OR_RETURN(imported.graph, importer.Import());
+    imported.notes = importer.notes();
+    imported.dims = importer.dims();
+    imported.dim_names = importer.dim_names();
+    if (model->training_info_size() > 0) imported.notes.push_back("the training graphs of the file are left aside");
+    return imported;
+  }
+};
+
+OnnxModel::OnnxModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+OnnxModel::OnnxModel(OnnxModel&&) noexcept = default;
+OnnxModel& OnnxModel::operator=(OnnxModel&&) noexcept = default;
+OnnxModel::~OnnxModel() = default;
+
+absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
+  auto parts = std::make_unique<Parts>();
+  parts->name = path;
+  parts->directory = FolderOf(path);
+  ASSIGN_OR_RETURN(parts->model, ReadModel(path));
+  RETURN_IF_ERROR(Annotate(parts->Check(), path));
+  return OnnxModel(std::move(parts));
+}
+
+absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const std::string& name,
+                                               const std::string& directory) {
+  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": larger than 2 GiB, where protobuf ends"));
+  }
+  auto parts = std::make_unique<Parts>();
+  parts->name = name;
+  parts->directory = directory;
+  parts->model = std::make_unique<onnx::ModelProto>();
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  RETURN_IF_ERROR(Annotate(ParseModel(&stream, parts->model.get()), name));
+  RETURN_IF_ERROR(Annotate(parts->Check(), name));
+  return OnnxModel(std::move(parts));
+}
+
+absl::StatusOr<ImportedModel> OnnxModel::Import(const ImportOptions& options) {
+  auto imported = parts_->Import(options);
+  if (!imported.ok()) return Annotate(imported.status(), parts_->name);
   return imported;
 }
 
-}  // namespace
-
 absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<onnx::ModelProto> model, ReadModel(path));
-  auto imported = ImportModel(*model, FolderOf(path), options);
-  if (!imported.ok()) return Annotate(imported.status(), path);
-  return imported;
+  ASSIGN_OR_RETURN(OnnxModel model, OnnxModel::Open(path));
+  return model.Import(options);
 }
 
 absl::StatusOr<ImportedModel> ImportOnnxBytes(const std::string& bytes, const std::string& name,
                                               const std::string& directory, const ImportOptions& options) {
-  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": larger than 2 GiB, where protobuf ends"));
-  }
-  onnx::ModelProto model;
-  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  RETURN_IF_ERROR(Annotate(ParseModel(&stream, &model), name));
-  auto imported = ImportModel(model, directory, options);
-  if (!imported.ok()) return Annotate(imported.status(), name);
-  return imported;
+  ASSIGN_OR_RETURN(OnnxModel model, OnnxModel::FromBytes(bytes, name, directory));
+  return model.Import(options);
 }
 
 absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,10 +49,32 @@ struct ImportedModel {
   ModelMetadata metadata;
   // The inputs' symbolic dimensions and the sizes that they have in the graph.
   std::map<std::string, int64_t> dims;
+  // By input and axis: the symbolic dimension, empty where the size is fixed.
+  std::vector<std::vector<std::string>> dim_names;
   // Files of external data, as the model names them: paths from its folder, sorted.
   std::vector<std::string> external_files;
   // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
   std::vector<std::string> notes;
+};
+
+// A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements
+// of their weights. Not thread-safe.
+class OnnxModel {
+ public:
+  // As ImportOnnx and ImportOnnxBytes; with the errors of reading alone.
+  static absl::StatusOr<OnnxModel> Open(const std::string& path);
+  static absl::StatusOr<OnnxModel> FromBytes(const std::string& bytes, const std::string& name,
+                                             const std::string& directory);
+  OnnxModel(OnnxModel&&) noexcept;
+  OnnxModel& operator=(OnnxModel&&) noexcept;
+  ~OnnxModel();
+
+  absl::StatusOr<ImportedModel> Import(const ImportOptions& options = {});
+
+ private:
+  struct Parts;
+  explicit OnnxModel(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
 };
 
 // External data is read from the folder of the model (or below it).

@@ -204,10 +204,9 @@ absl::StatusOr<std::vector<BaselinePass>> ParseBaselinePasses(const std::string&
 }
 
 absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options) {
-  const std::string folder = ProgramFolder();
-  absl::StatusOr<std::string> passes = FindDataFile("baseline/passes.txt", folder, REWRIGHT_SUBSTITUTIONS_DIR);
+  absl::StatusOr<std::string> passes = FindDataFile("baseline/passes.txt", REWRIGHT_SUBSTITUTIONS_DIR);
   if (!passes.ok()) return passes.status();
-  absl::StatusOr<std::string> own = FindDataFile("baseline/baseline.rules", folder, REWRIGHT_SUBSTITUTIONS_DIR);
+  absl::StatusOr<std::string> own = FindDataFile("baseline/baseline.rules", REWRIGHT_SUBSTITUTIONS_DIR);
   if (!own.ok()) return own.status();
   absl::StatusOr<std::string> core = FindRuleFile("core.rules");
   if (!core.ok()) return core.status();

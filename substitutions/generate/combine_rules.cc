@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/generate/gain.h"
-#include "substitutions/generate/parallel.h"
 #include "substitutions/matcher.h"
 
 namespace rewright::generate {
@@ -132,7 +132,7 @@ class Combiner {
   // Puts candidates in the place of rules of the base.
   void Replace() {
     std::vector<std::optional<size_t>> by(kept_.size());
-    Parallel(options_.threads, kept_.size(), [&](size_t i) {
+    ForEachIndex(kept_.size(), options_.threads, [&](size_t i) {
       if (Stopped()) return;
       if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty()) return;
       for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {

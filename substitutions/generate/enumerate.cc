@@ -1,9 +1,11 @@
 #include "substitutions/generate/enumerate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#include "core/base/threads.h"
 
 namespace rewright::generate {
 namespace {
@@ -58,9 +60,9 @@ uint64_t Workers::CountSubtrees(int size) {
   uint64_t count = 0;
   Walk walk(terms(), size, [](const SmallGraph&, const ValueId*) { return true; });
   walk.set_subtrees({.depth = SubtreeDepth(size), .enter = [&](uint64_t) {
-    ++count;
-    return false;
-  }});
+                       ++count;
+                       return false;
+                     }});
   walk.Run();
   return count;
 }
@@ -82,10 +84,10 @@ bool Workers::Run(const Level& level, const std::function<uint64_t()>& next,
     Walk walk(worker.terms, level.size, [&](const SmallGraph& graph, const ValueId* values) {
       const size_t before = subtree.records.size();
       worker.fingerprinter.Add(graph, values, &subtree.records);
-      subtree.records.erase(std::remove_if(subtree.records.begin() + static_cast<std::ptrdiff_t>(before),
-                                           subtree.records.end(),
-                                           [&](const Record& r) { return r.fingerprint % level.parts != level.part; }),
-                            subtree.records.end());
+      subtree.records.erase(
+          std::remove_if(subtree.records.begin() + static_cast<std::ptrdiff_t>(before), subtree.records.end(),
+                         [&](const Record& r) { return r.fingerprint % level.parts != level.part; }),
+          subtree.records.end());
       return true;
     });
     walk.set_subtrees({.depth = SubtreeDepth(level.size),
@@ -109,12 +111,8 @@ bool Workers::Run(const Level& level, const std::function<uint64_t()>& next,
                            }});
     walk.Run();
   };
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < workers_.size() && level.size >= kParallelFrom; ++t) {
-    threads.emplace_back(work, std::ref(*workers_[t]));
-  }
-  work(*workers_[0]);
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<size_t> worker = 0;
+  OnThreads(level.size >= kParallelFrom ? std::ssize(workers_) : 1, [&] { work(*workers_[worker++]); });
   return go_on;
 }
 
@@ -128,10 +126,8 @@ void Workers::ForEach(size_t count, const std::function<void(Terms& terms, size_
       worker.Trim(mark);
     }
   };
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < workers_.size() && count > 16 * kBatch; ++t) threads.emplace_back(run, std::ref(*workers_[t]));
-  run(*workers_[0]);
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<size_t> worker = 0;
+  OnThreads(count > 16 * kBatch ? std::ssize(workers_) : 1, [&] { run(*workers_[worker++]); });
 }
 
 }  // namespace rewright::generate

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/threads.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/generate/gain.h"
-#include "substitutions/generate/parallel.h"
 #include "substitutions/generate/rule_builder.h"
 #include "substitutions/matcher.h"
 #include "substitutions/rule_set.h"
@@ -75,7 +75,7 @@ class Reverser {
       names_.insert(rule.name);
     }
     std::vector<std::optional<Rule>> reversed(rules.size());
-    Parallel(options_.threads, rules.size(), [&](size_t i) {
+    ForEachIndex(rules.size(), options_.threads, [&](size_t i) {
       if (options_.progress) options_.progress();
       if (!Stopped()) reversed[i] = ReverseOf(i);
     });

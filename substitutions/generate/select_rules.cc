@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/candidates.h"
 #include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/journal.h"
-#include "substitutions/generate/parallel.h"
 #include "substitutions/matcher.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -131,7 +131,7 @@ class Selector {
       judgements[i - begin].outcome = *found;
       known[i - begin] = true;
     }
-    Parallel(options_.threads, end - begin, [&](size_t k) {
+    ForEachIndex(end - begin, options_.threads, [&](size_t k) {
       if (!known[k]) judgements[k] = Judge(candidates_[begin + k]);
     });
     if (Stopped()) {  // proofs may have been cut short
@@ -160,7 +160,7 @@ class Selector {
       kept.push_back(k);
     }
     std::vector<double> classify_s(kept.size());
-    Parallel(options_.threads, kept.size(), [&](size_t j) {
+    ForEachIndex(kept.size(), options_.threads, [&](size_t j) {
       Judgement& judgement = judgements[kept[j]];
       if (known[kept[j]]) return;
       const double start_s = verifier::ThreadCpuSeconds();

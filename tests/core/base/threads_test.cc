@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -38,6 +39,40 @@ TEST(RunOnThreads, WhatIsThrownIsAnError) {
     status = RunOnThreads(threads, [] { throw std::runtime_error("broken"); });
     EXPECT_EQ(status, absl::InternalError("broken"));
   }
+}
+
+TEST(OnThreads, ThrowsWhatACallThrewOnceAllHaveEnded) {
+  for (int threads : {1, 4}) {
+    std::atomic<int> calls{0}, ended{0};
+    EXPECT_THROW(OnThreads(threads,
+                           [&] {
+                             const bool first = ++calls == 1;
+                             ++ended;
+                             if (first) throw std::runtime_error("broken");
+                           }),
+                 std::runtime_error);
+    EXPECT_EQ(ended, threads);
+  }
+}
+
+TEST(ForEachIndex, CallsWithEachIndexOnce) {
+  for (int threads : {0, 1, 4}) {
+    for (size_t count : {0, 1, 3, 1000}) {
+      std::vector<std::atomic<int>> calls(count);
+      ForEachIndex(count, threads, [&](size_t i) { ++calls[i]; });
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(calls[i], 1) << i;
+    }
+  }
+}
+
+TEST(ForEachIndex, EndsSoonAfterAThrow) {
+  int calls = 0;
+  EXPECT_THROW(ForEachIndex(1000, 1,
+                            [&](size_t) {
+                              if (++calls == 3) throw std::bad_alloc();
+                            }),
+               std::bad_alloc);
+  EXPECT_EQ(calls, 3);
 }
 
 }  // namespace

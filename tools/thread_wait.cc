@@ -1,4 +1,4 @@
-#include "backends/thread_wait.h"
+#include "tools/thread_wait.h"
 
 #include <stdlib.h>
 #include <unistd.h>

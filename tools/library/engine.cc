@@ -1,0 +1,43 @@
+#include "tools/library/engine.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "backends/device_factory.h"
+#include "runtime/executor.h"
+#include "runtime/reference_runner.h"
+
+namespace rewright {
+
+absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
+                                    const std::string& precision) {
+  Engine engine;
+  if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
+    return absl::InvalidArgumentError(absl::StrCat("precision ", precision, ": found device ", name,
+                                                   ", expected a GPU; all others compute in the types of the model"));
+  }
+  if (name == "reference") {
+    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    engine.runner_ = MakeReferenceRunner(threads > 0 ? threads : all);
+    return engine;
+  }
+  DeviceOptions options;
+  options.threads = threads;
+  options.profile_path = profile;
+  options.precision = precision;
+  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
+  if (!device.ok()) return device.status();
+  engine.device_ = *std::move(device);
+  if (!engine.device_->runs()) {
+    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads, ""});
+    if (!cpu.ok()) return cpu.status();
+    engine.substitute_ = *std::move(cpu);
+  }
+  engine.runner_ = MakeGraphRunner(engine.substitute_ != nullptr ? *engine.substitute_ : *engine.device_);
+  return engine;
+}
+
+}  // namespace rewright

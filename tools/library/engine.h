@@ -1,0 +1,30 @@
+// Where models run.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+
+namespace rewright {
+
+// What the name of a device stands for: "cpu", "cuda", "cuda:N", or "reference", the interpreter.
+class Engine {
+ public:
+  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept.
+  static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
+                                     const std::string& precision = "fp32");
+
+  // Null for the reference interpreter.
+  Device* device() const { return device_.get(); }
+  // Runs on the device, or on the processor where the device is known by its costs alone.
+  GraphRunner& runner() const { return *runner_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> substitute_;
+  std::unique_ptr<GraphRunner> runner_;
+};
+
+}  // namespace rewright

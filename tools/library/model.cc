@@ -1,0 +1,399 @@
+// The public face: values of the caller in, errors out as exceptions.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/device_factory.h"
+#include "core/base/check.h"
+#include "core/base/data_file.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/onnx/model_file.h"
+#include "search/optimize.h"
+#include "tools/library/engine.h"
+#include "tools/library/optimizer_rules.h"
+#include "tools/library/rewright/rewright.h"
+#include "tools/library/sized_models.h"
+#include "tools/library/written_model.h"
+
+namespace rewright {
+namespace {
+
+ErrorCode CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted: return ErrorCode::kOutOfMemory;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted: return ErrorCode::kInternal;
+    default: return ErrorCode::kInvalidInput;
+  }
+}
+
+[[noreturn]] void Throw(const absl::Status& status) { throw Error(CodeOf(status), std::string(status.message())); }
+
+void Take(const absl::Status& status) {
+  if (!status.ok()) Throw(status);
+}
+
+template <typename T>
+T Take(absl::StatusOr<T> value) {
+  if (!value.ok()) Throw(value.status());
+  return *std::move(value);
+}
+
+// A call of the library: nothing but Error leaves it.
+template <typename F>
+auto Call(const F& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kOutOfMemory, "out of memory");
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInternal, error.what());
+  }
+}
+
+DType DTypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return DType::kFloat32;
+    case ElementType::kFloat64: return DType::kFloat64;
+    case ElementType::kInt64: return DType::kInt64;
+    case ElementType::kInt32: return DType::kInt32;
+    case ElementType::kBool: return DType::kBool;
+  }
+  Throw(absl::InvalidArgumentError(absl::StrCat("element type ", static_cast<int>(type), " is unknown")));
+}
+
+ElementType ElementTypeFrom(DType type) {
+  switch (type) {
+    case DType::kFloat32: return ElementType::kFloat32;
+    case DType::kFloat64: return ElementType::kFloat64;
+    case DType::kInt64: return ElementType::kInt64;
+    case DType::kInt32: return ElementType::kInt32;
+    case DType::kBool: return ElementType::kBool;
+  }
+  CHECK(false) << static_cast<int>(type);
+  return ElementType::kFloat32;
+}
+
+// oneDNN and what else asks OpenMP take the number of threads from the calling thread.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    if (threads > 0) omp_set_num_threads(threads);
+  }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+
+ private:
+  const int before_;
+};
+
+template <typename View>
+TensorType TypeOf(const View& view) {
+  TensorType type{DTypeOf(view.type), view.shape};
+  const absl::StatusOr<int64_t> elements = CheckedElements(view.shape);
+  if (!elements.ok()) Throw(absl::InvalidArgumentError(absl::StrCat(view.name, ": ", elements.status().message())));
+  return type;
+}
+
+// The caller's memory as a tensor; where it is not aligned to its elements, a copy.
+Tensor TensorOf(const InputView& view) {
+  TensorType type = TypeOf(view);
+  if (type.num_bytes() == 0) return Tensor(type);
+  if (view.data == nullptr) Throw(absl::InvalidArgumentError(absl::StrCat("input ", view.name, " has no data")));
+  if (reinterpret_cast<uintptr_t>(view.data) % DTypeSize(type.dtype) == 0) {
+    return Tensor(type, nullptr, const_cast<void*>(view.data));  // a run only reads it
+  }
+  Tensor copy(type);
+  std::memcpy(copy.data(), view.data, static_cast<size_t>(copy.num_bytes()));
+  return copy;
+}
+
+OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
+  OptimizeOptions options;
+  if (!ParseSearchStrategy(settings.search, &options.search.strategy)) {
+    Throw(absl::InvalidArgumentError(
+        absl::StrCat("search: found ", settings.search, ", expected backtrack, greedy or eqsat")));
+  }
+  if (settings.time_limit_seconds > 0) options.search.time_limit_seconds = settings.time_limit_seconds;
+  options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
+  options.check = settings.check;
+  options.checking.rtol = settings.rtol;
+  options.checking.seed = settings.seed;
+  if (threads > 0) options.checking.threads = threads;
+  return options;
+}
+
+OptimizeSummary SummaryOf(const OptimizeReport& report) {
+  OptimizeSummary summary;
+  summary.rewritten = report.rewritten;
+  summary.verdict = report.verdict;
+  summary.seconds_before = report.latency_before.value_or(0);
+  summary.seconds_after = report.latency_after.value_or(0);
+  summary.checked = report.check.done;
+  summary.max_abs_diff = report.check.max_abs_diff;
+  for (const RewriteCount& rewrite : report.rewrites) summary.rewrites.emplace_back(rewrite.rule, rewrite.count);
+  return summary;
+}
+
+}  // namespace
+
+Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+Error::~Error() = default;
+
+size_t OutputArray::size() const { return static_cast<size_t>(NumElements(shape)); }
+
+void OutputArray::CheckType(ElementType wanted) const {
+  if (wanted == type) return;
+  throw Error(ErrorCode::kInvalidInput,
+              absl::StrCat("output ", name, ": found elements of type ", DTypeName(DTypeOf(type)), ", asked for ",
+                           DTypeName(DTypeOf(wanted))));
+}
+
+void SetDataFolder(const std::string& folder) {
+  Call([&] { UseDataFolder(folder); });
+}
+
+struct Model::Impl {
+  ModelOptions options;
+  Engine engine;
+  std::unique_ptr<SizedModels> models;
+  // What the model was read from.
+  std::optional<ModelFile> file;
+  std::string bytes;
+  // Of the last optimization that rewrote the model.
+  std::optional<Graph> rewritten;
+  std::optional<OutputCheckOptions> checking;
+
+  const ImportedModel& original() const { return models->original(); }
+  const Graph& graph() const { return original().graph; }
+
+  static std::unique_ptr<Impl> Make(OnnxModel source, const ModelOptions& options) {
+    auto impl = std::make_unique<Impl>();
+    impl->options = options;
+    ImportOptions sizes;
+    sizes.dims = options.dims;
+    ImportedModel original = Take(source.Import(sizes));
+    impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
+    impl->models = std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine.runner(),
+                                                 options.cached_sizes);
+    return impl;
+  }
+
+  // Views in the order of the model's inputs.
+  std::vector<const InputView*> InOrder(const std::vector<InputView>& views) const {
+    std::vector<const InputView*> ordered(graph().inputs().size(), nullptr);
+    for (const InputView& view : views) {
+      const auto at = std::find_if(graph().inputs().begin(), graph().inputs().end(),
+                                   [&](Value input) { return graph().node(input.node).name == view.name; });
+      if (at == graph().inputs().end()) {
+        Throw(absl::InvalidArgumentError(absl::StrCat("the model has no input `", view.name, "`")));
+      }
+      const InputView*& place = ordered[at - graph().inputs().begin()];
+      if (place != nullptr) Throw(absl::InvalidArgumentError(absl::StrCat("input ", view.name, " is given twice")));
+      place = &view;
+    }
+    for (size_t i = 0; i < ordered.size(); ++i) {
+      if (ordered[i] != nullptr) continue;
+      Throw(absl::InvalidArgumentError(
+          absl::StrCat("input ", graph().node(graph().inputs()[i].node).name, " is not given")));
+    }
+    return ordered;
+  }
+
+  std::shared_ptr<const SizedModel> At(const std::vector<const InputView*>& views) const {
+    std::vector<TensorType> types;
+    for (const InputView* view : views) types.push_back(TypeOf(*view));
+    return Take(models->At(Take(models->SizesOf(types))));
+  }
+
+  std::vector<Tensor> Run(const std::vector<InputView>& views, const std::vector<OutputView>& wanted) const {
+    const std::vector<const InputView*> ordered = InOrder(views);
+    std::vector<Tensor> inputs;
+    for (const InputView* view : ordered) inputs.push_back(TensorOf(*view));
+    const std::shared_ptr<const SizedModel> model = At(ordered);
+    std::vector<Tensor> outputs(graph().outputs().size());
+    std::vector<std::pair<size_t, const OutputView*>> places;
+    for (const OutputView& view : wanted) {
+      const size_t i = PlaceOf(view, *model, &outputs);
+      places.emplace_back(i, &view);
+    }
+    Take(model->executable->Run(inputs, &outputs));
+    // An output that shares memory with an input or a weight is elsewhere.
+    for (const auto& [i, view] : places) {
+      if (outputs[i].data() != view->data && outputs[i].num_bytes() > 0) {
+        std::memcpy(view->data, outputs[i].data(), static_cast<size_t>(outputs[i].num_bytes()));
+      }
+    }
+    return outputs;
+  }
+
+  // The number of the output; the caller's memory for it goes into `outputs`.
+  size_t PlaceOf(const OutputView& view, const SizedModel& model, std::vector<Tensor>* outputs) const {
+    const std::vector<Output>& all = model.graph.outputs();
+    const auto at =
+        std::find_if(all.begin(), all.end(), [&](const Output& output) { return output.name == view.name; });
+    if (at == all.end()) Throw(absl::InvalidArgumentError(absl::StrCat("the model has no output `", view.name, "`")));
+    const TensorType& expected = model.graph.type(at->value);
+    const TensorType type = TypeOf(view);
+    if (type != expected) {
+      Throw(absl::InvalidArgumentError(
+          absl::StrCat("output ", view.name, ": found ", type.ToString(), ", expected ", expected.ToString())));
+    }
+    if (view.data == nullptr && type.num_bytes() > 0) {
+      Throw(absl::InvalidArgumentError(absl::StrCat("output ", view.name, " has no memory")));
+    }
+    const size_t i = at - all.begin();
+    if (reinterpret_cast<uintptr_t>(view.data) % DTypeSize(type.dtype) == 0) {
+      (*outputs)[i] = Tensor(type, nullptr, view.data);
+    }
+    return i;
+  }
+
+  OptimizeSummary Optimize(const OptimizeSettings& settings) {
+    if (engine.device() == nullptr) {
+      Throw(absl::InvalidArgumentError("device reference: a model is optimized for a device; expected cpu or cuda:N"));
+    }
+    RuleFlags flags;
+    flags.files = settings.rules;
+    flags.disabled = settings.disabled_rules;
+    flags.exact = settings.exact;
+    flags.assume_finite = settings.assume_finite;
+    const OptimizerRules rules = Take(LoadOptimizerRules(flags));
+    OptimizeOptions search = SearchOptionsOf(settings, options.threads);
+    std::unique_ptr<Device> analytic;
+    if (settings.cost != "measured") analytic = Take(MakeDevice(settings.cost));
+    Device& device = analytic != nullptr ? *analytic : *engine.device();
+    search.measure = analytic == nullptr && device.runs();
+    if (rules.baseline) search.baseline = &*rules.baseline;
+    RuleRewriter rewriter(rules.rules);
+    const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
+    std::vector<ReplayStep> steps;
+    if (report.rewritten) steps = Take(MakeReplay(graph(), report.search.trace, report.path, rules.all));
+    Take(models->SetPath(report.graph, std::move(steps), rules.all));
+    rewritten.reset();
+    if (report.rewritten) rewritten = report.graph;
+    checking.reset();
+    if (settings.check) checking = search.checking;
+    return SummaryOf(report);
+  }
+
+  void Save(const std::string& path) const {
+    if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
+    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), path, engine.runner(), checking));
+    Take(written.bytes ? WriteText(path, *written.bytes) : ExportOnnx(*rewritten, original().metadata, path));
+  }
+};
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Model Model::Load(const std::string& path, const ModelOptions& options) {
+  return Call([&] {
+    const ThreadCount threads(options.threads);
+    ModelFile file = Take(ModelFile::Open(path));
+    std::unique_ptr<Impl> impl = Impl::Make(Take(OnnxModel::Open(path)), options);
+    file.set_external_files(impl->original().external_files);
+    impl->file.emplace(std::move(file));
+    return Model(std::move(impl));
+  });
+}
+
+Model Model::FromBytes(const void* data, size_t size, const ModelOptions& options) {
+  return Call([&] {
+    const ThreadCount threads(options.threads);
+    std::string bytes(static_cast<const char*>(data), size);
+    std::unique_ptr<Impl> impl = Impl::Make(Take(OnnxModel::FromBytes(bytes, "model", "")), options);
+    impl->bytes = std::move(bytes);
+    return Model(std::move(impl));
+  });
+}
+
+std::vector<TensorInfo> Model::inputs() const {
+  return Call([&] {
+    std::vector<TensorInfo> infos;
+    for (Value input : impl_->graph().inputs()) {
+      const TensorType& type = impl_->graph().type(input);
+      infos.push_back({impl_->graph().node(input.node).name, ElementTypeFrom(type.dtype), type.shape,
+                       impl_->original().dim_names[infos.size()]});
+    }
+    return infos;
+  });
+}
+
+std::vector<TensorInfo> Model::outputs() const {
+  return Call([&] {
+    std::vector<TensorInfo> infos;
+    for (const Output& output : impl_->graph().outputs()) {
+      const TensorType& type = impl_->graph().type(output.value);
+      infos.push_back({output.name, ElementTypeFrom(type.dtype), type.shape, {}});
+    }
+    return infos;
+  });
+}
+
+std::map<std::string, int64_t> Model::dims() const {
+  return Call([&] { return impl_->original().dims; });
+}
+
+std::vector<std::string> Model::notes() const {
+  return Call([&] { return impl_->original().notes; });
+}
+
+OptimizeSummary Model::Optimize(const OptimizeSettings& settings) {
+  return Call([&] {
+    const ThreadCount threads(impl_->options.threads);
+    return impl_->Optimize(settings);
+  });
+}
+
+std::vector<OutputArray> Model::Run(const std::vector<InputView>& inputs) const {
+  return Call([&] {
+    const ThreadCount threads(impl_->options.threads);
+    std::vector<OutputArray> arrays;
+    for (const Tensor& tensor : impl_->Run(inputs, {})) {
+      const auto shared = std::make_shared<const Tensor>(tensor);
+      arrays.push_back({impl_->graph().outputs()[arrays.size()].name, ElementTypeFrom(tensor.dtype()), tensor.shape(),
+                        std::shared_ptr<const void>(shared, shared->data())});
+    }
+    return arrays;
+  });
+}
+
+void Model::Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const {
+  Call([&] {
+    const ThreadCount threads(impl_->options.threads);
+    impl_->Run(inputs, outputs);
+  });
+}
+
+SizeSummary Model::Prepare(const std::vector<InputView>& inputs) const {
+  return Call([&] {
+    const ThreadCount threads(impl_->options.threads);
+    const std::shared_ptr<const SizedModel> model = impl_->At(impl_->InOrder(inputs));
+    return SizeSummary{model->dims, model->left_out};
+  });
+}
+
+void Model::Save(const std::string& path) const {
+  Call([&] {
+    const ThreadCount threads(impl_->options.threads);
+    impl_->Save(path);
+  });
+}
+
+}  // namespace rewright

@@ -1,0 +1,38 @@
+// The rules that an optimization works with: which files, which rules of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/baseline/baseline.h"
+#include "substitutions/rule_set.h"
+
+namespace rewright {
+
+struct RuleFlags {
+  std::vector<std::string> files;  // empty: those that are shipped
+  std::vector<std::string> disabled;
+  bool exact = false;
+  bool trust_unverified = false;
+  bool assume_finite = false;
+  std::optional<bool> baseline;  // unless given: where `files` is empty
+};
+
+// Errors: those of RuleSet::FromFiles.
+absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags);
+
+// What an optimization works with.
+struct OptimizerRules {
+  RuleIndex rules;                   // of the search
+  std::optional<Baseline> baseline;  // its second start
+  RuleIndex all;                     // the rules of both
+  std::vector<std::string> files;    // that they come from
+};
+absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
+
+// How the rules of a file are loaded, apart from the files.
+LoadOptions LoadOptionsOf(const RuleFlags& flags);
+
+}  // namespace rewright

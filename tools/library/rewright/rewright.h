@@ -1,0 +1,211 @@
+// Rewright as a library: load an ONNX model, make it faster by proved rewrites, run it, save it.
+//
+//   rewright::ModelOptions options;
+//   options.dims = {{"batch", 1}, {"sequence", 128}};
+//   rewright::Model model = rewright::Model::Load("bert.onnx", options);
+//   model.Optimize();
+//   std::vector<rewright::OutputArray> outputs =
+//       model.Run({rewright::InputView::Of("input_ids", {1, 128}, ids.data()), ...});
+//   model.Save("bert.opt.onnx");
+//
+// Whatever goes wrong is thrown as rewright::Error, faults of the library itself among it: no call ends the process,
+// starts it anew, or prints. C++17.
+//
+// Kernels run on threads of OpenMP. GNU's lets threads that wait spin for milliseconds, which costs much where the
+// processor is shared with others; GOMP_SPINCOUNT=4000 in the environment, before the library is loaded, shortens it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define REWRIGHT_API __attribute__((visibility("default")))
+
+namespace rewright {
+
+enum class ErrorCode {
+  kInvalidInput,  // the model, data, an option, a file or a device is not what is expected
+  kOutOfMemory,
+  kInternal,  // a fault of the library; the model is to be destroyed
+};
+
+class REWRIGHT_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message);
+  ~Error() override;
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+enum class ElementType : std::uint8_t { kFloat32, kFloat64, kInt64, kInt32, kBool };
+
+template <typename T>
+struct ElementTypeOf;
+template <>
+struct ElementTypeOf<float> {
+  static constexpr ElementType kValue = ElementType::kFloat32;
+};
+template <>
+struct ElementTypeOf<double> {
+  static constexpr ElementType kValue = ElementType::kFloat64;
+};
+template <>
+struct ElementTypeOf<std::int64_t> {
+  static constexpr ElementType kValue = ElementType::kInt64;
+};
+template <>
+struct ElementTypeOf<std::int32_t> {
+  static constexpr ElementType kValue = ElementType::kInt32;
+};
+template <>
+struct ElementTypeOf<bool> {
+  static constexpr ElementType kValue = ElementType::kBool;
+};
+
+// An input or output of a model, at the sizes that it was loaded with.
+struct TensorInfo {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::string> dims;  // by axis: the symbolic dimension; empty where the size is fixed. Of inputs alone
+};
+
+// Elements of the caller, in row-major order. They are used where they lie, and must stay until Run returns.
+struct InputView {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  const void* data = nullptr;
+
+  template <typename T>
+  static InputView Of(std::string name, std::vector<std::int64_t> shape, const T* data) {
+    return {std::move(name), ElementTypeOf<T>::kValue, std::move(shape), data};
+  }
+};
+
+// Memory of the caller that takes an output.
+struct OutputView {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  void* data = nullptr;
+
+  template <typename T>
+  static OutputView Of(std::string name, std::vector<std::int64_t> shape, T* data) {
+    return {std::move(name), ElementTypeOf<T>::kValue, std::move(shape), data};
+  }
+};
+
+// An output. Copies share the elements.
+struct REWRIGHT_API OutputArray {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::shared_ptr<const void> memory;  // row-major
+
+  std::size_t size() const;  // elements
+  // Throws where T is not the element type.
+  template <typename T>
+  const T* data() const {
+    CheckType(ElementTypeOf<T>::kValue);
+    return static_cast<const T*>(memory.get());
+  }
+
+ private:
+  void CheckType(ElementType wanted) const;
+};
+
+struct ModelOptions {
+  // Sizes of symbolic dimensions by name, for Optimize and Save. Those not given are 1.
+  std::map<std::string, std::int64_t> dims;
+  std::string device = "cpu";      // cpu, cuda:N, or reference: the interpreter
+  std::string precision = "fp32";  // of reals on a GPU: fp32, tf32, fp16, bf16
+  std::string profile;             // database of measured costs, read and filled; empty: none is kept
+  int threads = 0;                 // 0: all of the machine
+  int cached_sizes = 8;            // how many sizes stay compiled
+};
+
+struct OptimizeSettings {
+  std::vector<std::string> rules;           // files; empty: those that come with the library
+  std::vector<std::string> disabled_rules;  // by name
+  bool assume_finite = false;               // also rules that need every value to be finite
+  bool exact = false;                       // only rules that keep every bit in the reference interpreter
+  std::string search = "backtrack";         // backtrack, greedy, eqsat
+  std::string cost = "measured";            // or analytic:NAME: nothing is timed, the cheapest graph is taken
+  double time_limit_seconds = 0;            // 0: none
+  bool check = true;                        // compare outputs with the original's on seeded inputs
+  double rtol = 1e-3;
+  std::uint64_t seed = 1;
+};
+
+struct OptimizeSummary {
+  bool rewritten = false;     // false: nothing was faster, and the model stays as it was
+  std::string verdict;        // one sentence
+  double seconds_before = 0;  // median latencies; 0 where nothing was timed
+  double seconds_after = 0;
+  bool checked = false;
+  double max_abs_diff = 0;
+  std::vector<std::pair<std::string, int>> rewrites;  // rules and how often, most frequent first
+};
+
+// How a model runs at the sizes of some inputs.
+struct SizeSummary {
+  std::map<std::string, std::int64_t> dims;
+  std::vector<std::string> left_out;  // rules of steps of the optimization that do not apply at these sizes
+};
+
+// A model. Run and the functions that only tell may be called from several threads at a time, each run with memory of
+// its own; Optimize and moving from a model may not while others use it.
+//
+// A model with symbolic dimensions is optimized once, at the sizes of ModelOptions::dims. At other sizes every step of
+// that optimization is looked at again: one whose conditions do not hold there is left out. Each size is compiled when
+// it is first met, and the last ModelOptions::cached_sizes of them are kept.
+class REWRIGHT_API Model {
+ public:
+  static Model Load(const std::string& path, const ModelOptions& options = ModelOptions());
+  // A serialized model. It names no external data.
+  static Model FromBytes(const void* data, std::size_t size, const ModelOptions& options = ModelOptions());
+
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  std::vector<TensorInfo> inputs() const;
+  std::vector<TensorInfo> outputs() const;
+  std::map<std::string, std::int64_t> dims() const;
+  // What the reader of the file has to say: symbolic sizes taken to be 1, parts left aside.
+  std::vector<std::string> notes() const;
+
+  // Searches, measures and checks. Starts from the model as it was loaded, however often it is called. After an error
+  // the model is as before.
+  OptimizeSummary Optimize(const OptimizeSettings& settings = OptimizeSettings());
+
+  // Inputs in any order, all of them; outputs in the order of the model.
+  std::vector<OutputArray> Run(const std::vector<InputView>& inputs) const;
+  // Writes outputs into the caller's memory. Those that are not named are computed and dropped.
+  void Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const;
+  // What a run on these inputs would be like; their data may be null. Compiles where it must.
+  SizeSummary Prepare(const std::vector<InputView>& inputs) const;
+
+  // The optimized model, with the sizes fixed, read back and compared with the original before it is written; a model
+  // that was not rewritten is written byte for byte, with the external data that it names.
+  void Save(const std::string& path) const;
+
+ private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
+// place of the library. For the whole process; to be called first.
+REWRIGHT_API void SetDataFolder(const std::string& folder);
+
+}  // namespace rewright

@@ -1,0 +1,71 @@
+// A model with symbolic dimensions, compiled for the sizes that it is asked for.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "core/onnx/onnx.h"
+#include "search/replay.h"
+
+namespace rewright {
+
+using DimSizes = std::map<std::string, int64_t>;
+
+// Immutable.
+struct SizedModel {
+  DimSizes dims;
+  Graph graph;                        // that runs
+  std::vector<std::string> left_out;  // rules of steps that do not apply at these sizes
+  std::shared_ptr<Executable> executable;
+};
+
+// The template: the model as it is read, the path of rewrites that an optimization found at some sizes, and the models
+// of the last sizes that were asked for. Thread-safe apart from SetPath: one thread compiles at a time, and those that
+// ask for a size that is there do not wait for it.
+class SizedModels {
+ public:
+  // `original` is `source` at the sizes of the template. The runner outlives the object. At least one size is kept.
+  SizedModels(OnnxModel source, ImportedModel original, GraphRunner& runner, int kept);
+
+  const ImportedModel& original() const { return original_; }
+
+  // The sizes of symbolic dimensions at which inputs, in the order of the model, have these types. Errors: another
+  // element type or rank, another size of a fixed axis, two sizes for one dimension, a size of 0.
+  absl::StatusOr<DimSizes> SizesOf(const std::vector<TensorType>& inputs) const;
+
+  // Errors: sizes that the model does not admit, those of the device.
+  absl::StatusOr<std::shared_ptr<const SizedModel>> At(const DimSizes& dims);
+
+  // What an optimization made of the original: `rewritten`, by `steps`. No steps: the original runs again.
+  absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
+
+ private:
+  struct Path {
+    Graph rewritten;
+    std::vector<ReplayStep> steps;
+    Replay made;
+    RuleIndex rules;
+  };
+
+  std::shared_ptr<const SizedModel> Find(const DimSizes& dims);
+  absl::StatusOr<std::shared_ptr<const SizedModel>> Make(const DimSizes& dims);
+  absl::Status FindGraph(SizedModel* model);
+
+  OnnxModel source_;
+  const ImportedModel original_;
+  GraphRunner& runner_;
+  const size_t kept_;
+  std::unique_ptr<const Path> path_;
+  std::mutex making_;                                    // held while a model is read or compiled
+  std::mutex mutex_;                                     // of `models_`
+  std::list<std::shared_ptr<const SizedModel>> models_;  // last used first
+};
+
+}  // namespace rewright

@@ -1,0 +1,33 @@
+// A rewritten graph on its way into a file: what is written is what was checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "core/onnx/onnx.h"
+#include "search/output_check.h"
+
+namespace rewright {
+
+// Of states and constants, in the memory of this machine.
+int64_t WeightBytes(const Graph& graph);
+
+// Whether its weights may be too many bytes for one message, so that they go to a file beside the model.
+bool NeedsFileForWeights(const Graph& graph);
+
+struct WrittenModel {
+  // Nothing where the weights need a file of their own: such a model is written without being read back.
+  std::optional<std::string> bytes;
+  OutputCheck check;  // of the graph that the bytes give
+};
+
+// The bytes of a rewritten graph; with `checking` they are read back, and the graph that they give is compared with the
+// original. Errors: they cannot be read, the outputs differ (kInternal). `name` stands in errors for the path.
+absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
+                                          const std::string& name, GraphRunner& runner,
+                                          const std::optional<OutputCheckOptions>& checking);
+
+}  // namespace rewright
