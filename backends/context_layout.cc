@@ -5,6 +5,7 @@
 #include "absl/hash/hash.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 
@@ -39,7 +40,7 @@ std::optional<Layout> ContextLayouts::Moved(const Graph& graph, Value value) con
   Layout layout;
   int64_t offset = 0;
   bool view = false;
-  if (node.op->name == "reshape") {
+  if (node.op == ops::Reshape()) {
     view = ReshapeLayout(Known(graph, node.operands[0]), dims, &layout);
   } else if (const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output)) {
     const Value from = node.operands[access->input];

@@ -4,6 +4,7 @@
 
 #include "backends/attrs.h"
 #include "core/index/form.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -104,7 +105,7 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
 }
 
 bool OnlyMoves(const Graph& graph, const Node& node) {
-  if (node.op->name == "reshape") return true;
+  if (node.op == ops::Reshape()) return true;
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     if (!CopyAccessOf(graph, node, output)) return false;
   }
@@ -157,7 +158,7 @@ Layout LayoutForReader(const Graph& graph, Value value) {
   const std::vector<int>& users = graph.users(graph.index(value.node));
   if (users.size() != 1 || dims.empty()) return row_major;
   const Node& user = graph.node(graph.nodes()[users[0]]);
-  if (user.op->name != "transpose") return row_major;
+  if (user.op != ops::Transpose()) return row_major;
   const std::vector<int64_t>& perm = Ints(user, "perm");
   if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
   const Layout after = Layout::RowMajor(user.outputs[0].shape);

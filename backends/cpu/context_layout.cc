@@ -2,6 +2,7 @@
 
 #include "backends/cpu/lowering.h"
 #include "backends/meaning.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 
@@ -11,20 +12,20 @@ Layout CpuLayouts::Compute(const Graph& graph, Value value) const {
   const Layout row_major = Layout::RowMajor(dims);
   const auto blocked = [&](int64_t block) { return block != 0 ? Simplified(Layout::Blocked(dims, block)) : row_major; };
   const auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
-  const std::string& name = node.op->name;
+  const OpDef* const op = node.op;
   const bool runs = graph.type(value).dtype == DType::kFloat32 && NumElements(dims) > 0;
-  if (name == "conv2d") {
+  if (op == ops::Conv2d()) {
     if (!runs) return row_major;
     const absl::StatusOr<Layout> result = ConvResultLayout(*context_, ConvProblemOf(graph, node));
     return result.ok() ? Simplified(*result) : row_major;
   }
-  if (name == "max_pool2d" || name == "avg_pool2d") return runs ? blocked(context_->block) : row_major;
-  if (name == "lrn") return blocked(of(0).block);
-  if (name == "pad") {
+  if (op == ops::MaxPool2d() || op == ops::AvgPool2d()) return runs ? blocked(context_->block) : row_major;
+  if (op == ops::Lrn()) return blocked(of(0).block);
+  if (op == ops::Pad()) {
     const Layout from = of(0);
     return OnlyAdds(node) && !from.IsPadded() && dims[1] == from.dims[1] ? blocked(from.block) : row_major;
   }
-  if (name == "concat") {
+  if (op == ops::Concat()) {
     for (size_t i = 0; i < node.operands.size(); ++i) {
       if (of(i).block != of(0).block || of(i).IsPadded()) return row_major;
     }

@@ -9,6 +9,7 @@
 #include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ops/ops.h"
 #include "runtime/instance.h"
 
 namespace rewright::cpu {
@@ -44,7 +45,7 @@ absl::StatusOr<Lowering::LinearEpilogue> Lowering::LinearStepsOf(const FusedGrou
   for (const EpilogueStep& step : group.epilogue) {
     if (step.kind != EpilogueStep::Kind::kLinear) continue;
     const Node& node = graph_.node(step.node);
-    const std::string& name = node.op->name;
+    const OpDef* const op = node.op;
     std::vector<Tensor> tensors;
     for (size_t k = 0; k < node.operands.size(); ++k) {
       tensors.emplace_back();
@@ -52,26 +53,26 @@ absl::StatusOr<Lowering::LinearEpilogue> Lowering::LinearStepsOf(const FusedGrou
         ASSIGN_OR_RETURN(tensors[k], ConstantTensor(node.operands[k]));
       }
     }
-    const bool adds = name == "add" || (name == "sub" && step.operand == 0);
+    const bool adds = op == ops::Add() || (op == ops::Sub() && step.operand == 0);
     biased = biased || (adds && !scaled);
-    shifted = shifted || (adds && scaled) || (!adds && (name == "batch_norm" || name == "sub"));
+    shifted = shifted || (adds && scaled) || (!adds && (op == ops::BatchNorm() || op == ops::Sub()));
     scaled = scaled || !adds;
     for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
       double factor = 1, term = 0;
-      if (name == "batch_norm") {
+      if (op == ops::BatchNorm()) {
         const double epsilon = Real(node, "epsilon");
         const auto at = [&](int operand) { return PerChannel(tensors[operand], static_cast<int64_t>(c)); };
         factor = at(1) / std::sqrt(at(4) + epsilon);
         term = at(2) - at(3) * factor;
       } else {
         const double other = PerChannel(tensors[1 - step.operand], static_cast<int64_t>(c));
-        if (name == "add") {
+        if (op == ops::Add()) {
           term = other;
-        } else if (name == "sub") {
+        } else if (op == ops::Sub()) {
           factor = step.operand == 0 ? 1 : -1;
           term = step.operand == 0 ? -other : other;
         } else {
-          factor = name == "mul" ? other : 1 / other;
+          factor = op == ops::Mul() ? other : 1 / other;
         }
       }
       if (scaled) {

@@ -6,12 +6,13 @@
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerView(const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = graph_.node(id);
-  if (node.op->name == "reshape") return LowerReshape(id);
+  if (node.op == ops::Reshape()) return LowerReshape(id);
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     RETURN_IF_ERROR(LowerCopy(id, output));
   }
@@ -160,7 +161,7 @@ absl::Status Lowering::LowerDepthSpace(NodeId id) {
   const Shape& dims = graph_.type(x).shape;
   const std::vector<int64_t>& s = place->layout.strides;
   Layout from;
-  if (node.op->name == "space_to_depth") {
+  if (node.op == ops::SpaceToDepth()) {
     from.dims = {dims[0], b, b, dims[1], dims[2] / b, dims[3] / b};
     from.strides = {s[0], s[2], s[3], s[1], s[2] * b, s[3] * b};
   } else {

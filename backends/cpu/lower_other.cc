@@ -5,13 +5,14 @@
 #include "backends/attrs.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/simd/simd.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 absl::Status Lowering::LowerPool(NodeId id) {
   const Node& node = graph_.node(id);
   const Value x = node.operands[0];
   PoolProblem problem;
-  problem.max = node.op->name == "max_pool2d";
+  problem.max = node.op == ops::MaxPool2d();
   problem.dst = node.outputs[0].shape;
   problem.kernel = Ints(node, "kernel");
   problem.strides = Ints(node, "strides");
@@ -74,13 +75,13 @@ absl::Status Lowering::LowerReduce(NodeId id) {
   }
   const Layout row_major = Layout::RowMajor(graph_.type(out).shape);
   const int result = Define(out, row_major).buffer;
-  const std::string& name = node.op->name;
-  const Reduction reduction = name == "reduce_sum"    ? Reduction::kSum
-                              : name == "reduce_mean" ? Reduction::kMean
-                              : name == "reduce_max"  ? Reduction::kMax
-                                                      : Reduction::kMin;
+  const OpDef* const op = node.op;
+  const Reduction reduction = op == ops::ReduceSum()    ? Reduction::kSum
+                              : op == ops::ReduceMean() ? Reduction::kMean
+                              : op == ops::ReduceMax()  ? Reduction::kMax
+                                                        : Reduction::kMin;
   Emit(MakeReduceKernel(reduction, place->layout, reduced, Layout::RowMajor(kept), context_->threads),
-       {Read(place->buffer), Write(result)}, name);
+       {Read(place->buffer), Write(result)}, op->name);
   return absl::OkStatus();
 }
 
@@ -106,7 +107,7 @@ absl::Status Lowering::LowerSoftmax(NodeId id) {
   } else {
     result = Define(out, layout).buffer;
   }
-  const RowOp op = node.op->name == "softmax" ? RowOp::kSoftmax : RowOp::kLogSoftmax;
+  const RowOp op = node.op == ops::Softmax() ? RowOp::kSoftmax : RowOp::kLogSoftmax;
   Emit(MakeSoftmaxKernel(op, NumElements(dims) / dims[axis], dims[axis], context_->threads),
        {Read(place->buffer), Write(result)}, node.op->name);
   return absl::OkStatus();

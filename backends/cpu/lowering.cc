@@ -7,6 +7,7 @@
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ops/ops.h"
 #include "runtime/instance.h"
 
 namespace rewright::cpu {
@@ -72,19 +73,19 @@ absl::Status Lowering::LowerGroup(const FusedGroup& group) {
   }
   const NodeId id = group.group.nodes[0];
   const Node& node = graph_.node(id);
-  const std::string& name = node.op->name;
+  const OpDef* const op = node.op;
   const bool f32 = node.outputs[0].dtype == DType::kFloat32;
-  if (name == "concat") return LowerConcat(id);
-  if (name == "pad" && OnlyAdds(node)) return LowerPad(id);
-  if (name == "gather") return LowerGather(id);
-  if (name == "depth_to_space" || name == "space_to_depth") return LowerDepthSpace(id);
-  if (f32 && (name == "max_pool2d" || name == "avg_pool2d")) return LowerPool(id);
-  if (f32 && name == "lrn") return LowerLrn(id);
-  if (f32 && (name == "reduce_sum" || name == "reduce_mean" || name == "reduce_max" || name == "reduce_min")) {
+  if (op == ops::Concat()) return LowerConcat(id);
+  if (op == ops::Pad() && OnlyAdds(node)) return LowerPad(id);
+  if (op == ops::Gather()) return LowerGather(id);
+  if (op == ops::DepthToSpace() || op == ops::SpaceToDepth()) return LowerDepthSpace(id);
+  if (f32 && (op == ops::MaxPool2d() || op == ops::AvgPool2d())) return LowerPool(id);
+  if (f32 && op == ops::Lrn()) return LowerLrn(id);
+  if (f32 && (op == ops::ReduceSum() || op == ops::ReduceMean() || op == ops::ReduceMax() || op == ops::ReduceMin())) {
     return LowerReduce(id);
   }
-  if (f32 && (name == "softmax" || name == "log_softmax")) return LowerSoftmax(id);
-  if (f32 && name == "layer_norm") return LowerLayerNorm(id);
+  if (f32 && (op == ops::Softmax() || op == ops::LogSoftmax())) return LowerSoftmax(id);
+  if (f32 && op == ops::LayerNorm()) return LowerLayerNorm(id);
   return LowerGeneric(id);
 }
 

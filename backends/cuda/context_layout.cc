@@ -1,6 +1,7 @@
 #include "backends/cuda/context_layout.h"
 
 #include "backends/cuda/lowering.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cuda {
 
@@ -10,8 +11,8 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
   const Layout row_major = Layout::RowMajor(shape);
   if (NumElements(shape) == 0) return row_major;
   if (const std::optional<Layout> moved = Moved(graph, value)) return *moved;
-  if (node.op->name == "conv2d") return channels_last_ ? ChannelsLast(shape) : row_major;
-  if (node.op->name == "matmul") return row_major;
+  if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
+  if (node.op == ops::Matmul()) return row_major;
   for (Value operand : node.operands) {
     const Layout layout = Known(graph, operand);
     if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;

@@ -7,89 +7,11 @@
 namespace rewright {
 namespace {
 
-using Maker = OpDef (*)();
-
-// Every operator; the order is that of listings.
-constexpr Maker kMakers[] = {
-    // Elementwise, of one operand.
-    IdentityOp,
-    NegOp,
-    AbsOp,
-    FloorOp,
-    CeilOp,
-    ReciprocalOp,
-    ExpOp,
-    LogOp,
-    SqrtOp,
-    RsqrtOp,
-    ErfOp,
-    TanhOp,
-    SigmoidOp,
-    ReluOp,
-    LeakyReluOp,
-    ClipOp,
-    GeluOp,
-    LogicalNotOp,
-    CastOp,
-    // Elementwise, of several operands that broadcast.
-    AddOp,
-    SubOp,
-    MulOp,
-    DivOp,
-    RemOp,
-    ModOp,
-    PowOp,
-    MinOp,
-    MaxOp,
-    EqualOp,
-    NotEqualOp,
-    LessOp,
-    LessEqualOp,
-    GreaterOp,
-    GreaterEqualOp,
-    LogicalAndOp,
-    LogicalOrOp,
-    LogicalXorOp,
-    WhereOp,
-    ClampOp,
-    // Contractions and windows.
-    MatmulOp,
-    DotGeneralOp,
-    Conv2dOp,
-    ConvolutionOp,
-    MaxPool2dOp,
-    AvgPool2dOp,
-    // Normalization.
-    BatchNormOp,
-    LayerNormOp,
-    LrnOp,
-    SoftmaxOp,
-    LogSoftmaxOp,
-    // Reductions.
-    ReduceSumOp,
-    ReduceMeanOp,
-    ReduceMaxOp,
-    ReduceMinOp,
-    ReduceProdOp,
-    ReduceAndOp,
-    ReduceOrOp,
-    ArgmaxOp,
-    // Movement of elements.
-    ConcatOp,
-    SplitOp,
-    SliceOp,
-    DynamicSliceOp,
-    DynamicUpdateSliceOp,
-    ReverseOp,
-    PadOp,
-    TransposeOp,
-    ReshapeOp,
-    ExpandOp,
-    BroadcastInDimOp,
-    IotaOp,
-    GatherOp,
-    DepthToSpaceOp,
-    SpaceToDepthOp,
+// The position of each operator in the registry.
+enum Position : uint8_t {
+#define REWRIGHT_POSITION(Name) k##Name,
+  REWRIGHT_OPERATORS(REWRIGHT_POSITION)
+#undef REWRIGHT_POSITION
 };
 
 struct Registry {
@@ -97,11 +19,14 @@ struct Registry {
   std::map<std::string, const OpDef*> by_name;
 
   Registry() {
-    for (Maker maker : kMakers) {
-      const OpDef* op = new OpDef(maker());
-      ops.push_back(op);
-      CHECK(by_name.emplace(op->name, op).second) << "two operators are named " << op->name;
-    }
+#define REWRIGHT_ADD(Name) Add(new OpDef(Name##Op()));
+    REWRIGHT_OPERATORS(REWRIGHT_ADD)
+#undef REWRIGHT_ADD
+  }
+
+  void Add(const OpDef* op) {
+    ops.push_back(op);
+    CHECK(by_name.emplace(op->name, op).second) << "two operators are named " << op->name;
   }
 };
 
@@ -112,6 +37,15 @@ const Registry& TheRegistry() {
 }
 
 }  // namespace
+
+namespace ops {
+
+#define REWRIGHT_HANDLE(Name) \
+  const OpDef* Name() { return TheRegistry().ops[k##Name]; }
+REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
+#undef REWRIGHT_HANDLE
+
+}  // namespace ops
 
 const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
 
