@@ -192,4 +192,19 @@ bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Lay
   return std::all_of(to->strides.begin(), to->strides.end(), [](int64_t stride) { return stride >= 0; });
 }
 
+std::optional<MovedView> MovedViewOf(const Graph& graph, Value value, const std::function<Layout(size_t)>& of) {
+  const Node& node = graph.node(value.node);
+  const Shape& dims = graph.type(value).shape;
+  MovedView moved;
+  if (node.op == ops::Reshape()) {
+    moved.is_view = ReshapeLayout(of(0), dims, &moved.layout);
+    return moved;
+  }
+  const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output);
+  if (!access) return std::nullopt;
+  moved.input = access->input;
+  moved.is_view = ViewOf(of(static_cast<size_t>(access->input)), *access, dims, &moved.layout, &moved.offset);
+  return moved;
+}
+
 }  // namespace rewright

@@ -1,6 +1,7 @@
 #include "backends/cuda/context_layout.h"
 
 #include "backends/cuda/lowering.h"
+#include "backends/meaning.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cuda {
@@ -10,7 +11,10 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
   const Shape& shape = graph.type(value).shape;
   const Layout row_major = Layout::RowMajor(shape);
   if (NumElements(shape) == 0) return row_major;
-  if (const std::optional<Layout> moved = Moved(graph, value)) return *moved;
+  const auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
+  if (const std::optional<MovedView> moved = MovedViewOf(graph, value, of)) {
+    return moved->is_view ? moved->layout : row_major;
+  }
   if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
   if (node.op == ops::Matmul()) return row_major;
   for (Value operand : node.operands) {
