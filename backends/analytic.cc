@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -29,10 +30,10 @@ class AnalyticDevice : public Device {
       Group group;
       group.nodes = {id};
       int last = i;
-      if (node.op->name == "conv2d" && !graph.is_output({id, 0}) && graph.users(i).size() == 1) {
+      if (node.op == ops::Conv2d() && !graph.is_output({id, 0}) && graph.users(i).size() == 1) {
         const int user = graph.users(i)[0];
-        const std::string& name = graph.node(graph.nodes()[user]).op->name;
-        if (name == "relu" || name == "sigmoid" || name == "tanh") {
+        const OpDef* const op = graph.node(graph.nodes()[user]).op;
+        if (op == ops::Relu() || op == ops::Sigmoid() || op == ops::Tanh()) {
           taken[user] = true;
           last = user;
           group.nodes.push_back(graph.nodes()[user]);
@@ -60,7 +61,7 @@ class AnalyticDevice : public Device {
     for (Value input : group.inputs) bytes += Elements(graph.type(input)) * kElementBytes;
     for (Value output : group.outputs) bytes += Elements(graph.type(output)) * kElementBytes;
     const Node& node = graph.node(group.nodes[0]);
-    if (node.op->name == "concat") bytes = 2 * Elements(node.outputs[0]) * kElementBytes;
+    if (node.op == ops::Concat()) bytes = 2 * Elements(node.outputs[0]) * kElementBytes;
     return kLaunchSeconds + std::max(flops / kFlopsPerSecond, bytes / kBytesPerSecond);
   }
 
@@ -74,9 +75,9 @@ class AnalyticDevice : public Device {
 
   bool IsFree(const Graph& graph, NodeId id) const {
     const Node& node = graph.node(id);
-    if (graph.IsKnown(node) || node.op->name == "reshape") return true;
-    if (node.op->name == "transpose") return !strict_;
-    if (node.op->name != "split") return false;
+    if (graph.IsKnown(node) || node.op == ops::Reshape()) return true;
+    if (node.op == ops::Transpose()) return !strict_;
+    if (node.op != ops::Split()) return false;
     if (!strict_) return true;
     const TensorType& type = graph.type(node.operands[0]);
     const int64_t axis = std::get<int64_t>(node.attrs.at("axis"));
@@ -85,12 +86,12 @@ class AnalyticDevice : public Device {
 
   static double Flops(const Graph& graph, const Node& node) {
     const double out = Elements(node.outputs[0]);
-    if (node.op->name == "conv2d") {
+    if (node.op == ops::Conv2d()) {
       const Shape& weights = graph.type(node.operands[1]).shape;
       return 2 * out * static_cast<double>(weights[1] * weights[2] * weights[3]);
     }
-    if (node.op->name == "matmul") return 2 * out * static_cast<double>(graph.type(node.operands[0]).shape.back());
-    if (node.op->name == "max_pool2d" || node.op->name == "avg_pool2d") {
+    if (node.op == ops::Matmul()) return 2 * out * static_cast<double>(graph.type(node.operands[0]).shape.back());
+    if (node.op == ops::MaxPool2d() || node.op == ops::AvgPool2d()) {
       const auto& kernel = std::get<std::vector<int64_t>>(node.attrs.at("kernel"));
       return out * static_cast<double>(kernel[0] * kernel[1]);
     }

@@ -4,7 +4,6 @@
 
 #include "absl/hash/hash.h"
 #include "backends/group.h"
-#include "backends/meaning.h"
 
 namespace rewright {
 
@@ -31,23 +30,6 @@ Layout ContextLayouts::Known(const Graph& graph, Value value) const {
   const auto found = known_.find(value);
   const Layout* layout = found != known_.end() ? found->second.get() : nullptr;
   return layout != nullptr ? *layout : Layout::RowMajor(graph.type(value).shape);
-}
-
-std::optional<Layout> ContextLayouts::Moved(const Graph& graph, Value value) const {
-  const Node& node = graph.node(value.node);
-  const Shape& dims = graph.type(value).shape;
-  Layout layout;
-  int64_t offset = 0;
-  bool view = false;
-  if (node.op->name == "reshape") {
-    view = ReshapeLayout(Known(graph, node.operands[0]), dims, &layout);
-  } else if (const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output)) {
-    const Value from = node.operands[access->input];
-    view = ViewOf(Known(graph, from), *access, dims, &layout, &offset);
-  } else {
-    return std::nullopt;
-  }
-  return view ? layout : Layout::RowMajor(dims);
 }
 
 void ContextLayouts::Prepare(const Graph& graph, Value value) {

@@ -26,8 +26,6 @@ class ContextLayouts {
   // The layout of a result of an application whose operands are known.
   virtual Layout Compute(const Graph& graph, Value value) const = 0;
   Layout Known(const Graph& graph, Value value) const;
-  // For nodes that only move elements (meaning.h): that of a view of the operand, or row-major where there is none.
-  std::optional<Layout> Moved(const Graph& graph, Value value) const;
 
  private:
   void Prepare(const Graph& graph, Value value);

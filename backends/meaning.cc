@@ -5,6 +5,7 @@
 #include "backends/attrs.h"
 #include "core/index/form.h"
 #include "core/ir/rewrite.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -86,7 +87,7 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
     axes.push_back(space.Variable("", range, static_cast<int>(k)).AsAtom());
     variables[meaning.index_vars[k]] = Form::OfAtom(axes.back());
   }
-  CopyAccess access{static_cast<int>(meaning.element->integer), {}};
+  CopyAccess access{static_cast<int>(meaning.element->operand()), {}};
   for (const ExprPtr& index : meaning.element->args()) {
     std::optional<LinearIndex> linear = Linear(FormOf(*index, variables), axes);
     if (!linear) return std::nullopt;
@@ -96,7 +97,7 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
 }
 
 bool OnlyMoves(const Graph& graph, const Node& node) {
-  if (node.op->name == "reshape") return true;
+  if (node.op == ops::Reshape()) return true;
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     if (!CopyAccessOf(graph, node, output)) return false;
   }
@@ -153,7 +154,7 @@ Layout LayoutForReader(const Graph& graph, Value value) {
   const std::vector<int>& users = graph.users(graph.index(value.node));
   if (users.size() != 1 || dims.empty()) return row_major;
   const Node& user = graph.node(graph.nodes()[users[0]]);
-  if (user.op->name != "transpose") return row_major;
+  if (user.op != ops::Transpose()) return row_major;
   const std::vector<int64_t>& perm = Ints(user, "perm");
   if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
   const Layout after = Layout::RowMajor(user.outputs[0].shape);
@@ -185,6 +186,21 @@ bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Lay
     }
   }
   return std::all_of(to->strides.begin(), to->strides.end(), [](int64_t stride) { return stride >= 0; });
+}
+
+std::optional<MovedView> MovedViewOf(const Graph& graph, Value value, const std::function<Layout(size_t)>& of) {
+  const Node& node = graph.node(value.node);
+  const Shape& dims = graph.type(value).shape;
+  MovedView moved;
+  if (node.op == ops::Reshape()) {
+    moved.is_view = ReshapeLayout(of(0), dims, &moved.layout);
+    return moved;
+  }
+  const std::optional<CopyAccess> access = CopyAccessOf(graph, node, value.output);
+  if (!access) return std::nullopt;
+  moved.input = access->input;
+  moved.is_view = ViewOf(of(static_cast<size_t>(access->input)), *access, dims, &moved.layout, &moved.offset);
+  return moved;
 }
 
 }  // namespace rewright

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -66,5 +67,16 @@ Layout LayoutForReader(const Graph& graph, Value value);
 // The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
 // elements. False where strides would be negative or a blocked operand is cut within its blocks.
 bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Layout* to, int64_t* offset);
+
+// Where the elements of a value lie that a node only moves (reshape, or CopyAccessOf).
+struct MovedView {
+  int input = 0;         // the operand that has them
+  bool is_view = false;  // else they must be copied
+  Layout layout;         // in the operand's memory; of a reshape only where it is a view
+  int64_t offset = 0;
+};
+
+// None where the node does more than move. `of`: the layout of an operand.
+std::optional<MovedView> MovedViewOf(const Graph& graph, Value value, const std::function<Layout(size_t)>& of);
 
 }  // namespace rewright

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/ir/functions.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
@@ -48,17 +49,17 @@ double RealAttribute(const Node& node, const char* name) { return std::get<doubl
 }  // namespace
 
 std::optional<ActivationFunction> NamedActivation(const Node& node) {
-  const std::string& name = node.op->name;
-  if (name == "relu") return ActivationFunction{Activation::kRelu, 0, 0};
-  if (name == "leaky_relu") return ActivationFunction{Activation::kRelu, RealAttribute(node, "alpha"), 0};
-  if (name == "clip") {
+  const OpDef* const op = node.op;
+  if (op == ops::Relu()) return ActivationFunction{Activation::kRelu, 0, 0};
+  if (op == ops::LeakyRelu()) return ActivationFunction{Activation::kRelu, RealAttribute(node, "alpha"), 0};
+  if (op == ops::Clip()) {
     const double low = RealAttribute(node, "min"), high = RealAttribute(node, "max");
     if (low > high) return std::nullopt;
     return ActivationFunction{Activation::kClip, low, high};
   }
-  if (name == "sigmoid") return ActivationFunction{Activation::kSigmoid, 0, 0};
-  if (name == "tanh") return ActivationFunction{Activation::kTanh, 0, 0};
-  if (name == "gelu") return ActivationFunction{Activation::kGelu, 0, 0};
+  if (op == ops::Sigmoid()) return ActivationFunction{Activation::kSigmoid, 0, 0};
+  if (op == ops::Tanh()) return ActivationFunction{Activation::kTanh, 0, 0};
+  if (op == ops::Gelu()) return ActivationFunction{Activation::kGelu, 0, 0};
   return std::nullopt;
 }
 

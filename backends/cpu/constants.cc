@@ -6,6 +6,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/folded_values.h"
 #include "core/ir/memory.h"
+#include "core/ops/ops.h"
 #include "runtime/executor.h"
 
 namespace rewright::cpu {
@@ -25,7 +26,7 @@ bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* 
   }
   const Shape& dims = graph_.type(value).shape;
   if (NumElements(dims) == 0) return false;
-  if (node.op->name == "reshape") {
+  if (node.op == ops::Reshape()) {
     Layout from;
     return ConstantView(node.operands[0], base, &from, offset) && ReshapeLayout(from, dims, layout);
   }

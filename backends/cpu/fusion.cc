@@ -8,6 +8,7 @@
 #include "backends/cpu/pointwise.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
@@ -51,7 +52,7 @@ class Fuser {
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
     if (!IsRuntime(node) || node.outputs[0].dtype != DType::kFloat32) return false;
-    return node.op->name == "conv2d" || node.op->name == "matmul";
+    return node.op == ops::Conv2d() || node.op == ops::Matmul();
   }
 
   bool CanJoinPointwise(int i) const {
@@ -76,7 +77,7 @@ class Fuser {
   enum class Stage : uint8_t { kLinear, kActivations };
 
   void FuseAnchor(int anchor) {
-    const bool conv = NodeAt(anchor).op->name == "conv2d";
+    const bool conv = NodeAt(anchor).op == ops::Conv2d();
     FusedGroup group;
     group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = {anchor};
@@ -113,8 +114,7 @@ class Fuser {
         static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) - node.operands.begin());
     if (*stage == Stage::kLinear && IsLinearStep(anchor, node, step.operand, type)) {
       step.kind = EpilogueStep::Kind::kLinear;
-    } else if (*stage == Stage::kLinear && node.op->name == "add" &&
-               IsResidual(node.operands[1 - step.operand], type)) {
+    } else if (*stage == Stage::kLinear && node.op == ops::Add() && IsResidual(node.operands[1 - step.operand], type)) {
       step.kind = EpilogueStep::Kind::kResidual;
       step.other = node.operands[1 - step.operand];
       *stage = Stage::kActivations;
@@ -141,15 +141,15 @@ class Fuser {
 
   bool IsLinearStep(int anchor, const Node& node, int operand, const TensorType& type) const {
     const Node& anchor_node = NodeAt(anchor);
-    const bool conv = anchor_node.op->name == "conv2d";
+    const bool conv = anchor_node.op == ops::Conv2d();
     const int channel = conv ? 1 : type.rank() - 1;
-    const std::string& name = node.op->name;
+    const OpDef* const op = node.op;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return false;
     }
-    if (name == "batch_norm") return operand == 0 && conv;
-    if (name != "add" && name != "sub" && name != "mul" && name != "div") return false;
-    if (name == "div" && operand == 1) return false;
+    if (op == ops::BatchNorm()) return operand == 0 && conv;
+    if (op != ops::Add() && op != ops::Sub() && op != ops::Mul() && op != ops::Div()) return false;
+    if (op == ops::Div() && operand == 1) return false;
     const TensorType& other = graph_.type(node.operands[1 - operand]);
     return IsPerChannel(other, type, channel);
   }

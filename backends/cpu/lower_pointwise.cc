@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/lowering.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/instance.h"
@@ -22,115 +23,160 @@ bool IsAligned(const PointwiseOperand& operand, const Shape& dims, const Shape& 
   return true;
 }
 
-}  // namespace
-
-absl::StatusOr<Lowering::Place> Lowering::ComputeConstant(const PointwiseProgram& program) {
+// A part of the program that depends on constants alone, computed now.
+absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram& program) {
   std::vector<Layout> layouts;
   std::vector<void*> addresses;
   for (const PointwiseOperand& operand : program.operands) {
-    absl::StatusOr<Place> place = FindRowMajor(operand.value);
-    if (!place.ok()) return place.status();
-    layouts.push_back(place->layout);
-    addresses.push_back(schedule_.buffers[place->buffer].data.get());
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand.value));
+    layouts.push_back(place.layout);
+    addresses.push_back(lowering.buffer(place.buffer).data.get());
   }
   const Layout layout = layouts[0];
-  absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(program, layouts, layout, context_->threads);
-  if (!kernel.ok()) return kernel.status();
-  absl::StatusOr<Tensor> allocated = AllocateTensor({program.dtype, layout.dims}, "a weight computed beforehand");
-  if (!allocated.ok()) return allocated.status();
-  auto tensor = std::make_shared<Tensor>(*std::move(allocated));
+  ASSIGN_OR_RETURN(const KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
+  ASSIGN_OR_RETURN(Tensor allocated, AllocateTensor({program.dtype, layout.dims}, "a weight computed beforehand"));
+  auto tensor = std::make_shared<Tensor>(std::move(allocated));
   addresses.push_back(tensor->data());
-  RETURN_IF_ERROR(RunKernel(**kernel, addresses.data()));
+  RETURN_IF_ERROR(RunKernel(*kernel, addresses.data()));
   const size_t bytes = tensor->num_bytes();
-  return Place{AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
+  return Place{lowering.AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
 }
 
-absl::Status Lowering::LowerPointwise(const FusedGroup& group) {
+absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& group) {
   absl::Status status;
   Tensor single;
-  absl::StatusOr<PointwiseProgram> program = BuildProgram(graph_, group.group.nodes, [&](Value value) -> const Tensor* {
-    if (!IsConstant(value) || graph_.type(value).num_elements() != 1) return nullptr;
-    absl::StatusOr<Tensor> constant = ConstantTensor(value);
+  const auto single_constant = [&](Value value) -> const Tensor* {
+    if (!lowering.IsConstant(value) || lowering.graph().type(value).num_elements() != 1) return nullptr;
+    absl::StatusOr<Tensor> constant = lowering.ConstantTensor(value);
     status.Update(constant.status());
     if (!constant.ok()) return nullptr;
     single = *std::move(constant);
     return &single;
-  });
+  };
+  absl::StatusOr<PointwiseProgram> program = BuildProgram(lowering.graph(), group.nodes, single_constant);
   RETURN_IF_ERROR(status);
-  if (!program.ok()) return program.status();
-  const Value out = group.group.outputs[0];
-  const Shape& dims = graph_.type(out).shape;
-  std::map<int, Place> computed;  // operands that were computed ahead
-  for (const HoistedProgram& hoisted : HoistConstants([&](Value v) { return IsConstant(v); }, &*program)) {
-    absl::StatusOr<Place> place = ComputeConstant(hoisted.program);
-    if (!place.ok()) return place.status();
-    computed[hoisted.operand] = *place;
-  }
+  return program;
+}
 
-  // The result is laid out like most of its full-sized operands; row-major in doubt.
-  std::vector<Place> places;
-  std::vector<std::pair<Layout, int>> votes = {{Layout::RowMajor(dims), 0}};
+// What a program reads.
+struct ProgramOperand {
+  Place place;
+  bool computed = false;  // beforehand, from constants
+  bool full = false;      // of the result's sizes, read at the result's positions
+  Value value;            // where it is not computed
+};
+
+absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const Shape& dims,
+                                                       PointwiseProgram* program) {
+  std::map<int, Place> computed;
+  const auto is_constant = [&](Value value) { return lowering.IsConstant(value); };
+  for (const HoistedProgram& hoisted : HoistConstants(is_constant, program)) {
+    ASSIGN_OR_RETURN(computed[hoisted.operand], ComputeConstant(lowering, hoisted.program));
+  }
+  std::vector<ProgramOperand> operands;
   for (size_t i = 0; i < program->operands.size(); ++i) {
-    if (computed.count(static_cast<int>(i)) > 0) {
-      places.push_back(computed[static_cast<int>(i)]);
+    if (const auto found = computed.find(static_cast<int>(i)); found != computed.end()) {
+      operands.push_back({.place = found->second, .computed = true});
       continue;
     }
     const PointwiseOperand& operand = program->operands[i];
-    absl::StatusOr<Place> place = Find(operand.value);
-    if (place.ok() && place->layout.IsPadded()) place = FindRowMajor(operand.value);
-    if (!place.ok()) return place.status();
-    places.push_back(*place);
-    const bool full = place->layout.dims == dims && IsAligned(operand, dims, dims);
-    if (!full || IsConstant(operand.value) || !place->layout.IsDense()) continue;
-    auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == place->layout; });
-    if (vote == votes.end()) vote = votes.insert(votes.end(), {place->layout, 0});
+    ASSIGN_OR_RETURN(Place place, lowering.Find(operand.value));
+    if (place.layout.IsPadded()) {
+      ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
+    }
+    const bool full = place.layout.dims == dims && IsAligned(operand, dims, dims);
+    operands.push_back({place, false, full, operand.value});
+  }
+  return operands;
+}
+
+// The result is laid out like most of its full-sized operands; row-major in doubt.
+Layout ResultLayout(const Lowering& lowering, Value out, const std::vector<ProgramOperand>& operands) {
+  const Layout row_major = Layout::RowMajor(lowering.graph().type(out).shape);
+  std::vector<std::pair<Layout, int>> votes = {{row_major, 0}};
+  for (const ProgramOperand& operand : operands) {
+    const Layout& layout = operand.place.layout;
+    if (!operand.full || lowering.IsConstant(operand.value) || !layout.IsDense()) continue;
+    auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == layout; });
+    if (vote == votes.end()) vote = votes.insert(votes.end(), {layout, 0});
     ++vote->second;
   }
-  Layout layout = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-                    return a.second < b.second;
-                  })->first;
-  if (graph_.is_output(out) && !layout.blocked() && !options_.keep_output_layouts) layout = Layout::RowMajor(dims);
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const Layout layout = std::max_element(votes.begin(), votes.end(), fewer)->first;
+  const bool returned = lowering.graph().is_output(out) && !lowering.keeps_output_layouts();
+  return returned && !layout.blocked() ? row_major : layout;
+}
 
-  std::vector<Layout> layouts;
-  std::vector<BufferUse> buffers;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const PointwiseOperand& operand = program->operands[i];
-    const Shape& operand_dims = places[i].layout.dims;
-    const bool aligned = IsAligned(operand, operand_dims, dims);
-    absl::StatusOr<Place> place = places[i];
-    if (place->layout.blocked() && (!aligned || place->layout.block != layout.block)) {
-      place = FindRowMajor(operand.value);
+// Lays operands out anew that the kernel cannot read beside a result in `layout`, or only slowly.
+absl::Status Convert(Lowering& lowering, const PointwiseProgram& program, const Layout& layout,
+                     std::vector<ProgramOperand>* operands) {
+  for (size_t i = 0; i < operands->size(); ++i) {
+    ProgramOperand& operand = (*operands)[i];
+    Place& place = operand.place;
+    const bool aligned = IsAligned(program.operands[i], place.layout.dims, layout.dims);
+    if (place.layout.blocked() && (!aligned || place.layout.block != layout.block)) {
+      ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
     }
-    if (!place.ok()) return place.status();
-    const bool full = aligned && operand_dims == dims && computed.count(static_cast<int>(i)) == 0;
-    if (full && place->layout != layout && NumElements(dims) >= kLargeOperand) place = FindAs(operand.value, layout);
-    if (!place.ok()) return place.status();
-    layouts.push_back(place->layout);
-    buffers.push_back(Read(place->buffer));
-    places[i] = *place;
-  }
-
-  int result = -1;
-  for (size_t i = 0; i < places.size() && result < 0; ++i) {
-    const PointwiseOperand& operand = program->operands[i];
-    const auto reads = std::count_if(program->operands.begin(), program->operands.end(),
-                                     [&](const PointwiseOperand& other) { return other.value == operand.value; });
-    if (reads == 1 && computed.count(static_cast<int>(i)) == 0 && layouts[i].dims == dims &&
-        IsAligned(operand, dims, dims) && !IsConstant(operand.value) &&
-        CanOverwrite(operand.value, places[i], out, layout)) {
-      result = places[i].buffer;
+    if (operand.full && place.layout != layout && layout.num_elements() >= kLargeOperand) {
+      ASSIGN_OR_RETURN(place, lowering.FindAs(operand.value, layout));
     }
   }
-  if (result >= 0) {
-    DefineAt(out, result, layout);
-  } else {
-    result = Define(out, layout).buffer;
-  }
-  absl::StatusOr<KernelPtr> kernel = MakePointwiseKernel(*program, layouts, layout, context_->threads);
-  if (!kernel.ok()) return kernel.status();
-  buffers.push_back(Write(result));
-  Emit(*std::move(kernel), std::move(buffers), GroupLabel(graph_, group.group));
   return absl::OkStatus();
 }
+
+// The memory of an operand that the result may take over; -1: none.
+int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operands, Value out, const Layout& layout) {
+  for (const ProgramOperand& operand : operands) {
+    const auto reads = std::count_if(operands.begin(), operands.end(),
+                                     [&](const ProgramOperand& other) { return other.value == operand.value; });
+    if (reads == 1 && operand.full && !lowering.IsConstant(operand.value) &&
+        lowering.CanOverwrite(operand.value, operand.place, out, layout)) {
+      return operand.place.buffer;
+    }
+  }
+  return -1;
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kPointwise) return false;
+  const Value out = group.group.outputs[0];
+  const Shape& dims = lowering.graph().type(out).shape;
+  ASSIGN_OR_RETURN(PointwiseProgram program, ProgramOf(lowering, group.group));
+  ASSIGN_OR_RETURN(std::vector<ProgramOperand> operands, OperandsOf(lowering, dims, &program));
+  const Layout layout = ResultLayout(lowering, out, operands);
+  RETURN_IF_ERROR(Convert(lowering, program, layout, &operands));
+  int result = InPlace(lowering, operands, out, layout);
+  if (result >= 0) {
+    lowering.DefineAt(out, result, layout);
+  } else {
+    result = lowering.Define(out, layout).buffer;
+  }
+  std::vector<Layout> layouts;
+  std::vector<BufferUse> buffers;
+  for (const ProgramOperand& operand : operands) {
+    layouts.push_back(operand.place.layout);
+    buffers.push_back(Lowering::Read(operand.place.buffer));
+  }
+  buffers.push_back(Lowering::Write(result));
+  ASSIGN_OR_RETURN(KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
+  lowering.Emit(std::move(kernel), std::move(buffers), GroupLabel(lowering.graph(), group.group));
+  return true;
+}
+
+// Of a node by itself: a convolution takes what follows it into its own result, which may be padded.
+std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
+  if (!IsPointwise(*query.node().meaning)) return std::nullopt;
+  for (size_t k = 0; k < query.node().operands.size(); ++k) {
+    const Layout operand = query.of(k);
+    if (operand.dims == query.dims() && (operand.IsDense() || operand.IsPadded()) && !operand.IsRowMajor()) {
+      return operand;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout}; }
 
 }  // namespace rewright::cpu

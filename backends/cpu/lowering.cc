@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -39,7 +40,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
   for (size_t i = 0; i < groups.size(); ++i) {
     group_ = static_cast<int>(i);
     current_ = &groups[i].group;
-    if (absl::Status status = LowerGroup(groups[i]); !status.ok()) {
+    if (absl::Status status = PlanGroup(*this, groups[i]); !status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat(GroupLabel(graph_, groups[i].group), ": ", std::string(status.message())));
     }
@@ -49,45 +50,6 @@ absl::StatusOr<Schedule> Lowering::Run() {
   current_ = nullptr;
   RETURN_IF_ERROR(Finish());
   return std::move(schedule_);
-}
-
-absl::Status Lowering::LowerGroup(const FusedGroup& group) {
-  // Memory without elements, and types without kernels of their own, go the general way.
-  for (NodeId id : group.group.nodes) {
-    const Node& node = graph_.node(id);
-    bool empty = false;
-    for (const TensorType& type : node.outputs) empty = empty || type.num_elements() == 0;
-    for (Value operand : node.operands) empty = empty || graph_.type(operand).num_elements() == 0;
-    if (empty) {
-      for (NodeId each : group.group.nodes) {
-        RETURN_IF_ERROR(LowerGeneric(each));
-      }
-      return absl::OkStatus();
-    }
-  }
-  switch (group.kind) {
-    case FusedGroup::Kind::kConv: return LowerConv(group);
-    case FusedGroup::Kind::kMatmul: return LowerMatmul(group);
-    case FusedGroup::Kind::kPointwise: return LowerPointwise(group);
-    case FusedGroup::Kind::kView: return LowerView(group);
-    case FusedGroup::Kind::kOther: break;
-  }
-  const NodeId id = group.group.nodes[0];
-  const Node& node = graph_.node(id);
-  const std::string& name = node.op->name;
-  const bool f32 = node.outputs[0].dtype == DType::kFloat32;
-  if (name == "concat") return LowerConcat(id);
-  if (name == "pad" && OnlyAdds(node)) return LowerPad(id);
-  if (name == "gather") return LowerGather(id);
-  if (name == "depth_to_space" || name == "space_to_depth") return LowerDepthSpace(id);
-  if (f32 && (name == "max_pool2d" || name == "avg_pool2d")) return LowerPool(id);
-  if (f32 && name == "lrn") return LowerLrn(id);
-  if (f32 && (name == "reduce_sum" || name == "reduce_mean" || name == "reduce_max" || name == "reduce_min")) {
-    return LowerReduce(id);
-  }
-  if (f32 && (name == "softmax" || name == "log_softmax")) return LowerSoftmax(id);
-  if (f32 && name == "layer_norm") return LowerLayerNorm(id);
-  return LowerGeneric(id);
 }
 
 // ---------------------------------------------------------------- buffers
@@ -104,7 +66,7 @@ size_t Lowering::Bytes(Value value, const Layout& layout) const {
 
 // ---------------------------------------------------------------- places
 
-absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
+absl::StatusOr<Place> Lowering::Find(Value value) {
   const auto found = places_.find(value);
   if (found != places_.end()) return found->second.front();
   if (!IsConstant(value)) {
@@ -125,42 +87,40 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   return places_[value].front();
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout) {
-  absl::StatusOr<Place> from = Find(value);
-  if (!from.ok()) return from;
+absl::StatusOr<Place> Lowering::FindAs(Value value, const Layout& layout) {
+  ASSIGN_OR_RETURN(const Place from, Find(value));
   const Layout wanted = Simplified(layout);
   for (const Place& place : places_[value]) {
     if (Simplified(place.layout) == wanted) return Place{place.buffer, layout};
   }
   const DType dtype = graph_.type(value).dtype;
-  absl::StatusOr<KernelPtr> kernel = Converter(from->layout, layout, dtype);
-  if (!kernel.ok()) return kernel.status();
+  ASSIGN_OR_RETURN(KernelPtr kernel, Converter(from.layout, layout, dtype));
   const size_t bytes = Bytes(value, layout);
   Place place{-1, layout};
-  if (schedule_.buffers[from->buffer].kind == Buffer::Kind::kConstant) {
+  if (schedule_.buffers[from.buffer].kind == Buffer::Kind::kConstant) {
     const std::string what = absl::StrCat("the weight ", graph_.type(value).ToString(), " in another layout");
     RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
     ASSIGN_OR_RETURN(std::shared_ptr<void> data, AllocateBytes(bytes));
-    void* addresses[] = {schedule_.buffers[from->buffer].data.get(), data.get()};
-    RETURN_IF_ERROR(RunKernel(**kernel, addresses));
+    void* addresses[] = {schedule_.buffers[from.buffer].data.get(), data.get()};
+    RETURN_IF_ERROR(RunKernel(*kernel, addresses));
     place.buffer = AddConstant(std::move(data), bytes);
   } else {
     const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
                         output_taken_.insert(value).second;
     place.buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, bytes);
-    Emit(*std::move(kernel), {Read(from->buffer), Write(place.buffer)}, "reorder");
+    Emit(std::move(kernel), {Read(from.buffer), Write(place.buffer)}, "reorder");
     // A conversion before a group is work of that group.
-    tenants_[place.buffer].push_back(value);
+    values_in_buffer_[place.buffer].push_back(value);
   }
   places_[value].push_back(place);
   return place;
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindRowMajor(Value value) {
+absl::StatusOr<Place> Lowering::FindRowMajor(Value value) {
   return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
 }
 
-Lowering::Place Lowering::Define(Value value, const Layout& layout) {
+Place Lowering::Define(Value value, const Layout& layout) {
   const Layout simple = Simplified(layout);
   const bool output = results_.contains(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&
                       output_taken_.insert(value).second;
@@ -171,7 +131,7 @@ Lowering::Place Lowering::Define(Value value, const Layout& layout) {
 
 void Lowering::DefineAt(Value value, int buffer, const Layout& layout) {
   places_[value].push_back({buffer, Simplified(layout)});
-  tenants_[buffer].push_back(value);
+  values_in_buffer_[buffer].push_back(value);
 }
 
 bool Lowering::IsExpendable(Value value) const {
@@ -179,7 +139,7 @@ bool Lowering::IsExpendable(Value value) const {
   const Place& place = places_.at(value).front();
   const int root = Root(place.buffer);
   if (schedule_.buffers[root].kind != Buffer::Kind::kActivation) return false;
-  for (const auto& [buffer, values] : tenants_) {
+  for (const auto& [buffer, values] : values_in_buffer_) {
     if (Root(buffer) != root) continue;
     for (Value other : values) {
       if (other == value) continue;
@@ -204,6 +164,18 @@ bool Lowering::CanOverwrite(Value operand, const Place& place, Value result, con
       if (Root(at.buffer) == Root(place.buffer)) return false;
     }
   }
+  return true;
+}
+
+bool Lowering::ClaimPart(int buffer, size_t bytes, int whole, size_t offset) {
+  Buffer& part = schedule_.buffers[buffer];
+  if (part.kind != Buffer::Kind::kActivation || part.alias_of >= 0 || part.bytes != bytes ||
+      !concat_parts_.insert(buffer).second) {
+    return false;
+  }
+  part.alias_of = whole;
+  part.offset = offset;
+  part.part = true;
   return true;
 }
 

@@ -38,29 +38,38 @@ struct LoweringOptions {
   bool keep_output_layouts = false;
 };
 
+// A value in memory.
+struct Place {
+  int buffer = -1;
+  Layout layout;
+};
+
+// Places and layouts of values, and the steps so far: what the kernels of kernel_list.h plan with.
 class Lowering : private ScheduleBuilder {
  public:
   Lowering(std::shared_ptr<const DnnlContext> context, const Graph& graph, LoweringOptions options);
   absl::StatusOr<Schedule> Run();
 
- private:
-  struct Place {
-    int buffer = -1;
-    Layout layout;
-  };
+  const std::shared_ptr<const DnnlContext>& context() const { return context_; }
+  int threads() const { return context_->threads; }
+  const Graph& graph() const { return graph_; }
+  bool keeps_output_layouts() const { return options_.keep_output_layouts; }
 
-  // ---- constants (constants.cc)
-  absl::Status FoldConstants();
-  bool IsConstant(Value value) const;
-  // The tensor of a constant value.
-  absl::StatusOr<Tensor> ConstantTensor(Value value);
-  // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
-  bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
-
-  // ---- buffers and places (lowering.cc)
+  // ---- buffers and steps (lowering.cc)
+  using ScheduleBuilder::AddConstant;
+  using ScheduleBuilder::AddScratch;
+  using ScheduleBuilder::AddView;
+  using ScheduleBuilder::buffer;
+  using ScheduleBuilder::Emit;
+  using ScheduleBuilder::Read;
+  using ScheduleBuilder::Scratch;
+  using ScheduleBuilder::Update;
+  using ScheduleBuilder::Write;
   int AddConstantFloats(const std::vector<float>& values);
   size_t Bytes(Value value, const Layout& layout) const;
-  // Where a value is by nature.
+
+  // ---- places (lowering.cc)
+  // The value's primary location, before any conversion of its layout.
   absl::StatusOr<Place> Find(Value value);
   // Where it is in the given layout; converts it when needed.
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
@@ -69,10 +78,23 @@ class Lowering : private ScheduleBuilder {
   Place Define(Value value, const Layout& layout);
   // The result lies in existing memory.
   void DefineAt(Value value, int buffer, const Layout& layout);
-  bool IsExpendable(Value value) const;
   // The operand's memory can take the result of the current group: expendable, of that layout, and no other input of
   // the group lies there.
   bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;
+  // Makes the buffer the part of `whole` that begins `offset` bytes in, where nothing has claimed it yet and `bytes`
+  // are all it has; false otherwise.
+  bool ClaimPart(int buffer, size_t bytes, int whole, size_t offset);
+
+  // ---- constants (constants.cc)
+  bool IsConstant(Value value) const;
+  // The tensor of a constant value.
+  absl::StatusOr<Tensor> ConstantTensor(Value value);
+
+ private:
+  absl::Status FoldConstants();
+  // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
+  bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
+  bool IsExpendable(Value value) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
   void AddStates();
   absl::Status Finish();
@@ -81,50 +103,17 @@ class Lowering : private ScheduleBuilder {
   // The value in memory that no commit overwrites.
   absl::StatusOr<Place> FindBeside(Value value, Buffer::Kind kind);
 
-  // ---- groups
-  absl::Status LowerGroup(const FusedGroup& group);
-  absl::Status LowerConv(const FusedGroup& group);       // lower_anchor.cc
-  absl::Status LowerMatmul(const FusedGroup& group);     // lower_anchor.cc
-  absl::Status LowerPointwise(const FusedGroup& group);  // lower_pointwise.cc
-  absl::StatusOr<Place> ComputeConstant(const PointwiseProgram& program);
-  absl::Status LowerView(const FusedGroup& group);  // lower_move.cc
-  absl::Status LowerCopy(NodeId id, int output);
-  absl::Status LowerReshape(NodeId id);
-  absl::Status LowerConcat(NodeId id);
-  absl::Status LowerPad(NodeId id);
-  absl::Status LowerDepthSpace(NodeId id);
-  absl::Status LowerGather(NodeId id);
-  absl::Status LowerPool(NodeId id);  // lower_other.cc
-  absl::Status LowerLrn(NodeId id);
-  absl::Status LowerReduce(NodeId id);
-  absl::Status LowerSoftmax(NodeId id);
-  absl::Status LowerLayerNorm(NodeId id);
-  absl::Status LowerGeneric(NodeId id);
-
-  // What the linear steps of an epilogue amount to, per channel: (result + bias) * scale + shift.
-  struct LinearEpilogue {
-    std::vector<float> bias, scale, shift;  // empty: none
-  };
-  absl::StatusOr<LinearEpilogue> LinearStepsOf(const FusedGroup& group, int64_t channels);
-  absl::StatusOr<Layout> MatmulOperand(Value value, int64_t rank, Place* place);
-
   const std::shared_ptr<const DnnlContext> context_;
   const Graph& graph_;
   const LoweringOptions options_;
   const Group* current_ = nullptr;
   absl::flat_hash_map<Value, Tensor> folded_;
-  absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is where the value is by nature
+  absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is the primary one
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
-  std::map<int, std::vector<Value>> tenants_;              // values by the buffer that they were placed in
-  std::set<int> claimed_;                                  // buffers that lie in a concatenation
+  std::map<int, std::vector<Value>> values_in_buffer_;     // values by the buffer that they were placed in
+  std::set<int> concat_parts_;                             // buffers that lie in a concatenation
   std::set<Value> results_;                                // what the caller gets
   std::set<Value> output_taken_;                           // those that have their buffer
 };
-
-// A convolution without what follows it.
-ConvProblem ConvProblemOf(const Graph& graph, const Node& node);
-
-// Whether a pad adds elements around its operand and does nothing else: no entry cuts off, nothing comes between.
-bool OnlyAdds(const Node& pad);
 
 }  // namespace rewright::cpu

@@ -4,6 +4,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cuda/lowering.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cuda {
 namespace {
@@ -20,10 +21,10 @@ bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
     const int at = graph.index(value.node);
     const std::vector<int>& users = graph.users(at);
     if (users.size() != 1 || users[0] != user) return false;
-    if (node.op->name == "conv2d" || node.op->name == "matmul") return true;
-    if (node.op->name == "relu") {
+    if (node.op == ops::Conv2d() || node.op == ops::Matmul()) return true;
+    if (node.op == ops::Relu()) {
       value = node.operands[0];
-    } else if (node.op->name == "add") {
+    } else if (node.op == ops::Add()) {
       // What is added is a bias; another sum would have to lie like the result.
       const bool first = graph.IsKnown(node.operands[1]);
       if (!first && !graph.IsKnown(node.operands[0])) return false;
@@ -45,7 +46,7 @@ Layout ConcatLayout(const Shape& dims, bool channels_last) {
 std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,
                                                    int element_bytes) {
   const Node& node = graph.node(id);
-  if (node.op == nullptr || node.op->name != "concat" || graph.IsKnown(node)) return {};
+  if (node.op == nullptr || node.op != ops::Concat() || graph.IsKnown(node)) return {};
   constexpr int64_t kAlignment = 16;
   const Layout whole = ConcatLayout(node.outputs[0].shape, channels_last);
   const size_t axis = Int(node, "axis");

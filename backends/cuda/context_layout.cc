@@ -1,6 +1,8 @@
 #include "backends/cuda/context_layout.h"
 
 #include "backends/cuda/lowering.h"
+#include "backends/meaning.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cuda {
 
@@ -9,9 +11,12 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
   const Shape& shape = graph.type(value).shape;
   const Layout row_major = Layout::RowMajor(shape);
   if (NumElements(shape) == 0) return row_major;
-  if (const std::optional<Layout> moved = Moved(graph, value)) return *moved;
-  if (node.op->name == "conv2d") return channels_last_ ? ChannelsLast(shape) : row_major;
-  if (node.op->name == "matmul") return row_major;
+  const auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
+  if (const std::optional<MovedView> moved = MovedViewOf(graph, value, of)) {
+    return moved->is_view ? moved->layout : row_major;
+  }
+  if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
+  if (node.op == ops::Matmul()) return row_major;
   for (Value operand : node.operands) {
     const Layout layout = Known(graph, operand);
     if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;

@@ -10,6 +10,7 @@
 #include "backends/cuda/kernel_source.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cuda {
 namespace {
@@ -71,7 +72,7 @@ class Fuser {
     for (Value operand : node.operands) {
       if (graph_.type(operand).num_elements() == 0) return false;  // an empty sum is no call of a library
     }
-    return node.op->name == "conv2d" || node.op->name == "matmul";
+    return node.op == ops::Conv2d() || node.op == ops::Matmul();
   }
   void AddGroup(FusedGroup group, std::vector<int> members) {
     std::sort(members.begin(), members.end());
@@ -96,7 +97,7 @@ class Fuser {
   // From the second product back to the first.
   void FuseAttention(int last) {
     const Node& second = NodeAt(last);
-    if (second.op->name != "matmul" || !IsAnchor(last)) return;
+    if (second.op != ops::Matmul() || !IsAnchor(last)) return;
     std::vector<int> members = {last};
     Value at = second.operands[0];
     const Node* node = OnlyFor(at, last);
@@ -106,25 +107,25 @@ class Fuser {
       at = next;
       node = OnlyFor(at, members.back());
     };
-    if (node == nullptr || node->op->name != "softmax" || Int(*node, "axis") != scores.rank() - 1) return;
+    if (node == nullptr || node->op != ops::Softmax() || Int(*node, "axis") != scores.rank() - 1) return;
     step(node->operands[0]);
     FusedGroup group;
     group.kind = FusedGroup::Kind::kAttention;
     // The mask is the summand that is no scaled product.
-    if (node != nullptr && node->op->name == "add") {
+    if (node != nullptr && node->op == ops::Add()) {
       const int product = IsScores(node->operands[0]) ? 0 : 1;
       group.mask = node->operands[1 - product];
       if (graph_.type(group.mask).rank() > 4) return;
       step(node->operands[product]);
     }
-    if (node != nullptr && (node->op->name == "mul" || node->op->name == "div")) {
-      const int constant = SingleConstant(graph_, node->operands[1]) != nullptr || node->op->name == "div" ? 1 : 0;
+    if (node != nullptr && (node->op == ops::Mul() || node->op == ops::Div())) {
+      const int constant = SingleConstant(graph_, node->operands[1]) != nullptr || node->op == ops::Div() ? 1 : 0;
       const Tensor* scale = SingleConstant(graph_, node->operands[constant]);
       if (scale == nullptr) return;
-      group.scale = node->op->name == "div" ? 1 / scale->At(0) : scale->At(0);
+      group.scale = node->op == ops::Div() ? 1 / scale->At(0) : scale->At(0);
       step(node->operands[1 - constant]);
     }
-    if (node == nullptr || node->op->name != "matmul" || graph_.type(at) != scores) return;
+    if (node == nullptr || node->op != ops::Matmul() || graph_.type(at) != scores) return;
     members.push_back(graph_.index(at.node));
     if (IsAttention(graph_.type(node->operands[0]), graph_.type(node->operands[1]), graph_.type(second.operands[1]))) {
       AddGroup(std::move(group), std::move(members));
@@ -135,10 +136,10 @@ class Fuser {
   bool IsScores(Value value) const {
     const Node& node = graph_.node(value.node);
     if (!graph_.IsRun(node)) return false;
-    if (node.op->name != "mul" && node.op->name != "div") return node.op->name == "matmul";
+    if (node.op != ops::Mul() && node.op != ops::Div()) return node.op == ops::Matmul();
     return std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
       const Node& product = graph_.node(operand.node);
-      return product.op != nullptr && product.op->name == "matmul";
+      return product.op != nullptr && product.op == ops::Matmul();
     });
   }
 
@@ -156,7 +157,7 @@ class Fuser {
   // ---- anchors
 
   void FuseAnchor(int anchor) {
-    const bool conv = NodeAt(anchor).op->name == "conv2d";
+    const bool conv = NodeAt(anchor).op == ops::Conv2d();
     FusedGroup group;
     group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = {anchor};
@@ -175,8 +176,8 @@ class Fuser {
   bool Take(NodeId last, const Node& node, int channel_axis, FusedGroup* group) {
     const TensorType& type = graph_.node(last).outputs[0];
     if (node.outputs[0] != type) return false;
-    if (node.op->name == "relu") return options_.whole_epilogues && (group->relu = true);
-    if (node.op->name != "add" || group->residual.node >= 0) return false;
+    if (node.op == ops::Relu()) return options_.whole_epilogues && (group->relu = true);
+    if (node.op != ops::Add() || group->residual.node >= 0) return false;
     const int at = node.operands[0] == Value{last, 0} ? 0 : 1;
     const Value other = node.operands[1 - at];
     if (other == Value{last, 0}) return false;

@@ -9,6 +9,7 @@
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/lowering.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "runtime/instance.h"
 #include "runtime/memory_plan.h"
 
@@ -18,7 +19,7 @@ namespace {
 // The pooling of `node` between images in these layouts, where the library has one that means the same.
 std::optional<PoolProblem> PoolOf(const Node& node, const Layout& x, const Layout& out) {
   PoolProblem problem;
-  if (node.op->name == "max_pool2d") {
+  if (node.op == ops::MaxPool2d()) {
     if (Ints(node, "dilations") != std::vector<int64_t>{1, 1}) return std::nullopt;
   } else {
     problem.mode = Int(node, "count_include_pad") != 0 ? PoolMode::kMeanWithPadding : PoolMode::kMean;
@@ -53,9 +54,9 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
   Alternative alternative;
   if (group.group.nodes.size() != 1) return alternative;
   const Node& node = graph_.node(group.group.nodes[0]);
-  const bool pool = node.op->name == "max_pool2d" || node.op->name == "avg_pool2d";
+  const bool pool = node.op == ops::MaxPool2d() || node.op == ops::AvgPool2d();
   const TensorType& type = node.outputs[0];
-  if ((!pool && node.op->name != "layer_norm") || type.dtype != DType::kFloat32 || type.num_elements() == 0) {
+  if ((!pool && node.op != ops::LayerNorm()) || type.dtype != DType::kFloat32 || type.num_elements() == 0) {
     return alternative;
   }
   const Storage storage = StorageOf(DType::kFloat32);

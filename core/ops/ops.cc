@@ -8,96 +8,30 @@
 namespace rewright {
 namespace {
 
-using Maker = OpDef (*)();
-
-// Every operator besides the real functions; the order is that of listings.
-constexpr Maker kMakers[] = {
-    // Elementwise, of one operand.
-    IdentityOp,
-    NegOp,
-    AbsOp,
-    SignOp,
-    ReciprocalOp,
-    RsqrtOp,
-    ReluOp,
-    LeakyReluOp,
-    ClipOp,
-    GeluOp,
-    LogicalNotOp,
-    CastOp,
-    // Elementwise, of several operands that broadcast.
-    AddOp,
-    SubOp,
-    MulOp,
-    DivOp,
-    RemOp,
-    ModOp,
-    PowOp,
-    MinOp,
-    MaxOp,
-    EqualOp,
-    NotEqualOp,
-    LessOp,
-    LessEqualOp,
-    GreaterOp,
-    GreaterEqualOp,
-    LogicalAndOp,
-    LogicalOrOp,
-    LogicalXorOp,
-    WhereOp,
-    ClampOp,
-    // Contractions and windows.
-    MatmulOp,
-    DotGeneralOp,
-    Conv2dOp,
-    ConvolutionOp,
-    MaxPool2dOp,
-    AvgPool2dOp,
-    // Normalization.
-    BatchNormOp,
-    LayerNormOp,
-    LrnOp,
-    SoftmaxOp,
-    LogSoftmaxOp,
-    // Reductions.
-    ReduceSumOp,
-    ReduceMeanOp,
-    ReduceMaxOp,
-    ReduceMinOp,
-    ReduceProdOp,
-    ReduceAndOp,
-    ReduceOrOp,
-    ArgmaxOp,
-    // Movement of elements.
-    ConcatOp,
-    SplitOp,
-    SliceOp,
-    DynamicSliceOp,
-    DynamicUpdateSliceOp,
-    ReverseOp,
-    PadOp,
-    TransposeOp,
-    ReshapeOp,
-    ExpandOp,
-    BroadcastInDimOp,
-    IotaOp,
-    GatherOp,
-    DepthToSpaceOp,
-    SpaceToDepthOp,
+// The position of each operator in the registry.
+enum Position : uint8_t {
+#define REWRIGHT_POSITION(Name) k##Name,
+  REWRIGHT_OPERATORS(REWRIGHT_POSITION)
+#undef REWRIGHT_POSITION
 };
 
 struct Registry {
   std::vector<const OpDef*> ops;
   std::map<std::string, const OpDef*> by_name;
 
+  size_t real_functions = 0;  // which come first
+
   Registry() {
-    for (OpDef& op : RealFunctionOps()) Add(std::move(op));
-    for (Maker maker : kMakers) Add(maker());
+    for (OpDef& op : RealFunctionOps()) Add(new OpDef(std::move(op)));
+    real_functions = ops.size();
+#define REWRIGHT_ADD(Name) Add(new OpDef(Name##Op()));
+    REWRIGHT_OPERATORS(REWRIGHT_ADD)
+#undef REWRIGHT_ADD
   }
 
-  void Add(OpDef op) {
-    ops.push_back(new OpDef(std::move(op)));
-    CHECK(by_name.emplace(ops.back()->name, ops.back()).second) << "two operators are named " << ops.back()->name;
+  void Add(const OpDef* op) {
+    ops.push_back(op);
+    CHECK(by_name.emplace(op->name, op).second) << "two operators are named " << op->name;
   }
 };
 
@@ -108,6 +42,23 @@ const Registry& TheRegistry() {
 }
 
 }  // namespace
+
+namespace ops {
+
+#define REWRIGHT_HANDLE(Name) \
+  const OpDef* Name() { return TheRegistry().ops[TheRegistry().real_functions + k##Name]; }
+REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
+#undef REWRIGHT_HANDLE
+#define REWRIGHT_REAL(Id, name, ...)             \
+  const OpDef* Id() {                            \
+    static const OpDef* const op = FindOp(name); \
+    return op;                                   \
+  }
+#define REWRIGHT_UNARY(...)
+#define REWRIGHT_BINARY(...)
+#include "core/ir/functions.def"
+
+}  // namespace ops
 
 const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
 

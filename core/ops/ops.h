@@ -1,91 +1,47 @@
-// The operators' declarations, each in the file of its name or of its family. ops.cc lists them; AllOps and FindOp of
-// core/ir/op.h give them by name.
+// Every operator, declared in core/ops in the file of its name or of its family (unary.cc, binary.cc, reduce.cc, ...).
+// One list makes the declarations, the registry (AllOps and FindOp of core/ir/op.h, in this order), and a handle each:
+// `node.op == ops::Conv2d()` compares addresses, and a misspelt operator does not compile.
 #pragma once
 
 #include <vector>
 
 #include "core/ir/op.h"
 
+// clang-format off
+#define REWRIGHT_OPERATORS(X) \
+  /* Elementwise, of one operand */ \
+  X(Identity) X(Neg) X(Abs) X(Sign) X(Reciprocal) X(Rsqrt) X(Relu) X(LeakyRelu) X(Clip) X(Gelu) X(LogicalNot) X(Cast) \
+  /* Elementwise, of several operands that broadcast */ \
+  X(Add) X(Sub) X(Mul) X(Div) X(Rem) X(Mod) X(Pow) X(Min) X(Max) X(Equal) X(NotEqual) X(Less) X(LessEqual) \
+  X(Greater) X(GreaterEqual) X(LogicalAnd) X(LogicalOr) X(LogicalXor) X(Where) X(Clamp) \
+  /* Contractions and windows */ \
+  X(Matmul) X(DotGeneral) X(Conv2d) X(Convolution) X(MaxPool2d) X(AvgPool2d) \
+  /* Normalization */ \
+  X(BatchNorm) X(LayerNorm) X(Lrn) X(Softmax) X(LogSoftmax) \
+  /* Reductions */ \
+  X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceAnd) X(ReduceOr) X(Argmax) \
+  /* Movement of elements */ \
+  X(Concat) X(Split) X(Slice) X(DynamicSlice) X(DynamicUpdateSlice) X(Reverse) X(Pad) X(Transpose) X(Reshape) \
+  X(Expand) X(BroadcastInDim) X(Iota) X(Gather) X(DepthToSpace) X(SpaceToDepth)
+// clang-format on
+
 namespace rewright {
 
-// unary.cc
-OpDef IdentityOp();
-OpDef NegOp();
-OpDef AbsOp();
-OpDef SignOp();
-std::vector<OpDef> RealFunctionOps();  // one by row of core/ir/functions.def
-OpDef ReciprocalOp();
-OpDef RsqrtOp();
-OpDef ReluOp();
-OpDef LeakyReluOp();
-OpDef ClipOp();
-OpDef GeluOp();
-OpDef LogicalNotOp();
-OpDef CastOp();
+#define REWRIGHT_DECLARATION(Name) OpDef Name##Op();
+REWRIGHT_OPERATORS(REWRIGHT_DECLARATION)
+#undef REWRIGHT_DECLARATION
+std::vector<OpDef> RealFunctionOps();  // one by row REWRIGHT_REAL of core/ir/functions.def, in their order
 
-// binary.cc
-OpDef AddOp();
-OpDef SubOp();
-OpDef MulOp();
-OpDef DivOp();
-OpDef RemOp();
-OpDef ModOp();
-OpDef PowOp();
-OpDef MinOp();
-OpDef MaxOp();
-OpDef EqualOp();
-OpDef NotEqualOp();
-OpDef LessOp();
-OpDef LessEqualOp();
-OpDef GreaterOp();
-OpDef GreaterEqualOp();
-OpDef LogicalAndOp();
-OpDef LogicalOrOp();
-OpDef LogicalXorOp();
+namespace ops {
 
-OpDef WhereOp();
-OpDef ClampOp();
+#define REWRIGHT_HANDLE(Name) const OpDef* Name();
+REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
+#undef REWRIGHT_HANDLE
+#define REWRIGHT_REAL(Id, ...) const OpDef* Id();
+#define REWRIGHT_UNARY(...)
+#define REWRIGHT_BINARY(...)
+#include "core/ir/functions.def"
 
-// Contractions and windows.
-OpDef MatmulOp();
-OpDef DotGeneralOp();
-OpDef Conv2dOp();
-OpDef ConvolutionOp();
-OpDef MaxPool2dOp();  // pool2d.cc
-OpDef AvgPool2dOp();
-
-// Normalization.
-OpDef BatchNormOp();
-OpDef LayerNormOp();
-OpDef LrnOp();
-OpDef SoftmaxOp();
-OpDef LogSoftmaxOp();
-
-// reduce.cc
-OpDef ReduceSumOp();
-OpDef ReduceMeanOp();
-OpDef ReduceMaxOp();
-OpDef ReduceMinOp();
-OpDef ReduceProdOp();
-OpDef ReduceAndOp();
-OpDef ReduceOrOp();
-OpDef ArgmaxOp();
-
-// Movement of elements.
-OpDef ConcatOp();
-OpDef SplitOp();
-OpDef SliceOp();
-OpDef DynamicSliceOp();
-OpDef DynamicUpdateSliceOp();  // dynamic_slice.cc
-OpDef ReverseOp();             // slice.cc
-OpDef PadOp();
-OpDef TransposeOp();
-OpDef ReshapeOp();
-OpDef ExpandOp();
-OpDef BroadcastInDimOp();
-OpDef IotaOp();
-OpDef GatherOp();
-OpDef DepthToSpaceOp();
-OpDef SpaceToDepthOp();  // depth_to_space.cc
+}  // namespace ops
 
 }  // namespace rewright

@@ -1,7 +1,15 @@
 // Convolutions by oneDNN, in blocked layouts wherever it has them.
+#include <algorithm>
 #include <utility>
 
-#include "backends/cpu/kernels/dnnl_util.h"
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/group.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -9,6 +17,28 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 constexpr auto kF32 = memory::data_type::f32;
+
+struct ConvProblem {
+  Shape src;      // n, c, h, w
+  Shape weights;  // o, c / groups, r, s
+  Shape dst;      // n, o, y, z
+  std::vector<int64_t> strides, pads, dilations;
+  int64_t groups = 1;
+  bool bias = false;
+  PostOps post_ops;
+  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
+};
+
+// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are
+// filled up with zeros to whole blocks of dst.
+struct ConvPlan {
+  Layout src, dst;  // the residual lies like dst
+  dnnl::memory::desc weights;
+  size_t scratch_bytes = 0;
+  std::string implementation;  // oneDNN's name: "jit:avx512_core"
+  int slowness = 0;            // 0: made for the problem; above: the larger, the slower
+  KernelPtr kernel;
+};
 
 void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
   const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
@@ -142,18 +172,112 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   return plan;
 }
 
-}  // namespace
-
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
   return CatchDnnl("conv2d", [&] { return Build(context, problem); });
 }
 
-absl::StatusOr<Layout> ConvResultLayout(const DnnlContext& context, const ConvProblem& problem) {
-  return CatchDnnl("conv2d", [&] { return *LayoutOf(Choose(context, problem).dst_desc()); });
-}
-
-dnnl::memory::desc PlainConvWeights(const ConvProblem& problem) {
+// Weights as oneDNN reads them from row-major memory.
+memory::desc PlainConvWeights(const ConvProblem& problem) {
   return memory::desc(WeightDims(problem), kF32, problem.groups == 1 ? Tag::abcd : Tag::abcde);
 }
+
+// A convolution without what follows it.
+ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
+  ConvProblem problem;
+  problem.src = graph.type(node.operands[0]).shape;
+  problem.weights = graph.type(node.operands[1]).shape;
+  problem.dst = node.outputs[0].shape;
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = Ints(node, "dilations");
+  problem.groups = Int(node, "groups");
+  return problem;
+}
+
+// What follows the convolution in its group has no say in the layout.
+std::optional<Layout> ConvLayout(const LayoutQuery& query) {
+  if (query.node().outputs[0].dtype != DType::kFloat32) return std::nullopt;
+  const absl::StatusOr<Layout> result = CatchDnnl(
+      "conv2d", [&] { return *LayoutOf(Choose(query.context, ConvProblemOf(query.graph, query.node())).dst_desc()); });
+  return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
+}
+
+// The buffer of the weights as the convolution reads them: packed at once where they are constant, else by a step.
+absl::StatusOr<int> PackWeights(Lowering& lowering, const ConvProblem& problem, Value w, const memory::desc& packed) {
+  const size_t bytes = packed.get_size();
+  ASSIGN_OR_RETURN(KernelPtr pack, MakeReorder(lowering.context(), PlainConvWeights(problem), packed));
+  if (!lowering.IsConstant(w)) {
+    ASSIGN_OR_RETURN(const Place weights, lowering.FindRowMajor(w));
+    const int scratch = lowering.AddScratch(bytes);
+    lowering.Emit(std::move(pack), {Lowering::Read(weights.buffer), Lowering::Write(scratch)}, "reorder");
+    return scratch;
+  }
+  ASSIGN_OR_RETURN(Tensor plain, lowering.ConstantTensor(w));
+  ASSIGN_OR_RETURN(std::shared_ptr<void> data, AllocatePacked(bytes, plain.type()));
+  void* addresses[] = {plain.data(), data.get()};
+  RETURN_IF_ERROR(RunKernel(*pack, addresses));
+  return lowering.AddConstant(std::move(data), bytes);
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kConv) return false;
+  const Graph& graph = lowering.graph();
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph.node(anchor);
+  const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, node.outputs[0].shape[1]));
+
+  ConvProblem problem = ConvProblemOf(graph, node);
+  problem.bias = !linear.bias.empty();
+  Value residual;
+  problem.post_ops = PostOpsOf(group, linear, &residual);
+  ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
+
+  Place residual_place;
+  if (problem.post_ops.residual) {
+    ASSIGN_OR_RETURN(residual_place, lowering.FindAs(residual, plan.dst));
+    // oneDNN's convolutions can sum into the result only before anything else.
+    if (!problem.post_ops.scale && residual != x && residual != w &&
+        (lowering.CanOverwrite(residual, residual_place, out, Simplified(plan.dst)) ||
+         lowering.CanOverwrite(residual, residual_place, out, plan.dst))) {
+      ConvProblem in_place = problem;
+      in_place.residual_in_place = true;
+      absl::StatusOr<ConvPlan> other = MakeConv(lowering.context(), in_place);
+      if (other.ok() && other->dst == plan.dst && other->src == plan.src && other->slowness <= plan.slowness) {
+        problem = in_place;
+        plan = *std::move(other);
+      }
+    }
+  }
+  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, plan.src));
+  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
+
+  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, problem, w, plan.weights));
+  buffers.push_back(Lowering::Read(weights));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    // Whole blocks of channels may be read.
+    const size_t block = std::max<int64_t>(plan.dst.block, 1);
+    values->resize((values->size() + block - 1) / block * block);
+    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
+  }
+  int result = -1;
+  if (problem.residual_in_place) {
+    result = residual_place.buffer;
+    lowering.DefineAt(out, result, plan.dst);
+  } else {
+    if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
+    result = lowering.Define(out, plan.dst).buffer;
+  }
+  buffers.push_back(problem.residual_in_place ? Lowering::Update(result) : Lowering::Write(result));
+  if (plan.scratch_bytes > 0) buffers.push_back(Lowering::Scratch(lowering.AddScratch(plan.scratch_bytes)));
+  lowering.Emit(std::move(plan.kernel), std::move(buffers),
+                absl::StrCat(GroupLabel(graph, group.group), " (", plan.implementation, ")"));
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = ConvLayout}; }
 
 }  // namespace rewright::cpu

@@ -57,49 +57,6 @@ class DnnlKernel : public Kernel {
   const std::vector<DnnlArg> args_;
 };
 
-// ---------------------------------------------------------------- conv.cc
-
-struct ConvProblem {
-  Shape src;      // n, c, h, w
-  Shape weights;  // o, c / groups, r, s
-  Shape dst;      // n, o, y, z
-  std::vector<int64_t> strides, pads, dilations;
-  int64_t groups = 1;
-  bool bias = false;
-  PostOps post_ops;
-  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
-};
-
-// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are
-// filled up with zeros to whole blocks of dst.
-struct ConvPlan {
-  Layout src, dst;  // the residual lies like dst
-  dnnl::memory::desc weights;
-  size_t scratch_bytes = 0;
-  std::string implementation;  // oneDNN's name: "jit:avx512_core"
-  int slowness = 0;            // 0: made for the problem; above: the larger, the slower
-  KernelPtr kernel;
-};
-
-absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
-// Where MakeConv would put the result.
-absl::StatusOr<Layout> ConvResultLayout(const DnnlContext& context, const ConvProblem& problem);
-// Weights as oneDNN reads them from row-major memory.
-dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
-
-// ---------------------------------------------------------------- lrn.cc
-
-// Buffers: src, dst (laid out alike), [scratch].
-struct LrnPlan {
-  Layout dst;
-  size_t scratch_bytes = 0;
-  KernelPtr kernel;
-};
-
-// Local response normalization over channels.
-absl::StatusOr<LrnPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& context, const Layout& src, int64_t size,
-                                double alpha, double beta, double bias);
-
 // ---------------------------------------------------------------- reorder.cc
 
 // Buffers: from, to. An error where oneDNN has no fast way.

@@ -1,11 +1,14 @@
-// Picking slices by index, and filling with a value.
+// Picking slices by index.
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
 #include "core/base/status_macros.h"
+#include "core/ir/index_range.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
@@ -48,26 +51,8 @@ class GatherKernel : public Kernel {
   int threads_;
 };
 
-template <typename T>
-class FillKernel : public Kernel {
- public:
-  FillKernel(int64_t count, double value, int threads)
-      : count_(count), value_(static_cast<T>(value)), threads_(count < 65536 ? 1 : threads) {}
-  absl::Status Run(void* const* buffers, RunContext&) const override {
-    T* to = static_cast<T*>(buffers[0]);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < count_; ++i) to[i] = value_;
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t count_;
-  const T value_;
-  const int threads_;
-};
-
-}  // namespace
-
+// x is [outer, range.size(), inner], `count` indices pick along the axis; negative ones count from the end. An index
+// outside the range is an error.
 KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64_t count, size_t element_bytes,
                            DType index_type, int threads) {
   const size_t slice_bytes = static_cast<size_t>(inner) * element_bytes;
@@ -77,15 +62,29 @@ KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64
   return std::make_unique<GatherKernel<int64_t>>(std::move(range), outer, count, slice_bytes, threads);
 }
 
-KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {
-  switch (dtype) {
-    case DType::kFloat32: return std::make_unique<FillKernel<float>>(count, value, threads);
-    case DType::kFloat64: return std::make_unique<FillKernel<double>>(count, value, threads);
-    case DType::kInt64: return std::make_unique<FillKernel<int64_t>>(count, value, threads);
-    case DType::kInt32: return std::make_unique<FillKernel<int32_t>>(count, value, threads);
-    case DType::kBool: return std::make_unique<FillKernel<uint8_t>>(count, value, threads);
-  }
-  return nullptr;
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0], indices = node.operands[1], out{id, 0};
+  ASSIGN_OR_RETURN(const Place x_place, lowering.FindRowMajor(x));
+  ASSIGN_OR_RETURN(const Place index_place, lowering.FindRowMajor(indices));
+  const Shape& dims = graph.type(x).shape;
+  const size_t axis = Int(node, "axis");
+  int64_t outer = 1, inner = 1;
+  for (size_t k = 0; k < axis; ++k) outer *= dims[k];
+  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
+  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
+  IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(axis), .wraps = true});
+  lowering.Emit(MakeGatherKernel(std::move(range), outer, inner, graph.type(indices).num_elements(),
+                                 DTypeSize(graph.type(x).dtype), graph.type(indices).dtype, lowering.threads()),
+                {Lowering::Read(x_place.buffer), Lowering::Read(index_place.buffer), Lowering::Write(result)},
+                node.op->name);
+  return true;
 }
+
+}  // namespace
+
+KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = Plan}; }
 
 }  // namespace rewright::cpu

@@ -6,11 +6,26 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/simd/simd.h"
+#include "backends/group.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
+
+// c[b.., m, n] = post(sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
+// batch axes of a and b may have stride 0. The last axis of c and of the residual has stride 1 (or size 1).
+struct MatmulProblem {
+  Layout a, b, c;
+  Layout residual;
+  bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
+  bool bias = false;
+  PostOps post_ops;
+};
 
 constexpr int64_t kDepthChunk = 384;
 constexpr int64_t kRowBlock = 192;
@@ -272,12 +287,12 @@ class GemvKernel : public Kernel {
   int threads_;
 };
 
-}  // namespace
-
+// Bytes of the packed form of one [k, n] matrix.
 size_t PackedMatmulBytes(int64_t k, int64_t n) {
   return static_cast<size_t>(Panels(n) * PanelElements(k)) * sizeof(float);
 }
 
+// Packs b[k, n] with element (k, n) at b[k * k_stride + n * n_stride].
 void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed) {
   const int64_t width = Simd().gemm_columns, panels = Panels(n);
 #pragma omp parallel for schedule(static) if (k * n > 65536)
@@ -288,6 +303,7 @@ void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, i
   }
 }
 
+// Bytes of scratch space that the kernel needs; 0: none.
 size_t MatmulScratchBytes(const MatmulProblem& problem) {
   if (problem.packed) return 0;
   const size_t rank = problem.b.dims.size();
@@ -301,6 +317,8 @@ size_t MatmulScratchBytes(const MatmulProblem& problem) {
   return static_cast<size_t>(matrices) * PackedMatmulBytes(problem.b.dims[rank - 2], problem.b.dims[rank - 1]);
 }
 
+// Buffers: a, b, [bias], [scale], [shift], [residual], [scratch], c. Without a scale c may lie in the memory of the
+// residual with an equal layout.
 KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   const size_t rank = problem.c.dims.size();
   CHECK(problem.a.dims.size() == rank && problem.b.dims.size() == rank) << ShapeString(problem.c.dims);
@@ -312,5 +330,97 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   }
   return std::make_unique<MatmulKernel>(problem, threads);
 }
+
+// The value's place, plain, with its layout extended by leading axes of size one to `rank`.
+absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place) {
+  ASSIGN_OR_RETURN(*place, lowering.Find(value));
+  if (place->layout.blocked()) {
+    ASSIGN_OR_RETURN(*place, lowering.FindRowMajor(value));
+  }
+  Layout layout = place->layout;
+  const size_t added = static_cast<size_t>(rank) - layout.dims.size();
+  layout.dims.insert(layout.dims.begin(), added, 1);
+  layout.strides.insert(layout.strides.begin(), added, 0);
+  return layout;
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kMatmul) return false;
+  const Graph& graph = lowering.graph();
+  const NodeId anchor = group.group.nodes[0];
+  const Node& node = graph.node(anchor);
+  const Value a = node.operands[0], b = node.operands[1], out = group.group.outputs[0];
+  const Shape& dims = node.outputs[0].shape;
+  const size_t rank = dims.size();
+  const int64_t n = dims[rank - 1];
+  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
+
+  MatmulProblem problem;
+  Value residual;
+  problem.post_ops = PostOpsOf(group, linear, &residual);
+  problem.bias = !linear.bias.empty();
+  Place a_place, b_place, residual_place;
+  ASSIGN_OR_RETURN(problem.a, PlainOperand(lowering, a, static_cast<int64_t>(rank), &a_place));
+
+  const Shape& b_dims = graph.type(b).shape;
+  const int64_t k = b_dims[b_dims.size() - 2];
+  if (lowering.IsConstant(b) && NumElements(b_dims) == k * n) {
+    problem.packed = true;
+    const size_t bytes = PackedMatmulBytes(k, n);
+    ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, graph.type(b)));
+    ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
+    const std::vector<int64_t>& strides = weights.layout.strides;
+    PackMatmulWeights(static_cast<const float*>(lowering.buffer(weights.buffer).data.get()), k, n,
+                      strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed.get()));
+    b_place.buffer = lowering.AddConstant(std::move(packed), bytes);
+    Shape packed_dims(rank, 1);
+    packed_dims[rank - 2] = k;
+    packed_dims[rank - 1] = n;
+    problem.b = Layout::RowMajor(packed_dims);
+  } else {
+    ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, static_cast<int64_t>(rank), &b_place));
+  }
+
+  problem.c = LayoutForReader(graph, out);
+  // All rows of all batches against one matrix are one product.
+  if (problem.packed && rank > 2) {
+    Layout flat;
+    const Shape flat_dims = {NumElements(dims) / n, k};
+    if (problem.c.IsRowMajor() && ReshapeLayout(problem.a, flat_dims, &flat)) {
+      problem.a = flat;
+      problem.b = Layout::RowMajor({k, n});
+      problem.c = Layout::RowMajor({flat_dims[0], n});
+    }
+  }
+  const Layout out_layout = problem.c.dims == dims ? problem.c : Layout::RowMajor(dims);
+  bool in_place = false;
+  if (problem.post_ops.residual) {
+    ASSIGN_OR_RETURN(residual_place, lowering.FindAs(residual, out_layout));
+    problem.residual = problem.c;
+    in_place = !problem.post_ops.scale && residual != a && residual != b &&
+               lowering.CanOverwrite(residual, residual_place, out, out_layout);
+  }
+  std::vector<BufferUse> buffers = {Lowering::Read(a_place.buffer), Lowering::Read(b_place.buffer)};
+  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
+  }
+  int result = -1;
+  if (in_place) {
+    result = residual_place.buffer;
+    lowering.DefineAt(out, result, out_layout);
+  } else {
+    result = lowering.Define(out, out_layout).buffer;
+  }
+  if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
+  if (const size_t bytes = MatmulScratchBytes(problem); bytes > 0)
+    buffers.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
+  buffers.push_back(Lowering::Write(result));
+  lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(buffers), GroupLabel(graph, group.group));
+  return true;
+}
+
+}  // namespace
+
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan}; }
 
 }  // namespace rewright::cpu

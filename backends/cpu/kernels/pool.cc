@@ -1,14 +1,26 @@
 // Pooling of blocked layouts, one row of outputs at a time.
 #include <algorithm>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/cpu/simd/simd.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
 
+struct PoolProblem {
+  bool max = true;
+  bool count_padding = false;
+  Shape dst;
+  std::vector<int64_t> kernel, strides, pads, dilations;
+};
+
+// Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
 class PoolKernel : public Kernel {
  public:
   PoolKernel(const PoolProblem& problem, const Layout& src, const Layout& dst, int threads)
@@ -48,8 +60,7 @@ class PoolKernel : public Kernel {
     row.before = problem_.pads[1];
     row.dilation = problem_.dilations[1];
     row.block = src_.block;
-    row.count_all =
-        problem_.count_padding ? static_cast<float>(problem_.kernel[0] * problem_.kernel[1]) : 0.0f;
+    row.count_all = problem_.count_padding ? static_cast<float>(problem_.kernel[0] * problem_.kernel[1]) : 0.0f;
     const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
     pool(out, x + (top + first * dilation) * src_.strides[2], row);
   }
@@ -74,15 +85,70 @@ bool EveryWindowSeesAPoint(const PoolProblem& problem, const Layout& src) {
   return true;
 }
 
-}  // namespace
-
+// Whether the kernel takes the layout: blocked, its points side by side, its blocks full vector registers. Where
+// padding fills the last block, every window must see a point: the padding of the result would not be zero else.
 bool CanPool(const PoolProblem& problem, const Layout& src) {
   return src.blocked() && src.block % Simd().lanes == 0 && (src.dims[3] == 1 || src.strides[3] == src.block) &&
          (!src.IsPadded() || EveryWindowSeesAPoint(problem, src));
 }
 
-KernelPtr MakePoolKernel(const PoolProblem& problem, const Layout& src, int threads) {
-  return std::make_unique<PoolKernel>(problem, src, Layout::Blocked(problem.dst, src.block), threads);
+// The window's sum is divided by all its points where padding counts: it must not reach behind the padding.
+bool CountsRight(const PoolProblem& problem, const Shape& src) {
+  for (size_t k = 0; problem.count_padding && k < 2; ++k) {
+    const int64_t extent = (problem.kernel[k] - 1) * problem.dilations[k] + 1;
+    const int64_t reach = (problem.dst[2 + k] - 1) * problem.strides[k] + extent;
+    if (reach > src[2 + k] + problem.pads[k] + problem.pads[2 + k]) return false;
+  }
+  return true;
 }
+
+PoolProblem ProblemOf(const Node& node) {
+  PoolProblem problem;
+  problem.max = node.op == ops::MaxPool2d();
+  problem.dst = node.outputs[0].shape;
+  problem.kernel = Ints(node, "kernel");
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = problem.max ? Ints(node, "dilations") : std::vector<int64_t>{1, 1};
+  problem.count_padding = !problem.max && Int(node, "count_include_pad") != 0;
+  return problem;
+}
+
+// The layout in which the kernel reads an operand that is laid out like `given`; none where it does not run.
+std::optional<Layout> SourceLayout(const DnnlContext& context, const Node& node, const PoolProblem& problem,
+                                   const Layout& given) {
+  if (node.outputs[0].dtype != DType::kFloat32 || !CountsRight(problem, given.dims)) return std::nullopt;
+  if (CanPool(problem, given)) return given;
+  const Layout blocked = Layout::Blocked(given.dims, context.block);
+  if (CanPool(problem, blocked)) return blocked;
+  return std::nullopt;
+}
+
+std::optional<Layout> PoolLayout(const LayoutQuery& query) {
+  const std::optional<Layout> src = SourceLayout(query.context, query.node(), ProblemOf(query.node()), query.of(0));
+  if (!src) return std::nullopt;
+  return Layout::Blocked(query.dims(), src->block);
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Node& node = lowering.graph().node(id);
+  const Value x = node.operands[0];
+  const PoolProblem problem = ProblemOf(node);
+  ASSIGN_OR_RETURN(Place place, lowering.Find(x));
+  const std::optional<Layout> src = SourceLayout(*lowering.context(), node, problem, place.layout);
+  if (!src) return false;
+  ASSIGN_OR_RETURN(place, lowering.FindAs(x, *src));
+  const Layout dst = Layout::Blocked(problem.dst, src->block);
+  const int result = lowering.Define(Value{id, 0}, dst).buffer;
+  lowering.Emit(std::make_unique<PoolKernel>(problem, *src, dst, lowering.threads()),
+                {Lowering::Read(place.buffer), Lowering::Write(result)},
+                absl::StrCat(node.op->name, " (", Simd().name, ")"));
+  return true;
+}
+
+}  // namespace
+
+KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = Plan, .layout = PoolLayout}; }
 
 }  // namespace rewright::cpu

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
+
+enum class Reduction : uint8_t { kSum, kMean, kMax, kMin };
 
 struct ReduceAxis {
   int64_t size, x, out;
@@ -140,8 +145,8 @@ class ReduceKernel : public Kernel {
   int threads_ = 1;
 };
 
-}  // namespace
-
+// Buffers: x, out. out[kept..] = reduction of x over the axes that `reduced` marks. `x` is not padded; `out` has the
+// sizes of x with 1 where reduced (it may be blocked where x is, else plain).
 KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, const std::vector<bool>& reduced, const Layout& out,
                            int threads) {
   CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
@@ -168,6 +173,38 @@ KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, const std::vect
     }
   }
   return std::make_unique<ReduceKernel>(reduction, std::move(merged), threads);
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  if (graph.type(out).dtype != DType::kFloat32) return false;
+  ASSIGN_OR_RETURN(Place place, lowering.Find(x));
+  if (place.layout.IsPadded()) {
+    ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
+  }
+  Shape kept = graph.type(x).shape;
+  std::vector<bool> reduced(kept.size(), false);
+  for (int64_t axis : Ints(node, "axes")) {
+    reduced[axis] = true;
+    kept[axis] = 1;
+  }
+  const Reduction reduction = node.op == ops::ReduceSum()    ? Reduction::kSum
+                              : node.op == ops::ReduceMean() ? Reduction::kMean
+                              : node.op == ops::ReduceMax()  ? Reduction::kMax
+                                                             : Reduction::kMin;
+  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
+  lowering.Emit(MakeReduceKernel(reduction, place.layout, reduced, Layout::RowMajor(kept), lowering.threads()),
+                {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ReduceEntry() {
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan};
 }
 
 }  // namespace rewright::cpu

@@ -1,8 +1,11 @@
 // Operations on contiguous rows: softmax and layer normalization.
 #include <algorithm>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/cpu/simd/simd.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
@@ -16,6 +19,9 @@ void ForRows(int64_t rows, int64_t size, int threads, const F& f) {
   for (int64_t row = 0; row < rows; ++row) f(row);
 }
 
+enum class RowOp : uint8_t { kSoftmax, kLogSoftmax };
+
+// Buffers: x, out: `rows` rows of `size` contiguous elements. out may be x.
 class SoftmaxKernel : public Kernel {
  public:
   SoftmaxKernel(RowOp op, int64_t rows, int64_t size, int threads)
@@ -34,6 +40,7 @@ class SoftmaxKernel : public Kernel {
   const int threads_;
 };
 
+// Buffers: x, scale, bias, out.
 class LayerNormKernel : public Kernel {
  public:
   LayerNormKernel(int64_t rows, int64_t size, double epsilon, int threads)
@@ -55,14 +62,71 @@ class LayerNormKernel : public Kernel {
   const int threads_;
 };
 
+// The axis must be innermost; the result keeps the layout in which it is.
+Layout RowsLayout(const Node& node) {
+  const Shape& dims = node.outputs[0].shape;
+  const size_t axis = Int(node, "axis");
+  Layout layout = Layout::RowMajor(dims);
+  int64_t inner = 1;
+  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
+  if (inner != 1) {
+    for (size_t k = axis + 1; k < dims.size(); ++k) layout.strides[k] *= dims[axis];
+    layout.strides[axis] = 1;
+  }
+  return layout;
+}
+
+std::optional<Layout> SoftmaxLayout(const LayoutQuery& query) {
+  if (query.node().outputs[0].dtype != DType::kFloat32) return std::nullopt;
+  return RowsLayout(query.node());
+}
+
+absl::StatusOr<bool> PlanSoftmax(Lowering& lowering, const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Node& node = lowering.graph().node(id);
+  const Value x = node.operands[0], out{id, 0};
+  if (node.outputs[0].dtype != DType::kFloat32) return false;
+  const Layout layout = RowsLayout(node);
+  ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, layout));
+  int result = place.buffer;
+  if (lowering.CanOverwrite(x, place, out, layout)) {
+    lowering.DefineAt(out, result, layout);
+  } else {
+    result = lowering.Define(out, layout).buffer;
+  }
+  const RowOp op = node.op == ops::Softmax() ? RowOp::kSoftmax : RowOp::kLogSoftmax;
+  const int64_t size = layout.dims[Int(node, "axis")];
+  lowering.Emit(std::make_unique<SoftmaxKernel>(op, layout.num_elements() / size, size, lowering.threads()),
+                {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+  return true;
+}
+
+absl::StatusOr<bool> PlanLayerNorm(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value out{id, 0};
+  const TensorType& type = graph.type(out);
+  if (type.dtype != DType::kFloat32) return false;
+  std::vector<BufferUse> buffers;
+  for (Value operand : node.operands) {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    buffers.push_back(Lowering::Read(place.buffer));
+  }
+  const int64_t size = graph.type(node.operands[1]).num_elements();
+  buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(type.shape)).buffer));
+  lowering.Emit(
+      std::make_unique<LayerNormKernel>(type.num_elements() / size, size, Real(node, "epsilon"), lowering.threads()),
+      std::move(buffers), node.op->name);
+  return true;
+}
+
 }  // namespace
 
-KernelPtr MakeSoftmaxKernel(RowOp op, int64_t rows, int64_t size, int threads) {
-  return std::make_unique<SoftmaxKernel>(op, rows, size, threads);
+KernelEntry SoftmaxEntry() {
+  return {.ops = {ops::Softmax(), ops::LogSoftmax()}, .plan = PlanSoftmax, .layout = SoftmaxLayout};
 }
 
-KernelPtr MakeLayerNormKernel(int64_t rows, int64_t size, double epsilon, int threads) {
-  return std::make_unique<LayerNormKernel>(rows, size, epsilon, threads);
-}
+KernelEntry LayerNormEntry() { return {.ops = {ops::LayerNorm()}, .plan = PlanLayerNorm}; }
 
 }  // namespace rewright::cpu

@@ -1,0 +1,46 @@
+#include "backends/cpu/kernel_list.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace rewright::cpu {
+namespace {
+
+bool HasEmptyTensors(const Graph& graph, const Group& group) {
+  const auto empty = [](const TensorType& type) { return type.num_elements() == 0; };
+  return std::any_of(group.nodes.begin(), group.nodes.end(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return std::any_of(node.outputs.begin(), node.outputs.end(), empty) ||
+           std::any_of(node.operands.begin(), node.operands.end(), [&](Value x) { return empty(graph.type(x)); });
+  });
+}
+
+}  // namespace
+
+bool KernelEntry::Takes(const OpDef* op) const {
+  return ops.empty() || std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+const std::vector<KernelEntry>& KernelList() {
+#define REWRIGHT_ENTRY(Name) Name##Entry(),
+  static const auto* const list = new std::vector<KernelEntry>{REWRIGHT_CPU_KERNELS(REWRIGHT_ENTRY)};
+#undef REWRIGHT_ENTRY
+  return *list;
+}
+
+absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {
+  const std::vector<KernelEntry>& list = KernelList();
+  const OpDef* const op = lowering.graph().node(group.group.nodes[0]).op;
+  // Kernels may take it that there is an element.
+  auto entry = HasEmptyTensors(lowering.graph(), group.group) ? list.end() - 1 : list.begin();
+  for (; entry != list.end(); ++entry) {
+    if (!entry->Takes(op)) continue;
+    ASSIGN_OR_RETURN(const bool planned, entry->plan(lowering, group));
+    if (planned) return absl::OkStatus();
+  }
+  CHECK(false) << "the reference takes every group";
+}
+
+}  // namespace rewright::cpu

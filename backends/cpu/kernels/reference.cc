@@ -1,0 +1,70 @@
+// Any operator: the reference interpreter, node by node.
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/kernel_list.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
+
+namespace rewright::cpu {
+namespace {
+
+// Buffers: the operands, the outputs; all row-major. An integer that has no value (a quotient by 0) becomes -1, as in
+// pointwise kernels.
+class ReferenceKernel : public Kernel {
+ public:
+  ReferenceKernel(CompiledMeaning meaning, std::vector<TensorType> inputs, std::vector<TensorType> outputs, int threads)
+      : meaning_(std::move(meaning)), inputs_(std::move(inputs)), outputs_(std::move(outputs)), threads_(threads) {}
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) inputs.emplace_back(inputs_[i], nullptr, buffers[i]);
+    ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, meaning_.Run(inputs, threads_, Undefined::kMinusOne));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      std::memcpy(buffers[inputs_.size() + i], outputs[i].data(), static_cast<size_t>(outputs_[i].num_bytes()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const CompiledMeaning meaning_;
+  const std::vector<TensorType> inputs_;
+  const std::vector<TensorType> outputs_;
+  const int threads_;
+};
+
+absl::Status PlanNode(Lowering& lowering, NodeId id) {
+  const Graph& graph = lowering.graph();
+  const Node& node = graph.node(id);
+  std::vector<TensorType> inputs;
+  std::vector<BufferUse> buffers;
+  for (Value operand : node.operands) {
+    inputs.push_back(graph.type(operand));
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    buffers.push_back(Lowering::Read(place.buffer));
+  }
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    const Value out{id, output};
+    buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer));
+  }
+  ASSIGN_OR_RETURN(CompiledMeaning meaning,
+                   CompiledMeaning::Compile(*node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs,
+                                            node.outputs, Precision::kNative));
+  lowering.Emit(
+      std::make_unique<ReferenceKernel>(std::move(meaning), std::move(inputs), node.outputs, lowering.threads()),
+      std::move(buffers), node.op->name);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  for (NodeId id : group.group.nodes) {
+    RETURN_IF_ERROR(PlanNode(lowering, id));
+  }
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ReferenceEntry() { return {.ops = {}, .plan = Plan}; }
+
+}  // namespace rewright::cpu

@@ -1,0 +1,75 @@
+// Operators that only move elements: views where the layout allows, copies elsewhere.
+#include <utility>
+
+#include "backends/cpu/kernel_list.h"
+#include "backends/meaning.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+// The view of the operand as it lies, or of its row-major form (`convert`): reshapes are always views of that, and
+// blocked layouts are not copied by strides.
+struct View {
+  MovedView moved;
+  bool convert = false;
+};
+
+std::optional<View> ViewFrom(const Graph& graph, Value value, const std::function<Layout(size_t)>& of) {
+  std::optional<MovedView> moved = MovedViewOf(graph, value, of);
+  if (!moved) return std::nullopt;
+  const Node& node = graph.node(value.node);
+  const bool reads_any = node.op != ops::Reshape() && !of(static_cast<size_t>(moved->input)).blocked();
+  if (moved->is_view || reads_any) return View{*std::move(moved)};
+  const auto row_major = [&](size_t input) { return Layout::RowMajor(graph.type(node.operands[input]).shape); };
+  return View{*MovedViewOf(graph, value, row_major), true};
+}
+
+std::optional<Layout> ViewLayout(const LayoutQuery& query) {
+  const std::optional<View> view = ViewFrom(query.graph, query.value, query.of);
+  if (!view) return std::nullopt;
+  return view->moved.is_view ? view->moved.layout : Layout::RowMajor(query.dims());
+}
+
+absl::Status PlanOutput(Lowering& lowering, Value out) {
+  const Graph& graph = lowering.graph();
+  const Node& node = graph.node(out.node);
+  absl::Status status;
+  const std::optional<View> view = ViewFrom(graph, out, [&](size_t input) {
+    absl::StatusOr<Place> found = lowering.Find(node.operands[input]);
+    status.Update(found.status());
+    return found.ok() ? found->layout : Layout::RowMajor(graph.type(node.operands[input]).shape);
+  });
+  RETURN_IF_ERROR(status);
+  const Value x = node.operands[static_cast<size_t>(view->moved.input)];
+  ASSIGN_OR_RETURN(const Place place, view->convert ? lowering.FindRowMajor(x) : lowering.Find(x));
+  const Layout& layout = view->moved.layout;
+  const size_t element = DTypeSize(graph.type(x).dtype);
+  if (view->moved.is_view) {
+    const size_t offset = static_cast<size_t>(view->moved.offset) * element;
+    lowering.DefineAt(out, lowering.AddView(place.buffer, offset, lowering.Bytes(out, layout)), layout);
+    return absl::OkStatus();
+  }
+  // Backwards.
+  const Layout to = Layout::RowMajor(graph.type(out).shape);
+  const int result = lowering.Define(out, to).buffer;
+  lowering.Emit(MakeCopyKernel(layout, view->moved.offset, to, 0, element, lowering.threads()),
+                {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kView) return false;
+  const NodeId id = group.group.nodes[0];
+  for (int output = 0; output < static_cast<int>(lowering.graph().node(id).outputs.size()); ++output) {
+    RETURN_IF_ERROR(PlanOutput(lowering, Value{id, output}));
+  }
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ViewEntry() { return {.ops = {}, .plan = Plan, .layout = ViewLayout}; }
+
+}  // namespace rewright::cpu
