@@ -207,7 +207,7 @@ void Lowering::AddStates() {
   }
 }
 
-absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
+absl::StatusOr<Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
   ASSIGN_OR_RETURN(Place place, FindRowMajor(value));
   if (schedule_.buffers[Root(place.buffer)].kind != Buffer::Kind::kState) return place;
   const int copy = AddBuffer(kind, Bytes(value, place.layout));

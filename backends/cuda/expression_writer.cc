@@ -30,7 +30,7 @@ Form ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
     Fail("a divisor that is no positive number");
     return 0;
   }
-  return index::Apply(expr.kind, a, b);
+  return index::Apply(expr.kind(), a, b);
 }
 
 int64_t ExpressionWriter::StepOf(const Form& form, const std::string& variable) {

@@ -168,16 +168,16 @@ class RandomExpression {
 };
 
 Form FormOf(const ExprPtr& e, const std::vector<Form>& leaves) {
-  if (e->kind == ExprKind::kInt) return e->integer;
-  if (e->kind == ExprKind::kVar) return leaves[e->integer];
-  return Apply(e->kind, FormOf(e->args[0], leaves), FormOf(e->args[1], leaves));
+  if (e->kind() == ExprKind::kInt) return e->value();
+  if (e->kind() == ExprKind::kVar) return leaves[e->variable()];
+  return Apply(e->kind(), FormOf(e->arg(0), leaves), FormOf(e->arg(1), leaves));
 }
 
 int64_t PlainValue(const ExprPtr& e, const std::vector<int64_t>& leaves) {
-  if (e->kind == ExprKind::kInt) return e->integer;
-  if (e->kind == ExprKind::kVar) return leaves[e->integer];
-  const int64_t a = PlainValue(e->args[0], leaves), b = PlainValue(e->args[1], leaves);
-  switch (e->kind) {
+  if (e->kind() == ExprKind::kInt) return e->value();
+  if (e->kind() == ExprKind::kVar) return leaves[e->variable()];
+  const int64_t a = PlainValue(e->arg(0), leaves), b = PlainValue(e->arg(1), leaves);
+  switch (e->kind()) {
     case ExprKind::kIndexAdd: return a + b;
     case ExprKind::kIndexSub: return a - b;
     case ExprKind::kIndexMul: return a * b;
@@ -191,11 +191,7 @@ int64_t PlainValue(const ExprPtr& e, const std::vector<int64_t>& leaves) {
 std::vector<Index> Leaves(int count) {
   std::vector<Index> leaves;
   for (int id = 0; id < count; ++id) {
-    auto node = std::make_shared<ExprNode>();
-    node->kind = ExprKind::kVar;
-    node->integer = id;
-    node->name = std::string(1, static_cast<char>('x' + id));
-    leaves.push_back(Index(std::move(node)));
+    leaves.push_back(Variable(id, std::string(1, static_cast<char>('x' + id))));
   }
   return leaves;
 }

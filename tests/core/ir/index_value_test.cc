@@ -13,13 +13,7 @@ namespace {
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
-Index Var(int id) {
-  auto node = std::make_shared<ExprNode>();
-  node->kind = ExprKind::kVar;
-  node->integer = id;
-  node->name = std::string(1, static_cast<char>('x' + id));
-  return Index(std::move(node));
-}
+Index Var(int id) { return Variable(id, std::string(1, static_cast<char>('x' + id))); }
 
 std::optional<int64_t> Value(const Index& index, const std::vector<int64_t>& variables) {
   return EvalIndex(index.node(), variables);
@@ -74,11 +68,9 @@ TEST(IndexValueTest, TheSecondSideMayHaveNoValue) {
 }
 
 TEST(IndexValueTest, ElementsHaveNoValue) {
-  auto read = std::make_shared<ExprNode>();
-  read->kind = ExprKind::kRead;
-  read->dtype = DType::kInt64;
-  EXPECT_EQ(Value(ToIndex(Scalar(read)) + 1, {}), std::nullopt);
-  EXPECT_EQ(Value(Holds(Cast(Scalar(read), DType::kBool)), {}), std::nullopt);
+  const Scalar read = ReadOperand(0, {}, DType::kInt64);
+  EXPECT_EQ(Value(ToIndex(read) + 1, {}), std::nullopt);
+  EXPECT_EQ(Value(Holds(Cast(read, DType::kBool)), {}), std::nullopt);
 }
 
 }  // namespace

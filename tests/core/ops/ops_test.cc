@@ -146,7 +146,7 @@ class BoundsChecker {
     switch (e->kind()) {
       case ExprKind::kRead: return CheckRead(e);
       case ExprKind::kSelect:
-        if (DependsOnData(e->arg(0))) return Check(e->arg(1)) && Check(e->arg(2));
+        if (e->arg(0)->ReadsData()) return Check(e->arg(1)) && Check(e->arg(2));
         return Check(EvalCond(e->arg(0), variables_).value() ? e->arg(1) : e->arg(2));
       case ExprKind::kReduce: return CheckReduce(e, 0);
       default:
@@ -171,7 +171,7 @@ class BoundsChecker {
     const Shape& shape = inputs_[e->operand()].shape;
     if (e->args().size() != shape.size()) return false;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (DependsOnData(e->arg(axis))) continue;
+      if (e->arg(axis)->ReadsData()) continue;
       const int64_t index = EvalIndex(e->arg(axis), variables_).value();
       if (index < 0 || index >= shape[axis]) return false;
     }
