@@ -35,8 +35,8 @@ absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group);
 // The label of a group and the type of the largest tensor that it reads or writes, for messages.
 std::string GroupText(const Graph& graph, const Group& group);
 
-// Elements with which no function is slower than on others: reals in [0.5, 1.5), small integers.
-void FillTypical(void* data, DType dtype, int64_t elements);
+// Elements with which no function is slower than on others: reals in [0.5, 1.5), integers in [0, integers).
+void FillTypical(void* data, DType dtype, int64_t elements, int64_t integers = 64);
 
 // Groups with equal signatures cost the same: operators, attributes, types, wiring, which operands depend on weights
 // alone, single constants, and for each other operand what `context` says (how it lies in memory).

@@ -229,6 +229,23 @@ TEST(ProfileDb, DamagedFilesAreAnError) {
   EXPECT_THAT(ProfileDb::Open("/nowhere/at/all.db").status().ToString(), HasSubstr("cannot be opened"));
 }
 
+// A run ends with an error at an index outside its axis, the run that is measured too.
+TEST(Costs, IndicesOfASmallTableLieWithinIt) {
+  const Graph graph = GraphWithWeights(R"(
+input i: i64[1,16]
+state w: f32[2,8]
+%1 = gather(w, i, axis=0)
+output y = %1
+)",
+                                       -1, 1, 1);
+  const auto device = Make("cpu");
+  const std::vector<Group> groups = device->Partition(graph);
+  ASSERT_EQ(groups.size(), 1u);
+  const absl::StatusOr<double> cost = device->Cost(graph, groups[0]);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_GT(*cost, 0);
+}
+
 double AnalyticCost(const std::string& spec, const std::string& text, int group) {
   const auto device = Make(spec);
   const Graph graph = GraphWithWeights(text, -1, 1, 1);

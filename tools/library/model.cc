@@ -385,7 +385,7 @@ SizeSummary Model::Prepare(const std::vector<InputView>& inputs) const {
   return Call([&] {
     const ThreadCount threads(impl_->options.threads);
     const std::shared_ptr<const SizedModel> model = impl_->At(impl_->InOrder(inputs));
-    return SizeSummary{model->dims, model->left_out};
+    return SizeSummary{model->dims, model->graph.num_runtime_nodes(), model->left_out};
   });
 }
 

@@ -158,6 +158,7 @@ struct OptimizeSummary {
 // How a model runs at the sizes of some inputs.
 struct SizeSummary {
   std::map<std::string, std::int64_t> dims;
+  int operators = 0;                  // that a run computes
   std::vector<std::string> left_out;  // rules of steps of the optimization that do not apply at these sizes
 };
 
