@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/attrs.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -129,20 +130,11 @@ bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
   }
 }
 
-void CollectReads(const Meaning& meaning, const ExprNode& expr, std::vector<PointwiseRead>* reads) {
-  if (expr.kind() == ExprKind::kRead) {
-    PointwiseRead read = PointwiseReadOf(meaning, expr);
-    if (std::find(reads->begin(), reads->end(), read) == reads->end()) reads->push_back(std::move(read));
-    return;
-  }
-  for (const ExprPtr& arg : expr.args()) CollectReads(meaning, *arg, reads);
-}
-
 }  // namespace
 
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {
   const OutputMeaning& meaning = node.meaning->outputs[output];
-  if (meaning.element->kind() != ExprKind::kRead) return std::nullopt;
+  if (!meaning.element->IsRead()) return std::nullopt;
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
   const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
@@ -165,7 +157,7 @@ bool OnlyMoves(const Graph& graph, const Node& node) {
 }
 
 bool IsPointwise(const Meaning& meaning) {
-  return meaning.outputs.size() == 1 && meaning.outputs[0].element->kind() != ExprKind::kRead &&
+  return meaning.outputs.size() == 1 && !meaning.outputs[0].element->IsRead() &&
          PointwiseExpr(meaning, *meaning.outputs[0].element);
 }
 
@@ -179,7 +171,11 @@ PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read) {
 
 std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning) {
   std::vector<PointwiseRead> reads;
-  CollectReads(meaning, *meaning.outputs[0].element, &reads);
+  Visit(meaning.outputs[0].element, [&](const ExprPtr& expr) {
+    if (!expr->IsRead()) return;
+    PointwiseRead read = PointwiseReadOf(meaning, *expr);
+    if (std::find(reads.begin(), reads.end(), read) == reads.end()) reads.push_back(std::move(read));
+  });
   return reads;
 }
 

@@ -75,7 +75,7 @@ struct NoScope {
 };
 
 bool IsTrivial(const ExprPtr& condition) {
-  return condition->IsTrue() || (condition->kind() == ExprKind::kEqual && condition->arg(0) == condition->arg(1));
+  return condition->IsTrue() || (condition->IsEquation() && condition->arg(0) == condition->arg(1));
 }
 
 }  // namespace

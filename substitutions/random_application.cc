@@ -37,7 +37,7 @@ std::vector<ExprPtr> Constraints(const RuleInstance& instance) {
 
 // Values of a variable that it is compared with, as often as not: equal sizes would be rare otherwise.
 bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
-  if (constraint->kind() != ExprKind::kEqual) return false;
+  if (!constraint->IsEquation()) return false;
   for (int side = 0; side < 2; ++side) {
     const ExprPtr& variable = constraint->arg(side);
     if (!variable->IsVariable()) continue;

@@ -254,7 +254,7 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
     return true;
   }
   if (value.kind == Value::Kind::kInt) value.real = Symbolic::ToReal(value.integer);
-  if (value.real.node()->kind() == ExprKind::kConst) {
+  if (value.real.node()->IsConst()) {
     node->splat = value.real.node()->real();
     return true;
   }

@@ -183,39 +183,14 @@ double ConcreteInstance::EvalCast(double x, DType from, DType to) {
 double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   const double a = Eval(e->arg(0), frame);
   const double b = e->args().size() > 1 ? Eval(e->arg(1), frame) : 0;
-  auto defined_if = [this](bool condition) {
-    if (!condition) undefined_ = true;
-    return condition;
-  };
-  switch (e->fn()) {
-    case Fn::kAdd: return a + b;
-    case Fn::kSub: return a - b;
-    case Fn::kMul: return a * b;
-    case Fn::kDiv:
-      if (!defined_if(b != 0)) return 0;
-      return IsInteger(e->dtype()) ? std::trunc(a / b) : a / b;
-    case Fn::kNeg: return -a;
-    case Fn::kMax: return std::max(a, b);
-    case Fn::kMin: return std::min(a, b);
-    case Fn::kPow: return defined_if(a > 0 || (a == 0 && b > 0) || b == std::floor(b)) ? std::pow(a, b) : 0;
-    case Fn::kExp: return std::exp(a);
-    case Fn::kLog: return defined_if(a > 0) ? std::log(a) : 0;
-    case Fn::kSqrt: return defined_if(a >= 0) ? std::sqrt(a) : 0;
-    case Fn::kErf: return std::erf(a);
-    case Fn::kTanh: return std::tanh(a);
-    case Fn::kSigmoid: return 1 / (1 + std::exp(-a));
-    case Fn::kAbs: return std::abs(a);
-    case Fn::kFloor: return std::floor(a);
-    case Fn::kCeil: return std::ceil(a);
-    case Fn::kLess: return a < b ? 1 : 0;
-    case Fn::kLessEqual: return a <= b ? 1 : 0;
-    case Fn::kEqual: return a == b ? 1 : 0;
-    case Fn::kAnd: return a != 0 && b != 0 ? 1 : 0;
-    case Fn::kOr: return a != 0 || b != 0 ? 1 : 0;
-    case Fn::kNot: return a == 0 ? 1 : 0;
+  if (IsInteger(e->dtype()) && e->fn() == Fn::kDiv && b != 0) return std::trunc(a / b);
+  const double value = EvaluateReal(e->fn(), a, b);
+  // Over the reals there is none: a pole, a logarithm of a negative number, also what a double does not hold.
+  if (!std::isfinite(value) && std::isfinite(a) && std::isfinite(b)) {
+    undefined_ = true;
+    return 0;
   }
-  undefined_ = true;
-  return 0;
+  return value;
 }
 
 double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {

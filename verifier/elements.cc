@@ -430,19 +430,11 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     case Fn::kMax: return Apply(ctx_, Typed("max", e->dtype()), args);
     case Fn::kMin: return Apply(ctx_, Typed("min", e->dtype()), args);
     case Fn::kPow: return Apply(ctx_, "pow", args);
-    case Fn::kExp: return Apply(ctx_, "exp", args);
-    case Fn::kLog: return Apply(ctx_, "log", args);
-    case Fn::kSqrt: return Apply(ctx_, "sqrt", args);
-    case Fn::kErf: return Apply(ctx_, "erf", args);
-    case Fn::kTanh: return Apply(ctx_, "tanh", args);
-    case Fn::kSigmoid: return Apply(ctx_, "sigmoid", args);
     case Fn::kAbs:
       if (IsInteger(e->dtype())) {
         return Apply(ctx_, Typed("max", e->dtype()), {args[0], Scale(RenameAll(ctx_, args[0]), -1)});
       }
       return Apply(ctx_, "abs", args);
-    case Fn::kFloor: return Apply(ctx_, "floor", args);
-    case Fn::kCeil: return Apply(ctx_, "ceil", args);
     case Fn::kLess: return less(args[0], args[1]);
     case Fn::kLessEqual: return one_minus(less(args[1], args[0]));
     case Fn::kEqual:
@@ -451,8 +443,9 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
       return Add(ctx_, one_minus(args[0]), minus(Scale(Multiply(ctx_, args[0], RenameAll(ctx_, args[1])), 2), args[1]));
     case Fn::kOr: return minus(Add(ctx_, args[0], args[1]), Multiply(ctx_, args[0], RenameAll(ctx_, args[1])));
     case Fn::kNot: return one_minus(args[0]);
+    default: break;
   }
-  throw GiveUp("a function of an unknown kind");
+  return Apply(ctx_, Typed(InfoOf(e->fn()).name, e->dtype()), args);
 }
 
 void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s,

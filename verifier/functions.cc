@@ -1,4 +1,6 @@
 // Scalar functions of normal forms.
+#include "core/ir/functions.h"
+
 #include <algorithm>
 #include <map>
 
@@ -172,9 +174,13 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   if (fn == "tanh" && ctx.strategy.unfold) {
     return Add(ctx, Scale(ApplyOne(ctx, "sigmoid", Scale(x, 2)), 2), ConstantForm(-1));
   }
-  if (fn == "erf" || fn == "tanh") {
+  const FnInfo* known = FindFn(fn);
+  if (known != nullptr && FnHas(known->fn, FnTrait::kOdd)) {
     if (x.empty()) return {};
     if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);
+  }
+  if (known != nullptr && FnHas(known->fn, FnTrait::kEven) && CanonicalSign(x) < 0) {
+    return Opaque(ctx, fn, {Scale(x, -1)});
   }
   if (fn == "sigmoid" && CanonicalSign(x) < 0) {
     return Add(ctx, ConstantForm(1), Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1));
@@ -242,6 +248,7 @@ NormalForm ApplyInteger(Context& ctx, const std::string& fn, const std::vector<N
     return Opaque(ctx, fn, {CanonicalSign(args[0]) < 0 ? Scale(args[0], -1) : args[0]});
   }
   if (bounded) return ApplyAt(ctx, plain, args, depth);
+  if (!IsExtremum(fn)) return Opaque(ctx, fn, args);
   Branches branches;
   for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
   return ExtremumOver(ctx, fn, branches);

@@ -103,7 +103,7 @@ class AxisMerger {
   void VisitElement(size_t n, const ExprPtr& e) {
     int output;
     size_t axis;
-    if (e->kind() == ExprKind::kRead) {
+    if (e->IsRead()) {
       VisitRead(n, e);
       return;
     }
@@ -162,7 +162,7 @@ class AxisMerger {
     const Meaning& meaning = *Node(n).meaning;
     for (const Requirement& r : meaning.requirements) {
       const ExprPtr& c = r.condition;
-      if (c->kind() != ExprKind::kEqual || !c->arg(0)->IsVariable() || !c->arg(1)->IsVariable()) PartSizes(n, c);
+      if (!c->IsEquation() || !c->arg(0)->IsVariable() || !c->arg(1)->IsVariable()) PartSizes(n, c);
     }
     for (size_t o = 0; o < meaning.outputs.size(); ++o) {
       const OutputMeaning& output = meaning.outputs[o];
@@ -282,7 +282,7 @@ class AxisMerger {
     }
     for (size_t i = 0; i < e->args().size(); ++i) {
       if constexpr (!std::is_same_v<Reads, std::nullptr_t>) {
-        if (e->kind() == ExprKind::kRead && Dropped(reads(e->operand()), i)) continue;
+        if (e->IsRead() && Dropped(reads(e->operand()), i)) continue;
       }
       Append(e->arg(i), name, reads, out);
       out->push_back(',');

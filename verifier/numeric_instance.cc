@@ -10,31 +10,21 @@
 namespace rewright {
 namespace {
 
-// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where a function has no business
-// there.
-std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+// A Scalar over the instance's real symbols and, as numbers, its integer ones; nothing where it is anything but
+// arithmetic.
+std::optional<double> EvalReal(const ExprNode& expr, const std::vector<int64_t>& symbols,
                                const std::vector<double>& reals) {
-  if (expr->kind() == ExprKind::kConst) return expr->real();
-  if (expr->kind() == ExprKind::kParam) return reals[expr->param()];
-  if (expr->kind() == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->arg(0), symbols));
-  if (expr->kind() != ExprKind::kCall) return std::nullopt;
-  std::vector<double> args;
-  for (const ExprPtr& arg : expr->args()) {
-    const std::optional<double> value = EvalReal(arg, symbols, reals);
-    if (!value) return std::nullopt;
-    args.push_back(*value);
-  }
-  switch (expr->fn()) {
-    case Fn::kAdd: return args[0] + args[1];
-    case Fn::kSub: return args[0] - args[1];
-    case Fn::kMul: return args[0] * args[1];
-    case Fn::kDiv: return args[0] / args[1];
-    case Fn::kNeg: return -args[0];
-    case Fn::kMax: return std::max(args[0], args[1]);
-    case Fn::kMin: return std::min(args[0], args[1]);
-    case Fn::kSqrt: return std::sqrt(args[0]);
+  switch (expr.kind()) {
+    case ExprKind::kConst: return expr.real();
+    case ExprKind::kParam: return reals[expr.param()];
+    case ExprKind::kFromIndex: return static_cast<double>(EvalIndex(expr.arg(0), symbols));
+    case ExprKind::kCall: break;
     default: return std::nullopt;
   }
+  const std::optional<double> a = EvalReal(*expr.arg(0), symbols, reals);
+  const std::optional<double> b = EvalReal(*expr.args().back(), symbols, reals);
+  if (!a || !b) return std::nullopt;
+  return EvaluateReal(expr.fn(), *a, *b);
 }
 
 // Doubles computed in two ways are the same up to rounding.
@@ -101,7 +91,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
     if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
   }
   for (const ExprPtr& param : node.params) {
-    const std::optional<double> value = EvalReal(param, symbols_, reals_);
+    const std::optional<double> value = EvalReal(*param, symbols_, reals_);
     if (!value) return absl::UnimplementedError(absl::StrCat(node.op->name, ": a real attribute has no value"));
     bindings.params.push_back(*value);
   }

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/ir/expr.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -22,20 +22,6 @@ struct Decision {
   // elements wherever the sides are equal.
   bool movable = true;
 };
-
-bool RoundsNothing(Fn fn) {
-  switch (fn) {
-    case Fn::kNeg:
-    case Fn::kMax:
-    case Fn::kMin:
-    case Fn::kAbs:
-    case Fn::kFloor:
-    case Fn::kCeil: return true;
-    default: return false;
-  }
-}
-
-bool Commutes(Fn fn) { return fn == Fn::kAdd || fn == Fn::kMul || fn == Fn::kMax || fn == Fn::kMin; }
 
 // Of one side: the decisions in all applications that its outputs depend on.
 class Side {
@@ -53,16 +39,15 @@ class Side {
     const SymbolicNode& n = Node(node);
     if (n.meaning == nullptr || !visited_.insert(node).second) return;
     for (SymbolicValue input : n.inputs) Visit(input.node);
-    for (const OutputMeaning& output : n.meaning->outputs) Search(output.element, n);
+    for (const OutputMeaning& output : n.meaning->outputs) {
+      rewright::Visit(output.element, [&](const ExprPtr& e) { Search(e, n); });
+    }
   }
 
   void Search(const ExprPtr& e, const SymbolicNode& n) {
-    for (const ExprPtr& arg : e->args()) Search(arg, n);
-    if (e->kind() == ExprKind::kCall) {
-      const bool compares = e->fn() == Fn::kLess || e->fn() == Fn::kLessEqual || e->fn() == Fn::kEqual;
-      if (compares) Note("compare", e->args(), n);
-      if (e->fn() == Fn::kFloor) Note("floor", e->args(), n);
-      if (e->fn() == Fn::kCeil) Note("ceil", e->args(), n);
+    if (e->IsCall()) {
+      const char* name = FnHas(e->fn(), FnTrait::kCompares) ? "compare" : FnName(e->fn());
+      if (FnHas(e->fn(), FnTrait::kSteps)) Note(name, e->args(), n);
     } else if (e->kind() == ExprKind::kReduce) {
       if (IsPosition(e->reduction())) Note("extremum", {e->body()}, n);
     } else if (e->kind() == ExprKind::kCast && !IsFloating(e->dtype())) {
@@ -111,7 +96,7 @@ class Side {
       }
       case ExprKind::kRead: return IsRounded(n.inputs[e->operand()]);
       case ExprKind::kSelect: return any(1);
-      case ExprKind::kCall: return !RoundsNothing(e->fn()) || any(0);
+      case ExprKind::kCall: return !FnHas(e->fn(), FnTrait::kExact) || any(0);
       case ExprKind::kCast: {
         const DType from = e->arg(0)->dtype();
         if (IsFloating(from)) return e->dtype() == DType::kFloat32 || any(0);
@@ -158,7 +143,7 @@ class Side {
         return absl::StrCat("{", absl::StrJoin(args, ","), "}");
       case ExprKind::kCall:
         for (const ExprPtr& arg : e->args()) args.push_back(Moved(arg, n, leaves, movable));
-        if (Commutes(e->fn())) std::sort(args.begin(), args.end());
+        if (FnHas(e->fn(), FnTrait::kCommutes)) std::sort(args.begin(), args.end());
         return absl::StrCat("fn", static_cast<int>(e->fn()), "(", absl::StrJoin(args, ","), ")");
       case ExprKind::kCast: return absl::StrCat(DTypeName(e->dtype()), "(", Moved(e->arg(0), n, leaves, movable), ")");
       default: *movable = false; return "";
@@ -169,7 +154,7 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr && n.splat) return absl::StrCat(*n.splat);
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
-    if (element != nullptr && !element->Contains(ExprKind::kReduce)) return Moved(element, n, leaves, movable);
+    if (element != nullptr && !element->Reduces()) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.
     std::string unit = absl::StrCat(Application(n), ".", value.output);
     if (!leaves->insert(unit).second) *movable = false;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/functions.h"
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
 
@@ -12,7 +13,7 @@ bool IsPositiveAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kRead: return a->positive;
     case AtomNode::Kind::kInt: return ctx.ProvePositive(a->value);
     case AtomNode::Kind::kFn:
-      if (a->name == "exp" || a->name == "sigmoid") return true;
+      if (const FnInfo* fn = FindFn(a->name); fn != nullptr && FnHas(fn->fn, FnTrait::kPositive)) return true;
       return (a->name == "recip" || a->name == "sqrt") && IsPositive(ctx, a->args[0]);
     case AtomNode::Kind::kMax: break;
   }

@@ -2,38 +2,15 @@
 
 #include <cmath>
 
+#include "core/ir/functions.h"
+
 namespace rewright::cpu {
 namespace {
 
 double Evaluate(const PointwiseInstruction& instruction, double a, double b, double c) {
-  switch (instruction.op) {
-    case kTileAdd: return a + b;
-    case kTileSub: return a - b;
-    case kTileMul: return a * b;
-    case kTileDiv: return a / b;
-    case kTileNeg: return -a;
-    case kTileMax: return std::max(a, b);
-    case kTileMin: return std::min(a, b);
-    case kTilePow: return std::pow(a, b);
-    case kTileExp: return std::exp(a);
-    case kTileLog: return std::log(a);
-    case kTileSqrt: return std::sqrt(a);
-    case kTileErf: return std::erf(a);
-    case kTileTanh: return std::tanh(a);
-    case kTileSigmoid: return 1 / (1 + std::exp(-a));
-    case kTileAbs: return std::abs(a);
-    case kTileFloor: return std::floor(a);
-    case kTileCeil: return std::ceil(a);
-    case kTileLess: return a < b;
-    case kTileLessEqual: return a <= b;
-    case kTileEqual: return a == b;
-    case kTileAnd: return a != 0 && b != 0;
-    case kTileOr: return a != 0 || b != 0;
-    case kTileNot: return a == 0;
-    case kTileSelect: return a != 0 ? b : c;
-    case kTileCopy: return a;
-    default: return std::nan("");
-  }
+  if (instruction.op == kTileSelect) return a != 0 ? b : c;
+  if (instruction.op == kTileCopy) return a;
+  return EvaluateReal(static_cast<Fn>(instruction.op), a, b);
 }
 
 double Evaluate(const PointwiseProgram& program, double x) {

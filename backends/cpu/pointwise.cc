@@ -10,35 +10,6 @@
 namespace rewright::cpu {
 namespace {
 
-TileOp TileOpOf(Fn fn) {
-  switch (fn) {
-    case Fn::kAdd: return kTileAdd;
-    case Fn::kSub: return kTileSub;
-    case Fn::kMul: return kTileMul;
-    case Fn::kDiv: return kTileDiv;
-    case Fn::kNeg: return kTileNeg;
-    case Fn::kMax: return kTileMax;
-    case Fn::kMin: return kTileMin;
-    case Fn::kPow: return kTilePow;
-    case Fn::kExp: return kTileExp;
-    case Fn::kLog: return kTileLog;
-    case Fn::kSqrt: return kTileSqrt;
-    case Fn::kErf: return kTileErf;
-    case Fn::kTanh: return kTileTanh;
-    case Fn::kSigmoid: return kTileSigmoid;
-    case Fn::kAbs: return kTileAbs;
-    case Fn::kFloor: return kTileFloor;
-    case Fn::kCeil: return kTileCeil;
-    case Fn::kLess: return kTileLess;
-    case Fn::kLessEqual: return kTileLessEqual;
-    case Fn::kEqual: return kTileEqual;
-    case Fn::kAnd: return kTileAnd;
-    case Fn::kOr: return kTileOr;
-    case Fn::kNot: return kTileNot;
-  }
-  return kNumTileOps;
-}
-
 // Values are numbered provisionally while the program grows: operands from 0, constants from 1 << 20, results from
 // 1 << 21; Finish() makes them dense.
 constexpr int kConstantBase = 1 << 20;
@@ -131,7 +102,7 @@ class Builder {
       case ExprKind::kSelect: return Emit({kTileSelect, expr.dtype(), expr.dtype(), args[0], args[1], args[2]});
       default: break;
     }
-    const TileOp op = TileOpOf(expr.fn());
+    const auto op = static_cast<TileOp>(expr.fn());
     const DType type = expr.arg(0)->dtype();
     if (IsFloating(type)) {
       double constant = 0;

@@ -185,12 +185,7 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
 std::string ExpressionWriter::Call(const ExprNode& expr, Frame& frame) {
   std::vector<std::string> args;
   for (const ExprPtr& arg : expr.args()) args.push_back(ScalarOf(*arg, frame));
-  const std::string name = FunctionName(expr.fn());
-  if (expr.fn() == Fn::kNot) return Define(expr.dtype(), absl::StrCat("(boolean)(", args[0], " == 0)"));
-  if (name.compare(0, 3, "op_") != 0) {
-    return Define(expr.dtype(), absl::StrCat("(boolean)(", args[0], " ", name, " ", args[1], ")"));
-  }
-  return Define(expr.dtype(), absl::StrCat(name, "(", absl::StrJoin(args, ", "), ")"));
+  return Define(expr.dtype(), absl::StrCat("op_", InfoOf(expr.fn()).name, "(", absl::StrJoin(args, ", "), ")"));
 }
 
 std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {

@@ -1,10 +1,17 @@
 #include "backends/cuda/kernel_prelude.h"
 
-namespace rewright::cuda {
+#include <cstring>
 
-const char kKernelPrelude[] = R"cuda(
+#include "absl/strings/str_cat.h"
+#include "core/ir/functions.h"
+
+namespace rewright::cuda {
+namespace {
+
+const char kIndices[] = R"cuda(
 typedef unsigned char boolean;
 typedef long long int64;
+typedef unsigned long long uint64;
 
 // ---- indices
 __device__ inline int64 floor_div(int64 a, int64 b) { int64 q = a / b; return a % b < 0 ? q - 1 : q; }
@@ -23,63 +30,55 @@ __device__ inline int64 index_max(int64 a, int b) { return a > b ? a : (int64)b;
 __device__ inline int64 index_max(int a, int64 b) { return a > b ? (int64)a : b; }
 
 // ---- elements
-#define REAL_FUNCTIONS(T, F)                                                                     \
-  __device__ inline T op_add(T a, T b) { return a + b; }                                         \
-  __device__ inline T op_sub(T a, T b) { return a - b; }                                         \
-  __device__ inline T op_mul(T a, T b) { return a * b; }                                         \
-  __device__ inline T op_div(T a, T b) { return a / b; }                                         \
-  __device__ inline T op_neg(T a) { return -a; }                                                 \
-  __device__ inline T op_max(T a, T b) { return a > b || a != a ? a : b; }                       \
-  __device__ inline T op_min(T a, T b) { return a < b || a != a ? a : b; }                       \
-  __device__ inline T op_pow(T a, T b) { return F(pow)(a, b); }                                  \
-  __device__ inline T op_exp(T a) { return F(exp)(a); }                                          \
-  __device__ inline T op_log(T a) { return F(log)(a); }                                          \
-  __device__ inline T op_sqrt(T a) { return F(sqrt)(a); }                                        \
-  __device__ inline T op_erf(T a) { return F(erf)(a); }                                          \
-  __device__ inline T op_tanh(T a) { return F(tanh)(a); }                                        \
-  __device__ inline T op_sigmoid(T a) { return (T)1 / ((T)1 + F(exp)(-a)); }                     \
-  __device__ inline T op_abs(T a) { return F(fabs)(a); }                                         \
-  __device__ inline T op_floor(T a) { return F(floor)(a); }                                      \
-  __device__ inline T op_ceil(T a) { return F(ceil)(a); }                                        \
-  __device__ inline bool better(T a, T b) { return a > b || (a != a && b == b); }                \
-  __device__ inline bool worse(T a, T b) { return a < b || (a != a && b == b); }
-#define FLOAT_NAME(name) name##f
-#define DOUBLE_NAME(name) name
-REAL_FUNCTIONS(float, FLOAT_NAME)
-REAL_FUNCTIONS(double, DOUBLE_NAME)
-
-#define INTEGER_FUNCTIONS(T, U)                                                                  \
-  __device__ inline T op_add(T a, T b) { return (T)((U)a + (U)b); }                              \
-  __device__ inline T op_sub(T a, T b) { return (T)((U)a - (U)b); }                              \
-  __device__ inline T op_mul(T a, T b) { return (T)((U)a * (U)b); }                              \
-  __device__ inline T op_neg(T a) { return (T)((U)0 - (U)a); }                                   \
-  __device__ inline T op_div(T a, T b) { return b == 0 ? (T)0 : b == -1 ? op_neg(a) : a / b; }   \
-  __device__ inline T op_max(T a, T b) { return a > b ? a : b; }                                 \
-  __device__ inline T op_min(T a, T b) { return a < b ? a : b; }                                 \
-  __device__ inline T op_abs(T a) { return a < 0 ? op_neg(a) : a; }                              \
-  __device__ inline T op_floor(T a) { return a; }                                                \
-  __device__ inline T op_ceil(T a) { return a; }                                                 \
-  __device__ inline bool better(T a, T b) { return a > b; }                                      \
-  __device__ inline bool worse(T a, T b) { return a < b; }                                       \
-  __device__ inline T op_pow(T a, T b) {                                                         \
-    if (b < 0) return a == 1 ? (T)1 : a == -1 ? (b % 2 == 0 ? (T)1 : (T)-1) : (T)0;              \
-    T result = 1;                                                                                \
-    for (U rest = (U)b; rest != 0; rest >>= 1) {                                                 \
-      if (rest & 1) result = op_mul(result, a);                                                  \
-      a = op_mul(a, a);                                                                          \
-    }                                                                                            \
-    return result;                                                                               \
+template <class T> struct UnsignedOf;
+template <> struct UnsignedOf<int> { typedef unsigned type; };
+template <> struct UnsignedOf<int64> { typedef uint64 type; };
+template <class T> __device__ inline T IntegerPower(T a, T b) {
+  typedef typename UnsignedOf<T>::type U;
+  if (b < 0) return a == 1 ? (T)1 : a == -1 ? (b % 2 == 0 ? (T)1 : (T)-1) : (T)0;
+  U result = 1, factor = (U)a;
+  for (U rest = (U)b; rest != 0; rest >>= 1) {
+    if (rest & 1) result *= factor;
+    factor *= factor;
   }
-INTEGER_FUNCTIONS(int, unsigned)
-INTEGER_FUNCTIONS(int64, unsigned long long)
+  return (T)result;
+}
+)cuda";
 
-__device__ inline boolean op_add(boolean a, boolean b) { return a | b; }
-__device__ inline boolean op_mul(boolean a, boolean b) { return a & b; }
-__device__ inline boolean op_max(boolean a, boolean b) { return a | b; }
-__device__ inline boolean op_min(boolean a, boolean b) { return a & b; }
-__device__ inline bool better(boolean a, boolean b) { return a > b; }
-__device__ inline bool worse(boolean a, boolean b) { return a < b; }
+// Definitions of a function, as text.
+struct Definition {
+  const char* name;
+  int arity;
+  const char* real;
+  const char* integer;
+  const char* boolean;
+};
+constexpr Definition kDefinitions[] = {
+#define REWRIGHT_REAL(Id, name, summary, low, high, traits, real, ...) {name, 1, #real, "NONE", "NONE"},
+#define REWRIGHT_UNARY(Id, name, traits, real, integer, boolean, ...) {name, 1, #real, #integer, #boolean},
+#define REWRIGHT_BINARY(Id, name, sign, traits, real, integer, boolean, ...) {name, 2, #real, #integer, #boolean},
+#include "core/ir/functions.def"
+};
 
+// The functions of elements of one type, and what is better and worse for argmax and argmin: of floats the first NaN.
+std::string FunctionsOf(const char* type, const char* unsigned_type, const char* Definition::*definition) {
+  const bool real = definition == &Definition::real;
+  std::string text = absl::StrCat("#define T ", type, "\n#define U ", unsigned_type, "\n");
+  if (real) absl::StrAppend(&text, "#define MATH(name) name", std::strcmp(type, "float") == 0 ? "##f" : "", "\n");
+  for (const Definition& fn : kDefinitions) {
+    if (std::strcmp(fn.*definition, "NONE") == 0) continue;
+    const char* result = FnHas(FindFn(fn.name)->fn, FnTrait::kCompares) ? "boolean" : "T";
+    absl::StrAppend(&text, "__device__ inline ", result, " op_", fn.name, "(T a", fn.arity == 2 ? ", T b" : "",
+                    ") { return (", result, ")(", fn.*definition, "); }\n");
+  }
+  const char* first_nan = real ? " || (a != a && b == b)" : "";
+  absl::StrAppend(&text, "__device__ inline bool better(T a, T b) { return a > b", first_nan, "; }\n",
+                  "__device__ inline bool worse(T a, T b) { return a < b", first_nan, "; }\n#undef T\n#undef U\n",
+                  real ? "#undef MATH\n" : "");
+  return text;
+}
+
+const char kConversionsAndReductions[] = R"cuda(
 // ---- conversions
 __device__ inline int64 to_integer(double a) {
   if (a != a) return 0;
@@ -179,5 +178,17 @@ template <class Op, int kThreads, class T> __device__ inline T block_reduce(T va
   return value;
 }
 )cuda";
+
+}  // namespace
+
+const std::string& KernelPrelude() {
+  // A function of integers that has no value gives 0.
+  static const auto* const prelude = new std::string(absl::StrCat(
+      kIndices, "#define PARTIAL(condition, value) ((condition) ? (value) : T(0))\n",
+      FunctionsOf("float", "unsigned", &Definition::real), FunctionsOf("double", "uint64", &Definition::real),
+      FunctionsOf("int", "unsigned", &Definition::integer), FunctionsOf("int64", "uint64", &Definition::integer),
+      FunctionsOf("boolean", "boolean", &Definition::boolean), "#undef PARTIAL\n", kConversionsAndReductions));
+  return *prelude;
+}
 
 }  // namespace rewright::cuda

@@ -1,11 +1,13 @@
 // What generated kernels are written in: the functions that a kernel's source calls, as CUDA C++.
 #pragma once
 
+#include <string>
+
 namespace rewright::cuda {
 
 // Element types are float, double, long long, int and unsigned char (truth values, 0 or 1). The functions are those of
-// core/ir/expr.h: integers wrap around, division truncates (by zero it gives 0, where the interpreter reports an
+// core/ir/functions.def: integers wrap around, division truncates (by zero it gives 0, where the interpreter reports an
 // error), max and min propagate NaN, conversions to integers clamp.
-extern const char kKernelPrelude[];
+const std::string& KernelPrelude();
 
 }  // namespace rewright::cuda

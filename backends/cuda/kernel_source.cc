@@ -291,7 +291,7 @@ class KernelWriter : private ExpressionWriter {
 };
 
 double WorkOf(const ExprNode& expr, const Bindings& bindings) {
-  double work = expr.kind() == ExprKind::kRead || expr.kind() == ExprKind::kCall ? 1 : 0;
+  double work = expr.IsRead() || expr.IsCall() ? 1 : 0;
   for (const ExprPtr& arg : expr.args()) work += WorkOf(*arg, bindings);
   for (const BoundVar& bound : expr.bound()) {
     work *= std::max<double>(1, static_cast<double>(EvalIndex(bound.extent, bindings.variables)));

@@ -50,7 +50,7 @@ struct KernelRequest {
 
 struct GeneratedKernel {
   std::string name;    // a function; derived from the source
-  std::string source;  // the function alone; to be compiled behind kKernelPrelude
+  std::string source;  // the function alone; to be compiled behind KernelPrelude()
   // What it is passed: one pointer for each of these, then one for the result.
   std::vector<Value> arguments;
   int64_t blocks = 0;

@@ -46,35 +46,6 @@ std::string VectorName(DType dtype, Storage storage, int width) {
   return absl::StrCat("Vec<", StorageName(dtype, storage), ", ", width, ">");
 }
 
-const char* FunctionName(Fn fn) {
-  switch (fn) {
-    case Fn::kAdd: return "op_add";
-    case Fn::kSub: return "op_sub";
-    case Fn::kMul: return "op_mul";
-    case Fn::kDiv: return "op_div";
-    case Fn::kNeg: return "op_neg";
-    case Fn::kMax: return "op_max";
-    case Fn::kMin: return "op_min";
-    case Fn::kPow: return "op_pow";
-    case Fn::kExp: return "op_exp";
-    case Fn::kLog: return "op_log";
-    case Fn::kSqrt: return "op_sqrt";
-    case Fn::kErf: return "op_erf";
-    case Fn::kTanh: return "op_tanh";
-    case Fn::kSigmoid: return "op_sigmoid";
-    case Fn::kAbs: return "op_abs";
-    case Fn::kFloor: return "op_floor";
-    case Fn::kCeil: return "op_ceil";
-    case Fn::kLess: return "<";
-    case Fn::kLessEqual: return "<=";
-    case Fn::kEqual: return "==";
-    case Fn::kAnd: return "&";
-    case Fn::kOr: return "|";
-    case Fn::kNot: return "!";
-  }
-  return "?";
-}
-
 std::string RealLiteral(double value, DType dtype) {
   const char* type = dtype == DType::kFloat32 ? "float" : "double";
   if (dtype == DType::kFloat32) value = static_cast<double>(static_cast<float>(value));

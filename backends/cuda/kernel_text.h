@@ -13,8 +13,6 @@ const char* StorageName(DType dtype, Storage storage);
 int StorageBytes(DType dtype, Storage storage);
 // The type of `width` neighbours that are moved at once.
 std::string VectorName(DType dtype, Storage storage, int width);
-// "op_add", or the sign of a comparison.
-const char* FunctionName(Fn fn);
 std::string RealLiteral(double value, DType dtype);
 std::string IntegerLiteral(int64_t value, DType dtype);
 // A real number as an element of any type.

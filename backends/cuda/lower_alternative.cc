@@ -91,7 +91,7 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
 absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const GeneratedWork& generated) {
   const GeneratedKernel& kernel = generated.kernel;
   std::vector<std::shared_ptr<const Function>> functions;
-  if (Fault fault = gpu_.Compile(kKernelPrelude, {{kernel.name, kernel.source}}, &functions); !fault.empty()) {
+  if (Fault fault = gpu_.Compile(KernelPrelude(), {{kernel.name, kernel.source}}, &functions); !fault.empty()) {
     return StatusOf(fault);
   }
   // Both on the same memory.

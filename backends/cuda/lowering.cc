@@ -233,7 +233,7 @@ absl::Status Lowering::CompilePending() {
   std::vector<Gpu::Source> sources;
   for (const PendingKernel& pending : pending_) sources.push_back({pending.kernel.name, pending.kernel.source});
   std::vector<std::shared_ptr<const Function>> functions;
-  RETURN_IF_ERROR(StatusOf(gpu_.Compile(kKernelPrelude, sources, &functions)));
+  RETURN_IF_ERROR(StatusOf(gpu_.Compile(KernelPrelude(), sources, &functions)));
   for (size_t i = 0; i < pending_.size(); ++i) {
     static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i]);
   }

@@ -317,8 +317,7 @@ Scalar Call(Fn fn, const std::vector<Scalar>& args) {
         << FnName(fn) << " of " << DTypeName(args[0].dtype()) << " and " << DTypeName(arg.dtype());
     fields.args.push_back(arg.node());
   }
-  const bool compares = fn == Fn::kLess || fn == Fn::kLessEqual || fn == Fn::kEqual;
-  fields.dtype = compares ? DType::kBool : args[0].dtype();
+  fields.dtype = FnHas(fn, FnTrait::kCompares) ? DType::kBool : args[0].dtype();
   return Scalar(MakeExpr(std::move(fields)));
 }
 
@@ -338,12 +337,6 @@ Scalar operator-(const Scalar& a) { return Call(Fn::kNeg, {a}); }
 Scalar Max(const Scalar& a, const Scalar& b) { return Call(Fn::kMax, {a, b}); }
 Scalar Max(const Scalar& a, double b) { return Max(a, Constant(b, a.dtype())); }
 Scalar Min(const Scalar& a, const Scalar& b) { return Call(Fn::kMin, {a, b}); }
-Scalar Exp(const Scalar& a) { return Call(Fn::kExp, {a}); }
-Scalar Log(const Scalar& a) { return Call(Fn::kLog, {a}); }
-Scalar Sqrt(const Scalar& a) { return Call(Fn::kSqrt, {a}); }
-Scalar Erf(const Scalar& a) { return Call(Fn::kErf, {a}); }
-Scalar Tanh(const Scalar& a) { return Call(Fn::kTanh, {a}); }
-Scalar Sigmoid(const Scalar& a) { return Call(Fn::kSigmoid, {a}); }
 Scalar Pow(const Scalar& a, const Scalar& b) { return Call(Fn::kPow, {a, b}); }
 
 Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no) {
@@ -414,29 +407,10 @@ ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector
 
 namespace {
 
-struct FnInfo {
-  const char* name;
-  int arity;
-  bool infix;
-};
-
-// In the order of Fn.
-constexpr FnInfo kFns[] = {
-    {"+", 2, true},      {"-", 2, true},     {"*", 2, true},     {"/", 2, true},        {"neg", 1, false},
-    {"max", 2, false},   {"min", 2, false},  {"pow", 2, false},  {"exp", 1, false},     {"log", 1, false},
-    {"sqrt", 1, false},  {"erf", 1, false},  {"tanh", 1, false}, {"sigmoid", 1, false}, {"abs", 1, false},
-    {"floor", 1, false}, {"ceil", 1, false}, {"<", 2, true},     {"<=", 2, true},       {"==", 2, true},
-    {"and", 2, true},    {"or", 2, true},    {"not", 1, false},
-};
-static_assert(sizeof(kFns) / sizeof(kFns[0]) == static_cast<size_t>(Fn::kNot) + 1);
-
 constexpr const char* kReduceNames[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
 
 }  // namespace
 
-const char* FnName(Fn fn) { return kFns[static_cast<int>(fn)].name; }
-int FnArity(Fn fn) { return kFns[static_cast<int>(fn)].arity; }
-bool FnIsInfix(Fn fn) { return kFns[static_cast<int>(fn)].infix; }
 const char* ReduceName(ReduceKind kind) { return kReduceNames[static_cast<int>(kind)]; }
 bool IsPosition(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin; }
 bool IsIndexKind(ExprKind kind) { return kind <= ExprKind::kFromValue; }

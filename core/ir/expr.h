@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/ir/dtype.h"
+#include "core/ir/functions.h"
 
 namespace rewright {
 
@@ -56,34 +57,6 @@ enum class ExprKind : uint8_t {
   kSelect,     // args[0] (Cond) ? args[1] : args[2]; only the chosen side is evaluated
   kReduce,     // reduction of the body over `bound` where the guard holds; args are the two
   kCast,       // args[0] converted to dtype
-};
-
-// Scalar functions. Semantics on IEEE floats follow the C library; max and min propagate NaN; div of integers
-// truncates toward zero.
-enum class Fn : uint8_t {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kNeg,
-  kMax,
-  kMin,
-  kPow,
-  kExp,
-  kLog,
-  kSqrt,
-  kErf,
-  kTanh,
-  kSigmoid,
-  kAbs,
-  kFloor,
-  kCeil,
-  kLess,
-  kLessEqual,
-  kEqual,  // of two elements, giving a bool
-  kAnd,
-  kOr,
-  kNot,  // of bool elements
 };
 
 // Reductions. An empty sum is 0, an empty product 1, an empty max -infinity, an empty min +infinity. kArgMax and
@@ -136,9 +109,15 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   bool IsVariable(int id) const { return kind_ == ExprKind::kVar && number_ == id; }
   bool IsTrue() const { return kind_ == ExprKind::kBool && number_ != 0; }
   bool IsFalse() const { return kind_ == ExprKind::kBool && number_ == 0; }
+  bool IsConst() const { return kind_ == ExprKind::kConst; }
+  bool IsRead() const { return kind_ == ExprKind::kRead; }
+  bool IsRead(int operand) const { return kind_ == ExprKind::kRead && number_ == operand; }
+  bool IsCall() const { return kind_ == ExprKind::kCall; }
+  bool IsEquation() const { return kind_ == ExprKind::kEqual; }
   bool IsCall(Fn fn) const { return kind_ == ExprKind::kCall && number_ == static_cast<int64_t>(fn); }
   // Whether the node or anything below it (arguments and extents) is of that kind.
   bool Contains(ExprKind kind) const { return (kinds_ >> static_cast<int>(kind) & 1) != 0; }
+  bool Reduces() const { return Contains(ExprKind::kReduce); }
   // Whether an index or condition depends on elements.
   bool ReadsData() const { return Contains(ExprKind::kFromValue) || Contains(ExprKind::kHolds); }
   // False only where the variable does not occur free.
@@ -270,13 +249,13 @@ Scalar operator-(const Scalar& a);
 Scalar Max(const Scalar& a, const Scalar& b);
 Scalar Max(const Scalar& a, double b);
 Scalar Min(const Scalar& a, const Scalar& b);
-Scalar Exp(const Scalar& a);
-Scalar Log(const Scalar& a);
-Scalar Sqrt(const Scalar& a);
-Scalar Erf(const Scalar& a);
-Scalar Tanh(const Scalar& a);
-Scalar Sigmoid(const Scalar& a);
 Scalar Pow(const Scalar& a, const Scalar& b);
+// Exp(a) and all other real functions of the table.
+#define REWRIGHT_REAL(Id, ...) \
+  inline Scalar Id(const Scalar& a) { return Call(Fn::k##Id, {a}); }
+#define REWRIGHT_UNARY(...)
+#define REWRIGHT_BINARY(...)
+#include "core/ir/functions.def"
 Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no);
 Scalar Select(const Cond& condition, const Scalar& yes, double no);
 // A reduction of `body` where `guard` holds. Positions (kArgMax, kArgMin) are of type i64 and bind one variable.
@@ -286,10 +265,7 @@ Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guar
 // arguments.
 ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound);
 
-// Properties of the tables above, for readers of expressions.
-const char* FnName(Fn fn);                // "exp", "max", ...; for infix functions the sign: "+"
-int FnArity(Fn fn);                       // 1 or 2
-bool FnIsInfix(Fn fn);                    // + - * / and comparisons
+// Properties of kinds, for readers of expressions.
 const char* ReduceName(ReduceKind kind);  // "sum", "max", ...
 bool IsPosition(ReduceKind kind);         // kArgMax, kArgMin
 bool IsIndexKind(ExprKind kind);

@@ -16,7 +16,7 @@ std::set<int> IndicesIn(const ExprPtr& expr) {
   Visit(expr, [&](const ExprPtr& node) {
     if (node->kind() != ExprKind::kFromValue) return;
     Visit(node, [&](const ExprPtr& inside) {
-      if (inside->kind() == ExprKind::kRead) operands.insert(inside->operand());
+      if (inside->IsRead()) operands.insert(inside->operand());
     });
   });
   return operands;
@@ -33,7 +33,7 @@ bool IsWrapped(const ExprPtr& index) {
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   std::vector<IndexedAxis> axes;
   const auto look = [&](const ExprPtr& read) {
-    if (read->kind() != ExprKind::kRead) return;
+    if (!read->IsRead()) return;
     for (size_t axis = 0; axis < read->args().size(); ++axis) {
       for (int operand : IndicesIn(read->arg(axis))) {
         axes.push_back({operand, read->operand(), static_cast<int>(axis), IsWrapped(read->arg(axis))});

@@ -1,6 +1,7 @@
 #include "core/ops/ops.h"
 
 #include <map>
+#include <utility>
 
 #include "core/base/check.h"
 
@@ -9,22 +10,14 @@ namespace {
 
 using Maker = OpDef (*)();
 
-// Every operator; the order is that of listings.
+// Every operator besides the real functions; the order is that of listings.
 constexpr Maker kMakers[] = {
     // Elementwise, of one operand.
     IdentityOp,
     NegOp,
     AbsOp,
-    FloorOp,
-    CeilOp,
     ReciprocalOp,
-    ExpOp,
-    LogOp,
-    SqrtOp,
     RsqrtOp,
-    ErfOp,
-    TanhOp,
-    SigmoidOp,
     ReluOp,
     LeakyReluOp,
     ClipOp,
@@ -97,11 +90,13 @@ struct Registry {
   std::map<std::string, const OpDef*> by_name;
 
   Registry() {
-    for (Maker maker : kMakers) {
-      const OpDef* op = new OpDef(maker());
-      ops.push_back(op);
-      CHECK(by_name.emplace(op->name, op).second) << "two operators are named " << op->name;
-    }
+    for (OpDef& op : RealFunctionOps()) Add(std::move(op));
+    for (Maker maker : kMakers) Add(maker());
+  }
+
+  void Add(OpDef op) {
+    ops.push_back(new OpDef(std::move(op)));
+    CHECK(by_name.emplace(ops.back()->name, ops.back()).second) << "two operators are named " << ops.back()->name;
   }
 };
 

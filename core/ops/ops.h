@@ -2,6 +2,8 @@
 // core/ir/op.h give them by name.
 #pragma once
 
+#include <vector>
+
 #include "core/ir/op.h"
 
 namespace rewright {
@@ -10,16 +12,9 @@ namespace rewright {
 OpDef IdentityOp();
 OpDef NegOp();
 OpDef AbsOp();
-OpDef FloorOp();
-OpDef CeilOp();
+std::vector<OpDef> RealFunctionOps();  // one by row of core/ir/functions.def
 OpDef ReciprocalOp();
-OpDef ExpOp();
-OpDef LogOp();
-OpDef SqrtOp();
 OpDef RsqrtOp();
-OpDef ErfOp();
-OpDef TanhOp();
-OpDef SigmoidOp();
 OpDef ReluOp();
 OpDef LeakyReluOp();
 OpDef ClipOp();

@@ -1,5 +1,7 @@
-// Elementwise functions of one operand: out[i..] = f(x[i..]).
+// Elementwise functions of one operand: out[i..] = f(x[i..]). Those that are one function of floating-point elements,
+// exp and the like, are rows of core/ir/functions.def.
 #include <functional>
+#include <vector>
 
 #include "core/base/status_macros.h"
 #include "core/ops/common.h"
@@ -59,16 +61,16 @@ OpDef AbsOp() {
                [](const OpBuilder&, const Scalar& x) { return Call(Fn::kAbs, {x}); });
 }
 
-// out[i..] = the greatest integer that is at most x[i..]
-OpDef FloorOp() {
-  return Unary("floor", "Rounds down.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kFloor, {x}); });
-}
-
-// out[i..] = the least integer that is at least x[i..]
-OpDef CeilOp() {
-  return Unary("ceil", "Rounds up.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kCeil, {x}); });
+// out[i..] = f(x[i..])
+std::vector<OpDef> RealFunctionOps() {
+  std::vector<OpDef> ops;
+  for (const FnInfo& info : AllFns()) {
+    if (info.summary == nullptr) continue;
+    ops.push_back(Unary(info.name, info.summary, Elements::kFloats,
+                        [fn = info.fn](const OpBuilder&, const Scalar& x) { return Call(fn, {x}); },
+                        {info.low, info.high}));
+  }
+  return ops;
 }
 
 // out[i..] = 1 / x[i..]
@@ -78,49 +80,11 @@ OpDef ReciprocalOp() {
       [](const OpBuilder&, const Scalar& x) { return 1.0 / x; }, kPositive);
 }
 
-// out[i..] = exp(x[i..])
-OpDef ExpOp() {
-  return Unary("exp", "The exponential function.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Exp(x); });
-}
-
-// out[i..] = log(x[i..])
-OpDef LogOp() {
-  return Unary(
-      "log", "The natural logarithm.", Elements::kFloats, [](const OpBuilder&, const Scalar& x) { return Log(x); },
-      kPositive);
-}
-
-// out[i..] = sqrt(x[i..])
-OpDef SqrtOp() {
-  return Unary(
-      "sqrt", "The square root.", Elements::kFloats, [](const OpBuilder&, const Scalar& x) { return Sqrt(x); },
-      kPositive);
-}
-
 // out[i..] = 1 / sqrt(x[i..])
 OpDef RsqrtOp() {
   return Unary(
       "rsqrt", "One divided by the square root.", Elements::kFloats,
       [](const OpBuilder&, const Scalar& x) { return 1.0 / Sqrt(x); }, kPositive);
-}
-
-// out[i..] = erf(x[i..])
-OpDef ErfOp() {
-  return Unary("erf", "The error function.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Erf(x); });
-}
-
-// out[i..] = tanh(x[i..])
-OpDef TanhOp() {
-  return Unary("tanh", "The hyperbolic tangent.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Tanh(x); });
-}
-
-// out[i..] = 1 / (1 + exp(-x[i..]))
-OpDef SigmoidOp() {
-  return Unary("sigmoid", "The logistic function.", Elements::kFloats,
-               [](const OpBuilder&, const Scalar& x) { return Sigmoid(x); });
 }
 
 // out[i..] = max(x[i..], 0)

@@ -65,7 +65,7 @@ absl::StatusOr<std::pair<Attrs, std::shared_ptr<const Meaning>>> MeaningOf(const
 bool ReadsEach(const std::vector<ExprPtr>& reads, const std::vector<int>& position) {
   for (size_t k = 0; k < reads.size(); ++k) {
     const ExprNode& read = *reads[k];
-    if (read.kind() != ExprKind::kRead || read.operand() != static_cast<int>(k)) return false;
+    if (!read.IsRead(static_cast<int>(k))) return false;
     for (size_t axis = 0; axis < position.size(); ++axis) {
       if (!read.arg(axis)->IsVariable(position[axis])) return false;
     }
@@ -77,7 +77,7 @@ bool ReadsEach(const std::vector<ExprPtr>& reads, const std::vector<int>& positi
 bool ReducesOperand(const ExprNode& expr) {
   if (expr.kind() != ExprKind::kReduce || !expr.guard()->IsTrue() || expr.bound().size() != 1) return false;
   const ExprNode& read = *expr.body();
-  return read.kind() == ExprKind::kRead && read.arg(0)->IsVariable(expr.bound()[0].id);
+  return read.IsRead() && read.arg(0)->IsVariable(expr.bound()[0].id);
 }
 
 struct Images {
@@ -102,7 +102,7 @@ struct Images {
     const OutputMeaning& output = read->second->outputs[0];
     if (output.dtype != DType::kFloat32 || output.index_vars.size() != 1) return;
     const ExprNode& element = *output.element;
-    if (element.kind() == ExprKind::kCall && element.args().size() == op->inputs.size() &&
+    if (element.IsCall() && element.args().size() == op->inputs.size() &&
         ReadsEach(element.args(), output.index_vars)) {
       fns.emplace(element.fn(), op);
     }
@@ -189,7 +189,7 @@ class Reader {
 
   // The axis of an operand that has the result's axes, at which a read inside has the variable.
   std::optional<int> AxisOf(int variable, const ExprPtr& expr) const {
-    if (expr->kind() == ExprKind::kRead && ranks_[expr->operand()] == definition_.rank) {
+    if (expr->IsRead() && ranks_[expr->operand()] == definition_.rank) {
       for (size_t axis = 0; axis < expr->args().size(); ++axis) {
         if (expr->arg(axis)->IsVariable(variable)) return static_cast<int>(axis);
       }

@@ -381,7 +381,7 @@ std::optional<GeneralShapes::Poly> GeneralShapes::Evaluate(const ExprPtr& e,
 // Equations are demanded; the rest is left to the verifier. False where they cannot hold.
 bool GeneralShapes::Demand(const ExprPtr& cond, const std::vector<std::optional<Poly>>& variables) {
   if (cond->kind() == ExprKind::kAnd) return Demand(cond->arg(0), variables) && Demand(cond->arg(1), variables);
-  if (cond->kind() != ExprKind::kEqual) return true;
+  if (!cond->IsEquation()) return true;
   const std::optional<Poly> a = Evaluate(cond->arg(0), variables), b = Evaluate(cond->arg(1), variables);
   return !a || !b || sizes_.Equate(*a, *b);
 }
@@ -435,7 +435,7 @@ std::vector<GeneralShapes::Poly> GeneralShapes::CarriedCuts(const std::vector<Ge
   std::vector<Poly> result;
   bool first = true;
   Visit(meaning.element, [&](const ExprPtr& e) {
-    if (e->kind() != ExprKind::kRead) return;
+    if (!e->IsRead()) return;
     const GeneralTensor& operand = operands[e->operand()];
     for (size_t k = 0; k < e->args().size(); ++k) {
       if (!e->arg(k)->IsVariable(meaning.index_vars[axis])) continue;

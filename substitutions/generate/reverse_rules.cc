@@ -55,7 +55,7 @@ bool IsElementwise(const Graph& graph) {
     const rewright::Node& node = graph.node(id);
     if (node.op == nullptr) return true;
     const bool same_place = node.op->broadcasts || (node.op->inputs.size() == 1 && node.op->attrs.empty());
-    return same_place && !node.meaning->outputs[0].element->Contains(ExprKind::kReduce);
+    return same_place && !node.meaning->outputs[0].element->Reduces();
   });
 }
 

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/arith.h"
+#include "core/ir/function_values.h"
 
 namespace rewright::cpu {
 namespace {
@@ -23,14 +24,23 @@ constexpr int64_t kGrain = 16384;  // elements below which one thread does every
 
 // ---------------------------------------------------------------- operations on other types than f32
 
-template <typename T, typename F>
-void Map1(void* dst, const void* a, const void*, const void*, long n) {
-  for (long i = 0; i < n; ++i) static_cast<T*>(dst)[i] = F()(static_cast<const T*>(a)[i]);
+// An integer divided by 0 has no value: all bits are set, as in what MakeGenericKernel writes there.
+template <typename R, typename V>
+R Stored(const V& value) {
+  if constexpr (std::is_same_v<V, Partial<R>>) {
+    return value.exists ? value.value : static_cast<R>(-1);
+  } else {
+    return static_cast<R>(value);
+  }
 }
-template <typename T, typename R, typename F>
-void Map2(void* dst, const void* a, const void* b, const void*, long n) {
+template <Fn fn, typename T, typename R>
+void Map(void* dst, const void* a, [[maybe_unused]] const void* b, const void*, long n) {
   for (long i = 0; i < n; ++i) {
-    static_cast<R*>(dst)[i] = static_cast<R>(F()(static_cast<const T*>(a)[i], static_cast<const T*>(b)[i]));
+    if constexpr (FnOf<fn>::kArity == 1) {
+      static_cast<R*>(dst)[i] = Stored<R>(FnValue<fn>(static_cast<const T*>(a)[i]));
+    } else {
+      static_cast<R*>(dst)[i] = Stored<R>(FnValue<fn>(static_cast<const T*>(a)[i], static_cast<const T*>(b)[i]));
+    }
   }
 }
 template <typename T>
@@ -56,157 +66,31 @@ void MapToBool(void* dst, const void* a, const void*, const void*, long n) {
   for (long i = 0; i < n; ++i) static_cast<uint8_t*>(dst)[i] = static_cast<const From*>(a)[i] != From(0);
 }
 
-// Integers wrap around, as the interpreter's do.
-template <typename T>
-using Arith = std::conditional_t<std::is_floating_point_v<T>, interp::FloatArith<T>, interp::IntArith<T>>;
-
-struct AddFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return Arith<T>::Add(a, b);
-  }
-};
-struct SubFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return Arith<T>::Sub(a, b);
-  }
-};
-struct MulFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return Arith<T>::Mul(a, b);
-  }
-};
-// An integer divided by 0 has no value: all bits are set, as in what MakeGenericKernel writes there.
-struct DivFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    T quotient;
-    return Arith<T>::Div(a, b, &quotient) ? quotient : static_cast<T>(-1);
-  }
-};
-struct MaxFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return Arith<T>::Max(a, b);
-  }
-};
-struct MinFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return Arith<T>::Min(a, b);
-  }
-};
-struct PowFn {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return std::pow(a, b);
-  }
-};
-struct NegFn {
-  template <typename T>
-  T operator()(T a) const {
-    return Arith<T>::Neg(a);
-  }
-};
-struct ExpFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::exp(a);
-  }
-};
-struct LogFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::log(a);
-  }
-};
-struct SqrtFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::sqrt(a);
-  }
-};
-struct ErfFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::erf(a);
-  }
-};
-struct TanhFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::tanh(a);
-  }
-};
-struct SigmoidFn {
-  template <typename T>
-  T operator()(T a) const {
-    return 1 / (1 + std::exp(-a));
-  }
-};
-struct AbsFn {
-  template <typename T>
-  T operator()(T a) const {
-    return Arith<T>::Abs(a);
-  }
-};
-struct FloorFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::floor(a);
-  }
-};
-struct CeilFn {
-  template <typename T>
-  T operator()(T a) const {
-    return std::ceil(a);
-  }
-};
-struct NotFn {
-  uint8_t operator()(uint8_t a) const { return a == 0; }
-};
-struct AndFn {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 && b != 0; }
-};
-struct OrFn {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return a != 0 || b != 0; }
-};
-
-template <typename T>
-TileFn NumberFn(TileOp op) {
-  switch (op) {
-    case kTileAdd: return Map2<T, T, AddFn>;
-    case kTileSub: return Map2<T, T, SubFn>;
-    case kTileMul: return Map2<T, T, MulFn>;
-    case kTileDiv: return Map2<T, T, DivFn>;
-    case kTileMax: return Map2<T, T, MaxFn>;
-    case kTileMin: return Map2<T, T, MinFn>;
-    case kTileNeg: return Map1<T, NegFn>;
-    case kTileAbs: return Map1<T, AbsFn>;
-    case kTileLess: return Map2<T, uint8_t, std::less<T>>;
-    case kTileLessEqual: return Map2<T, uint8_t, std::less_equal<T>>;
-    case kTileEqual: return Map2<T, uint8_t, std::equal_to<T>>;
-    case kTileSelect: return MapSelect<T>;
-    case kTileCopy: return MapCast<T, T>;
-    default: return nullptr;
+template <Fn fn, typename T>
+TileFn MapOf() {
+  if constexpr (!kFnIsDefined<fn, T>) {
+    return nullptr;
+  } else if constexpr (std::is_same_v<FnResult<fn, T>, bool>) {
+    return Map<fn, T, uint8_t>;
+  } else {
+    return Map<fn, T, T>;
   }
 }
 
 template <typename T>
-TileFn FloatFn(TileOp op) {
+TileFn FunctionOf(TileOp op) {
   switch (op) {
-    case kTilePow: return Map2<T, T, PowFn>;
-    case kTileExp: return Map1<T, ExpFn>;
-    case kTileLog: return Map1<T, LogFn>;
-    case kTileSqrt: return Map1<T, SqrtFn>;
-    case kTileErf: return Map1<T, ErfFn>;
-    case kTileTanh: return Map1<T, TanhFn>;
-    case kTileSigmoid: return Map1<T, SigmoidFn>;
-    case kTileFloor: return Map1<T, FloorFn>;
-    case kTileCeil: return Map1<T, CeilFn>;
-    default: return NumberFn<T>(op);
+#define REWRIGHT_CASE(Id) \
+  case kTile##Id:         \
+    return MapOf<Fn::k##Id, T>();
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
+    case kTileSelect: return MapSelect<T>;
+    case kTileCopy: return MapCast<T, T>;
+    default: return nullptr;
   }
 }
 
@@ -233,15 +117,6 @@ TileFn CastFn(DType from, DType to) {
   return nullptr;
 }
 
-TileFn BoolFn(TileOp op) {
-  switch (op) {
-    case kTileAnd: return Map2<uint8_t, uint8_t, AndFn>;
-    case kTileOr: return Map2<uint8_t, uint8_t, OrFn>;
-    case kTileNot: return Map1<uint8_t, NotFn>;
-    default: return NumberFn<uint8_t>(op);
-  }
-}
-
 // The tile operation, null where there is none.
 TileFn Function(const PointwiseInstruction& instruction) {
   if (instruction.op == kTileCopy && instruction.type != instruction.to) {
@@ -250,12 +125,12 @@ TileFn Function(const PointwiseInstruction& instruction) {
   switch (instruction.type) {
     case DType::kFloat32: {
       const TileFn simd = Simd().f32[instruction.op];
-      return simd != nullptr ? simd : FloatFn<float>(instruction.op);
+      return simd != nullptr ? simd : FunctionOf<float>(instruction.op);
     }
-    case DType::kFloat64: return FloatFn<double>(instruction.op);
-    case DType::kInt64: return NumberFn<int64_t>(instruction.op);
-    case DType::kInt32: return NumberFn<int32_t>(instruction.op);
-    case DType::kBool: return BoolFn(instruction.op);
+    case DType::kFloat64: return FunctionOf<double>(instruction.op);
+    case DType::kInt64: return FunctionOf<int64_t>(instruction.op);
+    case DType::kInt32: return FunctionOf<int32_t>(instruction.op);
+    case DType::kBool: return FunctionOf<uint8_t>(instruction.op);
   }
   return nullptr;
 }

@@ -37,7 +37,7 @@ GlobalAccesses AccessesOfKernel(const std::string& body, int64_t rows, int64_t c
   EXPECT_EQ(sources.size(), 1u) << body;
   const auto& [name, source] = *sources.begin();
   std::string code;
-  EXPECT_EQ(cuda::CompileSource(cuda::kKernelPrelude + source, 90, &code), "") << source;
+  EXPECT_EQ(cuda::CompileSource(cuda::KernelPrelude() + source, 90, &code), "") << source;
   return AccessesOf(code, name);
 }
 

@@ -39,7 +39,7 @@ class Nvrtc : public testing::Test {
       if (++count % kTogether != 0 && it != sources_.end()) continue;
       for (int architecture : kArchitectures) {
         std::string code, report;
-        const cuda::Fault fault = cuda::CompileSource(cuda::kKernelPrelude + program, architecture, &code, &report);
+        const cuda::Fault fault = cuda::CompileSource(cuda::KernelPrelude() + program, architecture, &code, &report);
         ASSERT_EQ(fault, "") << program;
         EXPECT_GT(code.size(), 0u);
         // Everything stays in registers.

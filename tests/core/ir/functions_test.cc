@@ -1,0 +1,133 @@
+#include "core/ir/functions.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace rewright {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Fn Named(const char* name) {
+  const FnInfo* info = FindFn(name);
+  EXPECT_NE(info, nullptr) << name;
+  return info->fn;
+}
+
+TEST(FunctionsTest, TheTableIsInTheOrderOfFn) {
+  std::set<std::string> names;
+  for (int i = 0; i < kNumFns; ++i) {
+    const FnInfo& info = AllFns()[i];
+    EXPECT_EQ(static_cast<int>(info.fn), i) << info.name;
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_EQ(FindFn(info.name), &info);
+  }
+  EXPECT_EQ(AllFns().size(), static_cast<size_t>(kNumFns));
+  EXPECT_EQ(FindFn("no such function"), nullptr);
+  EXPECT_STREQ(FnName(Fn::kAdd), "+");
+  EXPECT_STREQ(FnName(Fn::kExp), "exp");
+  EXPECT_TRUE(FnIsInfix(Fn::kLess));
+  EXPECT_FALSE(FnIsInfix(Fn::kMax));
+}
+
+struct Spot {
+  const char* name;
+  double a, b, value;
+};
+
+// Values from tables, not from the C library.
+TEST(FunctionsTest, ValuesOfReals) {
+  const Spot spots[] = {
+      {"add", 2, 3, 5},
+      {"sub", 2, 3, -1},
+      {"mul", 2, 3, 6},
+      {"div", 3, 2, 1.5},
+      {"div", 1, 0, kInf},
+      {"neg", 2, 0, -2},
+      {"max", 2, 3, 3},
+      {"max", kNaN, 3, kNaN},
+      {"max", 3, kNaN, kNaN},
+      {"min", 2, 3, 2},
+      {"min", kNaN, 3, kNaN},
+      {"min", 3, kNaN, kNaN},
+      {"pow", 2, 10, 1024},
+      {"pow", 2, -1, 0.5},
+      {"exp", 1, 0, 2.718281828459045},
+      {"log", 10, 0, 2.302585092994046},
+      {"sqrt", 2, 0, 1.4142135623730951},
+      {"erf", 0.5, 0, 0.5204998778130465},
+      {"tanh", 0.5, 0, 0.46211715726000975},
+      {"sigmoid", 1, 0, 0.7310585786300049},
+      {"abs", -2, 0, 2},
+      {"floor", -1.5, 0, -2},
+      {"ceil", -1.5, 0, -1},
+      {"less", 2, 3, 1},
+      {"less", 3, 3, 0},
+      {"less_equal", 3, 3, 1},
+      {"equal", 3, 3, 1},
+      {"equal", kNaN, kNaN, 0},
+      {"and", 1, 0, 0},
+      {"or", 1, 0, 1},
+      {"not", 1, 0, 0},
+  };
+  for (const Spot& spot : spots) {
+    const double value = EvaluateReal(Named(spot.name), spot.a, spot.b);
+    if (std::isnan(spot.value)) {
+      EXPECT_TRUE(std::isnan(value)) << spot.name;
+    } else {
+      EXPECT_DOUBLE_EQ(value, spot.value) << spot.name << " of " << spot.a << ", " << spot.b;
+    }
+  }
+}
+
+TEST(FunctionsTest, IntegersWrapAroundAndSomeHaveNoValue) {
+  constexpr int32_t kMin = std::numeric_limits<int32_t>::min(), kMax = std::numeric_limits<int32_t>::max();
+  EXPECT_EQ(Evaluate(Fn::kAdd, kMax, 1).value, kMin);
+  EXPECT_EQ(Evaluate(Fn::kMul, kMax, 2).value, -2);
+  EXPECT_EQ(Evaluate(Fn::kNeg, kMin, 0).value, kMin);
+  EXPECT_EQ(Evaluate(Fn::kAbs, kMin, 0).value, kMin);
+  EXPECT_EQ(Evaluate(Fn::kDiv, kMin, -1).value, kMin);
+  EXPECT_EQ(Evaluate(Fn::kDiv, -7, 2).value, -3) << "toward zero";
+  EXPECT_FALSE(Evaluate(Fn::kDiv, 1, 0).exists);
+  EXPECT_EQ(Evaluate(Fn::kPow, 3, 4).value, 81);
+  EXPECT_EQ(Evaluate(Fn::kPow, -1, -3).value, -1);
+  EXPECT_EQ(Evaluate(Fn::kPow, 2, -1).value, 0);
+  EXPECT_FALSE(Evaluate(Fn::kPow, 0, -1).exists);
+  EXPECT_FALSE(Evaluate(Fn::kExp, int64_t{1}, int64_t{0}).exists) << "no function of integers";
+  EXPECT_FALSE(Evaluate(Fn::kSub, uint8_t{1}, uint8_t{1}).exists) << "no function of truth values";
+  EXPECT_EQ(Evaluate(Fn::kAdd, uint8_t{1}, uint8_t{1}).value, 1) << "sums of truth values are `or`";
+}
+
+// What the prover and the generator take from the table.
+TEST(FunctionsTest, TraitsHold) {
+  const double points[] = {0, -0.0, 0.3, 0.5, 0.9, 1, 1.5, 2, 2.5, 7, 1e9, kInf};
+  for (const FnInfo& info : AllFns()) {
+    for (double a : points) {
+      const double value = EvaluateReal(info.fn, a, 0), turned = EvaluateReal(info.fn, -a, 0);
+      if (std::isnan(value) || std::isnan(turned)) continue;
+      if (FnHas(info.fn, FnTrait::kOdd)) {
+        EXPECT_EQ(turned, -value) << info.name << " at " << a;
+      }
+      if (FnHas(info.fn, FnTrait::kEven)) {
+        EXPECT_EQ(turned, value) << info.name << " at " << a;
+      }
+      if (FnHas(info.fn, FnTrait::kPositive) && std::isfinite(a) && a < 100) {
+        EXPECT_GT(value, 0) << info.name << " at " << a;
+        EXPECT_GT(turned, 0) << info.name << " at " << -a;
+      }
+      for (double b : points) {
+        if (FnHas(info.fn, FnTrait::kCommutes) && std::isfinite(a) && std::isfinite(b)) {
+          EXPECT_EQ(EvaluateReal(info.fn, a, b), EvaluateReal(info.fn, b, a)) << info.name << " at " << a << ", " << b;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewright
