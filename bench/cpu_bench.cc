@@ -38,7 +38,7 @@ int Fail(const absl::Status& status) {
 absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   absl::flat_hash_map<std::string, Tensor> by_name;
   for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
-  const auto expected = InterpretGraph(graph, by_name, {Carrier::kNative, 2});
+  const auto expected = InterpretGraph(graph, by_name, {Precision::kNative, 2});
   if (!expected.ok()) return expected.status();
   for (size_t k = 0; k < outputs.size(); ++k) {
     double largest = 0, difference = 0;

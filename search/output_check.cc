@@ -60,9 +60,9 @@ OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const O
     : original_(original), runner_(runner), options_(options) {}
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(const Graph& graph,
-                                                                             Carrier carrier) const {
+                                                                             Precision precision) const {
   InterpretOptions options;
-  options.carrier = carrier;
+  options.precision = precision;
   options.threads = options_.threads;
   std::vector<Outputs> results;
   for (const std::vector<Tensor>& set : inputs_) {
@@ -139,7 +139,7 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   }
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!IsSuspicious(computed[i])) continue;
-    const InterpretOptions in_f64{.carrier = Carrier::kFloat64, .threads = options_.threads};
+    const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
     absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {weights[i]}), {}, in_f64);
     if (!exact.ok()) return exact.status();
     const std::string fault = FaultOf(computed[i], (*exact)[0]);
@@ -177,7 +177,7 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
 }
 
 absl::Status OutputChecker::MeasureRounding() {
-  const absl::StatusOr<std::vector<Outputs>> exact = Interpret(original_, Carrier::kFloat64);
+  const absl::StatusOr<std::vector<Outputs>> exact = Interpret(original_, Precision::kFloat64);
   if (!exact.ok()) return exact.status();
   for (size_t set = 0; set < inputs_.size(); ++set) {
     rounding_.emplace_back();

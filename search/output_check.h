@@ -59,7 +59,7 @@ class OutputChecker {
   using Outputs = std::vector<Tensor>;
 
   // One vector per set of inputs.
-  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Carrier carrier = Carrier::kNative) const;
+  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
   absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph) const;
   absl::Status Prepare();
   // Holds the candidate's outputs against `expected_`.

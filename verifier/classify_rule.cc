@@ -182,7 +182,7 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   // Instances of high rank may have values at few sizes only; those of low rank speak for them.
   const std::vector<Symbols> full = WithoutEmptyValues(instance);
   if (full.empty()) return;
-  for (Carrier carrier : {Carrier::kNative, Carrier::kFloat64}) CompareBits(instance, full, carrier);
+  for (Precision precision : {Precision::kNative, Precision::kFloat64}) CompareBits(instance, full, precision);
 }
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
@@ -227,7 +227,7 @@ std::vector<double> RuleClassifier::Reals(const RuleInstance& instance) {
 }
 
 bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals,
-                                Leaves kind, Carrier carrier, std::vector<Tensor>* leaves) {
+                                Leaves kind, Precision precision, std::vector<Tensor>* leaves) {
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> exponent(-2, 2);
   const NumericInstance numeric(instance, symbols, reals);
@@ -239,7 +239,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     }
     if (node.op != nullptr) continue;
     const TensorType type = numeric.TypeOf(node, 0);
-    Tensor leaf(TensorType{StoredDType(carrier, type.dtype), type.shape});
+    Tensor leaf(TensorType{StoredDType(precision, type.dtype), type.shape});
     const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : 1;
     const double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
     for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
@@ -266,10 +266,10 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   const bool spoiled = kind == Leaves::kNotFinite && SpoilReal(instance, &reals);
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
-  if (!DrawLeaves(instance, symbols, reals, kind, Carrier::kNative, &leaves)) return;
+  if (!DrawLeaves(instance, symbols, reals, kind, Precision::kNative, &leaves)) return;
   if (kind == Leaves::kNotFinite && !spoiled && !SpoilSome(instance, &leaves)) return;
-  const auto rounded = numeric.Run(leaves, Carrier::kNative, instance.nodes.size());
-  const auto precise = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size());
+  const auto precise = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
   if (!rounded.ok() || !precise.ok()) return;
   ++samples_;
   const auto at = [](const std::vector<std::vector<Tensor>>& values, SymbolicValue value) -> const Tensor& {
@@ -301,7 +301,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
 
 // Only bits, on finite leaves, until enough elements are compared. Scalars need many runs.
 void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments,
-                                 Carrier carrier) {
+                                 Precision precision) {
   std::vector<int64_t> compared(instance.lhs.size(), 0);
   const auto enough = [&] {
     return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
@@ -314,8 +314,8 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
     // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order.
     constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kZeros, Leaves::kExtreme};
     const Leaves kind = kKinds[run % std::size(kKinds)];
-    if (!DrawLeaves(instance, symbols, reals, kind, carrier, &leaves)) continue;
-    const auto values = numeric.Run(leaves, carrier, instance.nodes.size());
+    if (!DrawLeaves(instance, symbols, reals, kind, precision, &leaves)) continue;
+    const auto values = numeric.Run(leaves, precision, instance.nodes.size());
     if (!values.ok()) continue;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
       const SymbolicValue l = instance.lhs[k], r = instance.rhs[k];

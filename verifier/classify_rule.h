@@ -65,9 +65,9 @@ class RuleClassifier {
   std::vector<double> Reals(const RuleInstance& instance);
   // False where a value is too large.
   bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<double>& reals, Leaves kind,
-                  Carrier carrier, std::vector<Tensor>* leaves);
+                  Precision precision, std::vector<Tensor>* leaves);
   void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
-  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Carrier carrier);
+  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Precision precision);
   double Extreme(DType dtype);
   double FullRange(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);

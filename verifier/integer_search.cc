@@ -42,7 +42,7 @@ int64_t Extreme(DType dtype, std::mt19937_64& rng) {
 
 // One leaf; `extreme` is about its integers.
 Tensor DrawLeaf(const SymbolicNode& node, const TensorType& type, bool extreme, std::mt19937_64& rng) {
-  Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, type.dtype), type.shape});
+  Tensor leaf(TensorType{StoredDType(Precision::kFloat64, type.dtype), type.shape});
   for (int64_t i = 0; i < leaf.num_elements(); ++i) {
     if (node.splat.has_value()) {
       leaf.Set(i, *node.splat);
@@ -86,7 +86,7 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
     // Positions in a tensor are small, so not every leaf is extreme.
     if (node.op == nullptr) leaves[n] = DrawLeaf(node, numeric.TypeOf(node, 0), rng() % 4 != 0, rng);
   }
-  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  const auto values = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
   if (!values.ok()) return std::nullopt;
   const auto value_of = [&](SymbolicValue value) -> const Tensor& { return (*values)[value.node][value.output]; };
   for (size_t o = 0; o < instance.lhs.size() && o < instance.rhs.size(); ++o) {

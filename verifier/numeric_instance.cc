@@ -99,7 +99,7 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
 }
 
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
-                                                                      Carrier carrier, size_t end) const {
+                                                                      Precision precision, size_t end) const {
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
   for (size_t n = 0; n < end; ++n) {
     const SymbolicNode& node = instance_.nodes[n];
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     std::vector<TensorType> outputs;
     for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
     InterpretOptions options;
-    options.carrier = carrier;
+    options.precision = precision;
     auto results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
     if (!results.ok()) return results.status();
     values[n] = *std::move(results);
@@ -162,7 +162,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     if (instance.nodes[n].meaning != nullptr) continue;
     const Counterexample::Input& given = found.inputs[input++];
-    Tensor leaf(TensorType{StoredDType(Carrier::kFloat64, given.type.dtype), given.type.shape});
+    Tensor leaf(TensorType{StoredDType(Precision::kFloat64, given.type.dtype), given.type.shape});
     for (int64_t i = 0; i < leaf.num_elements(); ++i) {
       const double value = given.values[i];
       if (IsFloating(leaf.dtype())) {
@@ -173,9 +173,9 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
     }
     leaves[n] = std::move(leaf);
   }
-  const auto one_side = numeric.Run(leaves, Carrier::kFloat64, left_nodes);
+  const auto one_side = numeric.Run(leaves, Precision::kFloat64, left_nodes);
   if (!one_side.ok()) return Refuse(absl::StrCat("the left side: ", std::string(one_side.status().message())));
-  const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+  const auto values = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
   if (found.obligation == Obligation::kReads) {
     return values.ok() ? Refuse("it reads within bounds") : absl::OkStatus();
   }

@@ -27,7 +27,7 @@ class NumericInstance {
   TensorType TypeOf(const SymbolicNode& node, size_t output) const;
 
   // Values of nodes [0, end), given those of the leaves by node.
-  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Carrier carrier,
+  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Precision precision,
                                                        size_t end) const;
 
  private:

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/evaluate.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"
 
@@ -27,15 +26,15 @@ struct CompileKey {
   }
 };
 
-// A tensor of the graph as the carrier stores it.
+// A tensor of the graph as the precision stores it.
 absl::StatusOr<Tensor> LeafTensor(const Node& leaf, const absl::flat_hash_map<std::string, Tensor>& inputs,
-                                  Carrier carrier) {
-  if (leaf.leaf != LeafKind::kInput) return ToCarrier(leaf.data, carrier);
+                                  Precision precision) {
+  if (leaf.leaf != LeafKind::kInput) return ToPrecision(leaf.data, precision);
   const auto it = inputs.find(leaf.name);
   if (it == inputs.end()) return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is not given"));
   TensorType stored = leaf.outputs[0];
-  stored.dtype = StoredDType(carrier, stored.dtype);
-  if (it->second.type() == leaf.outputs[0]) return ToCarrier(it->second, carrier);
+  stored.dtype = StoredDType(precision, stored.dtype);
+  if (it->second.type() == leaf.outputs[0]) return ToPrecision(it->second, precision);
   if (it->second.type() == stored) return it->second;
   return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is ", it->second.type().ToString(),
                                                  ", expected ", leaf.outputs[0].ToString()));
@@ -77,7 +76,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
     if (node.op == nullptr) {
-      auto tensor = LeafTensor(node, inputs, options.carrier);
+      auto tensor = LeafTensor(node, inputs, options.precision);
       if (!tensor.ok()) return tensor.status();
       values[i] = {*std::move(tensor)};
       continue;
@@ -96,7 +95,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
     auto it = compiled.find(key);
     absl::Status status;
     if (it == compiled.end()) {
-      auto made = CompiledMeaning::Compile(*node.meaning, bindings, types, node.outputs, options.carrier);
+      auto made = CompiledMeaning::Compile(*node.meaning, bindings, types, node.outputs, options.precision);
       status = made.status();
       if (made.ok()) it = compiled.emplace(std::move(key), *std::move(made)).first;
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
 #include "core/ir/memory.h"
@@ -89,12 +90,7 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& expected = program.inputs[i];
-    if (program.carrier == Carrier::kFloat64 && inputs[i].dtype() == DType::kFloat32) {
-      auto wide = AllocateTensor({DType::kFloat64, inputs[i].shape()}, "an operand");
-      if (!wide.ok()) return wide.status();
-      std::copy_n(inputs[i].as<float>(), inputs[i].num_elements(), wide->as<double>());
-      inputs[i] = *std::move(wide);
-    }
+    ASSIGN_OR_RETURN(inputs[i], ToPrecision(inputs[i], program.precision));
     if (inputs[i].type() != expected) {
       return absl::InvalidArgumentError(
           absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString()));
@@ -105,34 +101,39 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
 
 }  // namespace
 
-Rep RepOf(Carrier carrier, DType dtype) {
+Rep RepOf(Precision precision, DType dtype) {
   switch (dtype) {
     case DType::kBool: return Rep::kBool;
     case DType::kInt32: return Rep::kInt32;
     case DType::kInt64: return Rep::kInt64;
     case DType::kFloat32:
-      if (carrier == Carrier::kNative) return Rep::kFloat;
+      if (precision == Precision::kNative) return Rep::kFloat;
       break;
     case DType::kFloat64: break;
   }
-  switch (carrier) {
-    case Carrier::kExactInteger: return Rep::kExact;
-    case Carrier::kPrimeField: return Rep::kField;
-    default: return Rep::kDouble;
-  }
+  return Rep::kDouble;
 }
 
 size_t RepSize(Rep rep) { return DTypeSize(DTypeOf(rep)); }
 
 }  // namespace interp
 
-DType StoredDType(Carrier carrier, DType dtype) { return interp::DTypeOf(interp::RepOf(carrier, dtype)); }
+DType StoredDType(Precision precision, DType dtype) { return interp::DTypeOf(interp::RepOf(precision, dtype)); }
+
+absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision) {
+  const DType stored = StoredDType(precision, tensor.dtype());
+  if (stored == tensor.dtype()) return tensor;
+  auto wide = AllocateTensor({stored, tensor.shape()}, "an operand");
+  if (!wide.ok()) return wide.status();
+  std::copy_n(tensor.as<float>(), tensor.num_elements(), wide->as<double>());
+  return wide;
+}
 
 absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning, const Bindings& bindings,
                                                          const std::vector<TensorType>& inputs,
-                                                         const std::vector<TensorType>& outputs, Carrier carrier,
+                                                         const std::vector<TensorType>& outputs, Precision precision,
                                                          const InterpretTuning& tuning) {
-  auto program = interp::Lower(meaning, bindings, inputs, outputs, carrier, tuning);
+  auto program = interp::Lower(meaning, bindings, inputs, outputs, precision, tuning);
   if (!program.ok()) return program.status();
   for (interp::Stage& stage : (*program)->stages) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
   CompiledMeaning compiled;
@@ -164,7 +165,7 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
                                               const std::vector<TensorType>& outputs,
                                               const std::vector<TensorType>& input_types,
                                               const std::vector<Tensor>& inputs, const InterpretOptions& options) {
-  auto compiled = CompiledMeaning::Compile(meaning, bindings, input_types, outputs, options.carrier);
+  auto compiled = CompiledMeaning::Compile(meaning, bindings, input_types, outputs, options.precision);
   if (!compiled.ok()) return compiled.status();
   return compiled->Run(inputs, options.threads);
 }

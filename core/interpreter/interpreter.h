@@ -6,19 +6,12 @@
 // and reductions accumulate one term after the other in the declared order, so results depend neither on the number
 // of threads nor on the size of the blocks.
 //
-// One code path serves several carriers, that is, representations of floating-point elements (integers and booleans
-// are always themselves):
-//   kNative        f32 in float, f64 in double;
-//   kFloat64       both in double;
-//   kExactInteger  64-bit integers that wrap around: exact for + - * and order; `/` only where it leaves no rest;
-//   kPrimeField    the field of order 2^61 - 1, with the stand-ins of core/interpreter/evaluate_field.h.
-// The last two are for fingerprints, see core/interpreter/evaluate.h.
+// Floating-point elements are computed with in their own type, or all in double (Precision).
 //
 // Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
-// index is data). A value that does not exist (an integer or field division by zero, a rest in kExactInteger, a
-// constant that is no integer) is an OutOfRangeError, and so is an index of gather outside its axis when a whole graph
-// is run (core/ir/index_range.h); a single application takes it as its declaration says. A tensor for which there is no
-// memory is a ResourceExhaustedError.
+// index is data). A value that does not exist (an integer division by zero) is an OutOfRangeError, and so is an index
+// of gather outside its axis when a whole graph is run (core/ir/index_range.h); a single application takes it as its
+// declaration says. A tensor for which there is no memory is a ResourceExhaustedError.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +29,15 @@ namespace rewright {
 
 class Graph;
 
-enum class Carrier : uint8_t { kNative, kFloat64, kExactInteger, kPrimeField };
+enum class Precision : uint8_t { kNative, kFloat64 };
 
-// The element type in memory of a tensor of type `dtype` under a carrier: floating types are f64 under kFloat64, and
-// i64 under kExactInteger and kPrimeField.
-DType StoredDType(Carrier carrier, DType dtype);
+// The element type in memory of a tensor of type `dtype`: floating types are f64 under kFloat64.
+DType StoredDType(Precision precision, DType dtype);
+// The tensor with elements of that type; what needs no change is shared.
+absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision);
 
 struct InterpretOptions {
-  Carrier carrier = Carrier::kNative;
+  Precision precision = Precision::kNative;
   int threads = 1;
 };
 
@@ -61,21 +55,20 @@ struct InterpretTuning {
 // A Meaning with its symbols bound, ready to be run many times. Immutable; runs may be concurrent.
 class CompiledMeaning {
  public:
-  // `inputs` and `outputs` are the types in the graph, whatever the carrier.
+  // `inputs` and `outputs` are the types in the graph.
   static absl::StatusOr<CompiledMeaning> Compile(const Meaning& meaning, const Bindings& bindings,
                                                  const std::vector<TensorType>& inputs,
-                                                 const std::vector<TensorType>& outputs, Carrier carrier,
+                                                 const std::vector<TensorType>& outputs, Precision precision,
                                                  const InterpretTuning& tuning = {});
 
-  // Input tensors have the stored type of the carrier; kFloat64 also takes f32. Outputs have the stored type.
+  // Outputs have the stored type; input tensors have it or that of the graph.
   absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, int threads = 1) const;
 
  private:
   std::shared_ptr<const interp::Program> program_;
 };
 
-// One application: compile and run. The types of the inputs are those of the tensors, except that floating types
-// under kExactInteger and kPrimeField come as i64: pass their types in the graph as `input_types` there.
+// One application: compile and run. The types of the inputs are those of the tensors, unless `input_types` gives them.
 absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
                                               const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
                                               const InterpretOptions& options = {});

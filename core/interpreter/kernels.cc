@@ -5,131 +5,40 @@
 
 #include "core/base/check.h"
 #include "core/interpreter/arith.h"
+#include "core/ir/function_values.h"
 
 namespace rewright::interp {
 namespace {
 
-// ---------------------------------------------------------------- functions as types
-
-template <class A>
-struct AddOf {
-  static auto F(typename A::T a, typename A::T b) { return A::Add(a, b); }
-};
-template <class A>
-struct SubOf {
-  static auto F(typename A::T a, typename A::T b) { return A::Sub(a, b); }
-};
-template <class A>
-struct MulOf {
-  static auto F(typename A::T a, typename A::T b) { return A::Mul(a, b); }
-};
-template <class A>
-struct MaxOf {
-  static auto F(typename A::T a, typename A::T b) { return A::Max(a, b); }
-};
-template <class A>
-struct MinOf {
-  static auto F(typename A::T a, typename A::T b) { return A::Min(a, b); }
-};
-template <class A>
-struct LessOf {
-  static uint8_t F(typename A::T a, typename A::T b) { return A::Less(a, b); }
-};
-template <class A>
-struct LessEqualOf {
-  static uint8_t F(typename A::T a, typename A::T b) { return A::LessEqual(a, b); }
-};
-template <class A>
-struct EqualOf {
-  static uint8_t F(typename A::T a, typename A::T b) { return A::Equal(a, b); }
-};
-template <class A>
-struct DivOf {
-  static bool F(typename A::T a, typename A::T b, typename A::T* out) { return A::Div(a, b, out); }
-};
-template <class A>
-struct PowOf {
-  static bool F(typename A::T a, typename A::T b, typename A::T* out) { return A::Pow(a, b, out); }
-};
-// Functions that always have a value, for BinaryKernel.
-template <class P, class T>
-struct Total {
-  static T F(T a, T b) {
-    T out;
-    P::F(a, b, &out);
-    return out;
-  }
-};
-template <class A>
-struct NegOf {
-  static auto F(typename A::T a) { return A::Neg(a); }
-};
-template <class A>
-struct ExpOf {
-  static auto F(typename A::T a) { return A::Exp(a); }
-};
-template <class A>
-struct LogOf {
-  static auto F(typename A::T a) { return A::Log(a); }
-};
-template <class A>
-struct SqrtOf {
-  static auto F(typename A::T a) { return A::Sqrt(a); }
-};
-template <class A>
-struct ErfOf {
-  static auto F(typename A::T a) { return A::Erf(a); }
-};
-template <class A>
-struct TanhOf {
-  static auto F(typename A::T a) { return A::Tanh(a); }
-};
-template <class A>
-struct SigmoidOf {
-  static auto F(typename A::T a) { return A::Sigmoid(a); }
-};
-template <class A>
-struct AbsOf {
-  static auto F(typename A::T a) { return A::Abs(a); }
-};
-template <class A>
-struct FloorOf {
-  static auto F(typename A::T a) { return A::Floor(a); }
-};
-template <class A>
-struct CeilOf {
-  static auto F(typename A::T a) { return A::Ceil(a); }
-};
-
 // ---------------------------------------------------------------- loops
 
-template <class Op, class T, class R>
+template <Fn fn, class T, class R>
 REWRIGHT_CLONES void UnaryLoop(void* out_p, const void* a_p, int64_t n) {
   R* out = static_cast<R*>(out_p);
   const T* a = static_cast<const T*>(a_p);
-  for (int64_t i = 0; i < n; ++i) out[i] = Op::F(a[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(FnValue<fn>(a[i]));
 }
 
-template <class Op, class T, class R>
+template <Fn fn, class T, class R>
 REWRIGHT_CLONES void BinaryLoop(void* out_p, const void* a_p, int64_t stride_a, const void* b_p, int64_t stride_b,
                                 int64_t n) {
   R* __restrict out = static_cast<R*>(out_p);
   const T* a = static_cast<const T*>(a_p);
   const T* b = static_cast<const T*>(b_p);
   if (stride_a == 1 && stride_b == 1) {
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::F(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(FnValue<fn>(a[i], b[i]));
   } else if (stride_a == 1) {
     const T y = *b;
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::F(a[i], y);
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(FnValue<fn>(a[i], y));
   } else if (stride_b == 1) {
     const T x = *a;
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::F(x, b[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(FnValue<fn>(x, b[i]));
   } else {
-    std::fill(out, out + n, Op::F(*a, *b));
+    std::fill(out, out + n, static_cast<R>(FnValue<fn>(*a, *b)));
   }
 }
 
-template <class Op, class T>
+template <Fn fn, class T>
 bool PartialLoop(void* out_p, const void* a_p, int64_t stride_a, const void* b_p, int64_t stride_b, const uint8_t* mask,
                  int64_t stride_mask, int64_t n) {
   T* out = static_cast<T*>(out_p);
@@ -138,12 +47,15 @@ bool PartialLoop(void* out_p, const void* a_p, int64_t stride_a, const void* b_p
   bool ok = true;
   for (int64_t i = 0; i < n; ++i) {
     out[i] = T{};
-    if (mask == nullptr || mask[i * stride_mask]) ok &= Op::F(a[i * stride_a], b[i * stride_b], &out[i]);
+    if (mask != nullptr && !mask[i * stride_mask]) continue;
+    const Partial<T> value = FnValue<fn>(a[i * stride_a], b[i * stride_b]);
+    ok &= value.exists;
+    out[i] = value.value;
   }
   return ok;
 }
 
-template <class Op, class T>
+template <Fn fn, class T>
 REWRIGHT_CLONES void AccumulateLoop(void* acc_p, const void* value_p, int64_t stride, const uint8_t* mask,
                                     int64_t stride_mask, int64_t n) {
   T* __restrict acc = static_cast<T*>(acc_p);
@@ -154,21 +66,20 @@ REWRIGHT_CLONES void AccumulateLoop(void* acc_p, const void* value_p, int64_t st
   }
   if (mask != nullptr) {
     for (int64_t i = 0; i < n; ++i) {
-      const T next = Op::F(acc[i], value[i * stride]);
+      const T next = FnValue<fn>(acc[i], value[i * stride]);
       acc[i] = mask[i] ? next : acc[i];
     }
   } else if (stride == 1) {
-    for (int64_t i = 0; i < n; ++i) acc[i] = Op::F(acc[i], value[i]);
+    for (int64_t i = 0; i < n; ++i) acc[i] = FnValue<fn>(acc[i], value[i]);
   } else {
     const T x = *value;
-    for (int64_t i = 0; i < n; ++i) acc[i] = Op::F(acc[i], x);
+    for (int64_t i = 0; i < n; ++i) acc[i] = FnValue<fn>(acc[i], x);
   }
 }
 
-template <class A>
+template <class T>
 REWRIGHT_CLONES void MulAddLoop(void* acc_p, const void* a_p, int64_t stride_a, const void* b_p, int64_t stride_b,
                                 int64_t n) {
-  using T = typename A::T;
   T* __restrict acc = static_cast<T*>(acc_p);
   const T* a = static_cast<const T*>(a_p);
   const T* b = static_cast<const T*>(b_p);
@@ -179,13 +90,13 @@ REWRIGHT_CLONES void MulAddLoop(void* acc_p, const void* a_p, int64_t stride_a, 
   if (stride_b == 0) {
     const T y = *b;
     if (stride_a == 0) {
-      const T product = A::Mul(*a, y);
-      for (int64_t i = 0; i < n; ++i) acc[i] = A::Add(acc[i], product);
+      const T product = FnValue<Fn::kMul>(*a, y);
+      for (int64_t i = 0; i < n; ++i) acc[i] = FnValue<Fn::kAdd>(acc[i], product);
     } else {
-      for (int64_t i = 0; i < n; ++i) acc[i] = A::Add(acc[i], A::Mul(a[i], y));
+      for (int64_t i = 0; i < n; ++i) acc[i] = FnValue<Fn::kAdd>(acc[i], static_cast<T>(FnValue<Fn::kMul>(a[i], y)));
     }
   } else {
-    for (int64_t i = 0; i < n; ++i) acc[i] = A::Add(acc[i], A::Mul(a[i], b[i]));
+    for (int64_t i = 0; i < n; ++i) acc[i] = FnValue<Fn::kAdd>(acc[i], static_cast<T>(FnValue<Fn::kMul>(a[i], b[i])));
   }
 }
 
@@ -205,7 +116,7 @@ void ArgLoop(void* best_p, int64_t* position, const void* value_p, int64_t strid
   }
 }
 
-// Between numbers by value; to and from the carriers of reals by their integers; from kDouble by its exact value.
+// Between numbers by value.
 template <class From, class To>
 void CastLoop(void* out_p, const void* a_p, int64_t n) {
   using S = typename From::T;
@@ -217,8 +128,6 @@ void CastLoop(void* out_p, const void* a_p, int64_t n) {
       out[i] = a[i] != S{};
     } else if constexpr (std::is_floating_point_v<S> && std::is_floating_point_v<D>) {
       out[i] = static_cast<D>(a[i]);
-    } else if constexpr (std::is_floating_point_v<S> && std::is_same_v<To, FieldArith>) {
-      out[i] = To::FromReal(a[i]);
     } else {
       out[i] = To::FromInt(From::ToInt(a[i]));
     }
@@ -227,116 +136,81 @@ void CastLoop(void* out_p, const void* a_p, int64_t n) {
 
 // ---------------------------------------------------------------- choice
 
-template <class A, class Op>
-constexpr UnaryKernel Unary() {
-  return UnaryLoop<Op, typename A::T, typename A::T>;
-}
-template <class A, class Op>
-constexpr BinaryKernel Binary() {
-  return BinaryLoop<Op, typename A::T, typename A::T>;
-}
-template <class A, class Op>
-constexpr BinaryKernel Predicate() {
-  return BinaryLoop<Op, typename A::T, uint8_t>;
-}
-
-template <class A>
-constexpr bool kIsBool = std::is_same_v<A, BoolArith>;
-// Whether the representation has exp and its like.
-template <class A>
-constexpr bool kIsReal = !kIsBool<A> && !std::is_same_v<A, IntArith<int32_t>> && !std::is_same_v<A, IntArith<int64_t>>;
-template <class A>
-constexpr bool kIsFloat = std::is_floating_point_v<typename A::T>;
-
-template <class A>
-UnaryKernel UnaryOf(Fn fn) {
-  if constexpr (!kIsBool<A>) {
-    switch (fn) {
-      case Fn::kNeg: return Unary<A, NegOf<A>>();
-      case Fn::kAbs: return Unary<A, AbsOf<A>>();
-      case Fn::kFloor: return Unary<A, FloorOf<A>>();
-      case Fn::kCeil: return Unary<A, CeilOf<A>>();
-      default: break;
-    }
+template <Fn fn, class T>
+UnaryKernel UnaryOf() {
+  if constexpr (FnOf<fn>::kArity == 1) {
+    if constexpr (kFnIsDefined<fn, T>) return UnaryLoop<fn, T, T>;
   }
-  if constexpr (kIsReal<A>) {
-    switch (fn) {
-      case Fn::kExp: return Unary<A, ExpOf<A>>();
-      case Fn::kLog: return Unary<A, LogOf<A>>();
-      case Fn::kSqrt: return Unary<A, SqrtOf<A>>();
-      case Fn::kErf: return Unary<A, ErfOf<A>>();
-      case Fn::kTanh: return Unary<A, TanhOf<A>>();
-      case Fn::kSigmoid: return Unary<A, SigmoidOf<A>>();
-      default: break;
+  return nullptr;
+}
+
+template <Fn fn, class T>
+BinaryKernel BinaryOf() {
+  if constexpr (FnOf<fn>::kArity == 2) {
+    if constexpr (std::is_same_v<FnResult<fn, T>, bool>) {
+      return BinaryLoop<fn, T, uint8_t>;
+    } else if constexpr (kFnIsDefined<fn, T> && !kFnIsPartial<fn, T>) {
+      return BinaryLoop<fn, T, T>;
     }
   }
   return nullptr;
 }
 
-template <class A>
-BinaryKernel BinaryOf(Fn fn) {
+template <Fn fn, class T>
+PartialKernel PartialOf() {
+  if constexpr (kFnIsPartial<fn, T>) return PartialLoop<fn, T>;
+  return nullptr;
+}
+
+// The kernels of one function.
+struct FnKernels {
+  UnaryKernel unary;
+  BinaryKernel binary;
+  PartialKernel partial;
+};
+
+template <class T>
+FnKernels KernelsOf(Fn fn) {
   switch (fn) {
-    case Fn::kMax: return Binary<A, MaxOf<A>>();
-    case Fn::kMin: return Binary<A, MinOf<A>>();
-    case Fn::kLess: return Predicate<A, LessOf<A>>();
-    case Fn::kLessEqual: return Predicate<A, LessEqualOf<A>>();
-    case Fn::kEqual: return Predicate<A, EqualOf<A>>();
-    default: break;
+#define REWRIGHT_CASE(Id) \
+  case Fn::k##Id:         \
+    return {UnaryOf<Fn::k##Id, T>(), BinaryOf<Fn::k##Id, T>(), PartialOf<Fn::k##Id, T>()};
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
   }
-  if constexpr (kIsBool<A>) {
-    if (fn == Fn::kAnd) return Binary<A, MinOf<A>>();
-    if (fn == Fn::kOr) return Binary<A, MaxOf<A>>();
-  } else {
-    if (fn == Fn::kAdd) return Binary<A, AddOf<A>>();
-    if (fn == Fn::kSub) return Binary<A, SubOf<A>>();
-    if (fn == Fn::kMul) return Binary<A, MulOf<A>>();
-  }
-  if constexpr (kIsFloat<A>) {
-    if (fn == Fn::kDiv) return Binary<A, Total<DivOf<A>, typename A::T>>();
-    if (fn == Fn::kPow) return Binary<A, Total<PowOf<A>, typename A::T>>();
-  }
-  return nullptr;
+  return {};
 }
 
-template <class A>
+FnKernels KernelsOf(Rep rep, Fn fn) {
+  return Dispatch(rep, [&](auto a) { return KernelsOf<typename decltype(a)::T>(fn); });
+}
+
+template <class T>
 AccumulateKernel AccumulateOf(ReduceKind kind) {
-  using T = typename A::T;
   switch (kind) {
-    case ReduceKind::kSum: return AccumulateLoop<AddOf<A>, T>;
-    case ReduceKind::kProd: return AccumulateLoop<MulOf<A>, T>;
-    case ReduceKind::kMax: return AccumulateLoop<MaxOf<A>, T>;
-    case ReduceKind::kMin: return AccumulateLoop<MinOf<A>, T>;
+    case ReduceKind::kSum: return AccumulateLoop<Fn::kAdd, T>;
+    case ReduceKind::kProd: return AccumulateLoop<Fn::kMul, T>;
+    case ReduceKind::kMax: return AccumulateLoop<Fn::kMax, T>;
+    case ReduceKind::kMin: return AccumulateLoop<Fn::kMin, T>;
     default: return nullptr;
   }
 }
 
 }  // namespace
 
-UnaryKernel FindUnary(Rep rep, Fn fn) {
-  return Dispatch(rep, [&](auto a) { return UnaryOf<decltype(a)>(fn); });
-}
-
-BinaryKernel FindBinary(Rep rep, Fn fn) {
-  return Dispatch(rep, [&](auto a) { return BinaryOf<decltype(a)>(fn); });
-}
-
-PartialKernel FindPartial(Rep rep, Fn fn) {
-  return Dispatch(rep, [&](auto a) -> PartialKernel {
-    using A = decltype(a);
-    if constexpr (!kIsBool<A> && !kIsFloat<A>) {
-      if (fn == Fn::kDiv) return PartialLoop<DivOf<A>, typename A::T>;
-      if (fn == Fn::kPow) return PartialLoop<PowOf<A>, typename A::T>;
-    }
-    return nullptr;
-  });
-}
+UnaryKernel FindUnary(Rep rep, Fn fn) { return KernelsOf(rep, fn).unary; }
+BinaryKernel FindBinary(Rep rep, Fn fn) { return KernelsOf(rep, fn).binary; }
+PartialKernel FindPartial(Rep rep, Fn fn) { return KernelsOf(rep, fn).partial; }
 
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind) {
-  return Dispatch(rep, [&](auto a) { return AccumulateOf<decltype(a)>(kind); });
+  return Dispatch(rep, [&](auto a) { return AccumulateOf<typename decltype(a)::T>(kind); });
 }
 
 MulAddKernel FindMulAdd(Rep rep) {
-  return Dispatch(rep, [&](auto a) -> MulAddKernel { return MulAddLoop<decltype(a)>; });
+  return Dispatch(rep, [&](auto a) -> MulAddKernel { return MulAddLoop<typename decltype(a)::T>; });
 }
 
 ArgKernel FindArg(Rep rep, ReduceKind kind) {
@@ -354,11 +228,11 @@ UnaryKernel FindCast(Rep from, Rep to) {
 }
 
 bool HasKernel(Rep rep, Fn fn) {
-  return FnArity(fn) == 1 ? (fn == Fn::kNot && rep == Rep::kBool) || FindUnary(rep, fn) != nullptr
-                          : FindBinary(rep, fn) != nullptr || FindPartial(rep, fn) != nullptr;
+  const FnKernels kernels = KernelsOf(rep, fn);
+  return kernels.unary != nullptr || kernels.binary != nullptr || kernels.partial != nullptr;
 }
 
-bool IsPartial(Rep rep, Fn fn) { return FnArity(fn) == 2 && FindPartial(rep, fn) != nullptr; }
+bool IsPartial(Rep rep, Fn fn) { return FindPartial(rep, fn) != nullptr; }
 
 bool HasReduction(Rep rep, ReduceKind kind) {
   return FindAccumulate(rep, kind) != nullptr || FindArg(rep, kind) != nullptr;
@@ -367,7 +241,7 @@ bool HasReduction(Rep rep, ReduceKind kind) {
 void StoreConst(Rep rep, double real, int64_t imm, void* out) {
   Dispatch(rep, [&](auto a) {
     using A = decltype(a);
-    *static_cast<typename A::T*>(out) = kIsBool<A> ? A::FromInt(imm) : A::FromReal(real);
+    *static_cast<typename A::T*>(out) = std::is_same_v<A, BoolArith> ? A::FromInt(imm) : A::FromReal(real);
   });
 }
 

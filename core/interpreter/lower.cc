@@ -65,7 +65,6 @@ class StageLowering {
   int LowerCond(const ExprNode* e, int mask);
   int LowerScalar(const ExprNode* e, int mask);
   int LowerScalarAnew(const ExprNode* e, int mask);
-  int LowerConst(const ExprNode* e, double value);
   int LowerRead(const ExprNode* e, int mask);
   int LowerCall(const ExprNode* e, int mask);
   int LowerSelect(const ExprNode* e, int mask);
@@ -74,7 +73,7 @@ class StageLowering {
   bool WorthMaterializing(int id) const;
   int Materialize(const ExprNode* e, uint64_t deps);
   int AddStage(Stage stage);
-  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->carrier, e->dtype()); }
+  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->precision, e->dtype()); }
 
   Context& context_;
   StageBuilder b_;
@@ -146,8 +145,8 @@ int StageLowering::LowerScalar(const ExprNode* e, int mask) {
 int StageLowering::LowerScalarAnew(const ExprNode* e, int mask) {
   const Rep rep = RepOfNode(e);
   switch (e->kind()) {
-    case ExprKind::kConst: return LowerConst(e, e->real());
-    case ExprKind::kParam: return LowerConst(e, context_.bindings.params[e->param()]);
+    case ExprKind::kConst: return b_.Const(rep, e->real());
+    case ExprKind::kParam: return b_.Const(rep, context_.bindings.params[e->param()]);
     case ExprKind::kFromIndex:
       return b_.Intern(Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = LowerIndex(e->arg(0).get(), mask)});
     case ExprKind::kCast: {
@@ -163,20 +162,12 @@ int StageLowering::LowerScalarAnew(const ExprNode* e, int mask) {
   }
 }
 
-int StageLowering::LowerConst(const ExprNode* e, double value) {
-  const Rep rep = RepOfNode(e);
-  if (rep == Rep::kExact && std::isfinite(value) && value != std::floor(value)) {
-    context_.Fail(absl::OutOfRangeError(absl::StrCat("the constant ", value, " is no integer")));
-  }
-  return b_.Const(rep, value);
-}
-
 int StageLowering::LowerRead(const ExprNode* e, int mask) {
   const size_t operand = e->operand();
   const TensorType& type = context_.inputs[operand];
   const Rep rep = RepOfNode(e);
   CHECK(e->args().size() == type.shape.size()) << "operand " << operand << ": " << e->args().size() << " indices";
-  if (StoredDType(context_.program->carrier, e->dtype()) != type.dtype) {
+  if (StoredDType(context_.program->precision, e->dtype()) != type.dtype) {
     context_.Fail(absl::InvalidArgumentError(
         absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype()))));
   }
@@ -349,13 +340,13 @@ int StageLowering::AddStage(Stage stage) {
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,
                                                const std::vector<TensorType>& inputs,
-                                               const std::vector<TensorType>& outputs, Carrier carrier,
+                                               const std::vector<TensorType>& outputs, Precision precision,
                                                const InterpretTuning& tuning) {
   auto program = std::make_unique<Program>();
-  program->carrier = carrier;
+  program->precision = precision;
   program->tuning = tuning;
   const auto stored = [&](TensorType type) {
-    type.dtype = StoredDType(carrier, type.dtype);
+    type.dtype = StoredDType(precision, type.dtype);
     return type;
   };
   for (const TensorType& type : inputs) program->inputs.push_back(stored(type));

@@ -22,8 +22,8 @@
 namespace rewright::interp {
 
 // How the elements of a node are represented, in lanes and in tensors.
-enum class Rep : uint8_t { kBool, kInt32, kInt64, kFloat, kDouble, kExact, kField };
-Rep RepOf(Carrier carrier, DType dtype);
+enum class Rep : uint8_t { kBool, kInt32, kInt64, kFloat, kDouble };
+Rep RepOf(Precision precision, DType dtype);
 size_t RepSize(Rep rep);
 
 // imm + sum of coefficient * atom; atoms are node ids, ascending, with coefficients other than 0.
@@ -106,7 +106,7 @@ struct Stage {
 };
 
 struct Program {
-  Carrier carrier = Carrier::kNative;
+  Precision precision = Precision::kNative;
   InterpretTuning tuning;
   std::vector<TensorType> inputs;   // as stored
   std::vector<TensorType> outputs;  // as stored
@@ -116,7 +116,7 @@ struct Program {
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,
                                                const std::vector<TensorType>& inputs,
-                                               const std::vector<TensorType>& outputs, Carrier carrier,
+                                               const std::vector<TensorType>& outputs, Precision precision,
                                                const InterpretTuning& tuning);
 
 // Every node id that a node refers to, in evaluation order.

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 namespace rewright::generate {
 namespace {

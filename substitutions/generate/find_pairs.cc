@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/evaluate_field.h"
 #include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/enumerate.h"
 #include "substitutions/generate/enumeration_journal.h"
+#include "substitutions/generate/field.h"
 #include "substitutions/generate/redundancy.h"
 
 namespace rewright::generate {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 namespace rewright::generate {
 namespace {

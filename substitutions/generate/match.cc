@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 namespace rewright::generate {
 namespace {

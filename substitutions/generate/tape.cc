@@ -11,13 +11,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 namespace rewright::generate {
 namespace {
 
 constexpr size_t kMaxInstructions = 200000;
 constexpr int kMaxProducts = 32;  // of elements below 2^61, whose sum stays below 2^128
+
+bool Store(uint64_t value, uint64_t* to) { return *to = value, true; }
+bool Store(const Partial<uint64_t>& value, uint64_t* to) { return *to = value.value, value.exists; }
 
 }  // namespace
 
@@ -57,8 +60,8 @@ class TapeCompiler {
                                      : r + static_cast<int32_t>(tape_.constants_.size());
     };
     for (Tape::Instruction& instruction : tape_.code_) {
-      if (instruction.code == Tape::Code::kDot) continue;
-      if (instruction.code != Tape::Code::kSelect) instruction.a = number(instruction.a);
+      if (instruction.code == Tape::kDot) continue;
+      if (instruction.code != Tape::kSelect) instruction.a = number(instruction.a);
       instruction.b = number(instruction.b);
     }
     for (auto& [a, b] : tape_.pairs_) a = number(a), b = number(b);
@@ -69,8 +72,6 @@ class TapeCompiler {
   }
 
  private:
-  using Code = Tape::Code;
-
   int32_t Constant(uint64_t value) {
     const auto [at, fresh] = constants_.emplace(value, static_cast<int32_t>(tape_.constants_.size()));
     if (fresh) tape_.constants_.push_back(value);
@@ -78,13 +79,14 @@ class TapeCompiler {
   }
   bool Is(int32_t reg, uint64_t value) const { return reg < 0 && tape_.constants_[-1 - reg] == value; }
 
-  int32_t Add(Code code, int32_t a, int32_t b) {
+  int32_t Add(Fn fn, int32_t a, int32_t b) {
+    const auto code = static_cast<uint8_t>(fn);
     const auto key = std::tuple(code, a, b);
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;
     return known_[key] = Push(code, a, b);
   }
-  int32_t Push(Code code, int32_t a, int32_t b) {
+  int32_t Push(uint8_t code, int32_t a, int32_t b) {
     if (tape_.code_.size() >= kMaxInstructions) Fail("the application is too large");
     tape_.code_.push_back({code, a, b});
     return tape_.num_inputs_ + static_cast<int32_t>(tape_.code_.size()) - 1;
@@ -135,44 +137,19 @@ class TapeCompiler {
     const int32_t data = Emit(cond->arg(0));
     const int32_t yes = Emit(e->yes()), no = Emit(e->no());
     tape_.pairs_.emplace_back(data, yes);
-    return Push(Code::kSelect, static_cast<int32_t>(tape_.pairs_.size()) - 1, no);
+    return Push(Tape::kSelect, static_cast<int32_t>(tape_.pairs_.size()) - 1, no);
   }
 
   int32_t Call(const ExprPtr& e) {
     const int32_t a = Emit(e->arg(0));
     const int32_t b = e->args().size() > 1 ? Emit(e->arg(1)) : a;
-    switch (e->fn()) {
-      case Fn::kAdd: return Is(a, 0) ? b : Is(b, 0) ? a : Add(Code::kAdd, std::min(a, b), std::max(a, b));
-      case Fn::kSub: return Is(b, 0) ? a : Add(Code::kSub, a, b);
-      case Fn::kMul:
-        if (Is(a, 0) || Is(b, 0)) return Constant(0);
-        return Is(a, 1) ? b : Is(b, 1) ? a : Add(Code::kMul, std::min(a, b), std::max(a, b));
-      case Fn::kDiv:
-        if (b < 0 && !Is(b, 0)) {
-          return Add(Code::kMul, a, Constant(FieldInverse(tape_.constants_[-1 - b])));
-        }
-        return Add(Code::kDiv, a, b);
-      case Fn::kNeg: return Add(Code::kNeg, a, a);
-      case Fn::kMax: return Add(Code::kMax, std::min(a, b), std::max(a, b));
-      case Fn::kMin: return Add(Code::kMin, std::min(a, b), std::max(a, b));
-      case Fn::kPow: return Add(Code::kPow, a, b);
-      case Fn::kExp: return Add(Code::kExp, a, a);
-      case Fn::kLog: return Add(Code::kLog, a, a);
-      case Fn::kSqrt: return Add(Code::kSqrt, a, a);
-      case Fn::kErf: return Add(Code::kErf, a, a);
-      case Fn::kTanh: return Add(Code::kTanh, a, a);
-      case Fn::kSigmoid: return Add(Code::kSigmoid, a, a);
-      case Fn::kAbs: return Add(Code::kAbs, a, a);
-      case Fn::kFloor: return Add(Code::kFloor, a, a);
-      case Fn::kCeil: return Add(Code::kCeil, a, a);
-      case Fn::kLess: return Add(Code::kLess, a, b);
-      case Fn::kLessEqual: return Add(Code::kLessEqual, a, b);
-      case Fn::kEqual: return Add(Code::kEqual, std::min(a, b), std::max(a, b));
-      case Fn::kAnd: return Add(Code::kAnd, std::min(a, b), std::max(a, b));
-      case Fn::kOr: return Add(Code::kOr, std::min(a, b), std::max(a, b));
-      case Fn::kNot: return Add(Code::kNot, a, a);
-    }
-    return Fail("a function without a stand-in");
+    const Fn fn = e->fn();
+    if (fn == Fn::kAdd && (Is(a, 0) || Is(b, 0))) return Is(a, 0) ? b : a;
+    if (fn == Fn::kSub && Is(b, 0)) return a;
+    if (fn == Fn::kMul && (Is(a, 0) || Is(b, 0))) return Constant(0);
+    if (fn == Fn::kMul && (Is(a, 1) || Is(b, 1))) return Is(a, 1) ? b : a;
+    if (fn == Fn::kDiv && b < 0 && !Is(b, 0)) return Add(Fn::kMul, a, Constant(FieldInverse(tape_.constants_[-1 - b])));
+    return FnHas(fn, FnTrait::kCommutes) ? Add(fn, std::min(a, b), std::max(a, b)) : Add(fn, a, b);
   }
 
   // Calls `visit` at every point of the reduction where the guard holds.
@@ -196,17 +173,17 @@ class TapeCompiler {
     std::vector<int32_t> terms;
     ForEachPoint(e, 0, [&] { terms.push_back(Emit(body)); });
     switch (e->reduction()) {
-      case ReduceKind::kProd: return Chain(Code::kMul, terms, 1);
-      case ReduceKind::kMax: return Chain(Code::kMax, terms, kFieldPrime / 2 + 1);
-      case ReduceKind::kMin: return Chain(Code::kMin, terms, kFieldPrime / 2);
+      case ReduceKind::kProd: return Chain(Fn::kMul, terms, 1);
+      case ReduceKind::kMax: return Chain(Fn::kMax, terms, kFieldPrime / 2 + 1);
+      case ReduceKind::kMin: return Chain(Fn::kMin, terms, kFieldPrime / 2);
       default: return Fail("a position of a maximum");
     }
   }
 
-  int32_t Chain(Code code, const std::vector<int32_t>& terms, uint64_t empty) {
+  int32_t Chain(Fn fn, const std::vector<int32_t>& terms, uint64_t empty) {
     if (terms.empty()) return Constant(empty);
     int32_t result = terms[0];
-    for (size_t k = 1; k < terms.size(); ++k) result = Add(code, result, terms[k]);
+    for (size_t k = 1; k < terms.size(); ++k) result = Add(fn, result, terms[k]);
     return result;
   }
 
@@ -223,7 +200,7 @@ class TapeCompiler {
     if (found != dots_.end()) return found->second;
     const int32_t begin = static_cast<int32_t>(tape_.pairs_.size());
     tape_.pairs_.insert(tape_.pairs_.end(), products.begin(), products.end());
-    const int32_t dot = Push(Code::kDot, begin, static_cast<int32_t>(tape_.pairs_.size()));
+    const int32_t dot = Push(Tape::kDot, begin, static_cast<int32_t>(tape_.pairs_.size()));
     dots_.emplace(std::move(products), dot);
     return dot;
   }
@@ -236,7 +213,7 @@ class TapeCompiler {
   std::vector<int32_t> begins_;
   std::vector<bool> read_;
   absl::flat_hash_map<uint64_t, int32_t> constants_;
-  std::map<std::tuple<Code, int32_t, int32_t>, int32_t> known_;
+  std::map<std::tuple<uint8_t, int32_t, int32_t>, int32_t> known_;
   std::map<std::vector<std::pair<int32_t, int32_t>>, int32_t> dots_;
   absl::Status error_;
 };
@@ -275,42 +252,22 @@ bool Tape::Run(const uint64_t* const* inputs, uint64_t* const* outputs, std::vec
   std::copy(constants_.begin(), constants_.end(), next);
   next = r + first;
   for (const Instruction& i : code_) {
-    const auto less = [&](uint64_t a, uint64_t b) { return FieldCentered(a) < FieldCentered(b); };
     switch (i.code) {
-      case Code::kAdd: *next = FieldAdd(r[i.a], r[i.b]); break;
-      case Code::kSub: *next = FieldSubtract(r[i.a], r[i.b]); break;
-      case Code::kMul: *next = FieldMultiply(r[i.a], r[i.b]); break;
-      case Code::kDiv:
-        if (r[i.b] == 0) return false;
-        *next = FieldMultiply(r[i.a], FieldInverse(r[i.b]));
-        break;
-      case Code::kNeg: *next = FieldNegate(r[i.a]); break;
-      case Code::kMax: *next = less(r[i.a], r[i.b]) ? r[i.b] : r[i.a]; break;
-      case Code::kMin: *next = less(r[i.a], r[i.b]) ? r[i.a] : r[i.b]; break;
-      case Code::kPow:
-        if (!FieldPow(r[i.a], r[i.b], next)) return false;
-        break;
-      case Code::kExp: *next = FieldExp(r[i.a]); break;
-      case Code::kLog: *next = FieldLog(r[i.a]); break;
-      case Code::kSqrt: *next = FieldSqrt(r[i.a]); break;
-      case Code::kErf: *next = FieldErf(r[i.a]); break;
-      case Code::kTanh: *next = FieldTanh(r[i.a]); break;
-      case Code::kSigmoid: *next = FieldSigmoid(r[i.a]); break;
-      case Code::kAbs: *next = FieldCentered(r[i.a]) < 0 ? FieldNegate(r[i.a]) : r[i.a]; break;
-      case Code::kFloor: *next = FieldFloor(r[i.a]); break;
-      case Code::kCeil: *next = FieldCeil(r[i.a]); break;
-      case Code::kLess: *next = less(r[i.a], r[i.b]); break;
-      case Code::kLessEqual: *next = !less(r[i.b], r[i.a]); break;
-      case Code::kEqual: *next = r[i.a] == r[i.b]; break;
-      case Code::kAnd: *next = r[i.a] & r[i.b]; break;
-      case Code::kOr: *next = r[i.a] | r[i.b]; break;
-      case Code::kNot: *next = r[i.a] == 0; break;
-      case Code::kSelect: {
+#define REWRIGHT_CASE(Id)                                                      \
+  case static_cast<uint8_t>(Fn::k##Id):                                        \
+    if (!Store(FieldFn<Fn::k##Id>::Value(r[i.a], r[i.b]), next)) return false; \
+    break;
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
+      case kSelect: {
         const auto& [cond, yes] = pairs_[i.a];
         *next = r[cond] != 0 ? r[yes] : r[i.b];
         break;
       }
-      case Code::kDot: {
+      case kDot: {
         unsigned __int128 sum = 0;
         int count = 0;
         for (int32_t p = i.a; p < i.b; ++p) {
@@ -343,12 +300,12 @@ void Tape::RunDependencies(const uint64_t* const* inputs, uint64_t* const* outpu
   for (size_t k = 0; k < input_sizes_.size(); ++k) next = std::copy_n(inputs[k], input_sizes_[k], next);
   next = r + first;
   for (const Instruction& i : code_) {
-    if (i.code == Code::kDot) {
+    if (i.code == kDot) {
       for (int32_t p = i.a; p < i.b; ++p) {
         const auto& [a, b] = pairs_[p];
         *next |= r[a] | r[b];
       }
-    } else if (i.code == Code::kSelect) {
+    } else if (i.code == kSelect) {
       const auto& [cond, yes] = pairs_[i.a];
       *next = r[cond] | r[yes] | r[i.b];
     } else {

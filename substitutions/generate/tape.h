@@ -1,5 +1,5 @@
 // One application at fixed sizes as a straight line of arithmetic in the prime field of
-// core/interpreter/evaluate_field.h.
+// substitutions/generate/field.h.
 //
 // The operator's index expression is evaluated as far as its indices go; what is left are the operations on elements,
 // each written once however often the expression repeats it. Small integers are exact in the field, so maximum and
@@ -38,35 +38,13 @@ class Tape {
  private:
   friend class TapeCompiler;
 
-  enum class Code : uint8_t {
-    kAdd,
-    kSub,
-    kMul,
-    kDiv,
-    kNeg,
-    kMax,
-    kMin,
-    kPow,
-    kExp,
-    kLog,
-    kSqrt,
-    kErf,
-    kTanh,
-    kSigmoid,
-    kAbs,
-    kFloor,
-    kCeil,
-    kLess,
-    kLessEqual,
-    kEqual,
-    kAnd,
-    kOr,
-    kNot,
-    kSelect,  // pairs_[a].first ? pairs_[a].second : b
-    kDot,     // sum of products of pairs_[a .. b)
+  // A scalar function by its number, or
+  enum Code : uint8_t {
+    kSelect = kNumFns,  // pairs_[a].first ? pairs_[a].second : b
+    kDot,               // sum of products of pairs_[a .. b)
   };
   struct Instruction {
-    Code code;
+    uint8_t code;
     int32_t a = 0, b = 0;
   };
 

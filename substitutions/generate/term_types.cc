@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/interpreter/evaluate_field.h"
 #include "core/ir/rewrite.h"
+#include "substitutions/generate/field.h"
 #include "substitutions/generate/terms.h"
 
 namespace rewright::generate {
@@ -19,7 +19,7 @@ int64_t At(const Size& size, const std::vector<int64_t>& assignment) {
 int CarriedAxis(const ExprPtr& e, int v, int input) {
   int found = -2;  // no read yet
   Visit(e, [&](const ExprPtr& node) {
-    if (node->kind() != ExprKind::kRead || node->operand() != input) return;
+    if (!node->IsRead(input)) return;
     int axis = -1;
     for (size_t k = 0; k < node->args().size(); ++k) {
       if (node->arg(k)->IsVariable(v)) axis = static_cast<int>(k);

@@ -36,12 +36,12 @@ RuleSet DefaultRules() {
   return rules.ok() ? *std::move(rules) : RuleSet();
 }
 
-// Inputs in the carrier's element types.
-absl::flat_hash_map<std::string, Tensor> InputsFor(const RandomGraph& random, Carrier carrier) {
+// Inputs in the precision's element types.
+absl::flat_hash_map<std::string, Tensor> InputsFor(const RandomGraph& random, Precision precision) {
   absl::flat_hash_map<std::string, Tensor> inputs;
   for (const auto& [name, tensor] : random.inputs) {
     TensorType type = tensor.type();
-    if (carrier == Carrier::kNative || type.dtype != DType::kFloat32) {
+    if (precision == Precision::kNative || type.dtype != DType::kFloat32) {
       inputs[name] = tensor;
       continue;
     }
@@ -53,10 +53,10 @@ absl::flat_hash_map<std::string, Tensor> InputsFor(const RandomGraph& random, Ca
   return inputs;
 }
 
-absl::StatusOr<std::vector<Tensor>> Values(const Graph& graph, const RandomGraph& random, Carrier carrier) {
+absl::StatusOr<std::vector<Tensor>> Values(const Graph& graph, const RandomGraph& random, Precision precision) {
   InterpretOptions options;
-  options.carrier = carrier;
-  return InterpretGraph(graph, InputsFor(random, carrier), options);
+  options.precision = precision;
+  return InterpretGraph(graph, InputsFor(random, precision), options);
 }
 
 // Empty when the tensors agree: to the bit (but for which NaN it is), or up to rounding.
@@ -125,10 +125,10 @@ class RandomGraphTest : public ::testing::Test {
   static std::string Fault(const RandomGraph& random, const SearchResult& result, int step) {
     bool exact = true;
     RulesOf(result, step, &exact);
-    const Carrier carrier = exact ? Carrier::kNative : Carrier::kFloat64;
-    const auto before = Values(random.graph, random, carrier);
+    const Precision precision = exact ? Precision::kNative : Precision::kFloat64;
+    const auto before = Values(random.graph, random, precision);
     if (!before.ok()) return "";  // a division of integers by zero: no value to keep
-    const auto after = Values(GraphAt(result, random.graph, step), random, carrier);
+    const auto after = Values(GraphAt(result, random.graph, step), random, precision);
     if (!after.ok()) return std::string(after.status().message());
     return Difference(*before, *after, exact);
   }

@@ -77,7 +77,7 @@ std::vector<Tensor> Values(const Graph& graph, const absl::flat_hash_map<std::st
     wide[name] = copy;
   }
   InterpretOptions options;
-  options.carrier = Carrier::kFloat64;
+  options.precision = Precision::kFloat64;
   auto values = InterpretGraph(graph, wide, options);
   EXPECT_TRUE(values.ok()) << values.status() << "\n" << PrintGraph(graph);
   return values.ok() ? *values : std::vector<Tensor>();

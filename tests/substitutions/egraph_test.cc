@@ -399,7 +399,7 @@ void CompareMembers(const EGraph& egraph, const absl::flat_hash_map<std::string,
             operands.push_back(values.at(operand));
           }
           InterpretOptions options;
-          options.carrier = Carrier::kFloat64;
+          options.precision = Precision::kFloat64;
           auto run = Interpret(*node.meaning, BindingsOf(*node.meaning, types, node.attrs), node.outputs, types,
                                operands, options);
           ASSERT_TRUE(run.ok()) << run.status();

@@ -31,7 +31,7 @@ Tensor RandomLeaf(const SymbolicNode& node, const TensorType& type, std::mt19937
 }
 
 bool Differ(const Tensor& a, const Tensor& b) {
-  // Element types are those of the carrier.
+  // Element types are those of the precision.
   if (a.type().shape != b.type().shape) return true;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i), y = b.At(i);
@@ -71,7 +71,7 @@ std::optional<std::string> Distinguished(const RuleInstance& instance, int tries
       if (small && node.op == nullptr) leaves[n] = RandomLeaf(node, numeric.TypeOf(node, 0), rng);
     }
     if (!small) continue;
-    const auto values = numeric.Run(leaves, Carrier::kFloat64, instance.nodes.size());
+    const auto values = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
     if (!values.ok()) continue;
     if (computed != nullptr) ++*computed;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {

@@ -58,7 +58,7 @@ absl::StatusOr<KernelPtr> MakeGenericKernel(const Graph& graph, NodeId id, int t
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
   absl::StatusOr<CompiledMeaning> meaning = CompiledMeaning::Compile(
-      *node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs, node.outputs, Carrier::kNative);
+      *node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs, node.outputs, Precision::kNative);
   if (!meaning.ok()) return meaning.status();
   return KernelPtr(std::make_unique<GenericKernel>(absl::StrCat(node.op->name, " (node ", id, ")"), *std::move(meaning),
                                                    std::move(inputs), node.outputs, threads));

@@ -1,13 +1,13 @@
-// Random meanings: the interpreter against the naive evaluator on expressions that no operator has.
+// Random meanings: the interpreter against the oracle on expressions that no operator has.
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/oracle.h"
 #include "core/ir/compare.h"
 #include "core/ir/random_tensor.h"
 #include "gtest/gtest.h"
-#include "tests/core/interpreter/naive_util.h"
 #include "tests/counts.h"
 
 namespace rewright {
@@ -123,7 +123,7 @@ class Grower {
   Rng& rng_;
 };
 
-TEST(InterpreterFuzzTest, RandomMeaningsAgreeWithNaiveEvaluation) {
+TEST(InterpreterFuzzTest, RandomMeaningsAgreeWithTheOracle) {
   for (int round = 0; round < kMeanings; ++round) {
     const uint64_t seed = kSeed + static_cast<uint64_t>(round);
     Rng rng(seed);
@@ -148,14 +148,15 @@ TEST(InterpreterFuzzTest, RandomMeaningsAgreeWithNaiveEvaluation) {
     for (const TensorType& type : types) inputs.push_back(RandomTensor(type, rng, -3, 3));
     const std::string text = absl::StrCat("seed ", seed, ": ", PrintExpr(app->meaning->outputs[0].element, op.inputs));
 
-    const auto naive = NaiveInterpret(*app->meaning, bindings, app->outputs, inputs);
-    ASSERT_TRUE(naive.ok()) << text << ": " << naive.status();
+    const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
+    ASSERT_TRUE(oracle.ok()) << text << ": " << oracle.status();
     for (const InterpretTuning& tuning : {InterpretTuning{}, InterpretTuning{5, 1, 0}, InterpretTuning{1, 1e9, 0}}) {
-      auto compiled = CompiledMeaning::Compile(*app->meaning, bindings, types, app->outputs, Carrier::kNative, tuning);
+      auto compiled =
+          CompiledMeaning::Compile(*app->meaning, bindings, types, app->outputs, Precision::kNative, tuning);
       ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.status();
       const auto result = compiled->Run(inputs, 2);
       ASSERT_TRUE(result.ok()) << text << ": " << result.status();
-      const Comparison comparison = Compare((*result)[0], (*naive)[0]);
+      const Comparison comparison = Compare((*result)[0], (*oracle)[0]);
       ASSERT_TRUE(comparison.close) << text << "\n" << comparison.text << " lanes " << tuning.max_lanes;
     }
   }

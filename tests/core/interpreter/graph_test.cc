@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/interpreter/evaluate.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -50,18 +49,17 @@ TEST(InterpreterGraphTest, GivesOutputsInOrder) {
   EXPECT_TRUE((*results)[2].BitEqual(F32({2, 2}, {13, -87, -11, -113})));
 }
 
-TEST(InterpreterGraphTest, RunsUnderEveryCarrier) {
+TEST(InterpreterGraphTest, RunsInDouble) {
   const Graph graph = Parse(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
   const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
-  for (Carrier carrier : {Carrier::kFloat64, Carrier::kExactInteger, Carrier::kPrimeField}) {
-    const auto results = InterpretGraph(graph, {{"x", x}}, {.carrier = carrier, .threads = 2});
-    ASSERT_TRUE(results.ok()) << results.status();
-    EXPECT_TRUE((*results)[2].BitEqual(*ToCarrier(F32({2, 2}, {13, -87, -11, -113}), carrier)));
-    // Inputs may come as the carrier stores them.
-    const auto again = InterpretGraph(graph, {{"x", *ToCarrier(x, carrier)}}, {.carrier = carrier});
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE((*again)[0].BitEqual((*results)[0]));
-  }
+  const auto results = InterpretGraph(graph, {{"x", x}}, {.precision = Precision::kFloat64, .threads = 2});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_TRUE((*results)[2].BitEqual(*ToPrecision(F32({2, 2}, {13, -87, -11, -113}), Precision::kFloat64)));
+  // Inputs may come in double.
+  const Tensor wide = *ToPrecision(x, Precision::kFloat64);
+  const auto again = InterpretGraph(graph, {{"x", wide}}, {.precision = Precision::kFloat64});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE((*again)[0].BitEqual((*results)[0]));
 }
 
 TEST(InterpreterGraphTest, MissingAndWrongInputsAreReported) {

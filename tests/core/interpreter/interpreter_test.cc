@@ -1,4 +1,4 @@
-// The interpreter against the naive evaluator and against itself, over all operators.
+// The interpreter against the oracle and against itself, over all operators.
 #include "core/interpreter/interpreter.h"
 
 #include <cmath>
@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/interpreter/evaluate.h"
+#include "core/interpreter/oracle.h"
 #include "core/ir/compare.h"
 #include "core/ir/random_tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/core/interpreter/naive_util.h"
 #include "tests/counts.h"
 
 namespace rewright {
@@ -56,7 +55,7 @@ Case SampleCase(const OpDef& op, Rng& rng, MeaningCache& cache) {
 
 absl::StatusOr<std::vector<Tensor>> RunTuned(const Case& c, const InterpretTuning& tuning, int threads) {
   auto compiled =
-      CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Carrier::kNative, tuning);
+      CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Precision::kNative, tuning);
   if (!compiled.ok()) return compiled.status();
   return compiled->Run(c.inputs, threads);
 }
@@ -68,7 +67,7 @@ class AllOpsTest : public ::testing::TestWithParam<const OpDef*> {
 };
 
 // Values, types and bounds; whole and cut into tiny blocks with every hoisting; one thread and three.
-TEST_P(AllOpsTest, AgreesWithNaiveEvaluation) {
+TEST_P(AllOpsTest, AgreesWithTheOracle) {
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   Rng rng(kSeed);
   MeaningCache cache;
@@ -76,13 +75,13 @@ TEST_P(AllOpsTest, AgreesWithNaiveEvaluation) {
   for (int i = 0; i < kSamples; ++i) {
     const Case c = SampleCase(op(), rng, cache);
     ASSERT_FALSE(HasFailure());
-    const auto naive = NaiveInterpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto whole = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto cut = RunTuned(c, tiny, 1);
     const auto threaded = RunTuned(c, tiny, 3);
-    ASSERT_EQ(naive.ok(), whole.ok()) << c.text << ": " << naive.status() << " and " << whole.status();
-    if (!naive.ok()) {  // an integer division by zero is all that may happen
-      EXPECT_TRUE(absl::IsOutOfRange(naive.status())) << c.text << ": " << naive.status();
+    ASSERT_EQ(oracle.ok(), whole.ok()) << c.text << ": " << oracle.status() << " and " << whole.status();
+    if (!oracle.ok()) {  // an integer division by zero is all that may happen
+      EXPECT_TRUE(absl::IsOutOfRange(oracle.status())) << c.text << ": " << oracle.status();
       EXPECT_TRUE(absl::IsOutOfRange(whole.status())) << c.text << ": " << whole.status();
       EXPECT_EQ(cut.status().code(), whole.status().code()) << c.text;
       continue;
@@ -91,7 +90,7 @@ TEST_P(AllOpsTest, AgreesWithNaiveEvaluation) {
     ASSERT_EQ(whole->size(), c.app.outputs.size()) << c.text;
     for (size_t k = 0; k < whole->size(); ++k) {
       ASSERT_EQ((*whole)[k].type(), c.app.outputs[k]) << c.text;
-      const Comparison comparison = Compare((*whole)[k], (*naive)[k]);
+      const Comparison comparison = Compare((*whole)[k], (*oracle)[k]);
       ASSERT_TRUE(comparison.close) << c.text << ": " << comparison.text;
       ASSERT_TRUE((*cut)[k].BitEqual((*whole)[k])) << c.text << ": " << Compare((*cut)[k], (*whole)[k]).text;
       ASSERT_TRUE((*threaded)[k].BitEqual((*whole)[k])) << c.text;
@@ -106,61 +105,14 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
   for (int i = 0; i < kSamples / 4; ++i) {
     const Case c = SampleCase(op(), rng, cache);
     const auto native = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
-    const auto wide =
-        Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, c.inputs, {.carrier = Carrier::kFloat64});
+    const auto wide = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, c.inputs,
+                                {.precision = Precision::kFloat64});
     ASSERT_EQ(native.ok(), wide.ok()) << c.text << ": " << native.status() << " and " << wide.status();
     if (!native.ok()) continue;
     for (size_t k = 0; k < native->size(); ++k) {
-      ASSERT_EQ((*wide)[k].dtype(), StoredDType(Carrier::kFloat64, c.app.outputs[k].dtype)) << c.text;
-      const Comparison comparison = Compare(*ToCarrier((*native)[k], Carrier::kFloat64), (*wide)[k], 2e-5, 2e-5);
+      ASSERT_EQ((*wide)[k].dtype(), StoredDType(Precision::kFloat64, c.app.outputs[k].dtype)) << c.text;
+      const Comparison comparison = Compare(*ToPrecision((*native)[k], Precision::kFloat64), (*wide)[k], 2e-5, 2e-5);
       EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
-    }
-  }
-}
-
-// True when the meaning computes with + - * and copies alone, so that integers stay integers in every carrier.
-bool IsPolynomial(const ExprPtr& e) {
-  if (e->kind() == ExprKind::kConst && e->real() != std::floor(e->real())) return false;
-  if (e->kind() == ExprKind::kParam || e->kind() == ExprKind::kCast) return false;
-  if (e->kind() == ExprKind::kCall && e->fn() != Fn::kAdd && e->fn() != Fn::kSub && e->fn() != Fn::kMul &&
-      e->fn() != Fn::kNeg) {
-    return false;
-  }
-  if (e->kind() == ExprKind::kReduce && e->reduction() != ReduceKind::kSum && e->reduction() != ReduceKind::kProd)
-    return false;
-  for (const ExprPtr& arg : e->args()) {
-    if (!IsPolynomial(arg)) return false;
-  }
-  return true;
-}
-
-TEST_P(AllOpsTest, CarriersAgreeOnPolynomials) {
-  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
-  Rng rng(kSeed + 2);
-  MeaningCache cache;
-  for (int i = 0; i < kSamples / 4; ++i) {
-    Case c = SampleCase(op(), rng, cache);
-    bool polynomial = true;
-    for (const OutputMeaning& output : c.app.meaning->outputs) polynomial &= IsPolynomial(output.element);
-    if (!polynomial) continue;
-    std::vector<Tensor> exact_inputs, field_inputs;
-    for (Tensor& input : c.inputs) {
-      for (int64_t k = 0; IsFloating(input.dtype()) && k < input.num_elements(); ++k) {
-        input.Set(k, std::floor(input.At(k)));
-      }
-      exact_inputs.push_back(*ToCarrier(input, Carrier::kExactInteger));
-      field_inputs.push_back(*ToCarrier(input, Carrier::kPrimeField));
-    }
-    const auto native = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
-    const auto exact = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, exact_inputs,
-                                 {.carrier = Carrier::kExactInteger});
-    const auto field = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, field_inputs,
-                                 {.carrier = Carrier::kPrimeField});
-    ASSERT_TRUE(native.ok() && exact.ok() && field.ok())
-        << c.text << ": " << native.status() << exact.status() << field.status();
-    for (size_t k = 0; k < native->size(); ++k) {
-      EXPECT_TRUE((*exact)[k].BitEqual(*ToCarrier((*native)[k], Carrier::kExactInteger))) << c.text;
-      EXPECT_TRUE((*field)[k].BitEqual(*ToCarrier((*native)[k], Carrier::kPrimeField))) << c.text;
     }
   }
 }
@@ -170,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
 
 // ---------------------------------------------------------------- larger sizes: several blocks, boxes, hoisting
 
-TEST(InterpreterTest, LargerApplicationsAgreeWithNaiveEvaluation) {
+TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
   const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
   using Ints = std::vector<int64_t>;
   struct Large {
@@ -201,11 +153,11 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithNaiveEvaluation) {
   for (const Large& large : cases) {
     const Case c = MakeCase(*FindOp(large.op), large.inputs, large.attrs, -2, 2, rng, cache);
     ASSERT_FALSE(HasFailure());
-    const auto naive = NaiveInterpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+    const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto fast = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs, {.threads = 1});
     const auto threaded = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs, {.threads = 2});
-    ASSERT_TRUE(naive.ok() && fast.ok() && threaded.ok()) << c.text << ": " << fast.status();
-    const Comparison comparison = Compare((*fast)[0], (*naive)[0]);
+    ASSERT_TRUE(oracle.ok() && fast.ok() && threaded.ok()) << c.text << ": " << fast.status();
+    const Comparison comparison = Compare((*fast)[0], (*oracle)[0]);
     EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
     EXPECT_TRUE((*threaded)[0].BitEqual((*fast)[0])) << c.text;
   }
@@ -379,7 +331,7 @@ TEST(InterpreterTest, WrongInputsAreReported) {
   const auto app = Apply(*FindOp("add"), types, {}, cache);
   ASSERT_TRUE(app.ok());
   const auto compiled = CompiledMeaning::Compile(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), types,
-                                                 app->outputs, Carrier::kNative);
+                                                 app->outputs, Precision::kNative);
   ASSERT_TRUE(compiled.ok());
   EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2})}).status().message()), HasSubstr("1 input tensors"));
   EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2}), F32({1}, {1})}).status().message()),

@@ -1,5 +1,5 @@
-// Arithmetic for fingerprints: the prime field of order p = 2^61 - 1, and documented stand-ins for the functions that
-// a field does not have.
+// The arithmetic of fingerprints: the prime field of order p = 2^61 - 1, and documented stand-ins for the functions
+// that a field does not have.
 //
 // An element is an integer 0 <= x < p. `Centered` is the representative of least absolute value: small integers,
 // negative ones included, are themselves. What is exact: + - * /, powers with small integer exponents, and constants
@@ -11,16 +11,20 @@
 //                                 integers compare as integers; not preserved by + and * where they wrap around
 //   exp                           3^Centered(x): exp(0) = 1, exp(-x) = 1/exp(x), exp(a+b) = exp(a) exp(b) unless a + b
 //                                 wraps around (never for |a|, |b| < 2^59)
-//   sigmoid, tanh                 by their definitions from exp
+//   sigmoid, tanh, sinh, cosh     by their definitions from exp
 //   sqrt                          x^((p+1)/4): sqrt(a b) = sqrt(a) sqrt(b); squared gives x or -x
+//   erf                           keyed hash, made odd: erf(-x) = -erf(x); so are other odd functions
 //   log                           keyed hash
-//   erf                           keyed hash, made odd: erf(-x) = -erf(x)
 //   floor, ceil                   the identity on |Centered(x)| < 2^31 (integers), else keyed hash
 //   pow                           exact for integer exponents up to 64 in absolute value, sqrt for 1/2, else keyed hash
 //   +inf, -inf                    the largest and the smallest element of the order
+//
+// Which function is computed how stands in core/ir/functions.def.
 #pragma once
 
 #include <cstdint>
+
+#include "core/ir/functions.h"
 
 namespace rewright {
 
@@ -52,15 +56,44 @@ inline int64_t FieldCentered(uint64_t a) {
 // A hash of one or two words under a fixed key per function; well mixed in all 64 bits.
 uint64_t KeyedHash(uint64_t key, uint64_t a, uint64_t b = 0);
 
+inline bool FieldLess(uint64_t a, uint64_t b) { return FieldCentered(a) < FieldCentered(b); }
+inline uint64_t FieldAbs(uint64_t a) { return FieldCentered(a) < 0 ? FieldNegate(a) : a; }
+inline uint64_t FieldHalf(uint64_t a) { return FieldMultiply(a, (kFieldPrime + 1) / 2); }
 uint64_t FieldExp(uint64_t x);
-uint64_t FieldLog(uint64_t x);
 uint64_t FieldSqrt(uint64_t x);
-uint64_t FieldErf(uint64_t x);
 uint64_t FieldTanh(uint64_t x);
 uint64_t FieldSigmoid(uint64_t x);
-uint64_t FieldFloor(uint64_t x);
-uint64_t FieldCeil(uint64_t x);
-// False when x is 0 and the exponent negative.
-bool FieldPow(uint64_t x, uint64_t exponent, uint64_t* result);
+// 0 has no negative power.
+bool FieldPowExists(uint64_t x, uint64_t exponent);
+uint64_t FieldPow(uint64_t x, uint64_t exponent);
+// Stand-ins for functions of which nothing else is known, by a key of each: any function, an odd one, an even one,
+// one that leaves integers as they are.
+uint64_t FieldHash(uint64_t key, uint64_t x);
+uint64_t FieldOdd(uint64_t key, uint64_t x);
+uint64_t FieldEven(uint64_t key, uint64_t x);
+uint64_t FieldStep(uint64_t key, uint64_t x);
+
+// What stands for a function in the field; of two arguments, the second is of no account where it has one.
+template <Fn fn>
+struct FieldFn;
+#define PARTIAL(condition, value) ((condition) ? Partial<uint64_t>{true, (value)} : Partial<uint64_t>{false, 0})
+#define REWRIGHT_DEFINITION(Id, field)                                                     \
+  template <>                                                                              \
+  struct FieldFn<Fn::k##Id> {                                                              \
+    static auto Value([[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b) {          \
+      [[maybe_unused]] constexpr uint64_t key = 0x5e00 + static_cast<uint64_t>(Fn::k##Id); \
+      return field;                                                                        \
+    }                                                                                      \
+  };
+#define REWRIGHT_REAL(Id, name, summary, low, high, traits, real, field, derivative) REWRIGHT_DEFINITION(Id, field)
+#define REWRIGHT_UNARY(Id, name, traits, real, integer, boolean, field, derivative) REWRIGHT_DEFINITION(Id, field)
+#define REWRIGHT_BINARY(Id, name, sign, traits, real, integer, boolean, field, by_a, by_b) \
+  REWRIGHT_DEFINITION(Id, field)
+#include "core/ir/functions.def"
+#undef REWRIGHT_DEFINITION
+#undef PARTIAL
+
+// The same for a function that is known only when the program runs.
+Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b);
 
 }  // namespace rewright

@@ -1,4 +1,4 @@
-#include "core/interpreter/evaluate_field.h"
+#include "substitutions/generate/field.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -8,7 +8,7 @@ namespace rewright {
 namespace {
 
 // Keys of the hashes that stand in for functions.
-enum HashKey : uint64_t { kNaNKey = 0x9e01, kLogKey, kErfKey, kFloorKey, kCeilKey, kPowKey };
+enum HashKey : uint64_t { kNaNKey = 0x9e01, kPowKey };
 
 constexpr int64_t kSmall = int64_t{1} << 31;
 
@@ -59,16 +59,7 @@ uint64_t FieldExp(uint64_t x) {
   return centered < 0 ? FieldInverse(power) : power;
 }
 
-uint64_t FieldLog(uint64_t x) { return HashToField(kLogKey, x); }
-
 uint64_t FieldSqrt(uint64_t x) { return FieldPower(x, (kFieldPrime + 1) / 4); }
-
-uint64_t FieldErf(uint64_t x) {
-  const int64_t centered = FieldCentered(x);
-  if (centered == 0) return 0;
-  const uint64_t hash = HashToField(kErfKey, static_cast<uint64_t>(std::llabs(centered)));
-  return centered < 0 ? FieldNegate(hash) : hash;
-}
 
 uint64_t FieldSigmoid(uint64_t x) { return FieldInverse(FieldAdd(1, FieldExp(FieldNegate(x)))); }
 
@@ -77,20 +68,55 @@ uint64_t FieldTanh(uint64_t x) {
   return FieldMultiply(FieldSubtract(e, 1), FieldInverse(FieldAdd(e, 1)));
 }
 
-uint64_t FieldFloor(uint64_t x) { return std::llabs(FieldCentered(x)) < kSmall ? x : HashToField(kFloorKey, x); }
+namespace {
+// Exponents for which a power is computed.
+bool IsSmallPower(uint64_t exponent) { return std::llabs(FieldCentered(exponent)) <= 64; }
+}  // namespace
 
-uint64_t FieldCeil(uint64_t x) { return std::llabs(FieldCentered(x)) < kSmall ? x : HashToField(kCeilKey, x); }
+bool FieldPowExists(uint64_t x, uint64_t exponent) {
+  return x != 0 || !IsSmallPower(exponent) || FieldCentered(exponent) >= 0;
+}
 
-bool FieldPow(uint64_t x, uint64_t exponent, uint64_t* result) {
+uint64_t FieldPow(uint64_t x, uint64_t exponent) {
   static const uint64_t half = FieldFromReal(0.5);
-  const int64_t centered = FieldCentered(exponent);
-  if (std::llabs(centered) <= 64) {
-    *result = FieldPower(x, static_cast<uint64_t>(std::llabs(centered)));
-    if (centered < 0) *result = FieldInverse(*result);
-    return centered >= 0 || x != 0;
+  if (IsSmallPower(exponent)) {
+    const int64_t centered = FieldCentered(exponent);
+    const uint64_t power = FieldPower(x, static_cast<uint64_t>(std::llabs(centered)));
+    return centered < 0 ? FieldInverse(power) : power;
   }
-  *result = exponent == half ? FieldSqrt(x) : HashToField(kPowKey, x, exponent);
-  return true;
+  return exponent == half ? FieldSqrt(x) : HashToField(kPowKey, x, exponent);
+}
+
+uint64_t FieldHash(uint64_t key, uint64_t x) { return HashToField(key, x); }
+
+uint64_t FieldOdd(uint64_t key, uint64_t x) {
+  const int64_t centered = FieldCentered(x);
+  if (centered == 0) return 0;
+  const uint64_t hash = HashToField(key, static_cast<uint64_t>(std::llabs(centered)));
+  return centered < 0 ? FieldNegate(hash) : hash;
+}
+
+uint64_t FieldEven(uint64_t key, uint64_t x) { return HashToField(key, FieldAbs(x)); }
+
+uint64_t FieldStep(uint64_t key, uint64_t x) { return std::llabs(FieldCentered(x)) < kSmall ? x : HashToField(key, x); }
+
+namespace {
+Partial<uint64_t> Existing(uint64_t value) { return {true, value}; }
+Partial<uint64_t> Existing(const Partial<uint64_t>& value) { return value; }
+}  // namespace
+
+Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
+  switch (fn) {
+#define REWRIGHT_CASE(Id) \
+  case Fn::k##Id:         \
+    return Existing(FieldFn<Fn::k##Id>::Value(a, b));
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
+  }
+  return {false, 0};
 }
 
 }  // namespace rewright
