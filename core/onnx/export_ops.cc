@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/onnx/operators.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
 
@@ -431,23 +432,11 @@ void Blocks(OnnxWriter& writer, const ExportedNode& node) {
 const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
   static const auto* const forms = new absl::flat_hash_map<std::string, OnnxForm>{
       {"identity", {Same, "Identity"}},
-      {"neg", {Same, "Neg"}},
-      {"abs", {Same, "Abs"}},
-      {"floor", {Same, "Floor"}},
-      {"ceil", {Same, "Ceil"}},
-      {"reciprocal", {Same, "Reciprocal"}},
-      {"exp", {Same, "Exp"}},
-      {"log", {Same, "Log"}},
-      {"sqrt", {Same, "Sqrt"}},
       {"rsqrt", {Rsqrt}},
-      {"erf", {Same, "Erf"}},
-      {"tanh", {Same, "Tanh"}},
-      {"sigmoid", {Same, "Sigmoid"}},
       {"relu", {Relu}},
       {"leaky_relu", {LeakyRelu}},
       {"clip", {Clip}},
       {"gelu", {Gelu}},
-      {"logical_not", {Same, "Not"}},
       {"cast", {Cast}},
       {"add", {Same, "Add"}},
       {"sub", {Same, "Sub"}},
@@ -507,11 +496,23 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
   return *forms;
 }
 
+// Of the functions that import and export have in common.
+const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
+  static const auto* const forms = [] {
+    auto* table = new absl::flat_hash_map<std::string, OnnxForm>;
+    for (const OnnxFunction& f : OnnxFunctions()) table->emplace(f.op, OnnxForm{Same, f.op_type});
+    return table;
+  }();
+  return *forms;
+}
+
 }  // namespace
 
 const OnnxForm* FindOnnxForm(const std::string& op) {
-  const auto found = Forms().find(op);
-  return found == Forms().end() ? nullptr : &found->second;
+  for (const auto* forms : {&Forms(), &FunctionForms()}) {
+    if (const auto found = forms->find(op); found != forms->end()) return &found->second;
+  }
+  return nullptr;
 }
 
 }  // namespace rewright

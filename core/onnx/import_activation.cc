@@ -134,8 +134,6 @@ Values Shrink(OnnxNode& node) {
 OnnxOperatorList ActivationOperators() {
   return {
       {"Relu", {1, 14, 1, 1, Same, "relu"}},
-      {"Sigmoid", {1, 13, 1, 1, Same, "sigmoid"}},
-      {"Tanh", {1, 13, 1, 1, Same, "tanh"}},
       {"LeakyRelu", {6, 16, 1, 1, LeakyRelu}},
       {"Gelu", {20, 20, 1, 1, Gelu}},
       {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},

@@ -120,29 +120,6 @@ Values Clip(OnnxNode& node) {
   return std::vector<Value>{result};
 }
 
-// 0 stays 0 and NaN stays NaN.
-Values Sign(OnnxNode& node) {
-  const Value x = node.input(0);
-  Formula f(node);
-  const Value zero = f.Number(x, 0);
-  const Value rest = f("where", {f("less", {x, zero}), f.Number(x, -1), x});
-  return f.Output(f("where", {f("less", {zero, x}), f.Number(x, 1), rest}));
-}
-
-// To the nearest integer, halves to the even one.
-Values Round(OnnxNode& node) {
-  const Value x = node.input(0);
-  Formula f(node);
-  const Value down = f("floor", {x});
-  const Value up = f("add", {down, f.Number(x, 1)});
-  const Value rest = f("sub", {x, down});
-  const Value half = f.Number(x, 0.5);
-  const Value even = f("mul", {f("floor", {f("mul", {down, half})}), f.Number(x, 2)});  // the even one of down, down-1
-  const Value odd = f("less", {even, down});
-  const Value go_up = f("logical_or", {f("less", {half, rest}), f("logical_and", {f("equal", {half, rest}), odd})});
-  return f.Output(f("where", {go_up, up, down}));
-}
-
 Values IsNaN(OnnxNode& node) {
   Formula f(node);
   return f.Output(f("logical_not", {f("equal", {node.input(0), node.input(0)})}));
@@ -163,17 +140,7 @@ Values IsInf(OnnxNode& node) {
 }  // namespace
 
 OnnxOperatorList ElementwiseOperators() {
-  return {
-      {"Exp", {1, 13, 1, 1, Same, "exp"}},
-      {"Log", {1, 13, 1, 1, Same, "log"}},
-      {"Sqrt", {1, 13, 1, 1, Same, "sqrt"}},
-      {"Erf", {9, 13, 1, 1, Same, "erf"}},
-      {"Neg", {1, 13, 1, 1, Same, "neg"}},
-      {"Abs", {1, 13, 1, 1, Same, "abs"}},
-      {"Floor", {1, 13, 1, 1, Same, "floor"}},
-      {"Ceil", {1, 13, 1, 1, Same, "ceil"}},
-      {"Reciprocal", {1, 13, 1, 1, Same, "reciprocal"}},
-      {"Not", {1, 1, 1, 1, Same, "logical_not"}},
+  OnnxOperatorList list = {
       {"Add", {7, 14, 2, 2, Same, "add"}},
       {"Sub", {7, 14, 2, 2, Same, "sub"}},
       {"Mul", {7, 14, 2, 2, Same, "mul"}},
@@ -196,11 +163,13 @@ OnnxOperatorList ElementwiseOperators() {
       {"Cast", {6, 28, 1, 1, Cast}},
       {"CastLike", {15, 25, 2, 2, CastLike}},
       {"Clip", {6, 13, 1, 3, Clip}},
-      {"Sign", {9, 13, 1, 1, Sign}},
-      {"Round", {11, 22, 1, 1, Round}},
       {"IsNaN", {9, 20, 1, 1, IsNaN}},
       {"IsInf", {10, 20, 1, 1, IsInf}},
   };
+  for (const OnnxFunction& f : OnnxFunctions()) {
+    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Same, f.op}});
+  }
+  return list;
 }
 
 }  // namespace rewright

@@ -11,6 +11,15 @@ namespace rewright {
 
 using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
 
+// functions.cc: a table for import and export.
+struct OnnxFunction {
+  const char* op;       // our operator
+  const char* op_type;  // ONNX's
+  int first_opset;
+  int newest_version;
+};
+const std::vector<OnnxFunction>& OnnxFunctions();
+
 OnnxOperatorList ElementwiseOperators();  // import_elementwise.cc
 OnnxOperatorList ActivationOperators();   // import_activation.cc
 OnnxOperatorList ProductOperators();      // import_product.cc: MatMul, Gemm, Conv, ConvTranspose

@@ -16,6 +16,7 @@ constexpr Maker kMakers[] = {
     IdentityOp,
     NegOp,
     AbsOp,
+    SignOp,
     ReciprocalOp,
     RsqrtOp,
     ReluOp,

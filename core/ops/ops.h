@@ -12,6 +12,7 @@ namespace rewright {
 OpDef IdentityOp();
 OpDef NegOp();
 OpDef AbsOp();
+OpDef SignOp();
 std::vector<OpDef> RealFunctionOps();  // one by row of core/ir/functions.def
 OpDef ReciprocalOp();
 OpDef RsqrtOp();

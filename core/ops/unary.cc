@@ -61,6 +61,12 @@ OpDef AbsOp() {
                [](const OpBuilder&, const Scalar& x) { return Call(Fn::kAbs, {x}); });
 }
 
+// out[i..] = -1, 0 or 1, as x[i..] is negative, zero or positive; NaN of NaN
+OpDef SignOp() {
+  return Unary("sign", "The sign: -1, 0 or 1.", Elements::kNumbers,
+               [](const OpBuilder&, const Scalar& x) { return Call(Fn::kSign, {x}); });
+}
+
 // out[i..] = f(x[i..])
 std::vector<OpDef> RealFunctionOps() {
   std::vector<OpDef> ops;

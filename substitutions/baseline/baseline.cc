@@ -42,9 +42,10 @@ class Candidates {
 };
 
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
-class Round {
+class OneRound {
  public:
-  Round(const Graph& graph, const std::vector<uint64_t>& surroundings) : graph_(graph), surroundings_(surroundings) {}
+  OneRound(const Graph& graph, const std::vector<uint64_t>& surroundings)
+      : graph_(graph), surroundings_(surroundings) {}
 
   absl::Status Collect(Candidates& candidates, const std::set<std::string>& without, int64_t limit) {
     const auto& matchers = candidates.rules().matchers();
@@ -280,7 +281,7 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
     changed = false;
     for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
-        Round round(result.rounds.empty() ? graph : result.rounds.back().after, surroundings);
+        OneRound round(result.rounds.empty() ? graph : result.rounds.back().after, surroundings);
         RETURN_IF_ERROR(round.Collect(pass, without, max_steps - result.steps));
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();

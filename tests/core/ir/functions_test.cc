@@ -64,8 +64,26 @@ TEST(FunctionsTest, ValuesOfReals) {
       {"tanh", 0.5, 0, 0.46211715726000975},
       {"sigmoid", 1, 0, 0.7310585786300049},
       {"abs", -2, 0, 2},
+      {"sign", -0.25, 0, -1},
+      {"sign", 3, 0, 1},
+      {"sign", 0, 0, 0},
+      {"sign", kNaN, 0, kNaN},
       {"floor", -1.5, 0, -2},
       {"ceil", -1.5, 0, -1},
+      {"round", 2.5, 0, 2},
+      {"round", 3.5, 0, 4},
+      {"round", -2.5, 0, -2},
+      {"round", 2.4999, 0, 2},
+      {"sin", 1, 0, 0.8414709848078965},
+      {"cos", 1, 0, 0.5403023058681398},
+      {"tan", 1, 0, 1.5574077246549023},
+      {"asin", 0.5, 0, 0.5235987755982989},
+      {"acos", 0.5, 0, 1.0471975511965979},
+      {"atan", 1, 0, 0.7853981633974483},
+      {"sinh", 1, 0, 1.1752011936438014},
+      {"cosh", 1, 0, 1.5430806348152437},
+      {"asinh", 1, 0, 0.881373587019543},
+      {"acosh", 2, 0, 1.3169578969248166},
       {"less", 2, 3, 1},
       {"less", 3, 3, 0},
       {"less_equal", 3, 3, 1},
@@ -83,6 +101,7 @@ TEST(FunctionsTest, ValuesOfReals) {
       EXPECT_DOUBLE_EQ(value, spot.value) << spot.name << " of " << spot.a << ", " << spot.b;
     }
   }
+  EXPECT_TRUE(std::signbit(EvaluateReal(Fn::kSign, -0.0, 0)));
 }
 
 TEST(FunctionsTest, IntegersWrapAroundAndSomeHaveNoValue) {
@@ -98,6 +117,7 @@ TEST(FunctionsTest, IntegersWrapAroundAndSomeHaveNoValue) {
   EXPECT_EQ(Evaluate(Fn::kPow, -1, -3).value, -1);
   EXPECT_EQ(Evaluate(Fn::kPow, 2, -1).value, 0);
   EXPECT_FALSE(Evaluate(Fn::kPow, 0, -1).exists);
+  EXPECT_EQ(Evaluate(Fn::kSign, int64_t{-5}, int64_t{0}).value, -1);
   EXPECT_FALSE(Evaluate(Fn::kExp, int64_t{1}, int64_t{0}).exists) << "no function of integers";
   EXPECT_FALSE(Evaluate(Fn::kSub, uint8_t{1}, uint8_t{1}).exists) << "no function of truth values";
   EXPECT_EQ(Evaluate(Fn::kAdd, uint8_t{1}, uint8_t{1}).value, 1) << "sums of truth values are `or`";
