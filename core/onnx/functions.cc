@@ -13,6 +13,7 @@ const std::vector<OnnxFunction>& OnnxFunctions() {
       {"asin", "Asin", 7, 22},
       {"asinh", "Asinh", 9, 22},
       {"atan", "Atan", 7, 22},
+      {"atanh", "Atanh", 9, 22},
       {"ceil", "Ceil", 1, 13},
       {"cos", "Cos", 7, 22},
       {"cosh", "Cosh", 9, 22},
