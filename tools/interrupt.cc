@@ -31,8 +31,9 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  // What is left is the end of the program: a signal now would make a failure of a result that is written.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
 }
 
 const std::atomic<bool>& InterruptGuard::flag() { return signalled; }

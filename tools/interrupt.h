@@ -5,7 +5,8 @@
 
 namespace rewright {
 
-// While one exists, SIGINT and SIGTERM set flag(); a second signal has its usual effect. One at a time.
+// While one exists, SIGINT and SIGTERM set flag(); a second signal has its usual effect. Behind it, when results are
+// written, both are ignored. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

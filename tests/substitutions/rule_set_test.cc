@@ -199,7 +199,7 @@ TEST_P(ShippedSetTest, IsFoundAndProved) {
   auto set = RuleSet::FromFiles({*path}, options);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->matchers().size(), rules->size());
-  EXPECT_THAT(std::string(FindRuleFile("none").status().message()), HasSubstr("rules/none: found neither"));
+  EXPECT_THAT(std::string(FindRuleFile("none").status().message()), HasSubstr("rules/none: not found at"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ShippedSetTest, ::testing::Values("all.rules", "core.rules"), [](const auto& info) {

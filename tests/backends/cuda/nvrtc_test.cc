@@ -1,5 +1,6 @@
 // Every kernel that the CUDA device generates compiles for a GPU; none is needed for that.
 #include <map>
+#include <regex>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
@@ -42,17 +43,30 @@ class Nvrtc : public testing::Test {
         const cuda::Fault fault = cuda::CompileSource(cuda::KernelPrelude() + program, architecture, &code, &report);
         ASSERT_EQ(fault, "") << program;
         EXPECT_GT(code.size(), 0u);
-        // Everything stays in registers.
+        // Everything stays in registers, but what CUDA's sines need for arguments that are large.
         int kernels = 0;
+        std::string kernel;
         for (absl::string_view line : absl::StrSplit(report, '\n')) {
+          constexpr absl::string_view kProperties = "Function properties for ";
+          if (const size_t at = line.find(kProperties); at != absl::string_view::npos) {
+            kernel = std::string(line.substr(at + kProperties.size()));
+          }
           if (!absl::StrContains(line, "spill stores")) continue;
           ++kernels;
-          EXPECT_THAT(line, testing::HasSubstr(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"));
+          EXPECT_THAT(std::string(line), testing::HasSubstr(" 0 bytes spill stores, 0 bytes spill loads")) << kernel;
+          if (ReducesLargeArguments(kernel)) continue;
+          EXPECT_THAT(std::string(line), testing::HasSubstr(" 0 bytes stack frame,")) << kernel;
         }
         EXPECT_GT(kernels, 0) << report;
       }
       program.clear();
     }
+  }
+
+  bool ReducesLargeArguments(const std::string& kernel) const {
+    const auto source = sources_.find(kernel);
+    static const std::regex sines("op_(sin|cos|tan)\\(");
+    return source != sources_.end() && std::regex_search(source->second, sines);
   }
 
   std::map<std::string, std::string> sources_;
@@ -86,8 +100,8 @@ TEST(NvrtcErrors, OtherArchitecturesAreNamed) {
 
 TEST(NvrtcErrors, NameWhatIsWrong) {
   std::string code;
-  const cuda::Fault fault = cuda::CompileSource("extern \"C\" __global__ void k(float* out) { out[0] = missing; }",
-                                                kArchitectures[0], &code);
+  const cuda::Fault fault =
+      cuda::CompileSource("extern \"C\" __global__ void k(float* out) { out[0] = missing; }", kArchitectures[0], &code);
   EXPECT_NE(fault.find("missing"), std::string::npos) << fault;
 }
 
