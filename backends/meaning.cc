@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "backends/attrs.h"
+#include "core/index/form.h"
 
 namespace rewright {
 namespace {
+
+using index::Form;
 
 // Axis of the output that variable `id` stands for, or -1.
 int OutputAxis(const OutputMeaning& output, int64_t id) {
@@ -15,89 +18,25 @@ int OutputAxis(const OutputMeaning& output, int64_t id) {
   return -1;
 }
 
-class Linearizer {
- public:
-  Linearizer(const Meaning& meaning, const OutputMeaning& output, const Bindings& bindings)
-      : meaning_(meaning), output_(output), bindings_(bindings) {}
+// The form of an index over variables; unknown where elements are read.
+Form FormOf(const ExprNode& expr, const std::vector<Form>& variables) {
+  if (expr.kind == ExprKind::kInt) return expr.integer;
+  if (expr.kind == ExprKind::kVar) return variables[expr.integer];
+  if (expr.kind == ExprKind::kFromValue) return Form::Unknown();
+  return index::Apply(expr.kind, FormOf(*expr.args[0], variables), FormOf(*expr.args[1], variables));
+}
 
-  std::optional<LinearIndex> Of(const ExprNode& expr) const {
-    switch (expr.kind) {
-      case ExprKind::kInt: return Constant(expr.integer);
-      case ExprKind::kVar: return OfVariable(expr.integer);
-      case ExprKind::kIndexAdd:
-      case ExprKind::kIndexSub:
-      case ExprKind::kIndexMul:
-      case ExprKind::kFloorDiv:
-      case ExprKind::kMod:
-      case ExprKind::kIndexMin:
-      case ExprKind::kIndexMax: {
-        const std::optional<LinearIndex> a = Of(*expr.args[0]);
-        const std::optional<LinearIndex> b = Of(*expr.args[1]);
-        if (!a || !b) return std::nullopt;
-        return Combine(expr.kind, *a, *b);
-      }
-      default: return std::nullopt;
-    }
+// Nothing where the form is not linear in the axes.
+std::optional<LinearIndex> Linear(const Form& form, const std::vector<const index::Atom*>& axes) {
+  const std::optional<index::Affine> affine = AffineIn(form, axes);
+  if (!affine || !affine->constant.IsConstant()) return std::nullopt;
+  LinearIndex index{affine->constant.constant(), {}};
+  for (const Form& factor : affine->factors) {
+    if (!factor.IsConstant()) return std::nullopt;
+    index.coefficients.push_back(factor.constant());
   }
-
- private:
-  LinearIndex Constant(int64_t value) const { return {value, std::vector<int64_t>(output_.index_vars.size(), 0)}; }
-  static bool IsConstant(const LinearIndex& index) {
-    return std::all_of(index.coefficients.begin(), index.coefficients.end(), [](int64_t c) { return c == 0; });
-  }
-
-  std::optional<LinearIndex> OfVariable(int64_t id) const {
-    using VarKind = Meaning::VarKind;
-    const VarKind kind = meaning_.variables[id].kind;
-    if (kind == VarKind::kSize || kind == VarKind::kAttr) {
-      return Constant(bindings_.variables[id]);
-    }
-    const int axis = OutputAxis(output_, id);
-    if (axis < 0) return std::nullopt;
-    LinearIndex index = Constant(0);
-    index.coefficients[axis] = 1;
-    return index;
-  }
-
-  static std::optional<LinearIndex> Combine(ExprKind kind, LinearIndex a, const LinearIndex& b) {
-    if (kind == ExprKind::kIndexAdd || kind == ExprKind::kIndexSub) {
-      const int64_t sign = kind == ExprKind::kIndexAdd ? 1 : -1;
-      a.constant += sign * b.constant;
-      for (size_t k = 0; k < a.coefficients.size(); ++k) a.coefficients[k] += sign * b.coefficients[k];
-      return a;
-    }
-    if (kind == ExprKind::kIndexMul) {
-      const bool a_constant = IsConstant(a);
-      if (!a_constant && !IsConstant(b)) return std::nullopt;
-      const int64_t factor = a_constant ? a.constant : b.constant;
-      LinearIndex product = a_constant ? b : a;
-      product.constant *= factor;
-      for (int64_t& c : product.coefficients) c *= factor;
-      return product;
-    }
-    if (!IsConstant(a) || !IsConstant(b)) {
-      if (kind == ExprKind::kFloorDiv && IsConstant(b) && b.constant == 1) return a;
-      return std::nullopt;
-    }
-    switch (kind) {
-      case ExprKind::kFloorDiv:
-      case ExprKind::kMod: {
-        if (b.constant <= 0) return std::nullopt;
-        int64_t quotient = a.constant / b.constant;
-        if (a.constant % b.constant < 0) --quotient;
-        a.constant = kind == ExprKind::kFloorDiv ? quotient : a.constant - quotient * b.constant;
-        return a;
-      }
-      case ExprKind::kIndexMin: a.constant = std::min(a.constant, b.constant); return a;
-      case ExprKind::kIndexMax: a.constant = std::max(a.constant, b.constant); return a;
-      default: return std::nullopt;
-    }
-  }
-
-  const Meaning& meaning_;
-  const OutputMeaning& output_;
-  const Bindings& bindings_;
-};
+  return index;
+}
 
 // Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
 bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
@@ -146,10 +85,18 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
   std::vector<TensorType> inputs;
   for (Value operand : node.operands) inputs.push_back(graph.type(operand));
   const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
-  const Linearizer linearizer(*node.meaning, meaning, bindings);
+  index::Space space;
+  std::vector<Form> variables(bindings.variables.begin(), bindings.variables.end());
+  std::vector<const index::Atom*> axes;
+  for (size_t k = 0; k < meaning.index_vars.size(); ++k) {
+    // An axis of size one has a coefficient, too: what it is matters where layouts are compared.
+    const index::Interval range = {0, std::max<int64_t>(node.outputs[output].shape[k], 2) - 1};
+    axes.push_back(space.Variable("", range, static_cast<int>(k)).AsAtom());
+    variables[meaning.index_vars[k]] = Form::OfAtom(axes.back());
+  }
   CopyAccess access{static_cast<int>(meaning.element->integer), {}};
   for (const ExprPtr& index : meaning.element->args) {
-    std::optional<LinearIndex> linear = linearizer.Of(*index);
+    std::optional<LinearIndex> linear = Linear(FormOf(*index, variables), axes);
     if (!linear) return std::nullopt;
     access.indices.push_back(*std::move(linear));
   }

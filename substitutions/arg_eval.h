@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/integer.h"
 #include "core/ir/expr.h"
 #include "substitutions/rule.h"
 
@@ -26,19 +27,11 @@ struct Concrete {
     *value = a;
     return true;
   }
-  static bool Add(Int a, Int b, Int* out) { return !__builtin_add_overflow(a, b, out); }
-  static bool Sub(Int a, Int b, Int* out) { return !__builtin_sub_overflow(a, b, out); }
-  static bool Mul(Int a, Int b, Int* out) { return !__builtin_mul_overflow(a, b, out); }
-  static bool Div(Int a, Int b, Int* out) {
-    if (b <= 0) return false;
-    *out = a / b - (a % b < 0 ? 1 : 0);
-    return true;
-  }
-  static bool Mod(Int a, Int b, Int* out) {
-    if (b <= 0) return false;
-    *out = a % b + (a % b < 0 ? b : 0);
-    return true;
-  }
+  static bool Add(Int a, Int b, Int* out) { return CheckedAdd(a, b, out); }
+  static bool Sub(Int a, Int b, Int* out) { return CheckedSubtract(a, b, out); }
+  static bool Mul(Int a, Int b, Int* out) { return CheckedMultiply(a, b, out); }
+  static bool Div(Int a, Int b, Int* out) { return CheckedFloorDivide(a, b, out); }
+  static bool Mod(Int a, Int b, Int* out) { return CheckedRemainder(a, b, out); }
   static Real ToReal(Int a) { return static_cast<double>(a); }
   static Real FromDouble(double a) { return a; }
   static Element ToElement(Int a) { return static_cast<uint64_t>(a); }

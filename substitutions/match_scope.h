@@ -37,7 +37,6 @@ class MatchScope {
 
 using MatchEvaluator = ArgEvaluator<Concrete, MatchScope>;
 
-
 // An evaluated attribute as an operator takes it; false when the kinds do not fit.
 bool ToAttr(const ArgValue<Concrete>& value, AttrKind kind, Attr* attr);
 // An evaluated constant as an element of type `type`; false where that has no such number, or cannot tell.

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ir/index_value.h"
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"
 #include "substitutions/match_search.h"
@@ -135,7 +136,7 @@ std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> ro
   const auto domain = FindDomain(binder.TakeStructure());
   if (!domain->proved) return std::nullopt;
   for (const ExprPtr& requirement : domain->requirements) {
-    if (!EvalCond(requirement, symbols)) return std::nullopt;
+    if (!EvalCond(requirement, symbols).value_or(false)) return std::nullopt;
   }
   for (const auto& [id, shape] : domain->shapes) {
     const Shape& found = arena.type(nodes[id]).shape;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ir/index_value.h"
 #include "substitutions/match_scope.h"
 
 namespace rewright {
@@ -40,9 +41,9 @@ bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
   for (int side = 0; side < 2; ++side) {
     const ExprPtr& variable = constraint->args[side];
     if (variable->kind != ExprKind::kVar) continue;
-    const int64_t value = EvalIndex(constraint->args[1 - side], *symbols);
-    if (value < 1 || value > 12) continue;
-    (*symbols)[variable->integer] = value;
+    const std::optional<int64_t> value = EvalIndex(constraint->args[1 - side], *symbols);
+    if (!value || *value < 1 || *value > 12) continue;
+    (*symbols)[variable->integer] = *value;
     return true;
   }
   return false;
@@ -86,9 +87,9 @@ bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::
     DrawOnce(instance, distinct, rng, symbols);
     bool holds = true;
     for (const ExprPtr& constraint : constraints) {
-      if (!EvalCond(constraint, *symbols)) Solve(constraint, symbols);
+      if (!EvalCond(constraint, *symbols).value_or(false)) Solve(constraint, symbols);
     }
-    for (const ExprPtr& constraint : constraints) holds = holds && EvalCond(constraint, *symbols);
+    for (const ExprPtr& constraint : constraints) holds = holds && EvalCond(constraint, *symbols).value_or(false);
     if (holds) return true;
   }
   return false;
@@ -197,7 +198,7 @@ class Builder {
   Value Leaf(int id, const RuleNode& leaf, RandomApplication* result) {
     const SymbolicNode& symbolic = instance_.nodes[id];
     TensorType type{symbolic.dtypes[0], {}};
-    for (const ExprPtr& size : symbolic.shapes[0]) type.shape.push_back(EvalIndex(size, symbols_));
+    for (const ExprPtr& size : symbolic.shapes[0]) type.shape.push_back(EvalIndex(size, symbols_).value());
     if (leaf.value) {
       MatchEvaluator evaluator(scope_);
       ArgValue<Concrete> value;

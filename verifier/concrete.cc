@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/integer.h"
+#include "core/ir/index_value.h"
 #include "verifier/counterexample.h"
 #include "verifier/polynomial.h"
 
@@ -62,15 +64,18 @@ ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vect
     if (n.meaning != nullptr) {
       variables_[k].resize(n.meaning->variables.size());
       for (size_t v = 0; v < n.indices.size() && v < variables_[k].size(); ++v) {
-        if (n.indices[v] != nullptr && !EvaluateIndex(n.indices[v], symbols_, &variables_[k][v])) usable_ = false;
+        if (n.indices[v] == nullptr) continue;
+        const std::optional<int64_t> value = EvalIndex(n.indices[v], symbols_);
+        usable_ = usable_ && value;
+        variables_[k][v] = value.value_or(0);
       }
     }
     const size_t outputs = n.meaning != nullptr ? n.meaning->outputs.size() : n.shapes.size();
     for (size_t o = 0; o < outputs; ++o) {
       Shape shape;
       for (const ExprPtr& size : n.meaning != nullptr ? n.meaning->outputs[o].shape : n.shapes[o]) {
-        int64_t value = 0;
-        if (!EvaluateIndex(size, n.meaning != nullptr ? variables_[k] : symbols_, &value) || value < 0) usable_ = false;
+        const int64_t value = EvalIndex(size, n.meaning != nullptr ? variables_[k] : symbols_).value_or(-1);
+        usable_ = usable_ && value >= 0;
         shape.push_back(value);
       }
       if (!usable_) return;
@@ -152,8 +157,7 @@ int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
     undefined_ = true;
     return 0;
   }
-  int64_t q = FloorDivInt(a, b);
-  return e->kind == ExprKind::kFloorDiv ? q : a - b * q;
+  return e->kind == ExprKind::kFloorDiv ? FloorDivide(a, b) : FloorRemainder(a, b);
 }
 
 bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/base/integer.h"
 #include "verifier/give_up.h"
 #include "verifier/solver.h"
 #include "verifier/term.h"
@@ -172,7 +173,7 @@ Poly Context::WithoutCommonFactors(Poly p) const {
 Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
   Poly num = num_in, den = den_in;
   if (den == Poly(1)) return num;
-  if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivInt(num.Constant(), den.Constant());
+  if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivide(num.Constant(), den.Constant());
   CancelCommonFactor(&num, &den);
   if (den == Poly(1)) return num;
   // The multiples of the denominator that are plain to see come out. With several monomials in the denominator a
@@ -185,7 +186,7 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
       Monomial rest;
       if (!DivideMonomial(item.vars, lead.vars, &rest)) continue;
       if (!den.IsConst() && item.coef % lead.coef != 0) continue;
-      int64_t times = den.IsConst() ? FloorDivInt(item.coef, lead.coef) : item.coef / lead.coef;
+      int64_t times = den.IsConst() ? FloorDivide(item.coef, lead.coef) : item.coef / lead.coef;
       if (times == 0) continue;
       Poly t = Poly::Of(rest, times);
       Poly shorter = num - t * den;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/expr.h"
+#include "core/ir/index_value.h"
 #include "verifier/concrete.h"
 #include "verifier/context.h"
 
@@ -38,55 +39,6 @@ bool Differ(double a, double b) {
 }
 
 }  // namespace
-
-bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value) {
-  if (e->kind == ExprKind::kInt) {
-    *value = e->integer;
-    return true;
-  }
-  if (e->kind == ExprKind::kVar) {
-    *value = symbols[e->integer];
-    return true;
-  }
-  if (e->args.size() != 2) return false;
-  int64_t a, b;
-  if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
-  switch (e->kind) {
-    case ExprKind::kIndexAdd: *value = a + b; return true;
-    case ExprKind::kIndexSub: *value = a - b; return true;
-    case ExprKind::kIndexMul: *value = a * b; return true;
-    case ExprKind::kIndexMin: *value = std::min(a, b); return true;
-    case ExprKind::kIndexMax: *value = std::max(a, b); return true;
-    default: break;
-  }
-  if ((e->kind != ExprKind::kFloorDiv && e->kind != ExprKind::kMod) || b <= 0) return false;
-  *value = e->kind == ExprKind::kFloorDiv ? FloorDivInt(a, b) : a - b * FloorDivInt(a, b);
-  return true;
-}
-
-bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value) {
-  int64_t a, b;
-  bool x;
-  switch (e->kind) {
-    case ExprKind::kBool: *value = e->integer != 0; return true;
-    case ExprKind::kNot:
-      if (!EvaluateCond(e->args[0], symbols, &x)) return false;
-      *value = !x;
-      return true;
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-      if (!EvaluateCond(e->args[0], symbols, value)) return false;
-      if (*value == (e->kind == ExprKind::kOr)) return true;
-      return EvaluateCond(e->args[1], symbols, value);
-    case ExprKind::kLess:
-    case ExprKind::kLessEqual:
-    case ExprKind::kEqual:
-      if (!EvaluateIndex(e->args[0], symbols, &a) || !EvaluateIndex(e->args[1], symbols, &b)) return false;
-      *value = e->kind == ExprKind::kLess ? a < b : e->kind == ExprKind::kEqual ? a == b : a <= b;
-      return true;
-    default: return false;
-  }
-}
 
 CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
     : instance_(instance), rng_(seed) {
@@ -189,10 +141,9 @@ void CounterexampleSearch::PlanSearch() {
 }
 
 bool CounterexampleSearch::Holds(const Constraint& c, const std::vector<int64_t>& values) const {
-  bool holds = false;
-  int64_t size = 0;
-  if (c.condition != nullptr) return EvaluateCond(c.condition, values, &holds) && holds;
-  return EvaluateIndex(c.size, values, &size) && size >= c.min;
+  if (c.condition != nullptr) return EvalCond(c.condition, values).value_or(false);
+  const std::optional<int64_t> size = EvalIndex(c.size, values);
+  return size && *size >= c.min;
 }
 
 bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>* values, int* budget) {
@@ -201,9 +152,9 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
   const int64_t min = instance_.symbols[here.symbol].min;
   std::vector<int64_t> choices;
   if (here.forced != nullptr) {
-    int64_t value;
-    if (!EvaluateIndex(here.forced, *values, &value) || value < min) return false;
-    choices = {value};
+    const std::optional<int64_t> value = EvalIndex(here.forced, *values);
+    if (!value || *value < min) return false;
+    choices = {*value};
   } else {
     const int64_t low = min == INT64_MIN ? -1 : min;
     for (int64_t d = 0; d < width; ++d) choices.push_back(low + d);

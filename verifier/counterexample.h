@@ -63,8 +63,4 @@ class CounterexampleSearch {
   int round_ = 0;
 };
 
-// Values of Index and Cond expressions over symbols; false where a divisor is not positive.
-bool EvaluateIndex(const ExprPtr& e, const std::vector<int64_t>& symbols, int64_t* value);
-bool EvaluateCond(const ExprPtr& e, const std::vector<int64_t>& symbols, bool* value);
-
 }  // namespace rewright::verifier

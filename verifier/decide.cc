@@ -1,6 +1,7 @@
 // Deciding inequalities of index polynomials: by extremes of ranges, by facts and the solver, against samples.
 #include <algorithm>
 
+#include "core/base/integer.h"
 #include "verifier/context.h"
 #include "verifier/solver.h"
 
@@ -256,7 +257,7 @@ bool Context::EvaluateVar(Var v, Assignment* values, int64_t* result) const {
   int64_t x, y;
   if (info.kind == VarInfo::Kind::kDiv) {
     if (!Evaluate(info.a, values, &x) || !Evaluate(info.b, values, &y) || y <= 0) return false;
-    *result = FloorDivInt(x, y);
+    *result = FloorDivide(x, y);
     return true;
   }
   if (info.kind == VarInfo::Kind::kMin) {
@@ -268,7 +269,7 @@ bool Context::EvaluateVar(Var v, Assignment* values, int64_t* result) const {
     if (!Evaluate(info.defined->first, values, &x) || !Evaluate(info.defined->second, values, &y) || y <= 0) {
       return false;
     }
-    *result = FloorDivInt(x, y);
+    *result = FloorDivide(x, y);
     return true;
   }
   if (!info.range.has_value()) return false;

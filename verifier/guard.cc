@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/integer.h"
+
 namespace rewright::verifier {
 namespace {
 
@@ -31,7 +33,7 @@ Guard Guard::Ge(const Poly& p) {
   Guard g(Kind::kGe);
   int64_t divisor = Content(p);
   g.node_ = std::make_shared<Node>(
-      Node{divisor > 1 ? DivideCoefs(p, divisor, FloorDivInt(p.Constant(), divisor)) : p, {}});
+      Node{divisor > 1 ? DivideCoefs(p, divisor, FloorDivide(p.Constant(), divisor)) : p, {}});
   return g;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/index_value.h"
 
 namespace rewright {
 namespace {
@@ -17,7 +18,7 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
                                const std::vector<Number>& reals) {
   if (expr->kind == ExprKind::kConst) return expr->real;
   if (expr->kind == ExprKind::kParam) return RealOf(reals[expr->integer]);
-  if (expr->kind == ExprKind::kFromIndex) return static_cast<double>(EvalIndex(expr->args[0], symbols));
+  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
   if (expr->kind != ExprKind::kCall) return std::nullopt;
   std::vector<double> args;
   for (const ExprPtr& arg : expr->args) {
@@ -38,16 +39,19 @@ std::optional<double> EvalReal(const ExprPtr& expr, const std::vector<int64_t>& 
   }
 }
 
-// Of type i64: sums, differences and products, which wrap around.
-uint64_t EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols, const std::vector<Number>& reals) {
+// Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
+std::optional<uint64_t> EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols,
+                                    const std::vector<Number>& reals) {
   if (expr->kind == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->integer]));
-  if (expr->kind == ExprKind::kFromIndex) return static_cast<uint64_t>(EvalIndex(expr->args[0], symbols));
+  if (expr->kind == ExprKind::kFromIndex) return EvalIndex(expr->args[0], symbols);
   CHECK(expr->kind == ExprKind::kCall) << PrintExpr(expr, {});
-  const uint64_t a = EvalInteger(expr->args[0], symbols, reals);
-  if (expr->fn == Fn::kNeg) return -a;
-  const uint64_t b = EvalInteger(expr->args[1], symbols, reals);
+  const std::optional<uint64_t> a = EvalInteger(expr->args[0], symbols, reals);
+  if (!a) return std::nullopt;
+  if (expr->fn == Fn::kNeg) return -*a;
+  const std::optional<uint64_t> b = EvalInteger(expr->args[1], symbols, reals);
+  if (!b) return std::nullopt;
   CHECK(expr->fn == Fn::kAdd || expr->fn == Fn::kSub || expr->fn == Fn::kMul) << FnName(expr->fn);
-  return expr->fn == Fn::kAdd ? a + b : expr->fn == Fn::kSub ? a - b : a * b;
+  return expr->fn == Fn::kAdd ? *a + *b : expr->fn == Fn::kSub ? *a - *b : *a * *b;
 }
 
 // Doubles computed in two ways are the same up to rounding.
@@ -81,7 +85,7 @@ absl::Status ConfirmElement(const Counterexample& found, const Tensor& left, con
 
 TensorType NumericInstance::TypeOf(const SymbolicNode& node, size_t output) const {
   TensorType type{node.dtypes[output], {}};
-  for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_));
+  for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_).value_or(-1));
   return type;
 }
 
@@ -100,12 +104,12 @@ absl::Status NumericInstance::Legal(const SymbolicNode& node) const {
     return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", variable.attr, " is ", bindings->variables[v]));
   }
   for (const Requirement& requirement : node.meaning->requirements) {
-    if (EvalCond(requirement.condition, bindings->variables)) continue;
+    if (EvalCond(requirement.condition, bindings->variables).value_or(false)) continue;
     return absl::OutOfRangeError(absl::StrCat(node.op->name, ": ", requirement.message));
   }
   for (const OutputMeaning& output : node.meaning->outputs) {
     for (const ExprPtr& size : output.shape) {
-      if (EvalIndex(size, bindings->variables) >= 0) continue;
+      if (EvalIndex(size, bindings->variables).value_or(-1) >= 0) continue;
       return absl::OutOfRangeError(absl::StrCat(node.op->name, ": the output has a negative size"));
     }
   }
@@ -116,7 +120,10 @@ absl::StatusOr<Bindings> NumericInstance::BindingsAt(const SymbolicNode& node) c
   Bindings bindings;
   bindings.variables.assign(node.meaning->variables.size(), 0);
   for (size_t v = 0; v < node.indices.size(); ++v) {
-    if (node.indices[v] != nullptr) bindings.variables[v] = EvalIndex(node.indices[v], symbols_);
+    if (node.indices[v] == nullptr) continue;
+    const std::optional<int64_t> value = EvalIndex(node.indices[v], symbols_);
+    if (!value) return absl::OutOfRangeError(absl::StrCat(node.op->name, ": an attribute has no value"));
+    bindings.variables[v] = *value;
   }
   for (const ExprPtr& param : node.params) {
     const std::optional<double> value = EvalReal(param, symbols_, reals_);
@@ -132,7 +139,9 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Carrier
   Tensor tensor(TensorType{StoredDType(carrier, type.dtype), type.shape});
   const ExprPtr& value = node.params[0];
   if (!IsFloating(value->dtype)) {
-    FillWith(static_cast<int64_t>(EvalInteger(value, symbols_, reals_)), &tensor);
+    const std::optional<uint64_t> integer = EvalInteger(value, symbols_, reals_);
+    if (!integer) return absl::UnimplementedError("a constant has no value");
+    FillWith(static_cast<int64_t>(*integer), &tensor);
     return tensor;
   }
   const std::optional<double> real = EvalReal(value, symbols_, reals_);
@@ -180,7 +189,7 @@ absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterex
   for (const auto& real : found.reals) reals.push_back(real.second);
   const NumericInstance numeric(instance, symbols, reals);
   for (const ExprPtr& condition : instance.conditions) {
-    if (!EvalCond(condition, symbols)) return Refuse("a condition of the rule fails");
+    if (!EvalCond(condition, symbols).value_or(false)) return Refuse("a condition of the rule fails");
   }
   const auto left_nodes = static_cast<size_t>(instance.num_lhs_nodes);
   absl::Status right_legal;

@@ -161,11 +161,6 @@ Monomial MultiplyMonomials(const Monomial& a, const Monomial& b) {
   return out;
 }
 
-int64_t FloorDivInt(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return a % b < 0 ? q - 1 : q;
-}
-
 void Substitution::Set(Var v, Poly value) {
   for (auto& entry : entries_) {
     if (entry.first == v) {

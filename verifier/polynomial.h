@@ -70,8 +70,6 @@ class Poly {
 // Exact quotient of monomials; false when b does not divide a.
 bool DivideMonomial(const Monomial& a, const Monomial& b, Monomial* quotient);
 Monomial MultiplyMonomials(const Monomial& a, const Monomial& b);
-// Floor of a / b for b > 0.
-int64_t FloorDivInt(int64_t a, int64_t b);
 
 // A simultaneous substitution of variables by polynomials; small, searched linearly.
 class Substitution {

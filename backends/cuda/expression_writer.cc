@@ -17,7 +17,7 @@ bool IsArg(ReduceKind kind) { return kind == ReduceKind::kArgMax || kind == Redu
 
 // ---------------------------------------------------------------- indices
 
-IndexForm ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
+Form ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
   switch (expr.kind) {
     case ExprKind::kInt: return expr.integer;
     case ExprKind::kVar: return frame.variables[expr.integer];
@@ -25,36 +25,33 @@ IndexForm ExpressionWriter::IndexOf(const ExprNode& expr, Frame& frame) {
       const std::string value = ScalarOf(*expr.args[0], frame);
       const std::string name = NewName("i");
       Line(absl::StrCat("const int64 ", name, " = ", value, ";"));
-      return IndexForm::Unknown(name, top());
+      return space_.Variable(name, index::Interval(), top());
     }
     default: break;
   }
-  const IndexForm a = IndexOf(*expr.args[0], frame), b = IndexOf(*expr.args[1], frame);
-  switch (expr.kind) {
-    case ExprKind::kIndexAdd: return a + b;
-    case ExprKind::kIndexSub: return a - b;
-    case ExprKind::kIndexMul: return a * b;
-    case ExprKind::kIndexMin: return Min(a, b);
-    case ExprKind::kIndexMax: return Max(a, b);
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-      if (!b.IsConstant() || b.constant() <= 0) {
-        Fail("a divisor that is no positive number");
-        return 0;
-      }
-      return expr.kind == ExprKind::kMod ? Mod(a, b.constant()) : FloorDiv(a, b.constant());
-    default: Fail("not an index"); return 0;
+  const Form a = IndexOf(*expr.args[0], frame), b = IndexOf(*expr.args[1], frame);
+  if ((expr.kind == ExprKind::kFloorDiv || expr.kind == ExprKind::kMod) && (!b.IsConstant() || b.constant() < 1)) {
+    Fail("a divisor that is no positive number");
+    return 0;
   }
+  return index::Apply(expr.kind, a, b);
 }
 
-std::string ExpressionWriter::Text(const IndexForm& form) {
-  large_ = large_ || form.magnitude() > kLargeIndex;
-  return form.text();
+int64_t ExpressionWriter::StepOf(const Form& form, const std::string& variable) {
+  for (const Form::Term& term : form.terms()) {
+    if (term.atom->name == variable) return term.factor;
+  }
+  return 0;
 }
 
-ExpressionWriter::Truth ExpressionWriter::Compare(ExprKind kind, const IndexForm& a, const IndexForm& b) {
-  const IndexForm difference = b - a;
-  const int64_t low = difference.low(), high = difference.high();
+std::string ExpressionWriter::Text(const Form& form) {
+  if (!form.IsKnown()) Fail("an index does not fit 64 bits");
+  large_ = large_ || Magnitude(form) > kLargeIndex;
+  return CText(form);
+}
+
+ExpressionWriter::Truth ExpressionWriter::Compare(ExprKind kind, const Form& a, const Form& b) {
+  const auto [low, high] = RangeOf(b - a);
   const char* sign = "==";
   switch (kind) {
     case ExprKind::kLess:
@@ -81,7 +78,7 @@ ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame&
     case ExprKind::kLess:
     case ExprKind::kLessEqual:
     case ExprKind::kEqual: {
-      const IndexForm a = IndexOf(*expr.args[0], frame);
+      const Form a = IndexOf(*expr.args[0], frame);
       return Compare(expr.kind, a, IndexOf(*expr.args[1], frame));
     }
     case ExprKind::kNot: {
@@ -113,7 +110,7 @@ ExpressionWriter::Truth ExpressionWriter::Condition(const ExprNode& expr, Frame&
 
 void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::string* key) {
   if (expr.kind == ExprKind::kVar) {
-    absl::StrAppend(key, frame.variables[expr.integer].text());
+    absl::StrAppend(key, CText(frame.variables[expr.integer]));
     return;
   }
   absl::StrAppend(key, "(", static_cast<int>(expr.kind), ".", static_cast<int>(expr.fn), ".",
@@ -126,14 +123,14 @@ void ExpressionWriter::Key(const ExprNode& expr, Frame& frame, int level, std::s
     const Value value = frame.node->operands[expr.integer];
     absl::StrAppend(key, "#", value.node, ".", value.output);
   }
-  std::vector<IndexForm> outer;
+  std::vector<Form> outer;
   for (const BoundVar& bound : expr.bound) {
-    IndexForm& variable = frame.variables[bound.id];
+    Form& variable = frame.variables[bound.id];
     outer.push_back(variable);
     Key(*bound.extent, frame, level, key);
     const int64_t extent = IndexOf(*bound.extent, frame).constant();
     // A name that no loop has.
-    variable = IndexForm::Variable(absl::StrCat("$", level++), 0, std::max<int64_t>(extent - 1, 0), 0);
+    variable = Variable(absl::StrCat("$", level++), 0, std::max<int64_t>(extent - 1, 0), 0);
     absl::StrAppend(key, ";");
   }
   for (const ExprPtr& arg : expr.args) {
@@ -151,7 +148,7 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
     case ExprKind::kConst: return Literal(expr.real, expr.dtype);
     case ExprKind::kParam: return Literal((*frame.params)[expr.integer], expr.dtype);
     case ExprKind::kFromIndex: {
-      const IndexForm form = IndexOf(*expr.args[0], frame);
+      const Form form = IndexOf(*expr.args[0], frame);
       if (form.IsConstant()) return Literal(static_cast<double>(form.constant()), expr.dtype);
       return absl::StrCat("(", TypeName(expr.dtype), ")", Text(form));
     }
@@ -220,32 +217,32 @@ std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {
 
 std::string ExpressionWriter::Read(const ExprNode& expr, Frame& frame) {
   const Value value = frame.node->operands[expr.integer];
-  std::vector<IndexForm> at;
+  std::vector<Form> at;
   for (const ExprPtr& index : expr.args) at.push_back(IndexOf(*index, frame));
   return Element(value, at);
 }
 
-std::string ExpressionWriter::Element(Value value, const std::vector<IndexForm>& at) {
+std::string ExpressionWriter::Element(Value value, const std::vector<Form>& at) {
   if (inside_.contains(value.node)) return Inlined(value, at);
   if (const Tensor* constant = request_.single_constant(value); constant != nullptr) {
     return IsFloating(constant->dtype()) ? RealLiteral(constant->At(0), constant->dtype())
                                          : IntegerLiteral(constant->AtInt(0), constant->dtype());
   }
   const Layout layout = request_.layout_of(value);
-  IndexForm address;
+  Form address;
   for (size_t k = 0; k < at.size(); ++k) {
     const int64_t size = layout.dims[k];
-    IndexForm index = at[k];
+    Form index = at[k];
     // A place that data chooses must not lead out of the operand.
-    if (!index.IsBounded()) index = Min(Max(index, 0), size - 1);
+    if (!RangeOf(index).IsBounded()) index = Min(Max(index, 0), size - 1);
     if (size != 1) address = address + index * layout.strides[k];
   }
   return Load(value, address);
 }
 
-std::string ExpressionWriter::Inlined(Value value, const std::vector<IndexForm>& at) {
+std::string ExpressionWriter::Inlined(Value value, const std::vector<Form>& at) {
   std::string key = absl::StrCat("#", value.node, ".", value.output, "[");
-  for (const IndexForm& index : at) absl::StrAppend(&key, index.text(), ",");
+  for (const Form& index : at) absl::StrAppend(&key, CText(index), ",");
   if (const std::string* known = Find(key); known != nullptr) return *known;
   const Node& node = graph_.node(value.node);
   auto [params, variables] = Bound(value.node);
@@ -257,14 +254,14 @@ std::string ExpressionWriter::Inlined(Value value, const std::vector<IndexForm>&
   return result;
 }
 
-std::pair<const std::vector<double>*, const std::vector<IndexForm>*> ExpressionWriter::Bound(NodeId id) {
+std::pair<const std::vector<double>*, const std::vector<Form>*> ExpressionWriter::Bound(NodeId id) {
   auto& entry = bound_[id];
   if (entry == nullptr) {
     const Node& node = graph_.node(id);
     std::vector<TensorType> inputs;
     for (Value operand : node.operands) inputs.push_back(graph_.type(operand));
     const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
-    entry = std::make_unique<std::pair<std::vector<double>, std::vector<IndexForm>>>();
+    entry = std::make_unique<std::pair<std::vector<double>, std::vector<Form>>>();
     entry->first = bindings.params;
     entry->second.assign(bindings.variables.begin(), bindings.variables.end());
   }
@@ -278,9 +275,9 @@ int ExpressionWriter::Argument(Value value) {
   return static_cast<int>(arguments_.size()) - 1;
 }
 
-std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
+std::string ExpressionWriter::Load(Value value, const Form& address) {
   const int argument = Argument(value);
-  auto key_of = [&](const IndexForm& at) { return absl::StrCat("p", argument, "[", at.text(), "]"); };
+  auto key_of = [&](const Form& at) { return absl::StrCat("p", argument, "[", CText(at), "]"); };
   const std::string key = key_of(address);
   if (const std::string* known = Find(key); known != nullptr) return *known;
   const DType dtype = graph_.type(value).dtype;
@@ -296,7 +293,7 @@ std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
   }
   const int width = std::min(lanes_, kVectorBytes / StorageBytes(dtype, storage));
   bool together = vector_scope_ >= 0 && top() == vector_scope_ && width > 1 && request_.aligned(value) &&
-                  address.divisor() % width == 0;
+                  address.Divisor() % width == 0;
   for (int i = 1; i < width && together; ++i) together = wanted_.contains(key_of(address + i));
   if (together) {
     const std::string name = NewName("q"), vector = VectorName(dtype, storage, width);
@@ -313,25 +310,28 @@ std::string ExpressionWriter::Load(Value value, const IndexForm& address) {
   return name;
 }
 
-bool ExpressionWriter::CanStage(const IndexForm& address) const {
+bool ExpressionWriter::CanStage(const Form& address) const {
   constexpr size_t kMaxStaged = 8;  // tiles of 4-byte elements that shared memory holds
   if (tile_scope_ < 0 || top() != tile_scope_ || staged_.size() >= kMaxStaged) return false;
-  if (address.StepOf("a") != 1 || std::abs(address.StepOf("b")) <= 1) return false;
-  std::set<std::string> names;
-  address.CollectVariables(&names);
-  return std::all_of(names.begin(), names.end(), [](const std::string& name) {
-    return name == "a" || name == "b" || name == "tile";  // others are not known yet when tiles are filled
+  if (StepOf(address, "a") != 1 || std::abs(StepOf(address, "b")) <= 1) return false;
+  const std::vector<const index::Atom*> leaves = LeavesOf(address);
+  return std::all_of(leaves.begin(), leaves.end(), [](const index::Atom* leaf) {
+    return leaf->name == "a" || leaf->name == "b" ||
+           leaf->name == "tile";  // others are not known when tiles are filled
   });
 }
 
 // ---------------------------------------------------------------- reductions
 
 int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
-  if (expr.kind == ExprKind::kVar) return frame.variables[expr.integer].depth();
   int depth = -1;
-  std::vector<IndexForm> outer;
+  if (expr.kind == ExprKind::kVar) {
+    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.integer])) depth = std::max(depth, leaf->tag);
+    return depth;
+  }
+  std::vector<Form> outer;
   for (const BoundVar& bound : expr.bound) {
-    IndexForm& variable = frame.variables[bound.id];
+    Form& variable = frame.variables[bound.id];
     outer.push_back(variable);
     variable = 0;
   }
@@ -344,10 +344,9 @@ int ExpressionWriter::DepthOf(const ExprNode& expr, Frame& frame) {
 
 void ExpressionWriter::AxesOf(const ExprNode& expr, Frame& frame, std::set<int>* axes) {
   if (expr.kind == ExprKind::kVar) {
-    std::set<std::string> names;
-    frame.variables[expr.integer].CollectVariables(&names);
-    for (size_t k = 0; k < axis_names_.size(); ++k) {
-      if (names.count(axis_names_[k]) > 0) axes->insert(static_cast<int>(k));
+    for (const index::Atom* leaf : LeavesOf(frame.variables[expr.integer])) {
+      const auto at = std::find(axis_names_.begin(), axis_names_.end(), leaf->name);
+      if (at != axis_names_.end()) axes->insert(static_cast<int>(at - axis_names_.begin()));
     }
   }
   for (const ExprPtr& arg : expr.args) AxesOf(*arg, frame, axes);
@@ -357,13 +356,13 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   std::vector<int64_t> extents;
   int64_t terms = 1;
   for (const BoundVar& bound : expr.bound) {
-    const IndexForm extent = IndexOf(*bound.extent, frame);
+    const Form extent = IndexOf(*bound.extent, frame);
     if (!extent.IsConstant()) Fail("a reduction over an unknown range");
     extents.push_back(extent.constant());
     terms *= std::max<int64_t>(extent.constant(), 0);
   }
   if (surveying_ && !in_reduction_) {
-    std::vector<IndexForm> outer;
+    std::vector<Form> outer;
     for (const BoundVar& bound : expr.bound) {
       outer.push_back(frame.variables[bound.id]);
       frame.variables[bound.id] = 0;
@@ -400,10 +399,10 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
 }
 
 void ExpressionWriter::Term(const ExprNode& expr, Frame& frame, const std::string& result,
-                            const std::vector<IndexForm>& at) {
-  std::vector<IndexForm> outer;
+                            const std::vector<Form>& at) {
+  std::vector<Form> outer;
   for (size_t i = 0; i < expr.bound.size(); ++i) {
-    IndexForm& variable = frame.variables[expr.bound[i].id];
+    Form& variable = frame.variables[expr.bound[i].id];
     outer.push_back(variable);
     variable = at[i];
   }
@@ -448,10 +447,10 @@ std::string ExpressionWriter::ReduceInThread(const ExprNode& expr, Frame& frame,
   const std::string result = StartAccumulator(expr);
   std::string loops, ends;
   Push();
-  std::vector<IndexForm> at;
+  std::vector<Form> at;
   for (size_t i = 0; i < extents.size(); ++i) {
     const std::string name = NewName("k");
-    at.push_back(IndexForm::Variable(name, 0, std::max<int64_t>(extents[i] - 1, 0), top()));
+    at.push_back(Variable(name, 0, std::max<int64_t>(extents[i] - 1, 0), top()));
     if (extents[i] == 1) continue;
     absl::StrAppend(&loops, "for (index_t ", name, " = 0; ", name, " < ", extents[i], "; ++", name, ") {\n");
     absl::StrAppend(&ends, "}");
@@ -471,9 +470,9 @@ std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame,
   if (whole > 0) {
     const std::string name = NewName("k");
     const std::string body = NeighbourScope(/*conditional=*/false, [&] {
-      const IndexForm chunk = IndexForm::Variable(name, 0, whole - 1, top());
+      const Form chunk = Variable(name, 0, whole - 1, top());
       for (int lane = 0; lane < lanes_; ++lane) {
-        Term(expr, frame, result, Unflatten(chunk * lanes_ + IndexForm(lane), extents));
+        Term(expr, frame, result, Unflatten(chunk * lanes_ + Form(lane), extents));
       }
     });
     Line(absl::StrCat("for (index_t ", name, " = threadIdx.x; ", name, " < ", whole, "; ", name, " += kThreads) {\n",
@@ -482,7 +481,7 @@ std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame,
   if (const int64_t first = whole * lanes_; first < terms) {
     const std::string name = NewName("k");
     Push();
-    const IndexForm flat = IndexForm::Variable(name, first, terms - 1, top());
+    const Form flat = Variable(name, first, terms - 1, top());
     Term(expr, frame, result, Unflatten(flat, extents));
     const std::string body = Pop();
     Line(absl::StrCat("for (index_t ", name, " = ", first, " + threadIdx.x; ", name, " < ", terms, "; ", name,

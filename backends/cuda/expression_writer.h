@@ -15,11 +15,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "backends/cuda/index_form.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/cuda/kernel_text.h"
+#include "core/index/form.h"
 
 namespace rewright::cuda {
+
+using index::Form;
 
 constexpr int kVectorBytes = 16;                   // that one access moves at most
 constexpr int kTile = 32;                          // extents of a tile in shared memory
@@ -38,7 +40,7 @@ class ExpressionWriter {
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
     bool under_condition = false;            // a reduction that is not always needed
     absl::flat_hash_set<std::string> loads;  // argument and address
-    std::vector<IndexForm> addresses;        // of loads that are always needed
+    std::vector<Form> addresses;             // of loads that are always needed
   };
   // A load that passes through shared memory: threads that are neighbours along the axis `a` fetch it for threads that
   // are neighbours along `b`.
@@ -85,8 +87,15 @@ class ExpressionWriter {
   }
 
   // The element of a value at a place: a name or literal of the current scope.
-  std::string Element(Value value, const std::vector<IndexForm>& at);
-  std::string Text(const IndexForm& form);
+  std::string Element(Value value, const std::vector<Form>& at);
+  // A variable of the kernel that takes the values low..high; its tag is the scope it lives in, 0 outermost.
+  Form Variable(const std::string& name, int64_t low, int64_t high, int depth) {
+    return space_.Variable(name, index::Interval{low, high}, depth);
+  }
+  // How far one step of a variable leads, where it stands alone; 0 where it does not occur so.
+  static int64_t StepOf(const Form& form, const std::string& variable);
+  // Equal text is an equal value where both are written: values are found again by it.
+  std::string Text(const Form& form);
   // The text of a scope for neighbouring elements. `write` runs twice: first to learn which loads they want together.
   template <typename Write>
   std::string NeighbourScope(bool conditional, const Write& write) {
@@ -115,6 +124,7 @@ class ExpressionWriter {
 
   const Graph& graph_;
   const KernelRequest& request_;
+  index::Space space_;
   std::vector<Value> arguments_;         // in the order of their names p0, p1, ...
   std::vector<std::string> axis_names_;  // of the result's axes, while surveying
   Survey survey_;
@@ -139,14 +149,14 @@ class ExpressionWriter {
   // A meaning with its symbols bound, at a place.
   struct Frame {
     const Meaning* meaning = nullptr;
-    std::vector<IndexForm> variables;  // by id: sizes and attributes as constants, positions as forms
+    std::vector<Form> variables;  // by id: sizes and attributes as constants, positions as forms
     const std::vector<double>* params = nullptr;
     const Node* node = nullptr;
   };
 
   // ---- indices
-  IndexForm IndexOf(const ExprNode& expr, Frame& frame);
-  Truth Compare(ExprKind kind, const IndexForm& a, const IndexForm& b);
+  Form IndexOf(const ExprNode& expr, Frame& frame);
+  Truth Compare(ExprKind kind, const Form& a, const Form& b);
   Truth Condition(const ExprNode& expr, Frame& frame);
 
   // ---- elements
@@ -157,11 +167,11 @@ class ExpressionWriter {
   std::string Call(const ExprNode& expr, Frame& frame);
   std::string Select(const ExprNode& expr, Frame& frame);
   std::string Read(const ExprNode& expr, Frame& frame);
-  std::string Inlined(Value value, const std::vector<IndexForm>& at);
-  std::pair<const std::vector<double>*, const std::vector<IndexForm>*> Bound(NodeId id);
+  std::string Inlined(Value value, const std::vector<Form>& at);
+  std::pair<const std::vector<double>*, const std::vector<Form>*> Bound(NodeId id);
   int Argument(Value value);
-  std::string Load(Value value, const IndexForm& address);
-  bool CanStage(const IndexForm& address) const;
+  std::string Load(Value value, const Form& address);
+  bool CanStage(const Form& address) const;
 
   // ---- reductions
   // The deepest scope whose variables the expression depends on.
@@ -170,7 +180,7 @@ class ExpressionWriter {
   std::string Reduce(const ExprNode& expr, Frame& frame, int* home);
   // The guard and body of a reduction with its variables set, in a scope of its own; the accumulation goes into
   // `result`.
-  void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<IndexForm>& at);
+  void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<Form>& at);
   std::string StartAccumulator(const ExprNode& expr);
   // Where nothing was attained an argmax is 0.
   std::string FinishAccumulator(const ExprNode& expr, const std::string& result);
@@ -178,7 +188,7 @@ class ExpressionWriter {
   std::string ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents, int64_t terms);
 
   absl::flat_hash_set<NodeId> inside_;
-  absl::flat_hash_map<NodeId, std::unique_ptr<std::pair<std::vector<double>, std::vector<IndexForm>>>> bound_;
+  absl::flat_hash_map<NodeId, std::unique_ptr<std::pair<std::vector<double>, std::vector<Form>>>> bound_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   int next_name_ = 0;
   bool in_reduction_ = false;

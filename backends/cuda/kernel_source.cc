@@ -7,6 +7,7 @@
 #include "backends/cuda/expression_writer.h"
 #include "backends/cuda/kernel_text.h"
 #include "core/base/text_hash.h"
+#include "core/ir/index_value.h"
 
 namespace rewright::cuda {
 namespace {
@@ -44,11 +45,11 @@ class KernelWriter : private ExpressionWriter {
   void SurveyResult() {
     surveying_ = true;
     const Shape& shape = graph_.type(request_.result).shape;
-    std::vector<IndexForm> at;
+    std::vector<Form> at;
     Push();
     for (size_t k = 0; k < shape.size(); ++k) {
       axis_names_.push_back(absl::StrCat("o", k));
-      at.push_back(IndexForm::Variable(axis_names_.back(), 0, std::max<int64_t>(shape[k] - 1, 0), 0));
+      at.push_back(Variable(axis_names_.back(), 0, std::max<int64_t>(shape[k] - 1, 0), 0));
     }
     Element(request_.result, at);
     Pop();
@@ -92,25 +93,25 @@ class KernelWriter : private ExpressionWriter {
     kernel_.blocks = rows;
     Push();
     Line("const index_t row = blockIdx.x;");
-    const std::vector<IndexForm> outer_at = Unflatten(IndexForm::Variable("row", 0, rows - 1, 0), outer);
+    const std::vector<Form> outer_at = Unflatten(Variable("row", 0, rows - 1, 0), outer);
     // The element at a place of the row, and where it is stored.
-    const auto element = [&](const IndexForm& place, IndexForm* address) {
-      const std::vector<IndexForm> inner_at = Unflatten(place, inner);
-      std::vector<IndexForm> at(shape.size());
+    const auto element = [&](const Form& place, Form* address) {
+      const std::vector<Form> inner_at = Unflatten(place, inner);
+      std::vector<Form> at(shape.size());
       for (size_t k = 0; k < outer_axes.size(); ++k) at[outer_axes[k]] = outer_at[k];
       for (size_t k = 0; k < inner_axes.size(); ++k) at[inner_axes[k]] = inner_at[k];
-      *address = IndexForm();
+      *address = Form();
       for (size_t k = 0; k < at.size(); ++k) *address = *address + at[k] * request_.out.strides[k];
       return Element(request_.result, at);
     };
     const int64_t whole = lanes_ > 1 ? row / lanes_ : 0;
     if (whole > 0) {
       const std::string body = NeighbourScope(/*conditional=*/false, [&] {
-        const IndexForm chunk = IndexForm::Variable("e", 0, whole - 1, 1);
+        const Form chunk = Variable("e", 0, whole - 1, 1);
         std::vector<std::string> values;
-        std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
+        std::vector<Form> addresses(static_cast<size_t>(lanes_));
         for (int lane = 0; lane < lanes_; ++lane) {
-          values.push_back(element(chunk * lanes_ + IndexForm(lane), &addresses[lane]));
+          values.push_back(element(chunk * lanes_ + Form(lane), &addresses[lane]));
         }
         StoreNeighbours(addresses, values);
       });
@@ -118,8 +119,8 @@ class KernelWriter : private ExpressionWriter {
     }
     if (const int64_t first = whole * lanes_; first < row) {
       Push();
-      IndexForm address;
-      const std::string value = element(IndexForm::Variable("e", first, row - 1, 1), &address);
+      Form address;
+      const std::string value = element(Variable("e", first, row - 1, 1), &address);
       Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
       const std::string body = Pop();
       Line(absl::StrCat("for (index_t e = ", first, " + threadIdx.x; e < ", row, "; e += kThreads) {\n", body, "}"));
@@ -135,13 +136,13 @@ class KernelWriter : private ExpressionWriter {
   }
 
   // Values of one thread: as few accesses as their addresses allow.
-  void StoreNeighbours(const std::vector<IndexForm>& addresses, const std::vector<std::string>& values) {
+  void StoreNeighbours(const std::vector<Form>& addresses, const std::vector<std::string>& values) {
     const DType dtype = graph_.type(request_.result).dtype;
     const size_t width = std::min(lanes_, kVectorBytes / OutBytes());
     for (size_t i = 0; i < values.size(); i += width) {
-      bool together = width > 1 && request_.out_aligned && addresses[i].divisor() % static_cast<int64_t>(width) == 0;
+      bool together = width > 1 && request_.out_aligned && addresses[i].Divisor() % static_cast<int64_t>(width) == 0;
       for (size_t k = 1; k < width && together; ++k) {
-        const IndexForm distance = addresses[i + k] - addresses[i];
+        const Form distance = addresses[i + k] - addresses[i];
         together = distance.IsConstant() && distance.constant() == static_cast<int64_t>(k);
       }
       const std::string vector = VectorName(dtype, request_.out_storage, static_cast<int>(width)), name = NewName("q");
@@ -165,10 +166,10 @@ class KernelWriter : private ExpressionWriter {
     if (NumElements(shape) < enough) return false;
     *b = static_cast<int>(AxesByStride(request_.out).back());
     if (shape[*b] < side) return false;
-    for (const IndexForm& address : survey_.addresses) {
-      if (std::abs(address.StepOf(axis_names_[*b])) <= 1) continue;
+    for (const Form& address : survey_.addresses) {
+      if (std::abs(StepOf(address, axis_names_[*b])) <= 1) continue;
       for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
-        if (k == *b || address.StepOf(axis_names_[k]) != 1) continue;
+        if (k == *b || StepOf(address, axis_names_[k]) != 1) continue;
         if (shape[k] < side) continue;
         *a = k;
         return true;
@@ -190,11 +191,11 @@ class KernelWriter : private ExpressionWriter {
     kernel_.blocks = NumElements(sizes);
     Push();
     Line("const index_t tile = blockIdx.x;");
-    std::vector<IndexForm> at = Unflatten(IndexForm::Variable("tile", 0, kernel_.blocks - 1, 0), sizes);
+    std::vector<Form> at = Unflatten(Variable("tile", 0, kernel_.blocks - 1, 0), sizes);
     Line(absl::StrCat("const index_t a0 = ", Text(at[a] * kTile), ", b0 = ", Text(at[b] * kTile), ";"));
-    at[a] = IndexForm::Variable("a", 0, size_a - 1, 1);
-    at[b] = IndexForm::Variable("b", 0, size_b - 1, 1);
-    IndexForm address;
+    at[a] = Variable("a", 0, size_a - 1, 1);
+    at[b] = Variable("b", 0, size_b - 1, 1);
+    Form address;
     for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
     Push(/*conditional=*/true);
     tile_scope_ = top();
@@ -220,10 +221,10 @@ class KernelWriter : private ExpressionWriter {
   }
 
   // The code for the element that `flat` numbers in the order of memory, and where it is stored.
-  std::string FlatElement(const IndexForm& flat, const std::vector<size_t>& order, IndexForm* address) {
-    const std::vector<IndexForm> sorted = Unflatten(flat, SizesOf(order));
-    std::vector<IndexForm> at(order.size());
-    *address = IndexForm();
+  std::string FlatElement(const Form& flat, const std::vector<size_t>& order, Form* address) {
+    const std::vector<Form> sorted = Unflatten(flat, SizesOf(order));
+    std::vector<Form> at(order.size());
+    *address = Form();
     for (size_t k = 0; k < order.size(); ++k) {
       at[order[k]] = sorted[k];
       *address = *address + sorted[k] * request_.out.strides[order[k]];
@@ -243,11 +244,11 @@ class KernelWriter : private ExpressionWriter {
     std::string together, one;
     if (whole > 0) {
       together = NeighbourScope(/*conditional=*/true, [&] {
-        const IndexForm thread = IndexForm::Variable("t", 0, whole - 1, 0);
+        const Form thread = Variable("t", 0, whole - 1, 0);
         std::vector<std::string> values;
-        std::vector<IndexForm> addresses(static_cast<size_t>(lanes_));
+        std::vector<Form> addresses(static_cast<size_t>(lanes_));
         for (int lane = 0; lane < lanes_; ++lane) {
-          const IndexForm flat = thread * lanes_ + IndexForm(lane);
+          const Form flat = thread * lanes_ + Form(lane);
           values.push_back(FlatElement(flat, order, &addresses[lane]));
         }
         StoreNeighbours(addresses, values);
@@ -255,8 +256,8 @@ class KernelWriter : private ExpressionWriter {
     }
     if (single > 0) {
       Push(/*conditional=*/true);
-      const IndexForm flat = IndexForm::Variable("t", whole, threads - 1, 0) + IndexForm(whole * (lanes_ - 1));
-      IndexForm address;
+      const Form flat = Variable("t", whole, threads - 1, 0) + Form(whole * (lanes_ - 1));
+      Form address;
       const std::string value = FlatElement(flat, order, &address);
       Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
       one = Pop();
@@ -294,7 +295,7 @@ double WorkOf(const ExprNode& expr, const Bindings& bindings) {
   double work = expr.kind == ExprKind::kRead || expr.kind == ExprKind::kCall ? 1 : 0;
   for (const ExprPtr& arg : expr.args) work += WorkOf(*arg, bindings);
   for (const BoundVar& bound : expr.bound) {
-    work *= std::max<double>(1, static_cast<double>(EvalIndex(bound.extent, bindings.variables)));
+    work *= std::max<double>(1, static_cast<double>(EvalIndex(bound.extent, bindings.variables).value_or(0)));
   }
   return work;
 }

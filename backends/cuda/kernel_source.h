@@ -1,7 +1,7 @@
 // CUDA source for a group of nodes, generated from the operators' meanings.
 //
 // A group is one expression: the meaning of its last node, in which a read of another node of the group stands for that
-// node's meaning at the place read. Sizes are numbers, so most of the index arithmetic folds away (index_form.h), and a
+// node's meaning at the place read. Sizes are numbers, so most of the index arithmetic folds away (core/index), and a
 // transpose, slice, concatenation, pad or reshape inside a group is only another address. No operator is known by name:
 // every operator with a meaning has a kernel.
 //

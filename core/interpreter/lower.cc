@@ -17,6 +17,8 @@
 namespace rewright::interp {
 namespace {
 
+using index::Form;
+
 // A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
 // the whole is small or the result would have more elements than this.
 constexpr double kMaxMaterialized = 1 << 25;
@@ -50,18 +52,22 @@ class StageLowering {
  public:
   StageLowering(Context& context, std::vector<int64_t> extents)
       : context_(context), b_(std::move(extents)), vars_(context.meaning.variables.size()) {
-    for (size_t v = 0; v < vars_.size(); ++v) vars_[v].imm = context.bindings.variables[v];
+    for (size_t v = 0; v < vars_.size(); ++v) vars_[v] = context.bindings.variables[v];
   }
 
   StageBuilder& builder() { return b_; }
-  void SetVar(int id, Linear value) { vars_[id] = std::move(value); }
+  void SetVar(int id, Form value) { vars_[id] = std::move(value); }
 
-  int Element(const ExprPtr& e) { return LowerScalar(e.get(), -1); }
+  int Element(const ExprNode* e) {
+    const int root = LowerScalar(e, -1);
+    if (b_.overflow()) context_.Fail(absl::InvalidArgumentError("an index does not fit 64 bits"));
+    return root;
+  }
 
  private:
   using Key = std::pair<const ExprNode*, int>;  // expression, mask
 
-  Linear LowerIndex(const ExprNode* e, int mask);
+  Form LowerIndex(const ExprNode* e, int mask);
   int LowerCond(const ExprNode* e, int mask);
   int LowerScalar(const ExprNode* e, int mask);
   int LowerScalarAnew(const ExprNode* e, int mask);
@@ -78,35 +84,28 @@ class StageLowering {
 
   Context& context_;
   StageBuilder b_;
-  std::vector<Linear> vars_;      // by variable id of the meaning
+  std::vector<Form> vars_;        // by variable id of the meaning
   std::vector<int64_t> binders_;  // extents of the variables bound around what is being lowered
-  absl::flat_hash_map<Key, Linear> indices_;
+  absl::flat_hash_map<Key, Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };
 
 // ---------------------------------------------------------------- indices and conditions
 
-Linear StageLowering::LowerIndex(const ExprNode* e, int mask) {
-  if (e->kind == ExprKind::kInt) return Linear{e->integer, {}};
+Form StageLowering::LowerIndex(const ExprNode* e, int mask) {
+  if (e->kind == ExprKind::kInt) return e->integer;
   if (e->kind == ExprKind::kVar) return vars_[e->integer];
   if (const auto it = indices_.find({e, mask}); it != indices_.end()) return it->second;
-  Linear result;
+  Form result;
   if (e->kind == ExprKind::kFromValue) {
     const int value = LowerScalar(e->args[0].get(), mask);
-    result = b_.OfNode(b_.Intern(Node{.kind = NodeKind::kFromValue, .args = {value}}));
+    result = b_.OfElement(b_.Intern(Node{.kind = NodeKind::kFromValue, .args = {value}}));
   } else {
-    const Linear x = LowerIndex(e->args[0].get(), mask);
-    const Linear y = LowerIndex(e->args[1].get(), mask);
-    switch (e->kind) {
-      case ExprKind::kIndexAdd: result = Combine(x, y, 1); break;
-      case ExprKind::kIndexSub: result = Combine(x, y, -1); break;
-      case ExprKind::kIndexMul: result = b_.Mul(x, y); break;
-      case ExprKind::kFloorDiv: result = b_.FloorDiv(x, y); break;
-      case ExprKind::kMod: result = b_.Mod(x, y); break;
-      case ExprKind::kIndexMin: result = b_.Min(x, y); break;
-      case ExprKind::kIndexMax: result = b_.Max(x, y); break;
-      default: CHECK(false) << "not an index";
-    }
+    const Form x = LowerIndex(e->args[0].get(), mask);
+    const Form y = LowerIndex(e->args[1].get(), mask);
+    // A divisor that is not positive occurs only where a guard excludes it; the value there does not matter.
+    const bool divides = e->kind == ExprKind::kFloorDiv || e->kind == ExprKind::kMod;
+    if (!divides || !y.IsConstant() || y.constant() > 0) result = index::Apply(e->kind, x, y);
   }
   indices_[{e, mask}] = result;
   return result;
@@ -116,9 +115,9 @@ int StageLowering::LowerCond(const ExprNode* e, int mask) {
   const auto index = [&](int i) { return LowerIndex(e->args[i].get(), mask); };
   switch (e->kind) {
     case ExprKind::kBool: return b_.Bool(e->integer != 0);
-    case ExprKind::kLess: return b_.NonNegative(Combine(Combine(index(1), index(0), -1), Linear{1, {}}, -1), mask);
-    case ExprKind::kLessEqual: return b_.NonNegative(Combine(index(1), index(0), -1), mask);
-    case ExprKind::kEqual: return b_.IsZero(Combine(index(1), index(0), -1));
+    case ExprKind::kLess: return b_.NonNegative(index(1) - index(0) - 1, mask);
+    case ExprKind::kLessEqual: return b_.NonNegative(index(1) - index(0), mask);
+    case ExprKind::kEqual: return b_.IsZero(index(1) - index(0));
     case ExprKind::kAnd: {
       const int left = LowerCond(e->args[0].get(), mask);
       if (b_.IsBool(left, false)) return left;
@@ -149,7 +148,8 @@ int StageLowering::LowerScalarAnew(const ExprNode* e, int mask) {
     case ExprKind::kConst: return LowerConst(e, e->real);
     case ExprKind::kParam: return LowerConst(e, context_.bindings.params[e->integer]);
     case ExprKind::kFromIndex:
-      return b_.Intern(Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = LowerIndex(e->args[0].get(), mask)});
+      return b_.Intern(
+          Node{.kind = NodeKind::kFromIndex, .rep = rep, .linear = b_.LinearOf(LowerIndex(e->args[0].get(), mask))});
     case ExprKind::kCast: {
       const int arg = LowerScalar(e->args[0].get(), mask);
       if (b_.node(arg).rep == rep) return arg;
@@ -182,20 +182,18 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
   }
   Node read{.kind = NodeKind::kRead, .rep = rep, .operand = static_cast<int>(operand)};
   bool always_inside = true;
-  Linear offset;
+  Form offset;
   for (size_t axis = 0; axis < e->args.size(); ++axis) {
-    const Linear index = LowerIndex(e->args[axis].get(), mask);
+    const Form index = LowerIndex(e->args[axis].get(), mask);
     const int64_t size = type.shape[axis];
-    const Linear room = Combine(Linear{size - 1, {}}, index, -1);
+    const Form room = Form(size - 1) - index;
     always_inside &= b_.Proves(-1, index) && b_.Proves(-1, room);
     if (!b_.Proves(mask, index) || !b_.Proves(mask, room)) {
-      const bool from_data = std::any_of(index.terms.begin(), index.terms.end(),
-                                         [&](const auto& term) { return b_.node(term.first).from_data; });
-      read.checks.push_back(BoundsCheck{static_cast<int>(axis), b_.NodeOf(index), size, from_data});
+      read.checks.push_back(BoundsCheck{static_cast<int>(axis), b_.NodeOf(index), size, b_.IsFromData(index)});
     }
-    offset = Combine(Combine(Linear{}, offset, size), index, 1);
+    offset = offset * size + index;
   }
-  read.linear = b_.ExpandMods(offset);
+  read.linear = b_.LinearOf(ExpandMods(offset, [](const index::Atom& mod) { return StageBuilder::IsFromData(mod.a); }));
   if (!always_inside) read.mask = mask;
   return b_.Intern(std::move(read));
 }
@@ -248,27 +246,25 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   const size_t outer_binders = binders_.size();
   for (size_t i = 0; i < e->bound.size(); ++i) {
     const BoundVar& var = e->bound[i];
-    const Linear extent = LowerIndex(var.extent.get(), mask);
-    int64_t limit = b_.Interval(extent).second;
+    const Form extent = LowerIndex(var.extent.get(), mask);
+    int64_t limit = RangeOf(extent).high;
     if (limit >= std::numeric_limits<int32_t>::max()) {
       context_.Fail(absl::UnimplementedError(absl::StrCat("no bound is known for the variable ", var.name)));
       limit = 1;
     }
     limit = std::max<int64_t>(limit, 0);
-    Linear value;
+    Form value;
     if (limit != 1) {
       const int bit = b_.BoundBit(height - static_cast<int>(i), limit);
       if (bit < 0) {
         context_.Fail(absl::UnimplementedError("too many bound variables"));
         break;
       }
-      value = b_.OfNode(b_.Var(bit));
+      value = b_.Var(bit);
       reduce.bound.push_back(bit);
     }
-    if (!extent.is_constant()) {
-      within = b_.AndThen(within, b_.NonNegative(Combine(Combine(extent, value, -1), Linear{1, {}}, -1), mask));
-    }
-    Linear& slot = vars_[var.id];
+    if (!extent.IsConstant()) within = b_.AndThen(within, b_.NonNegative(extent - value - 1, mask));
+    Form& slot = vars_[var.id];
     if (!(slot == value)) {  // what was lowered under another meaning of the variable does not count any more
       indices_.clear();
       scalars_.clear();
@@ -314,21 +310,20 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
   const Rep rep = RepOfNode(e);
   StageLowering inner(context_, extents);
   for (size_t v = 0; v < vars_.size(); ++v) {
-    if (vars_[v].is_constant()) {
+    if (vars_[v].IsConstant()) {
       inner.vars_[v] = vars_[v];
       continue;
     }
     // Variables on which the value does not depend are fixed to 0.
-    const int bit = static_cast<int>(b_.node(vars_[v].terms[0].first).imm);
-    const auto axis = std::find(bits.begin(), bits.end(), bit);
-    inner.vars_[v] = axis == bits.end() ? Linear{} : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
+    const auto axis = std::find(bits.begin(), bits.end(), StageBuilder::BitOf(vars_[v]));
+    inner.vars_[v] = axis == bits.end() ? Form() : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
   }
-  const int root = inner.LowerScalar(e, -1);
+  const int root = inner.Element(e);
   Node read{.kind = NodeKind::kRead, .rep = rep};
   read.operand = AddStage(inner.b_.Take(root));
-  for (size_t axis = 0; axis < bits.size(); ++axis) {
-    read.linear = Combine(Combine(Linear{}, read.linear, extents[axis]), b_.OfNode(b_.Var(bits[axis])), 1);
-  }
+  Form place;
+  for (size_t axis = 0; axis < bits.size(); ++axis) place = place * extents[axis] + b_.Var(bits[axis]);
+  read.linear = b_.LinearOf(place);
   return b_.Intern(std::move(read));
 }
 
@@ -371,7 +366,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
     for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
       lowering.SetVar(output.index_vars[axis], lowering.builder().Axis(static_cast<int>(axis)));
     }
-    const int root = lowering.Element(output.element);
+    const int root = lowering.Element(output.element.get());
     if (!context.status.ok()) return context.status;
     program->output_stages.push_back(static_cast<int>(program->stages.size()));
     program->stages.push_back(lowering.builder().Take(root));

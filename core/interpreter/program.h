@@ -4,9 +4,9 @@
 // num_inputs + s is what stage s gives. The last stages give the outputs; the others hold reductions that occur inside
 // an element but depend on few of its variables (the maximum of a row inside a softmax), computed once.
 //
-// A stage's nodes form a directed acyclic graph without repetitions. Index arithmetic is kept as linear forms over
-// atoms (variables and the few index nodes that are not linear), with the interval that each takes; divisions, bounds
-// and guards that the intervals decide are gone. The variables of a stage are its axes (bits 0..) and the variables
+// A stage's nodes form a directed acyclic graph without repetitions. Index arithmetic has been done by core/index:
+// nodes hold linear forms over variables and the few index nodes that are not linear, and divisions, bounds and guards
+// that ranges decide are gone. The variables of a stage are its axes (bits 0..) and the variables
 // bound by its reductions (bits kFirstBound..).
 #pragma once
 
@@ -26,15 +26,13 @@ enum class Rep : uint8_t { kBool, kInt32, kInt64, kFloat, kDouble, kExact, kFiel
 Rep RepOf(Carrier carrier, DType dtype);
 size_t RepSize(Rep rep);
 
-// imm + sum of coefficient * atom; atoms are node ids, ascending, with coefficients other than 0.
+// An index form over nodes: imm + sum of coefficient * node; ids ascending, coefficients other than 0.
 struct Linear {
   int64_t imm = 0;
   std::vector<std::pair<int, int64_t>> terms;
 
-  bool is_constant() const { return terms.empty(); }
   friend bool operator==(const Linear& a, const Linear& b) { return a.imm == b.imm && a.terms == b.terms; }
 };
-Linear Combine(const Linear& a, const Linear& b, int64_t factor);  // a + factor * b
 
 enum class NodeKind : uint8_t {
   // Index atoms and forms; 64-bit integers.
@@ -86,11 +84,8 @@ struct Node {
   std::vector<BoundsCheck> checks;
 
   // Derived.
-  uint64_t deps = 0;  // variables
-  int64_t low = 0;    // interval of an index node, inclusive
-  int64_t high = 0;
-  bool fallible = false;   // it, or something it needs, may fail
-  bool from_data = false;  // an index that depends on elements
+  uint64_t deps = 0;      // variables
+  bool fallible = false;  // it, or something it needs, may fail
 };
 
 inline constexpr int kFirstBound = 16;

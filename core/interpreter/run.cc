@@ -6,16 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/integer.h"
 
 namespace rewright::interp {
 namespace {
 
 constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
-
-int64_t FloorDivide(int64_t a, int64_t b) {
-  const int64_t quotient = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? quotient - 1 : quotient;
-}
 
 // Conditions are remembered for at most so many values of bound variables, in so many bytes.
 constexpr int64_t kMaxMemo = 64;
@@ -372,7 +368,7 @@ void BlockRunner::ComputeIndexBinary(const Node& n, Slot& s) {
   // A divisor that is not positive occurs only in lanes that a guard excludes; what it gives there does not matter.
   switch (n.kind) {
     case NodeKind::kFloorDiv: each([](int64_t x, int64_t y) { return y > 0 ? FloorDivide(x, y) : 0; }); break;
-    case NodeKind::kMod: each([](int64_t x, int64_t y) { return y > 0 ? x - y * FloorDivide(x, y) : 0; }); break;
+    case NodeKind::kMod: each([](int64_t x, int64_t y) { return y > 0 ? FloorRemainder(x, y) : 0; }); break;
     case NodeKind::kIndexMin: each([](int64_t x, int64_t y) { return std::min(x, y); }); break;
     case NodeKind::kIndexMax: each([](int64_t x, int64_t y) { return std::max(x, y); }); break;
     default: each([](int64_t x, int64_t y) { return x * y; }); break;

@@ -1,5 +1,4 @@
-// Builds the nodes of one stage: shares equal nodes, keeps index arithmetic in linear form, and decides by intervals
-// what can be decided.
+// Builds the nodes of one stage: shares equal nodes, turns index forms into nodes, and decides conditions by ranges.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "core/index/form.h"
 #include "core/interpreter/program.h"
 
 namespace rewright::interp {
@@ -25,32 +25,30 @@ class StageBuilder {
   int Intern(Node node);
 
   // ---- index variables and forms
-  Linear Axis(int axis);  // the constant 0 where the extent is 1
+  index::Form Axis(int axis) { return Var(axis); }
   // The bit of the variable at nesting level `level` (0 innermost) with this extent; disjoint reductions share it.
   // -1 when there are too many variables.
   int BoundBit(int level, int64_t extent);
-  int Var(int bit);
-  Linear OfNode(int id) const;
-  int NodeOf(const Linear& linear);  // an index node with this value
-  std::pair<int64_t, int64_t> Interval(const Linear& linear) const;
-  Linear Mul(const Linear& a, const Linear& b);
-  Linear FloorDiv(const Linear& a, const Linear& b);
-  Linear Mod(const Linear& a, const Linear& b);
-  Linear Min(const Linear& a, const Linear& b);
-  Linear Max(const Linear& a, const Linear& b);
-  // The same value with a mod c written as a - c * (a div c): flat offsets of reshapes become linear.
-  Linear ExpandMods(const Linear& linear);
+  index::Form Var(int bit);  // the constant 0 where the extent is 1
+  // The bit of a form that is a variable.
+  static int BitOf(const index::Form& variable) { return variable.AsAtom()->tag; }
+  index::Form OfElement(int id);  // the value of an integer element
+  static bool IsFromData(const index::Form& form);
+  Linear LinearOf(const index::Form& form);
+  int NodeOf(const index::Form& form);  // an index node with this value
+  // Some form did not fit 64 bits: what was built is not to be used.
+  bool overflow() const { return overflow_; }
 
   // ---- conditions. `mask` is the condition under which the result matters (-1: always).
   int Bool(bool value);
   bool IsBool(int id, bool value) const;
-  int NonNegative(const Linear& linear, int mask);
-  int IsZero(const Linear& linear);
+  int NonNegative(const index::Form& form, int mask);
+  int IsZero(const index::Form& form);
   int AndThen(int a, int b);  // either may be -1, true
   int Or(int a, int b);
   int Not(int a);
-  // The intervals, or a conjunct of the mask, show linear >= 0.
-  bool Proves(int mask, const Linear& linear) const;
+  // Ranges, or a conjunct of the mask, show form >= 0.
+  bool Proves(int mask, const index::Form& form) const;
 
   int Const(Rep rep, double value);
 
@@ -68,10 +66,13 @@ class StageBuilder {
   };
 
   void Derive(Node& node) const;
-  int Binary(NodeKind kind, const Linear& a, const Linear& b);
+  int AtomNode(const index::Atom& atom);
 
   Stage stage_;
-  std::vector<int> var_nodes_;  // by bit, -1: not yet made
+  index::Space space_;  // tags: bits of variables; kMaxVariables + the node of an element
+  absl::flat_hash_map<const index::Atom*, int> atom_nodes_;
+  absl::flat_hash_map<int, index::Form> non_negative_;  // forms of the kNonNegative nodes
+  bool overflow_ = false;
   absl::flat_hash_map<std::pair<int, int64_t>, int> bound_bits_;
   absl::flat_hash_set<int, Hash, Equal> interned_;
 };

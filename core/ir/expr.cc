@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/integer.h"
 
 namespace rewright {
 namespace {
@@ -30,11 +31,6 @@ ExprPtr MakeBool(bool value) {
 
 bool IsBool(const ExprPtr& node, bool value) { return node->kind == ExprKind::kBool && (node->integer != 0) == value; }
 
-int64_t FloorDivide(int64_t a, int64_t b) {
-  int64_t quotient = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? quotient - 1 : quotient;
-}
-
 Index Binary(ExprKind kind, const Index& a, const Index& b) { return Index(Make(kind, {a.node(), b.node()})); }
 
 }  // namespace
@@ -52,23 +48,23 @@ bool Index::IsInt(int64_t* value) const {
 bool Index::Is(int64_t value) const { return node_->kind == ExprKind::kInt && node_->integer == value; }
 
 Index operator+(const Index& a, const Index& b) {
-  int64_t x, y;
-  if (a.IsInt(&x) && b.IsInt(&y)) return Index(x + y);
+  int64_t x, y, sum;
+  if (a.IsInt(&x) && b.IsInt(&y) && CheckedAdd(x, y, &sum)) return Index(sum);
   if (a.Is(0)) return b;
   if (b.Is(0)) return a;
   return Binary(ExprKind::kIndexAdd, a, b);
 }
 
 Index operator-(const Index& a, const Index& b) {
-  int64_t x, y;
-  if (a.IsInt(&x) && b.IsInt(&y)) return Index(x - y);
+  int64_t x, y, difference;
+  if (a.IsInt(&x) && b.IsInt(&y) && CheckedSubtract(x, y, &difference)) return Index(difference);
   if (b.Is(0)) return a;
   return Binary(ExprKind::kIndexSub, a, b);
 }
 
 Index operator*(const Index& a, const Index& b) {
-  int64_t x, y;
-  if (a.IsInt(&x) && b.IsInt(&y)) return Index(x * y);
+  int64_t x, y, product;
+  if (a.IsInt(&x) && b.IsInt(&y) && CheckedMultiply(x, y, &product)) return Index(product);
   if (a.Is(0) || b.Is(0)) return Index(0);
   if (a.Is(1)) return b;
   if (b.Is(1)) return a;
@@ -85,7 +81,7 @@ Index FloorDiv(const Index& a, const Index& b) {
 Index Mod(const Index& a, const Index& b) {
   int64_t x, y;
   if (b.Is(1)) return Index(0);
-  if (a.IsInt(&x) && b.IsInt(&y) && y > 0) return Index(x - y * FloorDivide(x, y));
+  if (a.IsInt(&x) && b.IsInt(&y) && y > 0) return Index(FloorRemainder(x, y));
   return Binary(ExprKind::kMod, a, b);
 }
 

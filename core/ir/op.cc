@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ir/index_value.h"
 
 namespace rewright {
 
@@ -279,6 +280,9 @@ absl::Status CanonicalizeAttr(const OpDef& op, const AttrSpec& spec, int rank, A
     std::sort(axes.begin(), axes.end());
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return AttrError(op, spec, "an axis is repeated");
     attr = std::move(axes);
+  } else if (spec.kind == AttrKind::kReal) {
+    // It would equal nothing, itself neither: two nodes that have it could not be told to be one.
+    if (std::isnan(std::get<double>(attr))) return AttrError(op, spec, "found nan, expected a number");
   } else if (spec.kind == AttrKind::kFlag) {
     const int64_t flag = std::get<int64_t>(attr);
     if (flag != 0 && flag != 1) return AttrError(op, spec, absl::StrCat("found ", flag, ", expected 0 or 1"));
@@ -321,7 +325,8 @@ StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& in
     key.dtypes.push_back(type.dtype);
     if (!op.broadcasts) continue;
     uint32_t mask = 0;
-    for (int axis = 0; axis < type.rank(); ++axis) {
+    // Tensors with more axes are refused where the meaning is built.
+    for (int axis = 0; axis < std::min(type.rank(), kMaxRank); ++axis) {
       if (type.shape[axis] == 1) mask |= 1u << axis;
     }
     key.units.push_back(mask);
@@ -349,7 +354,9 @@ absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op
         absl::StrCat(op.name, ": ", count, " inputs, expected ", declared, op.variadic ? " or more" : ""));
   }
   for (int rank : key.ranks) {
-    if (rank > 31) return absl::InvalidArgumentError(absl::StrCat(op.name, ": a tensor with ", rank, " axes"));
+    if (rank > kMaxRank) {
+      return absl::InvalidArgumentError(absl::StrCat(op.name, ": a tensor with ", rank, " axes; at most ", kMaxRank));
+    }
   }
   OpBuilder builder(op, key);
   if (auto status = op.meaning(builder); !status.ok()) return status;
@@ -374,41 +381,6 @@ Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& input
   return bindings;
 }
 
-int64_t EvalIndex(const ExprPtr& e, const std::vector<int64_t>& variables) {
-  if (e->kind == ExprKind::kInt) return e->integer;
-  if (e->kind == ExprKind::kVar) return variables[e->integer];
-  const int64_t a = EvalIndex(e->args[0], variables);
-  const int64_t b = EvalIndex(e->args[1], variables);
-  const auto floor_div = [](int64_t x, int64_t y) {
-    const int64_t quotient = x / y;
-    return (x % y != 0 && (x < 0) != (y < 0)) ? quotient - 1 : quotient;
-  };
-  switch (e->kind) {
-    case ExprKind::kIndexAdd: return a + b;
-    case ExprKind::kIndexSub: return a - b;
-    case ExprKind::kIndexMul: return a * b;
-    // A divisor of zero is ruled out by a requirement that fails; the value does not matter then.
-    case ExprKind::kFloorDiv: return b == 0 ? 0 : floor_div(a, b);
-    case ExprKind::kMod: return b == 0 ? 0 : a - b * floor_div(a, b);
-    case ExprKind::kIndexMin: return std::min(a, b);
-    case ExprKind::kIndexMax: return std::max(a, b);
-    default: CHECK(false) << "not a size expression"; return 0;
-  }
-}
-
-bool EvalCond(const ExprPtr& e, const std::vector<int64_t>& variables) {
-  switch (e->kind) {
-    case ExprKind::kBool: return e->integer != 0;
-    case ExprKind::kLess: return EvalIndex(e->args[0], variables) < EvalIndex(e->args[1], variables);
-    case ExprKind::kLessEqual: return EvalIndex(e->args[0], variables) <= EvalIndex(e->args[1], variables);
-    case ExprKind::kEqual: return EvalIndex(e->args[0], variables) == EvalIndex(e->args[1], variables);
-    case ExprKind::kAnd: return EvalCond(e->args[0], variables) && EvalCond(e->args[1], variables);
-    case ExprKind::kOr: return EvalCond(e->args[0], variables) || EvalCond(e->args[1], variables);
-    case ExprKind::kNot: return !EvalCond(e->args[0], variables);
-    default: CHECK(false) << "not a condition over sizes"; return false;
-  }
-}
-
 namespace {
 
 // "conv2d: shapes [1,3,8,8] and [4,3,3,3]"
@@ -425,35 +397,40 @@ std::string ComparedValues(const ExprPtr& condition, const std::vector<int64_t>&
                      : condition->kind == ExprKind::kLessEqual ? " <= "
                                                                : nullptr;
   if (sign == nullptr) return PrintExpr(condition, {});
-  return absl::StrCat(EvalIndex(condition->args[0], variables), sign, EvalIndex(condition->args[1], variables));
+  const auto a = EvalIndex(condition->args[0], variables), b = EvalIndex(condition->args[1], variables);
+  return a && b ? absl::StrCat(*a, sign, *b) : "a number that does not fit 64 bits or a divisor that is not positive";
 }
-
-constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 }  // namespace
 
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
                                                    const std::vector<TensorType>& inputs, const Attrs& attrs) {
   const Bindings bindings = BindingsOf(meaning, inputs, attrs);
+  // What fails says more than what has no value, a division by a size that may not be 0 for instance.
+  const Requirement* broken = nullptr;
   for (const Requirement& requirement : meaning.requirements) {
-    if (EvalCond(requirement.condition, bindings.variables)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": ", requirement.message, " (found ",
-                                                   ComparedValues(requirement.condition, bindings.variables), ")"));
+    const std::optional<bool> holds = EvalCond(requirement.condition, bindings.variables);
+    if (holds.value_or(false)) continue;
+    if (broken == nullptr || holds) broken = &requirement;
+    if (holds) break;
+  }
+  if (broken != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": ", broken->message, " (found ",
+                                                   ComparedValues(broken->condition, bindings.variables), ")"));
   }
   std::vector<TensorType> types;
   for (const OutputMeaning& output : meaning.outputs) {
     TensorType type{output.dtype, {}};
-    int64_t elements = 1;
     for (const ExprPtr& size : output.shape) {
-      type.shape.push_back(EvalIndex(size, bindings.variables));
-      if (type.shape.back() < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(ShapesText(op, inputs), ": the output would have size ", type.shape.back()));
+      const std::optional<int64_t> value = EvalIndex(size, bindings.variables);
+      if (!value || *value < 0) {
+        return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": the output would have size ",
+                                                       value ? absl::StrCat(*value) : PrintExpr(size, {})));
       }
-      if (type.shape.back() > 0 && elements > kMaxElements / type.shape.back()) {
-        return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": the output is too large"));
-      }
-      elements *= type.shape.back();
+      type.shape.push_back(*value);
+    }
+    if (!CheckedElements(type.shape).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": the output is too large"));
     }
     types.push_back(std::move(type));
   }

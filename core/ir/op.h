@@ -232,10 +232,6 @@ struct Bindings {
 };
 Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs);
 
-// Values of Index and Cond expressions that contain no kFromValue and no kHolds.
-int64_t EvalIndex(const ExprPtr& expr, const std::vector<int64_t>& variables);
-bool EvalCond(const ExprPtr& expr, const std::vector<int64_t>& variables);
-
 // The shape rule: checks the requirements and gives the types of the outputs. Errors read
 //   matmul: shapes [3,4] and [5,6]: the inner sizes must be equal (4 = 5)
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,

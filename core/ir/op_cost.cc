@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/index_value.h"
 #include "core/ir/op.h"
 
 namespace rewright {
@@ -28,7 +29,7 @@ class OpCounter {
         std::set<int64_t> inner;
         FreeVariables(e, inner);
         for (const BoundVar& var : e->bound) {
-          extents_[var.id] = static_cast<double>(EvalIndex(var.extent, variables_));
+          extents_[var.id] = static_cast<double>(EvalIndex(var.extent, variables_).value_or(0));
           inner.insert(var.id);
         }
         return Points(inner) + Count(e->args[1], inner);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/check.h"
 #include "core/ir/dtype.h"
 
@@ -14,6 +15,12 @@ namespace rewright {
 
 using Shape = std::vector<int64_t>;
 
+// The most axes that a tensor may have.
+inline constexpr int kMaxRank = 31;
+
+// The number of elements of a shape from outside. Refused are negative sizes, too many axes, and more than 2^40
+// elements, sizes of zero left out.
+absl::StatusOr<int64_t> CheckedElements(const Shape& shape);
 // Product of the sizes; 1 for a scalar.
 int64_t NumElements(const Shape& shape);
 // "[2,3]"; "[]" for a scalar.

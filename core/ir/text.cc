@@ -278,13 +278,8 @@ class GraphParser {
     if (!dtype.ok()) return dtype.status();
     auto shape = IntList();
     if (!shape.ok()) return shape.status();
-    int64_t elements = 1;
-    for (int64_t size : *shape) {
-      if (size < 0 || (size > 0 && elements > (int64_t{1} << 40) / size)) {
-        return Wrong(absl::StrCat("shape ", ShapeString(*shape), " is not possible"));
-      }
-      elements *= size;
-    }
+    if (const auto elements = CheckedElements(*shape); !elements.ok())
+      return Wrong(std::string(elements.status().message()));
     return TensorType{*dtype, *shape};
   }
 

@@ -104,7 +104,7 @@ Values Unsqueeze(OnnxNode& node) {
   ASSIGN_OR_RETURN(const auto given, AxesOf(node, 13));
   if (!given) return node.Invalid("axes are missing");
   const size_t rank = shape.size() + given->size();
-  if (rank > 31) return node.Invalid(absl::StrCat("the result would have ", rank, " axes"));
+  if (rank > kMaxRank) return node.Invalid(absl::StrCat("the result would have ", rank, " axes"));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, OnnxNode::Axes(*given, static_cast<int>(rank)));
   Shape unsqueezed;
   auto next = shape.begin();

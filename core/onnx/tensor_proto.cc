@@ -12,9 +12,6 @@
 namespace rewright {
 namespace {
 
-constexpr int kMaxRank = 31;
-constexpr int64_t kMaxElements = int64_t{1} << 40;
-
 // Names of the types that this version of the schema does not know yet.
 const char* NewTypeName(int64_t data_type) {
   switch (data_type) {
@@ -164,24 +161,6 @@ int32_t DTypeToOnnx(DType dtype) {
     case DType::kBool: return onnx::TensorProto::BOOL;
   }
   return onnx::TensorProto::UNDEFINED;
-}
-
-absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
-  if (shape.size() > kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat("a tensor with ", shape.size(), " axes; at most ", kMaxRank));
-  }
-  int64_t elements = 1;
-  bool too_large = false;
-  for (int64_t size : shape) {
-    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeString(shape), " has a negative size"));
-    // A size of zero later on does not make the others harmless: products of parts of a shape are taken, too.
-    if (size > 0) {
-      too_large = too_large || elements > kMaxElements / size;
-      if (!too_large) elements *= size;
-    }
-  }
-  if (too_large) return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeString(shape), " is too large"));
-  return NumElements(shape);
 }
 
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory) {

@@ -15,9 +15,6 @@ namespace rewright {
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 int32_t DTypeToOnnx(DType dtype);
 
-// Number of elements of a shape that came from outside: sizes are not negative, ranks and products have limits.
-absl::StatusOr<int64_t> CheckedElements(const Shape& shape);
-
 // Data may lie in the message or in a file inside `directory` (refused where that is empty). Its size is checked
 // before memory is taken. Errors do not say which tensor.
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);

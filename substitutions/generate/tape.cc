@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/interpreter/evaluate_field.h"
+#include "core/ir/index_value.h"
 
 namespace rewright::generate {
 namespace {
@@ -107,12 +108,23 @@ class TapeCompiler {
     return reads_data_[e.get()] = reads;
   }
 
+  int64_t IndexAt(const ExprPtr& e) {
+    const std::optional<int64_t> value = EvalIndex(e, variables_);
+    if (!value) Fail("an index without a value");
+    return value.value_or(0);
+  }
+  bool CondAt(const ExprPtr& e) {
+    const std::optional<bool> value = EvalCond(e, variables_);
+    if (!value) Fail("a condition without a value");
+    return value.value_or(false);
+  }
+
   int32_t Emit(const ExprPtr& e) {
     if (!error_.ok()) return Constant(0);
     switch (e->kind) {
       case ExprKind::kConst: return Constant(FieldFromReal(e->real));
       case ExprKind::kParam: return Constant(FieldFromReal(params_[e->integer]));
-      case ExprKind::kFromIndex: return Constant(FieldFromInteger(EvalIndex(e->args[0], variables_)));
+      case ExprKind::kFromIndex: return Constant(FieldFromInteger(IndexAt(e->args[0])));
       case ExprKind::kRead: return Read(e);
       case ExprKind::kCall: return Call(e);
       case ExprKind::kSelect: return Select(e);
@@ -131,7 +143,8 @@ class TapeCompiler {
     int64_t at = 0;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       if (ReadsData(e->args[axis])) return Fail("an index that is data");
-      const int64_t index = EvalIndex(e->args[axis], variables_);
+      const int64_t index = IndexAt(e->args[axis]);
+      if (!error_.ok()) return 0;
       CHECK(index >= 0 && index < shape[axis]) << "a read outside its operand";
       at = at * shape[axis] + index;
     }
@@ -142,7 +155,7 @@ class TapeCompiler {
 
   int32_t Select(const ExprPtr& e) {
     const ExprPtr& cond = e->args[0];
-    if (!ReadsData(cond)) return Emit(EvalCond(cond, variables_) ? e->args[1] : e->args[2]);
+    if (!ReadsData(cond)) return Emit(CondAt(cond) ? e->args[1] : e->args[2]);
     if (cond->kind != ExprKind::kHolds) return Fail("a condition on several elements");
     const int32_t data = Emit(cond->args[0]);
     const int32_t yes = Emit(e->args[1]), no = Emit(e->args[2]);
@@ -191,10 +204,10 @@ class TapeCompiler {
   template <typename Visit>
   void ForEachPoint(const ExprPtr& e, size_t level, const Visit& visit) {
     if (level == e->bound.size()) {
-      if (EvalCond(e->args[0], variables_)) visit();
+      if (CondAt(e->args[0])) visit();
       return;
     }
-    const int64_t extent = EvalIndex(e->bound[level].extent, variables_);
+    const int64_t extent = IndexAt(e->bound[level].extent);
     for (int64_t i = 0; i < extent && error_.ok(); ++i) {
       variables_[e->bound[level].id] = i;
       ForEachPoint(e, level + 1, visit);

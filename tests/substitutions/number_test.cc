@@ -26,7 +26,7 @@ std::shared_ptr<const CompiledRule> Compile(const std::string& text) {
 std::string Applied(const std::string& rule, const std::string& text) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  const Matcher matcher(Compile(rule), DomainLimits{}, MatchOptions{});
+  const Matcher matcher(Compile(rule), DomainLimits{});
   const std::vector<Match> matches = matcher.FindMatches(*graph);
   if (matches.size() != 1) return "";
   const auto after = ApplyMatch(*graph, matches[0]);

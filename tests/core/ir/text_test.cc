@@ -68,11 +68,37 @@ TEST(TextTest, ErrorsNamePlaceFoundAndExpected) {
             "line 3, column 1: found the end, expected a line `output name = value`");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x)\n%0 = exp(x)\n"), "line 3: the value %0 is defined twice");
   EXPECT_EQ(ErrorOf("const %0: f32[3] = [1,2]\n"), "line 1: found 2 elements, expected 3");
-  EXPECT_EQ(ErrorOf("input x: f32[99999999,99999999]\n"), "line 1: shape [99999999,99999999] is not possible");
+  EXPECT_EQ(ErrorOf("input x: f32[99999999,99999999]\n"), "line 1: shape [99999999,99999999] is too large");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0, %1 = relu(x)\n"), "line 2: relu has 1 outputs, found 2");
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = relu(x, gain=2)\n"), "line 2: relu: no attribute gain");
   EXPECT_THAT(ErrorOf("input x: f32[3,4]\ninput y: f32[5,6]\n%0 = matmul(x, y)\n"),
               HasSubstr("line 3: matmul: shapes [3,4] and [5,6]: "));
+}
+
+TEST(TextTest, RefusesShapesThatNoTensorHas) {
+  // A size of zero does not make the others harmless.
+  EXPECT_EQ(ErrorOf("input x: f32[0,1099511627776,1099511627776]\n"),
+            "line 1: shape [0,1099511627776,1099511627776] is too large");
+  EXPECT_EQ(ErrorOf("input x: f32[2,-1]\n"), "line 1: shape [2,-1] has a negative size");
+  const auto ones = [](int rank) {
+    std::string text = "input x: f32[1";
+    for (int axis = 1; axis < rank; ++axis) text += ",1";
+    return text + "]\n%0 = add(x, x)\noutput y = %0\n";
+  };
+  EXPECT_EQ(ErrorOf(ones(32)), "line 1: a tensor with 32 axes; at most 31");
+  EXPECT_TRUE(ParseGraph(ones(31), {}).ok());
+}
+
+TEST(TextTest, RefusesAttributesThatCannotBeMeant) {
+  EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = leaky_relu(x, alpha=nan)\n"),
+            "line 2: leaky_relu: attribute alpha: found nan, expected a number");
+  // Sizes that are computed from attributes are computed in 64 bits or not at all.
+  EXPECT_THAT(
+      ErrorOf("input x: f32[2]\n%0 = pad(x, before=[9223372036854775807], after=[1], interior=[0], value=0.0)\n"),
+      HasSubstr("line 2: pad: shape [2]: the output would have size "));
+  EXPECT_THAT(
+      ErrorOf("input x: f32[2]\n%0 = pad(x, before=[9223372036854775807], after=[1], interior=[0], value=0.0)\n"),
+      Not(HasSubstr("-922337203685477")));
 }
 
 TEST(TextTest, WeightsTakeTheirData) {

@@ -1,10 +1,12 @@
 // Properties of every declaration, shapes checked by hand, and every error message.
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/ir/index_value.h"
 #include "core/ir/op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -145,7 +147,7 @@ class BoundsChecker {
       case ExprKind::kRead: return CheckRead(e);
       case ExprKind::kSelect:
         if (DependsOnData(e->args[0])) return Check(e->args[1]) && Check(e->args[2]);
-        return Check(EvalCond(e->args[0], variables_) ? e->args[1] : e->args[2]);
+        return Check(EvalCond(e->args[0], variables_).value() ? e->args[1] : e->args[2]);
       case ExprKind::kReduce: return CheckReduce(e, 0);
       default:
         for (const ExprPtr& arg : e->args) {
@@ -178,15 +180,15 @@ class BoundsChecker {
     if (e->args.size() != shape.size()) return false;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       if (DependsOnData(e->args[axis])) continue;
-      const int64_t index = EvalIndex(e->args[axis], variables_);
+      const int64_t index = EvalIndex(e->args[axis], variables_).value();
       if (index < 0 || index >= shape[axis]) return false;
     }
     return true;
   }
 
   bool CheckReduce(const ExprPtr& e, size_t depth) {
-    if (depth == e->bound.size()) return !EvalCond(e->args[0], variables_) || Check(e->args[1]);
-    const int64_t extent = EvalIndex(e->bound[depth].extent, variables_);
+    if (depth == e->bound.size()) return !EvalCond(e->args[0], variables_).value() || Check(e->args[1]);
+    const int64_t extent = EvalIndex(e->bound[depth].extent, variables_).value();
     for (int64_t i = 0; i < extent; ++i) {
       variables_[e->bound[depth].id] = i;
       if (!CheckReduce(e, depth + 1)) return false;
@@ -472,6 +474,14 @@ const std::vector<ErrorCase>& ErrorCases() {
        {F32({2, 3}), F32({3}), F32({4})},
        {},
        "bias must have the sizes of the normalized axes (found 4 = 3)"},
+      // What no tensor and no attribute is.
+      {"add", {F32(Shape(32, 1)), F32(Shape(32, 1))}, {}, "add: a tensor with 32 axes; at most 31"},
+      {"add", {F32(Shape(40, 1)), F32({2})}, {}, "add: a tensor with 40 axes; at most 31"},
+      {"leaky_relu", {F32({2})}, {{"alpha", std::nan("")}}, "attribute alpha: found nan, expected a number"},
+      {"pad",
+       {F32({0, 1, 1})},
+       {{"before", Ints{0, int64_t{1} << 40, int64_t{1} << 40}}, {"after", Ints{0, 0, 0}}},
+       "the output is too large"},
       {"lrn", {F32({2})}, {{"size", 3}}, "lrn: x must have rank 2 or more, not 1"},
       {"softmax", {I64({2})}, {}, "softmax: the elements of x must be floating-point numbers, not i64"},
       {"softmax", {F32({2, 3})}, {{"axis", 2}}, "attribute axis"},
