@@ -11,6 +11,7 @@
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
 #include "backends/measured_costs.h"
+#include "core/base/guarded.h"
 
 namespace rewright::cpu {
 namespace {
@@ -58,8 +59,10 @@ class CpuDevice : public Device {
     const std::lock_guard<std::mutex> lock(mutex_);
     return costs_->Of(layouts_.SignatureOf(graph, group), [&] {
       const ThreadScope threads(context_->threads);
-      if (!probe_) probe_.emplace(context_->threads);
-      return MeasureGroup(context_, graph, group, layouts_, *probe_);
+      return Guarded([&] {
+        if (!probe_) probe_.emplace(context_->threads);
+        return MeasureGroup(context_, graph, group, layouts_, *probe_);
+      });
     });
   }
 
@@ -70,7 +73,7 @@ class CpuDevice : public Device {
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
     const ThreadScope threads(context_->threads);
-    return Lowering(context_, graph, {}).Run();
+    return Guarded([&] { return Lowering(context_, graph, {}).Run(); });
   }
 
  private:

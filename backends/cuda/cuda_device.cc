@@ -10,6 +10,7 @@
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
 #include "backends/measured_costs.h"
+#include "core/base/guarded.h"
 
 namespace rewright::cuda {
 namespace {
@@ -58,7 +59,7 @@ class CudaDevice : public Device {
     return costs_.Of(signature, [&]() -> absl::StatusOr<ProfileEntry> {
       if (gpu_ != nullptr) {
         const std::lock_guard<std::mutex> turn(*memory_->turns());
-        return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf());
+        return Guarded([&] { return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf()); });
       }
       return absl::NotFoundError(
           absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_, " (", signature, ")"));
@@ -78,7 +79,7 @@ class CudaDevice : public Device {
       return absl::UnimplementedError(absl::StrCat(name_, " is known by its profile alone and runs nothing"));
     }
     const std::lock_guard<std::mutex> turn(*memory_->turns());
-    return Lowering(*gpu_, graph, LoweringOptionsOf()).Run();
+    return Guarded([&] { return Lowering(*gpu_, graph, LoweringOptionsOf()).Run(); });
   }
 
  private:
