@@ -29,8 +29,10 @@ class ExprTable {
     const std::lock_guard<std::mutex> lock(shard.mutex);
     const auto found = shard.nodes.find(&candidate);
     if (found != shard.nodes.end()) {
-      // Nothing where its last user is about to remove it, which the lock still holds up: another takes its place.
-      if (ExprPtr node = (*found)->weak_from_this().lock()) return node;
+      // Not of the const node: that would convert a weak_ptr, for which libstdc++ makes a shared_ptr and drops it, and
+      // whoever drops a node's last one takes the lock. Nothing where its last user is about to remove it, which the
+      // lock still holds up: another takes its place.
+      if (ExprPtr node = const_cast<ExprNode*>(*found)->weak_from_this().lock()) return node;
       shard.nodes.erase(found);
     }
     auto node = std::make_shared<ExprNode>(std::move(candidate));

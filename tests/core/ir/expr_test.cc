@@ -48,6 +48,20 @@ TEST(ExprTest, NodesThatNobodyHasAreGone) {
   EXPECT_EQ(NumInternedExprs(), before);
 }
 
+// The last user of a node may drop it while another thread finds it.
+TEST(ExprTest, IsDroppedByThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 100000; ++i) {
+        const Index sum = (Variable(i % 3, "x") + Index(i % 5)) * Variable(1, "y");
+        ASSERT_EQ(sum.node()->kind(), ExprKind::kIndexMul);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Threads that make and drop equal expressions at the same time agree on the nodes that both have.
 TEST(ExprTest, IsSharedByThreads) {
   constexpr int kThreads = 4, kRounds = 3000;
