@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test. Ends with ctest's summary.
-#   REWRIGHT_SKIP_ASAN=1 leaves out the sanitizer builds: of the core and of the rule language for wrong memory, of the
-#   runtime for races between threads that run one model.
+#   REWRIGHT_SKIP_ASAN=1 leaves out the sanitizer build of the core and of the rule language.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,9 +12,6 @@ if [ -z "${REWRIGHT_SKIP_ASAN:-}" ]; then
   cmake --build --preset asan --target core_test substitutions_test
   ctest --preset asan -L '^core_test$' -j 2
   ctest --preset asan -R '^(RuleFuzz|RuleTextTest)\.'
-  cmake --preset tsan >/dev/null
-  cmake --build --preset tsan --target runtime_test
-  ctest --preset tsan -R '^(Threads|Executor)\.' -j 2
 fi
 
 cmake --preset release >/dev/null
