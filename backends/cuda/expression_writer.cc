@@ -9,7 +9,6 @@
 #include "backends/cuda/kernel_text.h"
 
 namespace rewright::cuda {
-namespace {}  // namespace
 
 // ---------------------------------------------------------------- indices
 

@@ -24,7 +24,7 @@ constexpr int64_t kGrain = 16384;  // elements below which one thread does every
 
 // ---------------------------------------------------------------- operations on other types than f32
 
-// An integer divided by 0 has no value: all bits are set, as in what MakeGenericKernel writes there.
+// An integer divided by 0 has no value: all bits are set, as in what the reference kernel writes there.
 template <typename R, typename V>
 R Stored(const V& value) {
   if constexpr (std::is_same_v<V, Partial<R>>) {
