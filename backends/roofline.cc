@@ -26,7 +26,7 @@ class RooflineDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    for (FusedGroup& group : cpu::FuseGraph(graph, cpu::WeightMode::kConstant)) {
+    for (FusedGroup& group : cpu::FuseGraph(graph)) {
       groups.push_back(std::move(group.group));
     }
     return groups;
@@ -114,8 +114,6 @@ absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
   return spec;
 }
 
-std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec) {
-  return std::make_unique<RooflineDevice>(spec);
-}
+std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec) { return std::make_unique<RooflineDevice>(spec); }
 
 }  // namespace rewright

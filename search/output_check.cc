@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/compare.h"
-#include "core/ir/folded_values.h"
 #include "core/ir/random_inputs.h"
 
 namespace rewright {
@@ -121,26 +121,15 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   if (candidate.arena() == original_.arena()) {
     for (Value value : FoldedValues(original_)) known.insert(value);
   }
-  std::vector<Output> weights;
+  std::vector<Value> weights;
   for (Value value : FoldedValues(candidate)) {
-    if (known.contains(value) || candidate.type(value).dtype != DType::kFloat32) continue;
-    weights.push_back({value, absl::StrCat("weight_", weights.size())});
+    if (!known.contains(value) && candidate.type(value).dtype == DType::kFloat32) weights.push_back(value);
   }
-  if (weights.empty()) return "";
-  Outputs computed;
-  if (runner_ == nullptr) {
-    absl::StatusOr<Outputs> interpreted = InterpretGraph(Graph(candidate.arena(), {}, weights), {});
-    if (!interpreted.ok()) return interpreted.status();
-    computed = *std::move(interpreted);
-  } else {
-    absl::StatusOr<std::unique_ptr<Executable>> executable = runner_->Prepare(Graph(candidate.arena(), {}, weights));
-    if (!executable.ok()) return executable.status();
-    if (absl::Status status = (*executable)->Run({}, &computed); !status.ok()) return status;
-  }
+  ASSIGN_OR_RETURN(const Outputs computed, ComputeKnown(candidate.arena(), weights, options_.threads));
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!IsSuspicious(computed[i])) continue;
     const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
-    absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {weights[i]}), {}, in_f64);
+    absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{weights[i], ""}}), {}, in_f64);
     if (!exact.ok()) return exact.status();
     const std::string fault = FaultOf(computed[i], (*exact)[0]);
     if (fault.empty()) continue;

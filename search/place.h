@@ -53,7 +53,7 @@ class PlaceEstimator {
   absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of what a node is without its operands
   // Places are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
-  absl::flat_hash_map<NodeId, NodeId> copied_;        // weight-only nodes, into scratch_
+  absl::flat_hash_map<NodeId, NodeId> copied_;        // known nodes, into scratch_
   absl::flat_hash_map<uint64_t, double> total_cost_;  // by canonical hash
 };
 

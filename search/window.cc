@@ -105,7 +105,7 @@ class Cutter {
   const Graph& graph_;
   GraphWindow window_;
   std::shared_ptr<Arena> arena_;
-  absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and weight-only ones
+  absl::flat_hash_map<NodeId, NodeId> copies_;  // of nodes inside and known ones
   std::vector<Value> inputs_;
   ValueMap inputs_of_;
   ValueMap outer_;  // of leaves
@@ -169,7 +169,7 @@ class KeyWriter {
   const Graph& graph_;
   NodeLooks& looks_;
   WindowKey key_;
-  absl::flat_hash_map<NodeId, uint64_t> numbers_;  // of nodes inside and weight-only ones
+  absl::flat_hash_map<NodeId, uint64_t> numbers_;  // of nodes inside and known ones
   absl::flat_hash_map<Value, uint64_t> inputs_;
 };
 

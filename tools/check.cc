@@ -11,7 +11,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -180,9 +179,7 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
       progress.Update(static_cast<double>(++done) / static_cast<double>(files.size()), files[i].first);
     }
   };
-  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
-                                                    : std::max(1u, std::thread::hardware_concurrency());
-  OnThreads(std::min<int64_t>(wanted, std::ssize(files)), work);
+  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(files)), work);
   return outcomes;
 }
 

@@ -23,6 +23,7 @@
 #include "core/base/files.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/ir/random_inputs.h"
 #include "core/onnx/tensor_file.h"
 #include "search/optimize.h"
@@ -235,8 +236,7 @@ class Contest {
     PeerSetting setting;
     setting.model = std::filesystem::absolute(path).string();
     setting.folder = folder_.path();
-    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    setting.threads = session_.flags.threads > 0 ? session_.flags.threads : all;
+    setting.threads = ThreadCount(session_.flags.threads);
     setting.device = flags_.device == "cuda" ? "cuda:0" : flags_.device;
     setting.precision = flags_.precision;
     for (const std::string& kind : PeerKinds()) {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -95,9 +94,7 @@ void DeriveAll(const DeriveFlags& flags, const std::vector<DirectedRule>& rules,
                       absl::StrFormat("%d of %d  %s", done.load(), goals->size(), goal.name));
     }
   };
-  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
-                                                    : std::max(1u, std::thread::hardware_concurrency());
-  OnThreads(std::min<int64_t>(wanted, std::ssize(*goals)), work);
+  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(*goals)), work);
 }
 
 const char* EndName(SaturationEnd end) {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/counterexamples.h"
@@ -208,10 +208,7 @@ class Generation {
   }
 
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  int Threads() const {
-    return session_.flags.threads > 0 ? session_.flags.threads
-                                      : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  }
+  int Threads() const { return ThreadCount(session_.flags.threads); }
   // What is kept of a space.
   std::string FolderOf(const generate::Space& space, int restart) const {
     if (flags_.resume.empty()) return "";
@@ -399,8 +396,7 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   Progress progress(session.console, "combine");
   std::atomic<bool> stop{false};
   generate::CombineOptions options;
-  options.threads = session.flags.threads > 0 ? session.flags.threads
-                                              : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.threads = ThreadCount(session.flags.threads);
   options.seed = session.flags.seed;
   options.stop = &stop;
   options.progress = [&](size_t done, size_t rules) {

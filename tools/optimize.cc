@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
 #include "search/rewriter.h"
@@ -106,8 +106,7 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   options.search.memory_limit_bytes = flags.memory_limit;
   options.search.stop = &InterruptGuard::flag();
   // Measurements are taken one at a time, and nothing else runs meanwhile.
-  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.search.threads = flags.measured() ? 1 : common.threads > 0 ? common.threads : all;
+  options.search.threads = flags.measured() ? 1 : ThreadCount(common.threads);
   options.measure = flags.measured();
   options.check = flags.check;
   options.checking.rtol = flags.rtol;

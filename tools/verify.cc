@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -103,9 +102,7 @@ class Verification {
                         absl::StrFormat("%d of %d  %s", done.load(), rules_.size(), rules_[i].name));
       }
     };
-    const unsigned wanted = session_.flags.threads > 0 ? static_cast<unsigned>(session_.flags.threads)
-                                                       : std::max(1u, std::thread::hardware_concurrency());
-    OnThreads(std::min<int64_t>(wanted, std::ssize(rules_)), work);
+    OnThreads(std::min<int64_t>(ThreadCount(session_.flags.threads), std::ssize(rules_)), work);
     if (fault_.ok() && !flags_.certificates.empty()) return WriteIndex();
     return fault_;
   }

@@ -1,20 +1,14 @@
-// Values that depend on weights and constants alone are computed when a graph is compiled, by the device's own
-// kernels: their graph is lowered and run like any other.
+// Values that are known before the run.
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/ir/folded_values.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
-#include "runtime/executor.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
-
-bool Lowering::IsConstant(Value value) const {
-  const Node& node = graph_.node(value.node);
-  return graph_.IsKnown(node) && (options_.weights == WeightMode::kConstant || node.op == nullptr);
-}
 
 bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
   const Node& node = graph_.node(value.node);
@@ -59,28 +53,15 @@ absl::StatusOr<Tensor> Lowering::ConstantTensor(Value value) {
 }
 
 absl::Status Lowering::FoldConstants() {
-  if (options_.weights == WeightMode::kRuntime) return absl::OkStatus();
-  std::vector<Output> wanted;
-  int64_t total = 0;
+  std::vector<Value> wanted;
   for (Value value : FoldedValues(graph_)) {
     Tensor base;
     Layout layout;
     int64_t offset = 0;
-    const TensorType& type = graph_.type(value);
-    const std::string what = absl::StrCat("the weight ", type.ToString(), " that ", graph_.node(value.node).op->name,
-                                          " (node ", value.node, ") computes beforehand");
-    RETURN_IF_ERROR(CheckMemory(total += type.num_bytes(), what));
-    if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back({value, ""});
+    if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back(value);
   }
-  if (wanted.empty()) return absl::OkStatus();
-  const Graph constants(graph_.arena(), {}, wanted);
-  LoweringOptions options;
-  options.weights = WeightMode::kRuntime;
-  ASSIGN_OR_RETURN(Schedule schedule, Lowering(context_, constants, options).Run());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(constants, std::move(schedule)));
-  std::vector<Tensor> tensors;
-  RETURN_IF_ERROR(executor->Run({}, &tensors));
-  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i].value] = std::move(tensors[i]);
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), wanted, threads()));
+  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i]] = std::move(tensors[i]);
   return absl::OkStatus();
 }
 

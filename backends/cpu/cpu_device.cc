@@ -51,7 +51,7 @@ class CpuDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph, WeightMode::kConstant)) groups.push_back(std::move(group.group));
+    for (FusedGroup& group : FuseGraph(graph)) groups.push_back(std::move(group.group));
     return groups;
   }
 

@@ -17,7 +17,7 @@ constexpr int kMaxRegion = 12;  // nodes of a decomposed activation function
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, WeightMode mode) : graph_(graph), mode_(mode), owner_(graph.nodes().size(), -1) {}
+  explicit Fuser(const Graph& graph) : graph_(graph), owner_(graph.nodes().size(), -1) {}
 
   std::vector<FusedGroup> Run() {
     const int count = static_cast<int>(graph_.nodes().size());
@@ -25,7 +25,7 @@ class Fuser {
       if (owner_[i] < 0 && IsAnchor(i)) FuseAnchor(i);
     }
     for (int i = count - 1; i >= 0; --i) {
-      if (owner_[i] >= 0 || !IsRuntime(NodeAt(i))) continue;
+      if (owner_[i] >= 0 || !graph_.IsRun(NodeAt(i))) continue;
       if (CanJoinPointwise(i)) {
         GatherPointwise(i);
       } else {
@@ -41,23 +41,19 @@ class Fuser {
   }
 
  private:
-  bool IsConstant(const Node& node) const {
-    return graph_.IsKnown(node) && (mode_ == WeightMode::kConstant || node.op == nullptr);
-  }
-  bool IsRuntime(const Node& node) const { return node.op != nullptr && !IsConstant(node); }
   const Node& NodeAt(int i) const { return graph_.node(graph_.nodes()[i]); }
   NodeId IdAt(int i) const { return graph_.nodes()[i]; }
   bool Escapes(int i) const { return graph_.is_output(Value{IdAt(i), 0}); }
 
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
-    if (!IsRuntime(node) || node.outputs[0].dtype != DType::kFloat32) return false;
+    if (!graph_.IsRun(node) || node.outputs[0].dtype != DType::kFloat32) return false;
     return node.op == ops::Conv2d() || node.op == ops::Matmul();
   }
 
   bool CanJoinPointwise(int i) const {
     const Node& node = NodeAt(i);
-    return IsRuntime(node) && owner_[i] < 0 && IsPointwise(*node.meaning) &&
+    return graph_.IsRun(node) && owner_[i] < 0 && IsPointwise(*node.meaning) &&
            CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves && node.outputs[0].num_elements() > 0;
   }
 
@@ -145,7 +141,7 @@ class Fuser {
     const int channel = conv ? 1 : type.rank() - 1;
     const OpDef* const op = node.op;
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return false;
+      if (static_cast<int>(i) != operand && !graph_.IsKnown(node.operands[i])) return false;
     }
     if (op == ops::BatchNorm()) return operand == 0 && conv;
     if (op != ops::Add() && op != ops::Sub() && op != ops::Mul() && op != ops::Div()) return false;
@@ -243,7 +239,6 @@ class Fuser {
   }
 
   const Graph& graph_;
-  const WeightMode mode_;
   std::vector<int> owner_;  // group of each position, -1: none yet
   std::vector<FusedGroup> groups_;
   std::vector<std::pair<int, int>> order_;  // last position, group
@@ -251,6 +246,6 @@ class Fuser {
 
 }  // namespace
 
-std::vector<FusedGroup> FuseGraph(const Graph& graph, WeightMode mode) { return Fuser(graph, mode).Run(); }
+std::vector<FusedGroup> FuseGraph(const Graph& graph) { return Fuser(graph).Run(); }
 
 }  // namespace rewright::cpu

@@ -44,12 +44,7 @@ struct FusedGroup {
   std::vector<EpilogueStep> epilogue;  // kConv, kMatmul
 };
 
-enum class WeightMode : uint8_t {
-  kConstant,  // nodes that depend on weights alone are computed ahead and belong to no group
-  kRuntime,   // they are nodes like any other; only leaves are constant
-};
-
 // All groups, operands before users.
-std::vector<FusedGroup> FuseGraph(const Graph& graph, WeightMode mode);
+std::vector<FusedGroup> FuseGraph(const Graph& graph);
 
 }  // namespace rewright::cpu

@@ -16,7 +16,7 @@ Lowering::Lowering(std::shared_ptr<const DnnlContext> context, const Graph& grap
     : context_(std::move(context)), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
-  const std::vector<FusedGroup> groups = FuseGraph(graph_, options_.weights);
+  const std::vector<FusedGroup> groups = FuseGraph(graph_);
   RETURN_IF_ERROR(FoldConstants());
   for (const FusedGroup& group : groups) {
     schedule_.groups.push_back(group.group);
@@ -234,7 +234,7 @@ absl::Status Lowering::CommitStates() {
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.results()) {
-    absl::StatusOr<Place> place = options_.keep_output_layouts              ? Find(output.value)
+    absl::StatusOr<Place> place = options_.keep_output_layouts       ? Find(output.value)
                                   : graph_.mode() == Mode::kTraining ? FindBeside(output.value, Buffer::Kind::kOutput)
                                                                      : FindRowMajor(output.value);
     if (!place.ok()) return place.status();

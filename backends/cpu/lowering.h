@@ -31,7 +31,6 @@
 namespace rewright::cpu {
 
 struct LoweringOptions {
-  WeightMode weights = WeightMode::kConstant;
   // Graph inputs with another layout than row-major (for measuring a group alone).
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
@@ -86,7 +85,7 @@ class Lowering : private ScheduleBuilder {
   bool ClaimPart(int buffer, size_t bytes, int whole, size_t offset);
 
   // ---- constants (constants.cc)
-  bool IsConstant(Value value) const;
+  bool IsConstant(Value value) const { return graph_.IsKnown(value); }
   // The tensor of a constant value.
   absl::StatusOr<Tensor> ConstantTensor(Value value);
 

@@ -9,8 +9,9 @@
 #include "backends/meaning.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/folded_values.h"
+#include "core/interpreter/known_values.h"
 
 namespace rewright::cuda {
 namespace {
@@ -94,12 +95,9 @@ absl::StatusOr<Schedule> Lowering::Run() {
 // ---------------------------------------------------------------- constants
 
 absl::Status Lowering::FoldConstants() {
-  std::vector<Output> wanted;
-  for (Value value : FoldedValues(graph_)) wanted.push_back({value, ""});
-  if (wanted.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<Tensor>> values = InterpretGraph(Graph(graph_.arena(), {}, wanted), {});
-  if (!values.ok()) return values.status();
-  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i].value] = std::move((*values)[i]);
+  const std::vector<Value> wanted = FoldedValues(graph_);
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), wanted, ThreadCount(0)));
+  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i]] = std::move(tensors[i]);
   return absl::OkStatus();
 }
 
@@ -297,7 +295,8 @@ absl::Status Lowering::CommitStates() {
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.results()) {
-    absl::StatusOr<Place> place = options_.inside ? Find(output.value) : FindBeside(output.value, Buffer::Kind::kOutput);
+    absl::StatusOr<Place> place =
+        options_.inside ? Find(output.value) : FindBeside(output.value, Buffer::Kind::kOutput);
     if (!place.ok()) return place.status();
     int written = place->buffer;
     // A copy for a reader may lie where the caller reads, though it was not needed for that.

@@ -13,6 +13,10 @@
 
 namespace rewright {
 
+int ThreadCount(int asked) {
+  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 void OnThreads(int64_t threads, const std::function<void()>& work) {
   std::mutex mutex;
   std::exception_ptr fault;

@@ -140,7 +140,7 @@ class Device {
   virtual ~Device() = default;
   // The key of the profile database: name, library versions, threads.
   virtual std::string name() const = 0;
-  // Every application that is not weight-only is in exactly one group (views may form groups of cost 0).
+  // Every application that a run computes is in exactly one group (views may form groups of cost 0).
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
@@ -154,7 +154,7 @@ class Device {
   virtual bool runs() const { return true; }
   // Where the buffers of its schedules live; null: in the memory of this machine.
   virtual DeviceMemory* memory() { return nullptr; }
-  // Kernels for the whole graph; weight-only nodes are computed here, once.
+  // Kernels for the whole graph; what is known before the run is computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
 };
 
@@ -175,9 +175,7 @@ class Executable {
   }
   // What a state of a graph for training holds now, and another value for it. Errors: no state of that name; a value of
   // another type.
-  virtual absl::StatusOr<Tensor> ReadState(const std::string& name) {
-    return absl::NotFoundError("no state " + name);
-  }
+  virtual absl::StatusOr<Tensor> ReadState(const std::string& name) { return absl::NotFoundError("no state " + name); }
   virtual absl::Status WriteState(const std::string& name, const Tensor&) {
     return absl::NotFoundError("no state " + name);
   }

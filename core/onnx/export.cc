@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
@@ -227,7 +227,7 @@ class Exporter {
 
   // ---- weights that are computed now
 
-  // What run-time nodes and outputs read of the weight-only values that are no leaves.
+  // What run-time nodes and outputs read of the known values that are no leaves.
   std::vector<Value> NeededWeights() const {
     std::set<Value> needed;
     const auto need = [&](Value value) {
@@ -252,9 +252,7 @@ class Exporter {
       return absl::OkStatus();
     }
     if (needed.empty()) return absl::OkStatus();
-    std::vector<Output> outputs;
-    for (Value value : needed) outputs.push_back(Output{value, absl::StrCat("weight_", outputs.size())});
-    auto tensors = InterpretGraph(Graph(graph_.arena(), {}, std::move(outputs)), {});
+    const auto tensors = ComputeKnown(graph_.arena(), needed);
     if (!tensors.ok()) {
       return absl::Status(tensors.status().code(), absl::StrCat("computing weights: ", tensors.status().message()));
     }
@@ -324,7 +322,7 @@ class Exporter {
   absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
   absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
   absl::flat_hash_map<Value, Tensor> folded_;
-  absl::flat_hash_set<NodeId> needed_;  // weight-only nodes that are written
+  absl::flat_hash_set<NodeId> needed_;  // known nodes that are written
   std::vector<std::pair<std::string, TensorType>> described_;
 };
 

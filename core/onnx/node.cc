@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -19,7 +20,7 @@ constexpr int64_t kMaxFoldedIntegers = 4096;
 constexpr int64_t kMaxFoldedReals = 16;
 // Inputs that must be known (shapes, axes, bounds) have few elements.
 constexpr int64_t kMaxKnownElements = 1 << 20;
-// A limit on all tensors that take part in computing one weight-only value.
+// A limit on all tensors that take part in computing one value that is known before the run.
 constexpr int64_t kMaxEvaluatedBytes = int64_t{16} << 30;
 
 bool SmallEnoughToFold(const TensorType& type) {
@@ -305,7 +306,7 @@ absl::StatusOr<Tensor> EvaluateWeightOnly(const std::shared_ptr<Arena>& arena, V
       bytes += type.num_bytes();
     }
   }
-  ASSIGN_OR_RETURN(const std::vector<Tensor> results, InterpretGraph(graph, {}));
+  ASSIGN_OR_RETURN(const std::vector<Tensor> results, ComputeKnown(arena, {value}));
   return results[0];
 }
 

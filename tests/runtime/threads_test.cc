@@ -1,4 +1,4 @@
-// One compiled model, run by several threads at a time. (tools/test.sh runs this under ThreadSanitizer: every kernel
+// One compiled model, run by several threads at a time. (bench/full runs this under ThreadSanitizer: every kernel
 // uses one thread there, since the runtime of OpenMP is not compiled with it and its barriers are not seen.)
 #include <thread>
 

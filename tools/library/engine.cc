@@ -1,12 +1,12 @@
 #include "tools/library/engine.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
+#include "core/base/threads.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 
@@ -20,8 +20,7 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
                                                    ", expected a GPU; all others compute in the types of the model"));
   }
   if (name == "reference") {
-    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    engine.runner_ = MakeReferenceRunner(threads > 0 ? threads : all);
+    engine.runner_ = MakeReferenceRunner(ThreadCount(threads));
     return engine;
   }
   DeviceOptions options;
