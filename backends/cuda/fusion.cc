@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 
 #include "backends/attrs.h"
 #include "backends/cuda/concat.h"
 #include "backends/cuda/kernel_source.h"
+#include "backends/fuser.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"
@@ -18,25 +18,20 @@ namespace {
 constexpr size_t kMaxMembers = 32;
 constexpr size_t kMaxInputs = 24;
 constexpr size_t kMaxSiblings = 8;
-constexpr double kCheap = 6;              // work on an element that may be done again at every reader
-constexpr double kReduction = 24;         // work that says a node reduces
-constexpr int kFree = -1, kOutside = -2;  // nodes of no group yet, and those that are not to be in any
+constexpr double kCheap = 6;       // work on an element that may be done again at every reader
+constexpr double kReduction = 24;  // work that says a node reduces
 
 // What the library's fused attention takes.
 constexpr int64_t kMaxDepth = 128, kDepthUnit = 8;
 
-class Fuser {
+class CudaFuser : private Fuser<FusedGroup> {
  public:
-  Fuser(const Graph& graph, const FusionOptions& options)
-      : graph_(graph), options_(options), owner_(graph.nodes().size(), kFree) {}
+  CudaFuser(const Graph& graph, const FusionOptions& options) : Fuser(graph), options_(options) {}
 
-  void Restrict(const std::vector<NodeId>& nodes) {
-    std::fill(owner_.begin(), owner_.end(), kOutside);
-    for (NodeId id : nodes) owner_[graph_.index(id)] = kFree;
-  }
+  using Fuser::Restrict;
 
   std::vector<FusedGroup> Run() {
-    const int count = static_cast<int>(graph_.nodes().size());
+    const int count = num_nodes();
     for (int i = 0; i < count && options_.attention; ++i) {
       if (IsFree(i)) FuseAttention(i);
     }
@@ -53,19 +48,10 @@ class Fuser {
         Gather(i);
       }
     }
-    std::sort(order_.begin(), order_.end());
-    std::vector<FusedGroup> sorted;
-    for (const auto& [last, index] : order_) sorted.push_back(std::move(groups_[index]));
-    return JoinSiblings(std::move(sorted));
+    return JoinSiblings(TakeGroups());
   }
 
  private:
-  const Node& NodeAt(int i) const { return graph_.node(IdAt(i)); }
-  NodeId IdAt(int i) const { return graph_.nodes()[i]; }
-  bool IsFree(int i) const {
-    const Node& node = NodeAt(i);
-    return owner_[i] == kFree && graph_.IsRun(node);
-  }
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
     if (node.outputs[0].dtype != DType::kFloat32 || node.outputs[0].num_elements() == 0) return false;
@@ -73,14 +59,6 @@ class Fuser {
       if (graph_.type(operand).num_elements() == 0) return false;  // an empty sum is no call of a library
     }
     return node.op == ops::Conv2d() || node.op == ops::Matmul();
-  }
-  void AddGroup(FusedGroup group, std::vector<int> members) {
-    std::sort(members.begin(), members.end());
-    const int index = static_cast<int>(groups_.size());
-    for (int i : members) owner_[i] = index;
-    group.group = MakeGroup(graph_, members);
-    order_.emplace_back(members.back(), index);
-    groups_.push_back(std::move(group));
   }
 
   // ---- attention
@@ -160,15 +138,10 @@ class Fuser {
     const bool conv = NodeAt(anchor).op == ops::Conv2d();
     FusedGroup group;
     group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
-    std::vector<int> members = {anchor};
-    int last = anchor;
-    while (!group.relu && !graph_.is_output(Value{IdAt(last), 0}) && graph_.users(last).size() == 1) {
-      const int user = graph_.users(last)[0];
-      const int channel_axis = conv ? 1 : NodeAt(anchor).outputs[0].rank() - 1;
-      if (!IsFree(user) || !Take(IdAt(last), NodeAt(user), channel_axis, &group)) break;
-      members.push_back(user);
-      last = user;
-    }
+    const int channel_axis = conv ? 1 : NodeAt(anchor).outputs[0].rank() - 1;
+    std::vector<int> members = Chain(anchor, [&](int last, int next) {
+      return !group.relu && Take(IdAt(last), NodeAt(next), channel_axis, &group);
+    });
     AddGroup(std::move(group), std::move(members));
   }
 
@@ -200,37 +173,22 @@ class Fuser {
 
   bool CanJoin(int i) const {
     const Node& node = NodeAt(i);
-    return IsFree(i) && node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 &&
-           !graph_.is_output({IdAt(i), 0}) && ElementWork(graph_, IdAt(i), 0) <= kCheap;
+    return node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 && ElementWork(graph_, IdAt(i), 0) <= kCheap;
   }
 
   void Gather(int sink) {
     const Node& node = NodeAt(sink);
-    std::set<int> members = {sink};
-    std::priority_queue<int> candidates;
-    auto push_operands = [&](int i) {
-      for (Value operand : NodeAt(i).operands) candidates.push(graph_.index(operand.node));
-    };
     const bool moves = OnlyMoves(graph_, node);
     const bool alone = node.outputs.size() > 1 || moves;
-    if (!alone) push_operands(sink);
     // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
-    double work = ElementWork(graph_, IdAt(sink), 0);
-    const bool reduces = work >= kReduction;
-    while (!candidates.empty() && members.size() < kMaxMembers) {
-      const int i = candidates.top();
-      candidates.pop();
-      if (members.count(i) > 0 || !CanJoin(i)) continue;
-      const std::vector<int>& users = graph_.users(i);
-      if (!std::all_of(users.begin(), users.end(), [&](int user) { return members.count(user) > 0; })) continue;
-      const double more = ElementWork(graph_, IdAt(i), 0);
-      if (reduces && more > kCheap / 2) continue;
-      std::vector<int> trial(members.begin(), members.end());
+    const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
+    const std::set<int> members = WithProducers(sink, [&](int i, const std::set<int>& so_far) {
+      if (alone || so_far.size() >= kMaxMembers || !CanJoin(i)) return false;
+      if (reduces && ElementWork(graph_, IdAt(i), 0) > kCheap / 2) return false;
+      std::vector<int> trial(so_far.begin(), so_far.end());
       trial.insert(std::lower_bound(trial.begin(), trial.end(), i), i);
-      if (InputsOf(graph_, trial).size() > kMaxInputs) continue;
-      members.insert(i);
-      push_operands(i);
-    }
+      return InputsOf(graph_, trial).size() <= kMaxInputs;
+    });
     FusedGroup group;
     group.kind = moves ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel;
     AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
@@ -290,23 +248,19 @@ class Fuser {
     return joined;
   }
 
-  const Graph& graph_;
   const FusionOptions options_;
-  std::vector<int> owner_;  // group of each position
-  std::vector<FusedGroup> groups_;
-  std::vector<std::pair<int, int>> order_;  // last position, group
 };
 
 }  // namespace
 
 std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options) {
-  return Fuser(graph, options).Run();
+  return CudaFuser(graph, options).Run();
 }
 
 std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, bool whole_epilogues) {
   FusionOptions options;
   options.whole_epilogues = whole_epilogues;
-  Fuser fuser(graph, options);
+  CudaFuser fuser(graph, options);
   fuser.Restrict(nodes);
   return fuser.Run();
 }
