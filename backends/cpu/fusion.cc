@@ -13,8 +13,6 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int kMaxRegion = 12;  // nodes of a decomposed activation function
-
 class Fuser {
  public:
   Fuser(const Graph& graph, WeightMode mode) : graph_(graph), mode_(mode), owner_(graph.nodes().size(), -1) {}
@@ -73,61 +71,46 @@ class Fuser {
 
   // ---- anchors
 
-  // What an epilogue may still take: first scales and shifts, then at most one residual, then activation functions.
-  enum class Stage : uint8_t { kLinear, kActivations };
-
   void FuseAnchor(int anchor) {
-    const bool conv = NodeAt(anchor).op == ops::Conv2d();
     FusedGroup group;
-    group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
+    group.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = {anchor};
-    Stage stage = Stage::kLinear;
-    int last = anchor;
-    while (!Escapes(last)) {
-      const std::vector<int>& users = graph_.users(last);
-      if (users.empty()) break;
-      if (users.size() == 1 && owner_[users[0]] < 0 && TakeUser(anchor, last, users[0], &stage, &group.epilogue)) {
-        members.push_back(users[0]);
-        last = users[0];
-        continue;
-      }
-      std::vector<int> region;
-      if (!TakeRegion(last, &region, &group.epilogue)) break;
-      stage = Stage::kActivations;
-      members.insert(members.end(), region.begin(), region.end());
-      last = region.back();
+    while (!Escapes(members.back())) {
+      const std::vector<int>& users = graph_.users(members.back());
+      if (users.size() != 1 || owner_[users[0]] >= 0) break;
+      const std::optional<EpilogueStep> step = StepOf(group, members.back(), users[0]);
+      if (!step) break;
+      group.epilogue.push_back(*step);
+      members.push_back(users[0]);
     }
     AddGroup(std::move(group), std::move(members));
   }
 
-  // Tries to make node `user`, the only reader of node `last`, the next step.
-  bool TakeUser(int anchor, int last, int user, Stage* stage, std::vector<EpilogueStep>* epilogue) {
+  // What node `user`, the only reader of node `last`, is as the next step.
+  std::optional<EpilogueStep> StepOf(const FusedGroup& group, int last, int user) const {
     const Node& node = NodeAt(user);
     const TensorType& type = NodeAt(last).outputs[0];
-    if (node.outputs.size() != 1 || node.outputs[0] != type) return false;
     const Value value{IdAt(last), 0};
-    EpilogueStep step;
-    step.node = IdAt(user);
-    const auto uses = std::count(node.operands.begin(), node.operands.end(), value);
-    if (uses != 1) return false;
-    step.operand =
-        static_cast<int>(std::find(node.operands.begin(), node.operands.end(), value) - node.operands.begin());
-    if (*stage == Stage::kLinear && IsLinearStep(anchor, node, step.operand, type)) {
-      step.kind = EpilogueStep::Kind::kLinear;
-    } else if (*stage == Stage::kLinear && node.op == ops::Add() && IsResidual(node.operands[1 - step.operand], type)) {
+    if (node.outputs.size() != 1 || node.outputs[0] != type) return std::nullopt;
+    if (std::count(node.operands.begin(), node.operands.end(), value) != 1) return std::nullopt;
+    const auto at = std::find(node.operands.begin(), node.operands.end(), value) - node.operands.begin();
+    EpilogueStep step{.node = IdAt(user), .operand = static_cast<int>(at)};
+    const EpilogueStep::Kind before = group.epilogue.empty() ? EpilogueStep::Kind::kNone : group.epilogue.back().kind;
+    if (const auto linear = LinearKind(group.kind, before, node, step.operand, type)) {
+      step.kind = *linear;
+      return step;
+    }
+    if (before < EpilogueStep::Kind::kResidual && node.op == ops::Add() &&
+        graph_.type(node.operands[1 - step.operand]) == type) {
       step.kind = EpilogueStep::Kind::kResidual;
       step.other = node.operands[1 - step.operand];
-      *stage = Stage::kActivations;
-    } else if (const std::optional<ActivationFunction> named = NamedActivation(node);
-               named.has_value() && !Has(*epilogue, *named)) {
-      step.kind = EpilogueStep::Kind::kActivation;
-      step.activation = *named;
-      *stage = Stage::kActivations;
-    } else {
-      return false;
+      return step;
     }
-    epilogue->push_back(step);
-    return true;
+    const std::optional<ActivationFunction> activation = ActivationOf(node);
+    if (!activation || Has(group.epilogue, *activation)) return std::nullopt;
+    step.kind = EpilogueStep::Kind::kActivation;
+    step.activation = *activation;
+    return step;
   }
 
   // Two functions of one kind do not go together: oneDNN 2.6 gives both the parameters of the first.
@@ -137,71 +120,23 @@ class Fuser {
     });
   }
 
-  bool IsResidual(Value other, const TensorType& type) const { return graph_.type(other) == type; }
-
-  bool IsLinearStep(int anchor, const Node& node, int operand, const TensorType& type) const {
-    const Node& anchor_node = NodeAt(anchor);
-    const bool conv = anchor_node.op == ops::Conv2d();
-    const int channel = conv ? 1 : type.rank() - 1;
-    const OpDef* const op = node.op;
+  // The linear step that a node is behind a step of kind `before`, with weights or numbers beside the accumulated
+  // value. No two steps become one: that would be algebra.
+  std::optional<EpilogueStep::Kind> LinearKind(FusedGroup::Kind anchor, EpilogueStep::Kind before, const Node& node,
+                                               int operand, const TensorType& type) const {
+    using Kind = EpilogueStep::Kind;
+    if (operand != 0 && !node.op->commutative) return std::nullopt;
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return false;
+      if (static_cast<int>(i) != operand && !IsConstant(graph_.node(node.operands[i].node))) return std::nullopt;
     }
-    if (op == ops::BatchNorm()) return operand == 0 && conv;
-    if (op != ops::Add() && op != ops::Sub() && op != ops::Mul() && op != ops::Div()) return false;
-    if (op == ops::Div() && operand == 1) return false;
-    const TensorType& other = graph_.type(node.operands[1 - operand]);
-    return IsPerChannel(other, type, channel);
-  }
-
-  // The smallest closed region of pointwise nodes over the value of `last` that is a known activation function.
-  bool TakeRegion(int last, std::vector<int>* region, std::vector<EpilogueStep>* epilogue) {
-    const TensorType& type = NodeAt(last).outputs[0];
-    std::priority_queue<int, std::vector<int>, std::greater<int>> candidates;
-    for (int user : graph_.users(last)) candidates.push(user);
-    std::set<int> members;
-    auto inside = [&](int i) { return i == last || members.count(i) > 0; };
-    while (!candidates.empty() && members.size() < kMaxRegion) {
-      const int i = candidates.top();
-      candidates.pop();
-      if (members.count(i) > 0) continue;
-      const Node& node = NodeAt(i);
-      if (owner_[i] >= 0 || node.outputs.size() != 1 || node.outputs[0].shape != type.shape || !CanJoinPointwise(i)) {
-        return false;
-      }
-      for (Value operand : node.operands) {
-        if (!inside(graph_.index(operand.node)) && SingleConstant(graph_, operand) == nullptr) return false;
-      }
-      members.insert(i);
-      region->push_back(i);
-      if (IsClosed(last, *region, members)) {
-        std::vector<NodeId> nodes;
-        for (int member : *region) nodes.push_back(IdAt(member));
-        const auto program = BuildProgram(graph_, nodes, [&](Value v) { return SingleConstant(graph_, v); });
-        if (program.ok()) {
-          if (const auto known = RecognizeActivation(*program); known.has_value() && !Has(*epilogue, *known)) {
-            EpilogueStep step;
-            step.kind = EpilogueStep::Kind::kActivation;
-            step.node = IdAt(i);
-            step.activation = *known;
-            epilogue->push_back(step);
-            return true;
-          }
-        }
-      }
-      if (Escapes(i)) return false;
-      for (int user : graph_.users(i)) candidates.push(user);
-    }
-    return false;
-  }
-
-  // Only the value of the newest member is read outside.
-  bool IsClosed(int last, const std::vector<int>& region, const std::set<int>& members) const {
-    auto closed = [&](int i) {
-      const std::vector<int>& users = graph_.users(i);
-      return std::all_of(users.begin(), users.end(), [&](int user) { return members.count(user) > 0; });
-    };
-    return closed(last) && std::all_of(region.begin(), region.end() - 1, [&](int i) { return closed(i); });
+    const bool conv = anchor == FusedGroup::Kind::kConv;
+    if (node.op == ops::BatchNorm() && conv && before == Kind::kNone) return Kind::kBatchNorm;
+    const bool adds = node.op == ops::Add() || node.op == ops::Sub();
+    if (!adds && node.op != ops::Mul()) return std::nullopt;
+    if (!IsPerChannel(graph_.type(node.operands[1 - operand]), type, conv ? 1 : type.rank() - 1)) return std::nullopt;
+    if (!adds) return before <= Kind::kBias ? std::optional(Kind::kScale) : std::nullopt;
+    if (before == Kind::kNone) return Kind::kBias;
+    return before == Kind::kScale ? std::optional(Kind::kShift) : std::nullopt;
   }
 
   // ---- pointwise groups
