@@ -1,10 +1,10 @@
-// Activation functions known by the values they take: exporters write gelu, swish and others as chains of simpler
-// operators.
+// Activation functions that kernels apply to what they compute before it is stored.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
-#include "backends/cpu/pointwise.h"
+#include "core/ir/graph.h"
 
 namespace rewright::cpu {
 
@@ -16,10 +16,8 @@ struct ActivationFunction {
   double alpha = 0, beta = 0;
 };
 
-// The activation that an operator is by its name, where it is one.
-std::optional<ActivationFunction> NamedActivation(const Node& node);
-
-// The activation that a program with one operand computes: it agrees with it at probes over the whole range of f32.
-std::optional<ActivationFunction> RecognizeActivation(const PointwiseProgram& program);
+// The activation that an operator is, where it is one. What exporters write as chains of simpler operators is brought
+// to these by proved rules, before a device sees it.
+std::optional<ActivationFunction> ActivationOf(const Node& node);
 
 }  // namespace rewright::cpu

@@ -2,10 +2,10 @@
 //
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32) takes what follows it as an epilogue, as long as each value in between has no
-//      other reader: first weight-only scales and shifts per output channel (add, sub, mul, div, batch_norm); then one
-//      residual of the same shape is added; then activation functions follow, named ones by name, decomposed ones (a
-//      closed region of pointwise nodes over one value) by the values they take. Nothing is folded into the weights:
-//      that is algebra, and a rule's to prove.
+//      other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one node (or a
+//      batch_norm, which is all three); then one residual of the same shape is added; then activation functions
+//      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
+//      all that is algebra, and a rule's to prove.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
@@ -25,14 +25,19 @@
 namespace rewright::cpu {
 
 struct EpilogueStep {
+  // In the order in which they may follow one another. The first four have weights or numbers per channel at `node`.
   enum class Kind : uint8_t {
-    kLinear,      // a weight-only scale and shift per channel: `node`, reading the accumulated value at `operand`
+    kNone,        // the end of an empty epilogue
+    kBias,        // added
+    kScale,       // multiplied
+    kShift,       // added to what is scaled
+    kBatchNorm,   // bias, scale and shift
     kResidual,    // adds the value `other`
     kActivation,  // `activation`
   };
-  Kind kind = Kind::kLinear;
+  Kind kind = Kind::kNone;
   NodeId node = -1;
-  int operand = 0;
+  int operand = 0;  // of the node: the accumulated value
   Value other;
   ActivationFunction activation;
 };

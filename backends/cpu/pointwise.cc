@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -104,16 +105,10 @@ class Builder {
     }
     const auto op = static_cast<TileOp>(expr.fn());
     const DType type = expr.arg(0)->dtype();
-    if (IsFloating(type)) {
-      double constant = 0;
-      if (op == kTilePow && ConstantOf(args[1], &constant)) {
-        if (constant == 2) return Emit({kTileMul, type, type, args[0], args[0]});
-        if (constant == 1) return args[0];
-        if (constant == 0.5) return Emit({kTileSqrt, type, type, args[0]});
-      }
-      if (op == kTileDiv && ConstantOf(args[1], &constant) && std::isnormal(constant) && std::isnormal(1 / constant) &&
-          std::abs(std::log2(std::abs(constant))) < 60) {
-        return Emit({kTileMul, type, type, args[0], AddConstant(type, 1 / constant)});
+    // The product with the reciprocal of a power of two is the quotient, bit for bit: both round the same number.
+    if (op == kTileDiv && IsFloating(type)) {
+      if (const auto inverse = ExactInverse(args[1])) {
+        return Emit({kTileMul, type, type, args[0], AddConstant(type, *inverse)});
       }
     }
     return Emit({op, type, expr.dtype(), args[0], args[1]});
@@ -146,10 +141,13 @@ class Builder {
     return kConstantBase + static_cast<int>(program_.constants.size()) - 1;
   }
 
-  bool ConstantOf(int value, double* constant) const {
-    if (value < kConstantBase || value >= kResultBase) return false;
-    *constant = program_.constants[value - kConstantBase].real;
-    return true;
+  // The reciprocal of a constant that is a power of two; far from the ends of the range of floats.
+  std::optional<double> ExactInverse(int value) const {
+    if (value < kConstantBase || value >= kResultBase) return std::nullopt;
+    const double constant = program_.constants[value - kConstantBase].real;
+    int exponent = 0;
+    const bool power = std::abs(std::frexp(constant, &exponent)) == 0.5;
+    return power && std::abs(exponent) < 60 ? std::optional(1 / constant) : std::nullopt;
   }
 
   int Emit(const PointwiseInstruction& instruction) {

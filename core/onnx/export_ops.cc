@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "core/onnx/operators.h"
@@ -83,18 +84,42 @@ void Clip(OnnxWriter& writer, const ExportedNode& node) {
 
 // Before opset 20: x * (erf(x / sqrt 2) + 1) * 0.5
 void Gelu(OnnxWriter& writer, const ExportedNode& node) {
+  if (writer.opset() >= 20) return Same(writer, node);
+  const std::string& x = node.inputs[0];
+  const auto number = [&](double value) { return writer.Number(node.type().dtype, value); };
+  const std::string erf = Step(writer, node, "Erf", {Step(writer, node, "Div", {x, number(std::sqrt(2.0))})});
+  const std::string product = Step(writer, node, "Mul", {x, Step(writer, node, "Add", {erf, number(1)})});
+  writer.AddNode("Mul", {product, number(0.5)}, node.outputs);
+}
+
+// Before opset 20: (x * 0.5) * (tanh((x + x * x * x * 0.044715) * sqrt(2 / pi)) + 1)
+void GeluTanh(OnnxWriter& writer, const ExportedNode& node) {
   if (writer.opset() >= 20) {
-    writer.AddNode("Gelu", node.inputs, node.outputs);
+    writer.SetString(writer.AddNode("Gelu", node.inputs, node.outputs), "approximate", "tanh");
     return;
   }
-  const DType dtype = node.type().dtype;
-  const std::string scaled = writer.Temporary(node), erf = writer.Temporary(node), shifted = writer.Temporary(node),
-                    product = writer.Temporary(node);
-  writer.AddNode("Div", {node.inputs[0], writer.Number(dtype, std::sqrt(2.0))}, {scaled});
-  writer.AddNode("Erf", {scaled}, {erf});
-  writer.AddNode("Add", {erf, writer.Number(dtype, 1)}, {shifted});
-  writer.AddNode("Mul", {node.inputs[0], shifted}, {product});
-  writer.AddNode("Mul", {product, writer.Number(dtype, 0.5)}, node.outputs);
+  const std::string& x = node.inputs[0];
+  const auto number = [&](double value) { return writer.Number(node.type().dtype, value); };
+  const std::string cube = Step(writer, node, "Mul", {Step(writer, node, "Mul", {x, x}), x});
+  const std::string sum = Step(writer, node, "Add", {x, Step(writer, node, "Mul", {cube, number(0.044715)})});
+  const std::string scaled = Step(writer, node, "Mul", {sum, number(std::sqrt(2 / std::numbers::pi))});
+  const std::string shifted = Step(writer, node, "Add", {Step(writer, node, "Tanh", {scaled}), number(1)});
+  writer.AddNode("Mul", {Step(writer, node, "Mul", {x, number(0.5)}), shifted}, node.outputs);
+}
+
+// x * sigmoid(x): Swish is of opset 24, newer than any that is written.
+void Swish(OnnxWriter& writer, const ExportedNode& node) {
+  writer.AddNode("Mul", {node.inputs[0], Step(writer, node, "Sigmoid", node.inputs)}, node.outputs);
+}
+
+// Before opset 14: x * (clip(x + 3, 0, 6) / 6)
+void HardSwish(OnnxWriter& writer, const ExportedNode& node) {
+  if (writer.opset() >= 14) return Same(writer, node);
+  const std::string& x = node.inputs[0];
+  const auto number = [&](double value) { return writer.Number(node.type().dtype, value); };
+  const std::string held =
+      Step(writer, node, "Clip", {Step(writer, node, "Add", {x, number(3)}), number(0), number(6)});
+  writer.AddNode("Mul", {x, Step(writer, node, "Div", {held, number(6)})}, node.outputs);
 }
 
 void Cast(OnnxWriter& writer, const ExportedNode& node) {
@@ -436,7 +461,10 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"relu", {Relu}},
       {"leaky_relu", {LeakyRelu}},
       {"clip", {Clip}},
-      {"gelu", {Gelu}},
+      {"gelu", {Gelu, "Gelu"}},
+      {"gelu_tanh", {GeluTanh}},
+      {"swish", {Swish}},
+      {"hard_swish", {HardSwish, "HardSwish"}},
       {"cast", {Cast}},
       {"add", {Same, "Add"}},
       {"sub", {Same, "Sub"}},

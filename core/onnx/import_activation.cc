@@ -1,7 +1,4 @@
 // Activation functions; those without an operator of their own are written out.
-#include <cmath>
-#include <numbers>
-
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
@@ -17,35 +14,24 @@ Values LeakyRelu(OnnxNode& node) {
   return OneOutput(node.Apply("leaky_relu", {node.input(0)}, {{"alpha", alpha}}));
 }
 
-// With approximate = "tanh": x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
 Values Gelu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::string approximate, node.String("approximate", "none"));
-  const Value x = node.input(0);
-  if (approximate == "none") return OneOutput(node.Apply("gelu", {x}));
-  if (approximate != "tanh") return node.Invalid("attribute approximate is \"" + approximate + "\"");
-  Formula f(node);
-  const Value cube = f("mul", {f("mul", {x, x}), x});
-  const Value inner = f("add", {x, f("mul", {cube, f.Number(x, 0.044715)})});
-  const Value tanh = f("tanh", {f("mul", {inner, f.Number(x, std::sqrt(2 / std::numbers::pi))})});
-  return f.Output(f("mul", {f("mul", {x, f.Number(x, 0.5)}), f("add", {tanh, f.Number(x, 1)})}));
+  const absl::StatusOr<std::string> approximate = node.String("approximate", "none");
+  if (!approximate.ok()) return approximate.status();
+  if (*approximate == "none") return OneOutput(node.Apply("gelu", {node.input(0)}));
+  if (*approximate == "tanh") return OneOutput(node.Apply("gelu_tanh", {node.input(0)}));
+  return node.Invalid("attribute approximate is \"" + *approximate + "\"");
 }
 
 // min(max(alpha*x + beta, 0), 1)
-Value HardSigmoidOf(Formula& f, Value x, double alpha, double beta) {
-  const Value line = f("add", {f("mul", {x, f.Number(x, alpha)}), f.Number(x, beta)});
-  return f("clip", {line}, {{"min", 0.0}, {"max", 1.0}});
-}
-
 Values HardSigmoid(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 0.2f));
   ASSIGN_OR_RETURN(const double beta, node.Float("beta", 0.5f));
+  const Value x = node.input(0);
   Formula f(node);
-  return f.Output(HardSigmoidOf(f, node.input(0), alpha, beta));
-}
-
-Values HardSwish(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(f("mul", {node.input(0), HardSigmoidOf(f, node.input(0), 1.0 / 6, 0.5)}));
+  // A sixth is no number of a type, and what exporters mean by the nearest one; hard_swish is made of it.
+  const bool sixth = alpha == static_cast<double>(1.0f / 6);
+  const Value scaled = sixth ? f("div", {x, f.Number(x, 6)}) : f("mul", {x, f.Number(x, alpha)});
+  return f.Output(f("clip", {f("add", {scaled, f.Number(x, beta)})}, {{"min", 0.0}, {"max", 1.0}}));
 }
 
 // x < 0 ? alpha*(exp(x/beta) - 1) : x, times gamma
@@ -106,9 +92,9 @@ Values Mish(OnnxNode& node) {
 Values Swish(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
   const Value x = node.input(0);
+  if (alpha == 1) return OneOutput(node.Apply("swish", {x}));
   Formula f(node);
-  const Value scaled = alpha == 1 ? x : f("mul", {x, f.Number(x, alpha)});
-  return f.Output(f("mul", {x, f("sigmoid", {scaled})}));
+  return f.Output(f("mul", {x, f("sigmoid", {f("mul", {x, f.Number(x, alpha)})})}));
 }
 
 Values ThresholdedRelu(OnnxNode& node) {
@@ -137,7 +123,7 @@ OnnxOperatorList ActivationOperators() {
       {"LeakyRelu", {6, 16, 1, 1, LeakyRelu}},
       {"Gelu", {20, 20, 1, 1, Gelu}},
       {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
-      {"HardSwish", {14, 22, 1, 1, HardSwish}},
+      {"HardSwish", {14, 22, 1, 1, Same, "hard_swish"}},
       {"Elu", {6, 22, 1, 1, Elu}},
       {"Selu", {6, 22, 1, 1, Selu}},
       {"Celu", {12, 28, 1, 1, Celu}},

@@ -125,6 +125,29 @@ OpDef GeluOp() {
                [](const OpBuilder&, const Scalar& x) { return 0.5 * x * (1.0 + Erf(x / kSqrt2)); });
 }
 
+// out[i..] = x[i..] / 2 * (1 + tanh(sqrt(2 / pi) * (x[i..] + 0.044715 x[i..]^3)))
+OpDef GeluTanhOp() {
+  constexpr double kSqrt2OverPi = 0.7978845608028654;
+  return Unary("gelu_tanh", "The Gaussian error linear unit, approximated by a hyperbolic tangent.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) {
+                 return 0.5 * x * (1.0 + Tanh(kSqrt2OverPi * (x + 0.044715 * (x * x * x))));
+               });
+}
+
+// out[i..] = x[i..] * sigmoid(x[i..])
+OpDef SwishOp() {
+  return Unary("swish", "The operand times its sigmoid; also called SiLU.", Elements::kFloats,
+               [](const OpBuilder&, const Scalar& x) { return x * Call(Fn::kSigmoid, {x}); });
+}
+
+// out[i..] = x[i..] * (min(max(x[i..] + 3, 0), 6) / 6)
+OpDef HardSwishOp() {
+  return Unary(
+      "hard_swish", "The operand times a sigmoid made of straight lines.", Elements::kFloats,
+      [](const OpBuilder&, const Scalar& x) { return x * (Min(Max(x + 3.0, 0.0), Constant(6, x.dtype())) / 6.0); },
+      {-4, 4});
+}
+
 // out[i..] = not x[i..]
 OpDef LogicalNotOp() {
   return Unary("logical_not", "The negation of truth values.", Elements::kBools,

@@ -316,6 +316,54 @@ state b: f32[37]
 %3 = gelu(%2)
 output y = %3
 )"},
+    {"matmul_activations", R"(
+input x: f32[33,20]
+state w: f32[20,37]
+state u: f32[37,35]
+state v: f32[35,19]
+state b: f32[37]
+%1 = matmul(x, w)
+%2 = add(%1, b)
+%3 = gelu_tanh(%2)
+%4 = matmul(%3, u)
+%5 = swish(%4)
+%6 = matmul(%5, v)
+%7 = hard_swish(%6)
+output y = %7
+)"},
+    {"conv_activations", R"(
+input x: f32[1,5,9,7]
+state u: f32[16,5,3,3]
+state v: f32[12,16,1,1]
+state w: f32[8,12,3,3]
+state s: f32[16]
+state m: f32[16]
+%1 = conv2d(x, u, pads=[1,1,1,1])
+%2 = batch_norm(%1, s, m, m, s)
+%3 = hard_swish(%2)
+%4 = conv2d(%3, v)
+%5 = swish(%4)
+%6 = conv2d(%5, w, strides=[2,2])
+%7 = gelu_tanh(%6)
+output y = %7
+)", 0.1, 1},
+    {"activations_alone", R"(
+input x: f32[7,301]
+const %90: f32[] = [8.0]
+const %91: f32[] = [3.0]
+%1 = gelu_tanh(x)
+%2 = swish(x)
+%3 = hard_swish(x)
+%4 = div(x, %90)
+%5 = div(x, %91)
+%6 = pow(x, %91)
+output a = %1
+output b = %2
+output c = %3
+output d = %4
+output e = %5
+output f = %6
+)", -5, 5},
     {"matmul_decomposed_gelu", R"(
 input x: f32[33,20]
 state w: f32[20,37]

@@ -1,4 +1,7 @@
 // The CPU device against the reference interpreter, operator by operator.
+#include <bit>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
@@ -99,8 +102,7 @@ output c = %3
   const Tensor y = Tensor::FromVector(DType::kInt64, {2, 3}, std::vector<int>{0, 3, 9, 5, 0, 2});
   const auto outputs = RunTwice(**executable, {x, y});
   ASSERT_TRUE(outputs.ok()) << outputs.status();
-  const std::vector<std::vector<int64_t>> expected = {
-      {-1, 2, 1, 2, -1, -6}, {1, 1, 1, 1, 1, 0}, {2, -5}};
+  const std::vector<std::vector<int64_t>> expected = {{-1, 2, 1, 2, -1, -6}, {1, 1, 1, 1, 1, 0}, {2, -5}};
   for (size_t k = 0; k < expected.size(); ++k) {
     for (size_t i = 0; i < expected[k].size(); ++i) {
       EXPECT_EQ((*outputs)[k].AtInt(static_cast<int64_t>(i)), expected[k][i]) << "output " << k << ", element " << i;
@@ -116,6 +118,33 @@ std::vector<std::string> AllNames() {
 
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOperator, testing::ValuesIn(AllNames()),
                          [](const auto& info) { return info.param; });
+
+// Also by powers of two, which are products to the device.
+TEST(CpuPointwise, QuotientsAreRoundedOnce) {
+  const auto device = MakeDevice("cpu", {1, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const float divisor : {8.0f, -0.5f, 3.0f, 10.0f, 0.044715f, 0x1p59f, 0x1p-59f, 0x1p100f, 0.0f}) {
+    auto arena = std::make_shared<Arena>();
+    const Value x = *arena->AddInput("x", {DType::kFloat32, {1003}});
+    const Value by = arena->AddConstant(Tensor::FromVector(DType::kFloat32, {}, std::vector<float>{divisor}));
+    const Graph graph(arena, {x}, {{Value{*arena->Add("div", {x, by}, {}), 0}, "y"}});
+    auto schedule = (*device)->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    const auto executor = Executor::Create(graph, *std::move(schedule));
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    Rng rng(1);
+    Tensor input(TensorType{DType::kFloat32, {1003}});
+    for (int64_t i = 0; i < 1003; ++i) input.as<float>()[i] = std::bit_cast<float>(static_cast<uint32_t>(rng()));
+    std::vector<Tensor> outputs;
+    ASSERT_TRUE((*executor)->Run({input}, &outputs).ok());
+    for (int64_t i = 0; i < 1003; ++i) {
+      const float expected = input.as<float>()[i] / divisor, found = outputs[0].as<float>()[i];
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(found)
+                                       : std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(found))
+          << input.as<float>()[i] << " / " << divisor << " is " << expected << ", found " << found;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace rewright

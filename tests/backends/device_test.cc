@@ -70,6 +70,34 @@ output y = %4
               ElementsAre("conv2d+batch_norm+add+relu"));
 }
 
+// A bias, a scale and a shift, one node each: to make one of two is algebra, and so is a product for a quotient.
+TEST(CpuPartition, MakesNoTwoStepsOfAnEpilogueOne) {
+  const auto groups = [](const std::string& steps) {
+    return Groups(*Make("cpu"),
+                  "input x: f32[1,16,8,8]\nstate w: f32[16,16,3,3]\nstate s: f32[16]\n"
+                  "state b: f32[16,1,1]\n%1 = conv2d(x, w, pads=[1,1,1,1])\n" +
+                      steps + "output y = %9\n");
+  };
+  EXPECT_THAT(groups("%2 = add(%1, b)\n%3 = mul(%2, b)\n%9 = sub(%3, b)\n"), ElementsAre("conv2d+add+mul+sub"));
+  EXPECT_THAT(groups("%2 = add(%1, b)\n%9 = add(%2, b)\n"), ElementsAre("conv2d+add", "add"));
+  EXPECT_THAT(groups("%2 = mul(%1, b)\n%9 = mul(%2, b)\n"), ElementsAre("conv2d+mul", "mul"));
+  EXPECT_THAT(groups("%2 = add(%1, b)\n%9 = batch_norm(%2, s, s, s, s)\n"), ElementsAre("conv2d+add", "batch_norm"));
+  EXPECT_THAT(groups("%9 = div(%1, b)\n"), ElementsAre("conv2d", "div"));
+  EXPECT_THAT(groups("%9 = sub(b, %1)\n"), ElementsAre("conv2d", "sub"));
+}
+
+// What a chain of operators computes is for rules to say.
+TEST(CpuPartition, KnowsActivationsByTheirOperatorsAlone) {
+  const auto groups = [](const std::string& steps) {
+    return Groups(*Make("cpu"),
+                  "input x: f32[9,20]\nstate w: f32[20,37]\n%1 = matmul(x, w)\n" + steps + "output y = %9\n");
+  };
+  for (const char* op : {"relu", "sigmoid", "tanh", "gelu", "gelu_tanh", "swish", "hard_swish", "leaky_relu"}) {
+    EXPECT_THAT(groups(absl::StrCat("%9 = ", op, "(%1)\n")), ElementsAre(absl::StrCat("matmul+", op)));
+  }
+  EXPECT_THAT(groups("%2 = sigmoid(%1)\n%9 = mul(%1, %2)\n"), ElementsAre("matmul", "sigmoid+mul"));
+}
+
 TEST(CpuPartition, ValuesReadElsewhereEndAGroup) {
   EXPECT_THAT(Groups(*Make("cpu"), R"(
 input x: f32[1,16,8,8]

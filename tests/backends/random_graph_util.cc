@@ -47,7 +47,7 @@ class Grower {
     for (size_t k = 1; k < shape.size(); ++k) scale *= static_cast<double>(shape[k]);
     const double bound = shape.size() > 1 ? 1.5 / std::sqrt(scale) : 1;
     return *arena_->AddState(absl::StrCat("w", arena_->size()),
-                              RandomTensor({DType::kFloat32, shape}, 0.1 * bound, bound, rng_));
+                             RandomTensor({DType::kFloat32, shape}, 0.1 * bound, bound, rng_));
   }
   const Shape& ShapeOf(Value value) const { return arena_->type(value).shape; }
 
@@ -73,13 +73,16 @@ class Grower {
     }
   }
   void Unary(Value x) {
-    switch (Pick(rng_, 0, 6)) {
+    switch (Pick(rng_, 0, 9)) {
       case 0: Add("relu", {x}); break;
       case 1: Add("sigmoid", {x}); break;
       case 2: Add("tanh", {x}); break;
       case 3: Add("clip", {x}, {{"min", 0.0}, {"max", 0.7}}); break;
       case 4: Add("gelu", {x}); break;
       case 5: Add("leaky_relu", {x}); break;
+      case 6: Add("gelu_tanh", {x}); break;
+      case 7: Add("swish", {x}); break;
+      case 8: Add("hard_swish", {x}); break;
       default: Add("neg", {x});
     }
   }

@@ -77,6 +77,32 @@ TEST(IndexFaults, OfComputedValues) {
   }
 }
 
+// Nothing is copied, and the index is wrong all the same.
+TEST(IndexFaults, OfTablesWithEmptyRows) {
+  const Graph graph = Parse(R"(
+    input table: f32[5,0]
+    input ids: i64[3]
+    %1 = gather(table, ids)
+    output y = %1
+  )");
+  const auto cpu = MakeDevice("cpu", {2, ""});
+  ASSERT_TRUE(cpu.ok());
+  auto schedule = (*cpu)->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  auto executor = Executor::Create(graph, *std::move(schedule));
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const auto run = [&](const std::vector<int64_t>& ids) {
+    std::vector<Tensor> outputs;
+    const Tensor table(TensorType{DType::kFloat32, {5, 0}});
+    return (*executor)->Run({table, Tensor::FromVector(DType::kInt64, {3}, ids)}, &outputs);
+  };
+  EXPECT_TRUE(run({-5, 0, 4}).ok());
+  const absl::Status bad = run({0, 5, 0});
+  EXPECT_TRUE(absl::IsOutOfRange(bad)) << bad;
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("index 5 at element 1 of ids i64[3], expected -5 <= index < 5"));
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("step 0"));
+}
+
 // Generated kernels cannot stop a run: docs/cuda.md.
 TEST(IndexFaults, GeneratedKernelsWrapWhatTheyCompute) {
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});

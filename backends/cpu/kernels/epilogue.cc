@@ -11,59 +11,48 @@
 namespace rewright::cpu {
 namespace {
 
-// Element c of a tensor with one element per channel, or its only one.
-double PerChannel(const Tensor& tensor, int64_t c) { return tensor.At(tensor.num_elements() == 1 ? 0 : c); }
+using Kind = EpilogueStep::Kind;
+
+template <typename F>
+std::vector<float> PerChannel(int64_t channels, const F& f) {
+  std::vector<float> values;
+  for (int64_t c = 0; c < channels; ++c) values.push_back(static_cast<float>(f(c)));
+  return values;
+}
+
+// (x - mean) * (scale / sqrt(var + epsilon)) + bias, as the operator has it
+absl::Status AddBatchNorm(Lowering& lowering, const Node& node, int64_t channels, LinearEpilogue* linear) {
+  Tensor scale, bias, mean, var;
+  Tensor* const tensors[] = {&scale, &bias, &mean, &var};
+  for (size_t k = 0; k < 4; ++k) {
+    ASSIGN_OR_RETURN(*tensors[k], lowering.ConstantTensor(node.operands[1 + k]));
+  }
+  const double epsilon = Real(node, "epsilon");
+  linear->bias = PerChannel(channels, [&](int64_t c) { return -mean.At(c); });
+  linear->scale = PerChannel(channels, [&](int64_t c) { return scale.At(c) / std::sqrt(var.At(c) + epsilon); });
+  linear->shift = PerChannel(channels, [&](int64_t c) { return bias.At(c); });
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels) {
-  std::vector<double> bias(static_cast<size_t>(channels), 0), scale(static_cast<size_t>(channels), 1), shift = bias;
-  bool biased = false, scaled = false, shifted = false;
+  LinearEpilogue linear;
   for (const EpilogueStep& step : group.epilogue) {
-    if (step.kind != EpilogueStep::Kind::kLinear) continue;
+    if (step.kind >= Kind::kResidual) break;
     const Node& node = lowering.graph().node(step.node);
-    const OpDef* const op = node.op;
-    std::vector<Tensor> tensors;
-    for (size_t k = 0; k < node.operands.size(); ++k) {
-      tensors.emplace_back();
-      if (k != static_cast<size_t>(step.operand)) {
-        ASSIGN_OR_RETURN(tensors[k], lowering.ConstantTensor(node.operands[k]));
-      }
+    if (step.kind == Kind::kBatchNorm) {
+      RETURN_IF_ERROR(AddBatchNorm(lowering, node, channels, &linear));
+      continue;
     }
-    const bool adds = op == ops::Add() || (op == ops::Sub() && step.operand == 0);
-    biased = biased || (adds && !scaled);
-    shifted = shifted || (adds && scaled) || (!adds && (op == ops::BatchNorm() || op == ops::Sub()));
-    scaled = scaled || !adds;
-    for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-      double factor = 1, term = 0;
-      if (op == ops::BatchNorm()) {
-        const double epsilon = Real(node, "epsilon");
-        const auto at = [&](int operand) { return PerChannel(tensors[operand], static_cast<int64_t>(c)); };
-        factor = at(1) / std::sqrt(at(4) + epsilon);
-        term = at(2) - at(3) * factor;
-      } else {
-        const double other = PerChannel(tensors[1 - step.operand], static_cast<int64_t>(c));
-        if (op == ops::Add()) {
-          term = other;
-        } else if (op == ops::Sub()) {
-          factor = step.operand == 0 ? 1 : -1;
-          term = step.operand == 0 ? -other : other;
-        } else {
-          factor = op == ops::Mul() ? other : 1 / other;
-        }
-      }
-      if (scaled) {
-        scale[c] *= factor;
-        shift[c] = shift[c] * factor + term;
-      } else {
-        bias[c] += term;
-      }
-    }
+    ASSIGN_OR_RETURN(const Tensor other, lowering.ConstantTensor(node.operands[1 - step.operand]));
+    const double sign = node.op == ops::Sub() ? -1 : 1;
+    std::vector<float>& values = step.kind == Kind::kBias    ? linear.bias
+                                 : step.kind == Kind::kScale ? linear.scale
+                                                             : linear.shift;
+    values = PerChannel(channels, [&](int64_t c) { return sign * other.At(other.num_elements() == 1 ? 0 : c); });
   }
-  const auto floats = [](const std::vector<double>& values, bool present) {
-    return present ? std::vector<float>(values.begin(), values.end()) : std::vector<float>();
-  };
-  return LinearEpilogue{floats(bias, biased), floats(scale, scaled), floats(shift, shifted && scaled)};
+  return linear;
 }
 
 PostOps PostOpsOf(const FusedGroup& group, const LinearEpilogue& linear, Value* residual) {

@@ -5,20 +5,41 @@
 #include "backends/cpu/kernel_list.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ir/index_range.h"
 
 namespace rewright::cpu {
 namespace {
 
-// Buffers: the operands, the outputs; all row-major. An integer that has no value (a quotient by 0) becomes -1, as in
-// pointwise kernels.
+// Elements of operand `operand` select positions in this range.
+struct Indices {
+  size_t operand = 0;
+  IndexRange range;
+};
+
+std::vector<Indices> IndicesOf(const Graph& graph, NodeId id) {
+  std::vector<Indices> indices;
+  for (const IndexedAxis& at : IndexedAxes(*graph.node(id).meaning)) {
+    if (at.wraps) indices.push_back({static_cast<size_t>(at.indices), IndexRange(graph, id, at)});
+  }
+  return indices;
+}
+
+// Buffers: the operands, the outputs; all row-major. An integer that has no value (a quotient by 0) becomes -1 in that
+// element alone, as in pointwise kernels; an index outside its range is an error.
 class ReferenceKernel : public Kernel {
  public:
-  ReferenceKernel(CompiledMeaning meaning, std::vector<TensorType> inputs, std::vector<TensorType> outputs, int threads)
-      : meaning_(std::move(meaning)), inputs_(std::move(inputs)), outputs_(std::move(outputs)), threads_(threads) {}
+  ReferenceKernel(CompiledMeaning meaning, std::vector<Indices> indices, std::vector<TensorType> inputs,
+                  std::vector<TensorType> outputs, int threads)
+      : meaning_(std::move(meaning)),
+        indices_(std::move(indices)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        threads_(threads) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) inputs.emplace_back(inputs_[i], nullptr, buffers[i]);
+    for (const Indices& at : indices_) RETURN_IF_ERROR(at.range.Check(inputs[at.operand]));
     ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, meaning_.Run(inputs, threads_, Undefined::kMinusOne));
     for (size_t i = 0; i < outputs_.size(); ++i) {
       std::memcpy(buffers[inputs_.size() + i], outputs[i].data(), static_cast<size_t>(outputs_[i].num_bytes()));
@@ -28,6 +49,7 @@ class ReferenceKernel : public Kernel {
 
  private:
   const CompiledMeaning meaning_;
+  const std::vector<Indices> indices_;
   const std::vector<TensorType> inputs_;
   const std::vector<TensorType> outputs_;
   const int threads_;
@@ -50,9 +72,9 @@ absl::Status PlanNode(Lowering& lowering, NodeId id) {
   ASSIGN_OR_RETURN(CompiledMeaning meaning,
                    CompiledMeaning::Compile(*node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs,
                                             node.outputs, Precision::kNative));
-  lowering.Emit(
-      std::make_unique<ReferenceKernel>(std::move(meaning), std::move(inputs), node.outputs, lowering.threads()),
-      std::move(buffers), node.op->name);
+  lowering.Emit(std::make_unique<ReferenceKernel>(std::move(meaning), IndicesOf(graph, id), std::move(inputs),
+                                                  node.outputs, lowering.threads()),
+                std::move(buffers), node.op->name);
   return absl::OkStatus();
 }
 

@@ -161,10 +161,20 @@ TEST(ExportTest, OpsetIsTheImportedOneRaisedToWhatIsNeeded) {
   EXPECT_EQ(opset(relu, {{"", 28}}), 22);
 }
 
-TEST(ExportTest, GeluBeforeOpset20IsWrittenOut) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = gelu(x)\noutput y = %0\n");
-  EXPECT_THAT(NodesOf(Export(graph, {}, {.opsets = {{"", 20}}})), ElementsAre("Gelu(x) -> y"));
-  EXPECT_EQ(Export(graph, {}, {.opsets = {{"", 19}}}).graph().node_size(), 5);
+// Of the operator applied to x.
+std::vector<std::string> NodesAtOpset(const std::string& op, int64_t opset) {
+  const Graph graph = Parse("input x: f32[2]\n%0 = " + op + "(x)\noutput y = %0\n");
+  return NodesOf(Export(graph, {}, {.opsets = {{"", opset}}}));
+}
+
+TEST(ExportTest, ActivationsAreWrittenOutBeforeTheirOpset) {
+  EXPECT_THAT(NodesAtOpset("gelu", 20), ElementsAre("Gelu(x) -> y"));
+  EXPECT_EQ(NodesAtOpset("gelu", 19).size(), 5u);
+  EXPECT_THAT(NodesAtOpset("gelu_tanh", 20), ElementsAre("Gelu(x) -> y"));
+  EXPECT_EQ(NodesAtOpset("gelu_tanh", 19).size(), 9u);
+  EXPECT_THAT(NodesAtOpset("hard_swish", 14), ElementsAre("HardSwish(x) -> y"));
+  EXPECT_EQ(NodesAtOpset("hard_swish", 13).size(), 4u);
+  EXPECT_EQ(NodesAtOpset("swish", 22).size(), 2u);
 }
 
 TEST(ExportTest, MetadataIsWritten) {

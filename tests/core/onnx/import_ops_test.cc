@@ -33,6 +33,41 @@ std::string Printed(const TestModel& model) {
   return text;
 }
 
+// One node of this operator, applied to x.
+std::string PrintedNode(int64_t opset, const char* op_type, const TestAttrs& attrs = {}) {
+  return Printed(TestModel(opset).Input("x", {3}).Node(op_type, {"x"}, {"y"}, attrs).Output("y"));
+}
+
+TEST(ImportOpsTest, ActivationsAreOperators) {
+  const auto expected = [](const std::string& op) { return "\ninput x: f32[3]\n%0 = " + op + "(x)\noutput y = %0\n"; };
+  EXPECT_EQ(PrintedNode(20, "Gelu"), expected("gelu"));
+  EXPECT_EQ(PrintedNode(20, "Gelu", {{"approximate", "tanh"}}), expected("gelu_tanh"));
+  EXPECT_EQ(PrintedNode(14, "HardSwish"), expected("hard_swish"));
+  EXPECT_EQ(PrintedNode(24, "Swish"), expected("swish"));
+  EXPECT_EQ(PrintedNode(24, "Swish", {{"alpha", 0.5}}), R"(
+input x: f32[3]
+const %0: f32[] = [0.5]
+%1 = mul(x, %0)
+%2 = sigmoid(%1)
+%3 = mul(x, %2)
+output y = %3
+)");
+}
+
+// The nearest number to a sixth means a sixth, of which hard_swish is made.
+TEST(ImportOpsTest, HardSigmoidOfASixthDivides) {
+  EXPECT_EQ(PrintedNode(14, "HardSigmoid", {{"alpha", 1.0 / 6}, {"beta", 0.5}}), R"(
+input x: f32[3]
+const %0: f32[] = [6]
+%1 = div(x, %0)
+const %2: f32[] = [0.5]
+%3 = add(%1, %2)
+%4 = clip(%3, max=1.0, min=0.0)
+output y = %4
+)");
+  EXPECT_THAT(PrintedNode(14, "HardSigmoid"), ::testing::HasSubstr("%1 = mul(x, %0)"));
+}
+
 TEST(ImportOpsTest, GemmIsTransposeMatmulMulAdd) {
   const TestModel model =
       TestModel(13)
