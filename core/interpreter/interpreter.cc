@@ -96,6 +96,15 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Tensor>> RunReference(const Program& program, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  for (const TensorType& type : program.outputs) {
+    ASSIGN_OR_RETURN(outputs.emplace_back(), AllocateTensor(type, "a result"));
+  }
+  RETURN_IF_ERROR(program.reference(program.bindings, inputs, &outputs));
+  return outputs;
+}
+
 }  // namespace
 
 Rep RepOf(Precision precision, DType dtype) {
@@ -143,6 +152,7 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   const interp::Program& program = *program_;
   std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
   if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
+  if (program.reference != nullptr) return interp::RunReference(program, tensors);
   std::vector<const void*> operands;
   for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
   for (const interp::Stage& stage : program.stages) {

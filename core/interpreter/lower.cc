@@ -347,6 +347,11 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
   for (const TensorType& type : inputs) program->inputs.push_back(stored(type));
   for (const TensorType& type : outputs) program->outputs.push_back(stored(type));
   CHECK(outputs.size() == meaning.outputs.size()) << outputs.size();
+  if (meaning.IsOpaque()) {
+    program->reference = meaning.reference;
+    program->bindings = bindings;
+    return program;
+  }
   Context context{.meaning = meaning, .bindings = bindings, .inputs = program->inputs, .program = program.get()};
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];

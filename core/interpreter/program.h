@@ -107,6 +107,9 @@ struct Program {
   std::vector<TensorType> outputs;  // as stored
   std::vector<Stage> stages;
   std::vector<int> output_stages;  // by output
+  // Of an opaque operator, which has no stages.
+  Meaning::Reference reference;
+  Bindings bindings;
 };
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,

@@ -181,6 +181,30 @@ void OpBuilder::Output(DType dtype, const std::vector<Index>& shape, const Body&
   meaning_.outputs.push_back(std::move(output));
 }
 
+void OpBuilder::Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& outputs, Meaning::Reference reference,
+                       const Index& work) {
+  CHECK(meaning_.outputs.empty()) << op_.name;
+  std::vector<ExprPtr> attributes;  // symbolic ones
+  for (const AttrSpec& spec : op_.attrs) {
+    if (const auto vars = attr_vars_.find(spec.name); vars != attr_vars_.end()) {
+      for (int id : vars->second) attributes.push_back(VarRef(meaning_, id).node());
+    }
+    if (params_.contains(spec.name)) attributes.push_back(Real(spec.name, DType::kFloat64).node());
+  }
+  const std::string name = key_.attrs.empty() ? op_.name : absl::StrCat(op_.name, "{", AttrsString(key_.attrs), "}");
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const auto& [dtype, shape] = outputs[k];
+    Output(dtype, shape, [&, dtype = dtype](const std::vector<Index>& position) {
+      std::vector<ExprPtr> args;
+      for (const Index& index : position) args.push_back(index.node());
+      args.insert(args.end(), attributes.begin(), attributes.end());
+      return OpaqueElement(name, static_cast<int>(k), std::move(args), dtype);
+    });
+  }
+  meaning_.reference = std::move(reference);
+  meaning_.work = work.node();
+}
+
 absl::Status OpBuilder::Error(const std::string& message) const {
   return absl::InvalidArgumentError(absl::StrCat(op_.name, ": ", message));
 }
