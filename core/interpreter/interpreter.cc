@@ -57,6 +57,10 @@ class Blocks {
 // Fills `out`. Of several errors, the one of the first block is given.
 absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
                       void* out) {
+  if (stage.scatter) {
+    RunScatter(stage, operands, out);
+    return absl::OkStatus();
+  }
   const Blocks blocks(stage, stage.box);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
@@ -141,7 +145,9 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
                                                          const InterpretTuning& tuning) {
   auto program = interp::Lower(meaning, bindings, inputs, outputs, precision, tuning);
   if (!program.ok()) return program.status();
-  for (interp::Stage& stage : (*program)->stages) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
+  for (interp::Stage& stage : (*program)->stages) {
+    if (!stage.scatter) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
+  }
   CompiledMeaning compiled;
   compiled.program_ = *std::move(program);
   return compiled;
@@ -156,9 +162,8 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   std::vector<const void*> operands;
   for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
   for (const interp::Stage& stage : program.stages) {
-    const interp::Rep rep = stage.nodes[stage.root].rep;
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
-    auto result = AllocateTensor({interp::DTypeOf(rep), stage.extents}, "a result");
+    auto result = AllocateTensor({interp::DTypeOf(stage.rep()), stage.extents}, "a result");
     if (!result.ok()) return result.status();
     if (auto status = interp::RunStage(stage, operands, stage_threads, undefined, result->data()); !status.ok())
       return status;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -365,11 +367,8 @@ Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guar
 }
 
 Scalar OpaqueElement(std::string name, int output, std::vector<ExprPtr> args, DType dtype) {
-  return Scalar(MakeExpr({.kind = ExprKind::kOpaque,
-                          .dtype = dtype,
-                          .number = output,
-                          .name = std::move(name),
-                          .args = std::move(args)}));
+  return Scalar(MakeExpr(
+      {.kind = ExprKind::kOpaque, .dtype = dtype, .number = output, .name = std::move(name), .args = std::move(args)}));
 }
 
 ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound) {
@@ -489,6 +488,11 @@ class Printer {
 
   static std::string Real(double value) {
     std::string text = std::to_string(value);
+    if (std::abs(value) < 1e-6 && value != 0) {  // would print as 0
+      char digits[40];
+      std::snprintf(digits, sizeof digits, "%.17g", value);
+      return digits;
+    }
     if (text.find('.') != std::string::npos) {
       while (text.back() == '0') text.pop_back();
       if (text.back() == '.') text.pop_back();

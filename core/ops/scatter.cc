@@ -60,10 +60,8 @@ static OpSample ScatterAddSample(Rng& rng) {
   updates.insert(updates.end(), indices.shape.begin(), indices.shape.end());
   updates.insert(updates.end(), x.shape.begin() + axis + 1, x.shape.end());
   const double size = static_cast<double>(x.shape[axis]);
-  return OpSample{.inputs = {x, indices, TensorType{x.dtype, updates}},
-                  .attrs = {{"axis", axis}},
-                  .low = -size,
-                  .high = size - 1};
+  return OpSample{
+      .inputs = {x, indices, TensorType{x.dtype, updates}}, .attrs = {{"axis", axis}}, .low = -size, .high = size - 1};
 }
 
 OpDef ScatterAddOp() {
