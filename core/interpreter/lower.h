@@ -65,6 +65,17 @@ class StageLowering {
     int64_t extent = 1;
     int64_t stride = 1;
   };
+  struct ScatterPlan {
+    std::vector<int> bits;  // of the variables that are axes of the result
+    Stage result;
+    std::vector<Target> targets;
+    std::vector<int> ids;  // by axis of the terms: other positions, then what the reduction binds
+    Scatter scatter;       // its loops are the axes of the terms
+  };
+  struct TermRoots {
+    int place = -1;  // where a term goes
+    int term = -1;
+  };
 
   index::Form LowerIndex(const ExprNode* e, int mask);
   int LowerCond(const ExprNode* e, int mask);
@@ -78,7 +89,11 @@ class StageLowering {
   bool WorthMaterializing(int id) const;
   int Materialize(const ExprNode* e, uint64_t deps);
   int ReadStage(Stage stage, Rep rep, const std::vector<int>& bits);
+  // ---- lower_scatter.cc
   int Scattered(const ExprNode* e, int mask);
+  bool PlanScatter(const ExprNode* e, ScatterPlan* plan);
+  bool LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
+                      StageLowering* inner);
   bool LowerTerms(const ExprNode* e, const std::vector<Target>& targets, int* place, int* term);
   // The bit of a variable of the meaning; -1 where it stands for something else.
   int BitOf(int id) const {
@@ -90,8 +105,8 @@ class StageLowering {
 
   Context& context_;
   StageBuilder b_;
-  std::vector<index::Form> vars_;        // by variable id of the meaning
-  std::vector<int64_t> binders_;  // extents of the variables bound around what is being lowered
+  std::vector<index::Form> vars_;  // by variable id of the meaning
+  std::vector<int64_t> binders_;   // extents of the variables bound around what is being lowered
   absl::flat_hash_map<Key, index::Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };

@@ -4,8 +4,8 @@
 // Taken as it is written, every position looks at every term. Here the guard is solved for the position
 // (core/index/solve.h): one stage computes where each term goes, another what it is, and a third takes the terms in,
 // one after the other (Scatter). It is recognized by the expression, whichever operator it belongs to.
+#include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -36,11 +36,7 @@ void PlainVariables(const ExprNode& index, std::set<int>* variables) {
   for (const ExprPtr& arg : index.args()) PlainVariables(*arg, variables);
 }
 
-int64_t ProductOf(const std::vector<int64_t>& extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
-}
-
-// Row-major strides by bit of `among` that is set, 0 elsewhere.
+// Row-major strides of the axes that are set in `among`; 0 for others.
 std::vector<int64_t> StridesOf(uint64_t among, const std::vector<int64_t>& extents) {
   std::vector<int64_t> strides(extents.size(), 0);
   int64_t stride = 1;
@@ -107,10 +103,8 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   return !b_.overflow() && !(reordered && where.fallible) && ((where.deps | b_.node(*term).deps) >> kFirstBound) == 0;
 }
 
-// A reduction whose guard says by data which position a term belongs to, done term by term in the place of position by
-// position; -1 where it is none, or small.
-int StageLowering::Scattered(const ExprNode* e, int mask) {
-  if (!e->guard()->Contains(ExprKind::kFromValue) || IsPosition(e->reduction())) return -1;
+// The axes of the result and of the terms. False where no position is determined by data, or all is small.
+bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
   std::set<int> determined;
   std::vector<const ExprNode*> conjuncts;
   Conjuncts(e->guard(), &conjuncts);
@@ -119,85 +113,102 @@ int StageLowering::Scattered(const ExprNode* e, int mask) {
   }
   for (const BoundVar& var : e->bound()) determined.erase(var.id);
 
-  // The axes of the result, in the order of bits, and those of the terms: positions that are not determined, then what
-  // the reduction binds.
-  std::map<int, int> by_bit;
+  std::map<int, int> by_bit;  // of the variables that the reduction depends on
   for (int id : FreeVariables(e->shared_from_this())) {
     if (vars_[id].IsConstant()) continue;
-    if (BitOf(id) < 0) return -1;
+    if (BitOf(id) < 0) return false;
     by_bit[BitOf(id)] = id;
   }
-  std::vector<int> bits;
-  Stage result;
   for (const auto& [bit, id] : by_bit) {
-    bits.push_back(bit);
-    result.extents.push_back(b_.extent(bit));
+    plan->bits.push_back(bit);
+    plan->result.extents.push_back(b_.extent(bit));
   }
-  const std::vector<int64_t> strides = StridesOf(~uint64_t{0}, result.extents);
-  std::vector<Target> targets;
-  std::vector<int> ids;  // by axis of the terms
-  std::vector<int64_t> extents;
-  Scatter scatter{.rep = RepOfNode(e), .reduce = e->reduction()};
-  for (size_t axis = 0; axis < bits.size(); ++axis) {
-    const int id = by_bit.at(bits[axis]);
+  const std::vector<int64_t> strides = StridesOf(~uint64_t{0}, plan->result.extents);
+  std::vector<Scatter::Loop>& loops = plan->scatter.loops;
+  double positions = 1, terms = 1;
+  for (size_t axis = 0; axis < plan->bits.size(); ++axis) {
+    const int id = by_bit.at(plan->bits[axis]);
+    const int64_t extent = plan->result.extents[axis];
     if (determined.contains(id)) {
-      targets.push_back({id, result.extents[axis], strides[axis]});
+      plan->targets.push_back({id, extent, strides[axis]});
+      positions *= static_cast<double>(extent);
     } else {
-      ids.push_back(id);
-      extents.push_back(result.extents[axis]);
-      scatter.loops.push_back({.extent = extents.back(), .out = strides[axis]});
+      plan->ids.push_back(id);
+      loops.push_back({.extent = extent, .out = strides[axis]});
     }
   }
   for (const BoundVar& var : e->bound()) {
-    const Form extent = LowerIndex(var.extent.get(), mask);
-    if (!extent.IsConstant() || extent.constant() < 1) return -1;
-    ids.push_back(var.id);
-    extents.push_back(extent.constant());
-    scatter.loops.push_back({.extent = extents.back()});
+    const Form extent = LowerIndex(var.extent.get(), -1);
+    if (!extent.IsConstant() || extent.constant() < 1) return false;
+    plan->ids.push_back(var.id);
+    loops.push_back({.extent = extent.constant()});
   }
-  const double terms = static_cast<double>(ProductOf(extents));
-  double positions = 1;
-  for (const Target& target : targets) positions *= static_cast<double>(target.extent);
-  if (positions < 2 || terms > kMaxMaterialized || positions * terms < context_.program->tuning.min_hoisted ||
-      extents.size() > kFirstBound || bits.size() > kFirstBound || !HasReduction(RepOfNode(e), e->reduction())) {
-    return -1;
-  }
+  for (const Scatter::Loop& loop : loops) terms *= static_cast<double>(loop.extent);
+  plan->scatter.rep = RepOfNode(e);
+  plan->scatter.reduce = e->reduction();
+  return positions >= 2 && terms <= kMaxMaterialized && positions * terms >= context_.program->tuning.min_hoisted &&
+         loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound && HasReduction(RepOfNode(e), e->reduction());
+}
 
-  // Which axes a part of the terms depends on is known when it has been lowered over all of them.
-  int roots[2];
-  uint64_t deps[2];
-  for (int part = 0; part < 3; ++part) {
-    const uint64_t all = (uint64_t{1} << extents.size()) - 1, among = part == 0 ? all : deps[part - 1];
-    std::vector<int64_t> chosen;
+// Lowers places and terms over those axes of the terms that are set in `among`; the others are at 0.
+bool StageLowering::LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
+                                   StageLowering* inner) {
+  for (size_t v = 0; v < vars_.size(); ++v) inner->vars_[v] = vars_[v].IsConstant() ? vars_[v] : Form();
+  int next = 0;
+  for (size_t axis = 0; axis < plan.ids.size(); ++axis) {
+    inner->vars_[plan.ids[axis]] = (among >> axis) & 1 ? inner->b_.Axis(next++) : Form();
+  }
+  return inner->LowerTerms(e, plan.targets, &roots->place, &roots->term);
+}
+
+// A reduction whose guard says by data which position a term belongs to, done term by term in the place of position by
+// position; -1 where it is none, or small.
+int StageLowering::Scattered(const ExprNode* e, int mask) {
+  if (!e->guard()->Contains(ExprKind::kFromValue) || IsPosition(e->reduction())) return -1;
+  ScatterPlan plan;
+  if (!PlanScatter(e, &plan)) return -1;
+  std::vector<int64_t> extents;
+  for (const Scatter::Loop& loop : plan.scatter.loops) extents.push_back(loop.extent);
+  const auto chosen = [&](uint64_t among) {
+    std::vector<int64_t> some;
     for (size_t axis = 0; axis < extents.size(); ++axis) {
-      if ((among >> axis) & 1) chosen.push_back(extents[axis]);
+      if ((among >> axis) & 1) some.push_back(extents[axis]);
     }
-    StageLowering inner(context_, chosen);
-    for (size_t v = 0; v < vars_.size(); ++v) inner.vars_[v] = vars_[v].IsConstant() ? vars_[v] : Form();
-    for (size_t axis = 0, k = 0; axis < extents.size(); ++axis) {
-      inner.vars_[ids[axis]] = (among >> axis) & 1 ? inner.b_.Axis(static_cast<int>(k++)) : Form();
-    }
-    if (!inner.LowerTerms(e, targets, &roots[0], &roots[1])) return -1;
-    if (part == 0) {
-      for (int k = 0; k < 2; ++k) deps[k] = inner.b_.node(roots[k]).deps;
-      if (mask >= 0 && (inner.b_.node(roots[0]).fallible || inner.b_.node(roots[1]).fallible)) return -1;
-      continue;
-    }
-    (part == 1 ? scatter.places : scatter.terms) = AddStage(inner.b_.Take(roots[part - 1]));
+    return some;
+  };
+  // Which axes places and terms depend on is known when they have been lowered over all.
+  TermRoots roots;
+  StageLowering whole(context_, extents);
+  if (!LowerTermsOver(e, plan, ~uint64_t{0}, &roots, &whole)) return -1;
+  const Node &place = whole.b_.node(roots.place), &term = whole.b_.node(roots.term);
+  if (mask >= 0 && (place.fallible || term.fallible)) return -1;
+  const uint64_t place_deps = place.deps, term_deps = term.deps;
+  const auto stage_of = [&](uint64_t deps, int TermRoots::*root) -> std::optional<Stage> {
+    StageLowering part(context_, chosen(deps));
+    if (!LowerTermsOver(e, plan, deps, &roots, &part)) return std::nullopt;
+    return part.b_.Take(roots.*root);
+  };
+  std::optional<Stage> places = stage_of(place_deps, &TermRoots::place);
+  std::optional<Stage> terms = stage_of(term_deps, &TermRoots::term);
+  if (!places || !terms) return -1;
+  plan.scatter.places = AddStage(*std::move(places));
+  plan.scatter.terms = AddStage(*std::move(terms));
+
+  std::vector<Scatter::Loop>& loops = plan.scatter.loops;
+  const std::vector<int64_t> place_strides = StridesOf(place_deps, extents),
+                             term_strides = StridesOf(term_deps, extents);
+  for (size_t axis = 0; axis < loops.size(); ++axis) {
+    loops[axis].place = place_strides[axis];
+    loops[axis].term = term_strides[axis];
   }
-  const std::vector<int64_t> place_strides = StridesOf(deps[0], extents), term_strides = StridesOf(deps[1], extents);
-  for (size_t axis = 0; axis < extents.size(); ++axis) {
-    scatter.loops[axis].place = place_strides[axis];
-    scatter.loops[axis].term = term_strides[axis];
-  }
-  // Rows of the result that are whole innermost; terms of one position keep their order.
-  int64_t least = targets[0].stride;
-  for (const Target& target : targets) least = std::min(least, target.stride);
-  std::stable_partition(scatter.loops.begin(), scatter.loops.end(),
+  // Rows of the result that are whole innermost; the terms of one position keep their order.
+  int64_t least = plan.targets[0].stride;
+  for (const Target& target : plan.targets) least = std::min(least, target.stride);
+  std::stable_partition(loops.begin(), loops.end(),
                         [&](const Scatter::Loop& loop) { return loop.out == 0 || loop.out > least; });
-  std::erase_if(scatter.loops, [](const Scatter::Loop& loop) { return loop.extent == 1; });
-  result.scatter = std::move(scatter);
-  return ReadStage(std::move(result), RepOfNode(e), bits);
+  std::erase_if(loops, [](const Scatter::Loop& loop) { return loop.extent == 1; });
+  plan.result.scatter = std::move(plan.scatter);
+  return ReadStage(std::move(plan.result), RepOfNode(e), plan.bits);
 }
 
 }  // namespace rewright::interp

@@ -47,7 +47,7 @@ class Grower {
     for (size_t k = 1; k < shape.size(); ++k) scale *= static_cast<double>(shape[k]);
     const double bound = shape.size() > 1 ? 1.5 / std::sqrt(scale) : 1;
     return *arena_->AddState(absl::StrCat("w", arena_->size()),
-                              RandomTensor({DType::kFloat32, shape}, 0.1 * bound, bound, rng_));
+                             RandomTensor({DType::kFloat32, shape}, 0.1 * bound, bound, rng_));
   }
   const Shape& ShapeOf(Value value) const { return arena_->type(value).shape; }
 
@@ -166,6 +166,18 @@ class Grower {
 };
 
 }  // namespace
+
+std::vector<const OpDef*> OpsOfGpus() {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : AllOps()) {
+    Rng rng(1);
+    OpSample sample;
+    const Graph graph = RandomApplication(*op, rng, &sample);
+    if (!graph.node(graph.nodes().back()).meaning->IsOpaque()) ops.push_back(op);
+  }
+  CHECK(!ops.empty() && ops.size() < AllOps().size()) << "some are opaque";
+  return ops;
+}
 
 Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample) {
   *sample = op.sample(rng);
