@@ -95,6 +95,7 @@ ExprPtr WithType(const ExprPtr& node, DType dtype) {
     case ExprKind::kFromIndex: return FromIndex(Index(node->arg(0)), dtype).node();
     case ExprKind::kRead: return ReadOperand(node->operand(), {node->args().begin(), node->args().end()}, dtype).node();
     case ExprKind::kCast: return Cast(Scalar(node->arg(0)), dtype).node();
+    case ExprKind::kOpaque: return OpaqueElement(node->name(), node->output(), node->args(), dtype).node();
     default: return node;
   }
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/integer.h"
+#include "core/ir/function_values.h"
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 #include "verifier/counterexample.h"
@@ -23,6 +24,9 @@ int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
   }
   return linear;
 }
+
+// An integer element as 64 bits.
+uint64_t Word(double value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
 
 bool RoundsToIntegers(const ExprPtr& e) {
   return AnyOf(e, [](const ExprNode& node) {
@@ -120,6 +124,7 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
   }
   const auto place = static_cast<size_t>(linear);
   uint8_t& state = state_[node][output][place];
+  if (state == 0 && instance_.nodes[node].meaning->IsOpaque()) RunReference(value.node);
   if (state == 0) {
     const bool undefined_before = undefined_, out_before = out_of_bounds_;
     Clear();
@@ -136,6 +141,42 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
   undefined_ = undefined_ || (state & 2) != 0;
   out_of_bounds_ = out_of_bounds_ || (state & 4) != 0;
   return values_[node][output][place];
+}
+
+// All outputs of an opaque operator, from all elements of its operands. Where one of those does not exist, no element
+// of the outputs does.
+void ConcreteInstance::RunReference(int node) {
+  const SymbolicNode& n = instance_.nodes[node];
+  const bool undefined_before = undefined_, out_before = out_of_bounds_;
+  Clear();
+  const auto tensor = [](DType dtype, const Shape& shape) {
+    return Tensor(TensorType{IsFloating(dtype) ? DType::kFloat64 : dtype, shape});
+  };
+  std::vector<Tensor> inputs, outputs;
+  for (SymbolicValue input : n.inputs) {
+    Tensor whole = tensor(instance_.nodes[input.node].dtypes[input.output], ShapeOf(input));
+    for (int64_t i = 0; i < whole.num_elements(); ++i) {
+      std::vector<int64_t> at(whole.shape().size());
+      int64_t rest = i;
+      for (size_t axis = at.size(); axis-- > 0; rest /= whole.shape()[axis]) at[axis] = rest % whole.shape()[axis];
+      whole.Set(i, Element(input, at));
+    }
+    inputs.push_back(std::move(whole));
+  }
+  Bindings bindings{variables_[node], {}};
+  for (const ExprPtr& param : n.params) {
+    Frame outer{-1, symbols_};
+    bindings.params.push_back(Eval(param, outer));
+  }
+  for (size_t k = 0; k < n.dtypes.size(); ++k) outputs.push_back(tensor(n.dtypes[k], shapes_[node][k]));
+  undefined_ = undefined_ || !n.meaning->reference(bindings, inputs, &outputs).ok();
+  const auto state = static_cast<uint8_t>(1 | (undefined_ ? 2 : 0) | (out_of_bounds_ ? 4 : 0));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    for (int64_t i = 0; i < outputs[k].num_elements(); ++i) values_[node][k][i] = outputs[k].At(i);
+    std::fill(state_[node][k].begin(), state_[node][k].end(), state);
+  }
+  undefined_ = undefined_before;
+  out_of_bounds_ = out_before;
 }
 
 int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
@@ -213,6 +254,7 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   const double a = Eval(e->arg(0), frame);
   const double b = e->args().size() > 1 ? Eval(e->arg(1), frame) : 0;
   if (IsInteger(e->dtype()) && e->fn() == Fn::kDiv && b != 0) return std::trunc(a / b);
+  if (e->IsCall(Fn::kRandomBits)) return static_cast<double>(RandomBits(Word(a), Word(b)));
   const double value = EvaluateReal(e->fn(), a, b);
   // Over the reals there is none: a pole, a logarithm of a negative number, also what a double does not hold.
   if (!std::isfinite(value) && std::isfinite(a) && std::isfinite(b)) {

@@ -43,6 +43,7 @@ class ConcreteInstance {
   bool EvalCondAt(const ExprPtr& e, Frame& frame);
   double Eval(const ExprPtr& e, Frame& frame);
   double EvalCall(const ExprPtr& e, Frame& frame);
+  void RunReference(int node);
   double EvalReduce(const ExprPtr& e, Frame& frame);
   double EvalCast(double x, DType from, DType to);
 

@@ -360,6 +360,42 @@ NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
   return AtomForm(MakeRead(ctx_, leaf, at));
 }
 
+// A value as a whole: the set of its positions, each with its element.
+Atom Elements::WholeValue(SymbolicValue value) {
+  Branch positions;
+  std::vector<Poly> at;
+  std::vector<Guard> ranges;
+  std::vector<NormalForm> pair;
+  for (const Poly& size : Shape(value)) {
+    positions.bound.push_back(ctx_.NewRanged(absl::StrCat("p", at.size()), Poly(), size));
+    at.push_back(Poly::Of(positions.bound.back()));
+    ranges.push_back(Guard::InRange(at.back(), Poly(), size));
+    pair.push_back(IndexForm(ctx_, at.back()));
+  }
+  pair.push_back(Element(value, at));
+  positions.guard = Guard::And(ranges);
+  positions.body = AtomForm(MakeFnAtom(ctx_, "at", std::move(pair)));
+  return MakeBinderAtom(ctx_, "value", {std::move(positions)});
+}
+
+// An uninterpreted function, one for each output of the operator at its structural attributes, of the position, the
+// symbolic attributes, and the sizes and elements of all operands: equal where these are equal.
+NormalForm Elements::ToOpaque(const ExprPtr& e, Scope& scope) {
+  std::string name = absl::StrCat(e->name(), "#", e->output());
+  std::vector<NormalForm> args;
+  for (const ExprPtr& arg : e->args()) {
+    args.push_back(IsIndexKind(arg->kind()) ? IndexForm(ctx_, ToPoly(arg, scope)) : ToForm(arg, scope));
+  }
+  const SymbolicNode& n = instance_.nodes[scope.node];
+  for (SymbolicValue input : n.inputs) {
+    absl::StrAppend(&name, " ", DTypeName(instance_.nodes[input.node].dtypes[input.output]));
+    for (const Poly& size : Shape(input)) args.push_back(IndexForm(ctx_, size));
+    // What is read lies inside: it is the whole.
+    if (scope.reads == nullptr) args.push_back(AtomForm(WholeValue(input)));
+  }
+  return AtomForm(MakeFnAtom(ctx_, name, std::move(args)));
+}
+
 NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
   switch (e->kind()) {
     case ExprKind::kConst: return ToConstant(e->real(), e->dtype());
@@ -382,6 +418,7 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
     case ExprKind::kCall: return ToCall(e, scope);
     case ExprKind::kReduce: return ToReduce(e, scope);
     case ExprKind::kCast: return ToCast(ToForm(e->arg(0), scope), e->arg(0)->dtype(), e->dtype());
+    case ExprKind::kOpaque: return ToOpaque(e, scope);
     case ExprKind::kSelect: break;
     default: throw GiveUp("an element expression of an unknown kind");
   }

@@ -71,6 +71,8 @@ class Elements {
   NormalForm ToReduce(const ExprPtr& e, Scope& scope);
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
+  NormalForm ToOpaque(const ExprPtr& e, Scope& scope);
+  Atom WholeValue(SymbolicValue value);
   NormalForm ToConstant(const Number& number, DType dtype);
   NormalForm Truncated(const NormalForm& value, DType to);
   Poly FromSymbols(const ExprPtr& e);

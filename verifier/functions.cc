@@ -254,6 +254,7 @@ NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<Normal
 NormalForm ApplyInteger(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth) {
   const std::string plain = fn.substr(0, fn.find('.'));
   if (plain == "quotient") return ApplyQuotient(ctx, fn, args[0], args[1]);
+  if (plain == FnName(Fn::kRandomBits)) return Opaque(ctx, fn, args);  // of each type another function
   const bool bounded = std::all_of(args.begin(), args.end(), [&](const NormalForm& arg) {
     Poly value;
     return IsBoundedIndex(ctx, arg, IsWide(fn), &value);

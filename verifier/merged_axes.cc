@@ -107,6 +107,11 @@ class AxisMerger {
       VisitRead(n, e);
       return;
     }
+    if (e->kind() == ExprKind::kOpaque) {  // nobody knows what becomes of its operands' axes
+      for (Value operand : Node(n).inputs) {
+        for (size_t k = 0; k < Rank(operand); ++k) PartAround(operand, k);
+      }
+    }
     // A position that is not simply read at.
     if (PositionOf(n, e, &output, &axis)) PartAround({static_cast<int>(n), output}, axis);
     for (const ExprPtr& arg : e->args()) VisitElement(n, arg);

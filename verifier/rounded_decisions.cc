@@ -52,7 +52,16 @@ class Side {
       if (IsPosition(e->reduction())) Note("extremum", {e->body()}, n);
     } else if (e->kind() == ExprKind::kCast && !IsFloating(e->dtype())) {
       Note(DTypeName(e->dtype()), e->args(), n);
+    } else if (e->kind() == ExprKind::kOpaque) {
+      NoteOpaque(n);
     }
+  }
+
+  // What an opaque operator decides by its operands nobody knows.
+  void NoteOpaque(const SymbolicNode& n) {
+    const bool rounded =
+        std::any_of(n.inputs.begin(), n.inputs.end(), [&](SymbolicValue input) { return IsRounded(input); });
+    if (rounded) decisions_.push_back({.whole = Application(n), .moved = "", .movable = false});
   }
 
   void Note(const std::string& what, const std::vector<ExprPtr>& args, const SymbolicNode& n) {
@@ -154,7 +163,7 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr && n.splat) return NumberString(*n.splat);
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
-    if (element != nullptr && !element->Reduces()) return Moved(element, n, leaves, movable);
+    if (element != nullptr && !element->Reduces() && element->kind() != ExprKind::kOpaque) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.
     std::string unit = absl::StrCat(Application(n), ".", value.output);
     if (!leaves->insert(unit).second) *movable = false;

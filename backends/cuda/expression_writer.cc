@@ -172,6 +172,12 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
       break;
     }
     case ExprKind::kHolds: value = ScalarOf(*expr.arg(0), frame); break;
+    case ExprKind::kOpaque:
+      if (status_.ok()) {
+        status_ = absl::UnimplementedError(
+            absl::StrCat(frame.node->op->name, " has no index expression: it runs on the host alone"));
+      }
+      return "0";
     default: Fail("not an element"); return "0";
   }
   scope(home).memo[key] = value;

@@ -45,6 +45,12 @@ template <class T> __device__ inline T IntegerPower(T a, T b) {
 }
 )cuda";
 
+const char kRandomBits[] =
+#define REWRIGHT_SOURCE(...) #__VA_ARGS__
+#include "core/ir/random_bits.inc"
+#undef REWRIGHT_SOURCE
+    ;
+
 // Definitions of a function, as text.
 struct Definition {
   const char* name;
@@ -184,7 +190,7 @@ template <class Op, int kThreads, class T> __device__ inline T block_reduce(T va
 const std::string& KernelPrelude() {
   // A function of integers that has no value gives 0.
   static const auto* const prelude = new std::string(absl::StrCat(
-      kIndices, "#define PARTIAL(condition, value) ((condition) ? (value) : T(0))\n",
+      kIndices, "#define FUNCTION __device__ inline\n", kRandomBits, "\n#undef FUNCTION\n", "#define PARTIAL(condition, value) ((condition) ? (value) : T(0))\n",
       FunctionsOf("float", "unsigned", &Definition::real), FunctionsOf("double", "uint64", &Definition::real),
       FunctionsOf("int", "unsigned", &Definition::integer), FunctionsOf("int64", "uint64", &Definition::integer),
       FunctionsOf("boolean", "boolean", &Definition::boolean), "#undef PARTIAL\n", kConversionsAndReductions));

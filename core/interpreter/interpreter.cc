@@ -57,6 +57,10 @@ class Blocks {
 // Fills `out`. Of several errors, the one of the first block is given.
 absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
                       void* out) {
+  if (stage.scatter) {
+    RunScatter(stage, operands, out);
+    return absl::OkStatus();
+  }
   const Blocks blocks(stage, stage.box);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
@@ -96,6 +100,15 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Tensor>> RunReference(const Program& program, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  for (const TensorType& type : program.outputs) {
+    ASSIGN_OR_RETURN(outputs.emplace_back(), AllocateTensor(type, "a result"));
+  }
+  RETURN_IF_ERROR(program.reference(program.bindings, inputs, &outputs));
+  return outputs;
+}
+
 }  // namespace
 
 Rep RepOf(Precision precision, DType dtype) {
@@ -132,7 +145,9 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
                                                          const InterpretTuning& tuning) {
   auto program = interp::Lower(meaning, bindings, inputs, outputs, precision, tuning);
   if (!program.ok()) return program.status();
-  for (interp::Stage& stage : (*program)->stages) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
+  for (interp::Stage& stage : (*program)->stages) {
+    if (!stage.scatter) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
+  }
   CompiledMeaning compiled;
   compiled.program_ = *std::move(program);
   return compiled;
@@ -143,12 +158,12 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   const interp::Program& program = *program_;
   std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
   if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
+  if (program.reference != nullptr) return interp::RunReference(program, tensors);
   std::vector<const void*> operands;
   for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
   for (const interp::Stage& stage : program.stages) {
-    const interp::Rep rep = stage.nodes[stage.root].rep;
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
-    auto result = AllocateTensor({interp::DTypeOf(rep), stage.extents}, "a result");
+    auto result = AllocateTensor({interp::DTypeOf(stage.rep()), stage.extents}, "a result");
     if (!result.ok()) return result.status();
     if (auto status = interp::RunStage(stage, operands, stage_threads, undefined, result->data()); !status.ok())
       return status;

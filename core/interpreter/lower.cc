@@ -1,93 +1,20 @@
 // From expressions to stages.
-#include <algorithm>
+#include "core/interpreter/lower.h"
+
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/interpreter/kernels.h"
-#include "core/interpreter/stage.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright::interp {
-namespace {
 
 using index::Form;
-
-// A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
-// the whole is small or the result would have more elements than this.
-constexpr double kMaxMaterialized = 1 << 25;
-
-// What the lowerings of all stages of one Meaning share.
-struct Context {
-  const Meaning& meaning;
-  const Bindings& bindings;
-  std::vector<TensorType> inputs;  // as stored
-  Program* program = nullptr;
-  absl::flat_hash_map<const ExprNode*, int> heights;
-  absl::Status status;
-
-  void Fail(absl::Status error) {
-    if (status.ok()) status = std::move(error);
-  }
-
-  // The greatest number of variables bound within each other inside `e`. Reductions that mean the same get the same
-  // variables from it, wherever they occur.
-  int Height(const ExprNode* e) {
-    if (const auto it = heights.find(e); it != heights.end()) return it->second;
-    int height = 0;
-    for (const ExprPtr& arg : e->args()) height = std::max(height, Height(arg.get()));
-    height += static_cast<int>(e->bound().size());
-    heights[e] = height;
-    return height;
-  }
-};
-
-class StageLowering {
- public:
-  StageLowering(Context& context, std::vector<int64_t> extents)
-      : context_(context), b_(std::move(extents)), vars_(context.meaning.variables.size()) {
-    for (size_t v = 0; v < vars_.size(); ++v) vars_[v] = context.bindings.variables[v];
-  }
-
-  StageBuilder& builder() { return b_; }
-  void SetVar(int id, Form value) { vars_[id] = std::move(value); }
-
-  int Element(const ExprNode* e) {
-    const int root = LowerScalar(e, -1);
-    if (b_.overflow()) context_.Fail(absl::InvalidArgumentError("an index does not fit 64 bits"));
-    return root;
-  }
-
- private:
-  using Key = std::pair<const ExprNode*, int>;  // expression, mask
-
-  Form LowerIndex(const ExprNode* e, int mask);
-  int LowerCond(const ExprNode* e, int mask);
-  int LowerScalar(const ExprNode* e, int mask);
-  int LowerScalarAnew(const ExprNode* e, int mask);
-  int LowerRead(const ExprNode* e, int mask);
-  int LowerCall(const ExprNode* e, int mask);
-  int LowerSelect(const ExprNode* e, int mask);
-  int LowerReduce(const ExprNode* e, int mask);
-  int ReduceNode(const ExprNode* e, int mask);
-  bool WorthMaterializing(int id) const;
-  int Materialize(const ExprNode* e, uint64_t deps);
-  int AddStage(Stage stage);
-  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->precision, e->dtype()); }
-
-  Context& context_;
-  StageBuilder b_;
-  std::vector<Form> vars_;        // by variable id of the meaning
-  std::vector<int64_t> binders_;  // extents of the variables bound around what is being lowered
-  absl::flat_hash_map<Key, Form> indices_;
-  absl::flat_hash_map<Key, int> scalars_;  // and conditions
-};
 
 // ---------------------------------------------------------------- indices and conditions
 
@@ -224,9 +151,13 @@ int StageLowering::LowerSelect(const ExprNode* e, int mask) {
 
 // Reductions that cannot fail are evaluated whether or not the mask holds, so that they can be shared and hoisted.
 int StageLowering::LowerReduce(const ExprNode* e, int mask) {
+  if (const int id = Scattered(e, mask); id >= 0) return id;
   const int id = ReduceNode(e, -1);
   if (mask >= 0 && b_.node(id).fallible) return ReduceNode(e, mask);
-  if (!WorthMaterializing(id)) return id;
+  const std::vector<int> free = FreeVariables(e->shared_from_this());
+  const bool plain =
+      std::all_of(free.begin(), free.end(), [&](int v) { return vars_[v].IsConstant() || BitOf(v) >= 0; });
+  if (!plain || !WorthMaterializing(id)) return id;
   return Materialize(e, b_.node(id).deps);
 }
 
@@ -298,7 +229,6 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
     bits.push_back(std::countr_zero(rest));
     extents.push_back(b_.extent(bits.back()));
   }
-  const Rep rep = RepOfNode(e);
   StageLowering inner(context_, extents);
   for (size_t v = 0; v < vars_.size(); ++v) {
     if (vars_[v].IsConstant()) {
@@ -306,15 +236,19 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
       continue;
     }
     // Variables on which the value does not depend are fixed to 0.
-    const auto axis = std::find(bits.begin(), bits.end(), StageBuilder::BitOf(vars_[v]));
+    const auto axis = std::find(bits.begin(), bits.end(), BitOf(static_cast<int>(v)));
     inner.vars_[v] = axis == bits.end() ? Form() : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
   }
   const int root = inner.Element(e);
-  Node read{.kind = NodeKind::kRead, .rep = rep};
-  read.operand = AddStage(inner.b_.Take(root));
+  return ReadStage(inner.b_.Take(root), RepOfNode(e), bits);
+}
+
+// What the stage gives at the present values of the variables that its axes are.
+int StageLowering::ReadStage(Stage stage, Rep rep, const std::vector<int>& bits) {
   Form place;
-  for (size_t axis = 0; axis < bits.size(); ++axis) place = place * extents[axis] + b_.Var(bits[axis]);
-  read.linear = b_.LinearOf(place);
+  for (size_t axis = 0; axis < bits.size(); ++axis) place = place * stage.extents[axis] + b_.Var(bits[axis]);
+  Node read{.kind = NodeKind::kRead, .rep = rep, .linear = b_.LinearOf(place)};
+  read.operand = AddStage(std::move(stage));
   return b_.Intern(std::move(read));
 }
 
@@ -322,7 +256,8 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
 int StageLowering::AddStage(Stage stage) {
   std::vector<Stage>& stages = context_.program->stages;
   const auto same = [&](const Stage& other) {
-    return other.extents == stage.extents && other.bound_extents == stage.bound_extents && other.root == stage.root &&
+    return other.scatter == stage.scatter && other.extents == stage.extents &&
+           other.bound_extents == stage.bound_extents && other.root == stage.root &&
            std::equal(other.nodes.begin(), other.nodes.end(), stage.nodes.begin(), stage.nodes.end(), SameNode);
   };
   const auto it = std::find_if(stages.begin(), stages.end(), same);
@@ -330,8 +265,6 @@ int StageLowering::AddStage(Stage stage) {
   if (it == stages.end()) stages.push_back(std::move(stage));
   return operand;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,
                                                const std::vector<TensorType>& inputs,
@@ -347,6 +280,11 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
   for (const TensorType& type : inputs) program->inputs.push_back(stored(type));
   for (const TensorType& type : outputs) program->outputs.push_back(stored(type));
   CHECK(outputs.size() == meaning.outputs.size()) << outputs.size();
+  if (meaning.IsOpaque()) {
+    program->reference = meaning.reference;
+    program->bindings = bindings;
+    return program;
+  }
   Context context{.meaning = meaning, .bindings = bindings, .inputs = program->inputs, .program = program.get()};
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];

@@ -2,7 +2,8 @@
 //
 // A stage fills one tensor, element by element, from earlier tensors: operands 0..num_inputs-1 are the inputs, operand
 // num_inputs + s is what stage s gives. The last stages give the outputs; the others hold reductions that occur inside
-// an element but depend on few of its variables (the maximum of a row inside a softmax), computed once.
+// an element but depend on few of its variables (the maximum of a row inside a softmax), computed once, and sums that
+// are scattered.
 //
 // A stage's nodes form a directed acyclic graph without repetitions. Index arithmetic has been done by core/index:
 // nodes hold linear forms over variables and the few index nodes that are not linear, and divisions, bounds and guards
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -91,13 +93,34 @@ struct Node {
 inline constexpr int kFirstBound = 16;
 inline constexpr int kMaxVariables = 64;
 
+// A reduction whose guard says which position a term belongs to (scatter_add), done the other way around: the result
+// is filled with what no terms give, and then every term is taken in where it belongs. What each element takes in, and
+// in which order, is what the reduction says.
+struct Scatter {
+  struct Loop {
+    int64_t extent = 1;
+    int64_t out = 0, place = 0, term = 0;  // strides, in elements
+    friend bool operator==(const Loop&, const Loop&) = default;
+  };
+  Rep rep = Rep::kFloat;
+  ReduceKind reduce = ReduceKind::kSum;
+  int places = -1;          // operand: where a term goes, from where the loops over other axes are; -1: nowhere
+  int terms = -1;           // operand
+  int64_t term_base = 0;    // of the first term
+  std::vector<Loop> loops;  // the first varying slowest
+  friend bool operator==(const Scatter&, const Scatter&) = default;
+};
+
 struct Stage {
   std::vector<int64_t> extents;        // of the axes; also the shape of what it gives
   std::vector<int64_t> bound_extents;  // of bits kFirstBound..
   std::vector<Node> nodes;             // arguments before users
   int root = 0;
-  double cost = 0;           // evaluations of nodes, all lanes counted
-  std::vector<int64_t> box;  // of the blocks
+  double cost = 0;                 // evaluations of nodes, all lanes counted
+  std::vector<int64_t> box;        // of the blocks
+  std::optional<Scatter> scatter;  // in the place of nodes
+
+  Rep rep() const { return scatter ? scatter->rep : nodes[root].rep; }
 };
 
 struct Program {
@@ -107,6 +130,9 @@ struct Program {
   std::vector<TensorType> outputs;  // as stored
   std::vector<Stage> stages;
   std::vector<int> output_stages;  // by output
+  // Of an opaque operator, which has no stages.
+  Meaning::Reference reference;
+  Bindings bindings;
 };
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,

@@ -23,6 +23,9 @@ namespace rewright::interp {
 // do not depend on it.
 std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes);
 
+// Fills `out`, the result of a stage that scatters.
+void RunScatter(const Stage& stage, const std::vector<const void*>& operands, void* out);
+
 // Loops over positions in a box for up to kArgs operands, adjacent axes merged where all strides allow it.
 struct Nest {
   static constexpr int kArgs = 3;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -106,7 +108,7 @@ ExprNode::ExprNode(Fields fields)
       name_(std::move(fields.name)),
       args_(std::move(fields.args)),
       bound_(std::move(fields.bound)) {
-  static_assert(static_cast<int>(ExprKind::kCast) < 32);
+  static_assert(static_cast<int>(ExprKind::kOpaque) < 32);
   hash_ = Mix(static_cast<uint64_t>(kind_) << 8 | static_cast<uint64_t>(dtype_), static_cast<uint64_t>(number_));
   if (!name_.empty()) hash_ = Mix(hash_, name_);
   const auto take = [this](const ExprNode& child) {
@@ -364,6 +366,11 @@ Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guar
                           .bound = std::move(bound)}));
 }
 
+Scalar OpaqueElement(std::string name, int output, std::vector<ExprPtr> args, DType dtype) {
+  return Scalar(MakeExpr(
+      {.kind = ExprKind::kOpaque, .dtype = dtype, .number = output, .name = std::move(name), .args = std::move(args)}));
+}
+
 ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound) {
   const auto index = [&](size_t i) { return Index(args[i]); };
   const auto cond = [&](size_t i) { return Cond(args[i]); };
@@ -396,6 +403,7 @@ ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector
     case ExprKind::kSelect: return Select(cond(0), scalar(1), scalar(2)).node();
     case ExprKind::kReduce: return ReduceOver(node->reduction(), std::move(bound), cond(0), scalar(1)).node();
     case ExprKind::kCast: return Cast(scalar(0), node->dtype()).node();
+    case ExprKind::kOpaque: return OpaqueElement(node->name(), node->output(), std::move(args), node->dtype()).node();
   }
   CHECK(false) << "an expression of an unknown kind";
   return nullptr;
@@ -468,6 +476,7 @@ class Printer {
             kSelectLevel, level);
       case ExprKind::kReduce: return Reduction(e, level);
       case ExprKind::kCast: return std::string(DTypeName(e->dtype())) + "(" + Print(e->arg(0), kLowest) + ")";
+      case ExprKind::kOpaque: return e->name() + "." + std::to_string(e->output()) + Arguments(e->args());
     }
     return "";
   }
@@ -479,6 +488,11 @@ class Printer {
 
   static std::string Real(double value) {
     std::string text = std::to_string(value);
+    if (std::abs(value) < 1e-6 && value != 0) {  // would print as 0
+      char digits[40];
+      std::snprintf(digits, sizeof digits, "%.17g", value);
+      return digits;
+    }
     if (text.find('.') != std::string::npos) {
       while (text.back() == '0') text.pop_back();
       if (text.back() == '.') text.pop_back();

@@ -57,6 +57,9 @@ enum class ExprKind : uint8_t {
   kSelect,     // args[0] (Cond) ? args[1] : args[2]; only the chosen side is evaluated
   kReduce,     // reduction of the body over `bound` where the guard holds; args are the two
   kCast,       // args[0] converted to dtype
+  kOpaque,     // of output `output` of an opaque operator (core/ir/op.h): the element that its reference function gives
+               // for all operands; args are the position (Index) and the operator's symbolic attributes, name is the
+               // operator with its structural attributes
 };
 
 // Reductions. An empty sum is 0, an empty product 1, an empty max -infinity, an empty min +infinity. kArgMax and
@@ -92,7 +95,8 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   int variable() const { return static_cast<int>(Of(ExprKind::kVar).number_); }
   int param() const { return static_cast<int>(Of(ExprKind::kParam).number_); }
   int operand() const { return static_cast<int>(Of(ExprKind::kRead).number_); }
-  const std::string& name() const { return name_; }  // kVar, kParam; of others empty
+  int output() const { return static_cast<int>(Of(ExprKind::kOpaque).number_); }
+  const std::string& name() const { return name_; }  // kVar, kParam, kOpaque; of others empty
   Fn fn() const { return static_cast<Fn>(Of(ExprKind::kCall).number_); }
   ReduceKind reduction() const { return static_cast<ReduceKind>(Of(ExprKind::kReduce).number_); }
   // Of a reduction, in summation order, the first varying slowest; of others empty.
@@ -260,6 +264,9 @@ Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no);
 Scalar Select(const Cond& condition, const Scalar& yes, double no);
 // A reduction of `body` where `guard` holds. Positions (kArgMax, kArgMin) are of type i64 and bind one variable.
 Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guard, const Scalar& body);
+
+// The element of an opaque operator's output `output`; see ExprKind::kOpaque.
+Scalar OpaqueElement(std::string name, int output, std::vector<ExprPtr> args, DType dtype);
 
 // The node with other children, made by the functions above: literals fold, types of elements follow from the
 // arguments.

@@ -26,6 +26,12 @@ T IntegerPower(T a, T b) {
   return static_cast<T>(result);
 }
 
+#define REWRIGHT_SOURCE(...) __VA_ARGS__
+#define FUNCTION inline
+#include "core/ir/random_bits.inc"
+#undef FUNCTION
+#undef REWRIGHT_SOURCE
+
 template <Fn fn>
 struct FnOf;
 

@@ -1,5 +1,6 @@
 #include "core/ir/index_range.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
@@ -32,7 +33,15 @@ bool IsWrapped(const ExprPtr& index) {
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   std::vector<IndexedAxis> axes;
+  // A position equals an element mod the size of an operand's axis.
+  const auto look_at_equation = [&](const ExprPtr& side) {
+    if (!IsWrapped(side) || !side->arg(1)->IsVariable()) return;
+    const Meaning::Variable& size = meaning.variables[side->arg(1)->variable()];
+    if (size.kind != Meaning::VarKind::kSize) return;
+    axes.push_back({side->arg(0)->arg(0)->operand(), size.input, size.axis, /*wraps=*/true});
+  };
   const auto look = [&](const ExprPtr& read) {
+    if (read->IsEquation()) std::for_each(read->args().begin(), read->args().end(), look_at_equation);
     if (!read->IsRead()) return;
     for (size_t axis = 0; axis < read->args().size(); ++axis) {
       for (int operand : IndicesIn(read->arg(axis))) {

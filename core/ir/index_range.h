@@ -1,6 +1,6 @@
 // Indices that are data, as those of gather: which elements select positions, and which positions there are.
 //
-// The declaration of gather gives every index a meaning (k mod n), so that laws about it need no side conditions. In a
+// The declarations of gather and scatter_add give every index a meaning (k mod n), so that laws about it need no side conditions. In a
 // model an index outside -n <= k < n is a fault of who made it, as ONNX has it: whoever runs a model says so.
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace rewright {
 
-// Elements of operand `indices` tell at which positions along `axis` operand `indexed` is read.
+// Elements of operand `indices` tell at which positions along `axis` operand `indexed` is read (gather), or which of
+// them a term belongs to (scatter_add).
 struct IndexedAxis {
   int indices = 0;
   int indexed = 0;

@@ -181,6 +181,30 @@ void OpBuilder::Output(DType dtype, const std::vector<Index>& shape, const Body&
   meaning_.outputs.push_back(std::move(output));
 }
 
+void OpBuilder::Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& outputs, Meaning::Reference reference,
+                       const Index& work) {
+  CHECK(meaning_.outputs.empty()) << op_.name;
+  std::vector<ExprPtr> attributes;  // symbolic ones
+  for (const AttrSpec& spec : op_.attrs) {
+    if (const auto vars = attr_vars_.find(spec.name); vars != attr_vars_.end()) {
+      for (int id : vars->second) attributes.push_back(VarRef(meaning_, id).node());
+    }
+    if (params_.contains(spec.name)) attributes.push_back(Real(spec.name, DType::kFloat64).node());
+  }
+  const std::string name = key_.attrs.empty() ? op_.name : absl::StrCat(op_.name, "{", AttrsString(key_.attrs), "}");
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const auto& [dtype, shape] = outputs[k];
+    Output(dtype, shape, [&, dtype = dtype](const std::vector<Index>& position) {
+      std::vector<ExprPtr> args;
+      for (const Index& index : position) args.push_back(index.node());
+      args.insert(args.end(), attributes.begin(), attributes.end());
+      return OpaqueElement(name, static_cast<int>(k), std::move(args), dtype);
+    });
+  }
+  meaning_.reference = std::move(reference);
+  meaning_.work = work.node();
+}
+
 absl::Status OpBuilder::Error(const std::string& message) const {
   return absl::InvalidArgumentError(absl::StrCat(op_.name, ": ", message));
 }
@@ -439,8 +463,9 @@ bool IsCopy(const OutputMeaning& output) {
 }
 
 // How little a sample's formula shows: copies of an operand as it is; axes of size one, which print as reads at index
-// 0; operands that are no matrices; another number of operands than two where there may be any.
-std::array<int64_t, 4> Dullness(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
+// 0; operands that are no matrices; another number of operands than two where there may be any; results that are no
+// matrices.
+std::array<int64_t, 5> Dullness(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
   int64_t units = 0, distance = 0;
   for (const TensorType& type : sample.inputs) {
     units += std::count(type.shape.begin(), type.shape.end(), 1);
@@ -448,21 +473,25 @@ std::array<int64_t, 4> Dullness(const OpDef& op, const OpSample& sample, const M
   }
   const int64_t operands = static_cast<int64_t>(sample.inputs.size());
   const bool copies = std::all_of(meaning.outputs.begin(), meaning.outputs.end(), IsCopy);
-  return {copies, units, op.variadic ? std::abs(operands - 2) : 0, distance};
+  int64_t results = 0;
+  for (const OutputMeaning& output : meaning.outputs) {
+    results += std::abs(static_cast<int64_t>(output.shape.size()) - kTypicalRank);
+  }
+  return {copies, units, op.variadic ? std::abs(operands - 2) : 0, distance, results};
 }
 
 // The first sample of the least dullness.
 OpSample TypicalSample(const OpDef& op) {
   constexpr uint64_t kSamples = 200;
   OpSample best;
-  std::array<int64_t, 4> least;
+  std::array<int64_t, 5> least;
   MeaningCache cache;
   for (uint64_t seed = 0; seed < kSamples; ++seed) {
     Rng rng(seed);
     OpSample sample = op.sample(rng);
     auto application = Apply(op, sample.inputs, sample.attrs, cache);
     CHECK(application.ok()) << application.status().ToString();
-    const std::array<int64_t, 4> dullness = Dullness(op, sample, *application->meaning);
+    const std::array<int64_t, 5> dullness = Dullness(op, sample, *application->meaning);
     if (seed > 0 && dullness >= least) continue;
     least = dullness;
     best = std::move(sample);
@@ -507,6 +536,7 @@ std::string DescribeOp(const OpDef& op) {
     }
     text += "] = " + PrintExpr(output.element, names) + "\n    of shape [" + shape + "]\n";
   }
+  if (meaning.IsOpaque()) text += "    by a reference function of whole operands\n";
   for (const Requirement& requirement : meaning.requirements) {
     text += "    where " + PrintExpr(requirement.condition, names) + ": " + requirement.message + "\n";
   }

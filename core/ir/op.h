@@ -7,7 +7,9 @@
 //
 // Everything that needs to know what an operator does reads the Meaning: the shape rule (InferTypes), the reference
 // interpreter, the fingerprint evaluator, the verifier, the cost features, the printed documentation. None of them
-// names an operator. To add an operator: one file in core/ops/, one line in core/ops/ops.cc.
+// names an operator. An operator that expressions cannot say, or only at a price that nobody would pay (top_k), is
+// *opaque*: its Meaning has shapes and requirements like any other, and a reference function in the place of elements.
+// To add an operator: one file in core/ops/, one line in core/ops/ops.cc.
 #pragma once
 
 #include <cstdint>
@@ -93,6 +95,8 @@ struct OutputMeaning {
   ExprPtr element;              // Scalar: the element at that position
 };
 
+struct Bindings;
+
 // The meaning of an operator at fixed structural values. Variables are numbered 0..variables.size()-1, real
 // parameters 0..params.size()-1.
 struct Meaning {
@@ -110,6 +114,15 @@ struct Meaning {
   std::vector<std::string> params;  // names of the real attributes, in order of their ids
   std::vector<Requirement> requirements;
   std::vector<OutputMeaning> outputs;
+
+  // Of an opaque operator alone (docs/decisions/029): fills the outputs, which have their shapes. Floating elements are
+  // f32 or f64 as who calls computes (core/interpreter: Precision), in all tensors alike. A function of its arguments
+  // and nothing else; may be called by several threads.
+  using Reference =
+      std::function<absl::Status(const Bindings&, const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs)>;
+  Reference reference;
+  ExprPtr work;  // Index over sizes and symbolic attributes: scalar operations of the reference
+  bool IsOpaque() const { return reference != nullptr; }
 };
 
 class OpDef;
@@ -158,6 +171,10 @@ class OpBuilder {
   // Adds an output; `names` are the printed names of the position's variables ("i0", "i1"... by default).
   void Output(DType dtype, const std::vector<Index>& shape, const Body& element,
               const std::vector<std::string>& names = {});
+  // Makes the operator opaque: the outputs are of these types and shapes, and what their elements are only `reference`
+  // says. Instead of Output.
+  void Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& outputs, Meaning::Reference reference,
+              const Index& work);
   // A structural error: `add: inputs must have one type`.
   absl::Status Error(const std::string& message) const;
 

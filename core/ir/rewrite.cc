@@ -263,6 +263,7 @@ ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& variables, c
 }
 
 ExprPtr Inline(const ExprPtr& expr, int operand, const ElementFunction& producer, FreshVariable fresh) {
+  CHECK(!expr->Contains(ExprKind::kOpaque) && !producer.element->Contains(ExprKind::kOpaque)) << "an opaque element";
   absl::flat_hash_map<int, int> numbers;
   Visit(producer.element, [&](const ExprPtr& node) {
     for (const BoundVar& var : node->bound()) {

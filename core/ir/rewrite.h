@@ -45,7 +45,8 @@ struct ElementFunction {
 };
 
 // Composition: `expr` with every read of operand `operand` at indices i replaced by producer(i). Guards and selections
-// stay around what they guarded. Every variable that `producer.element` binds gets one number of its own from `fresh`.
+// stay around what they guarded. Opaque elements read whole operands: none may occur in `expr`. Every variable that
+// `producer.element` binds gets one number of its own from `fresh`.
 ExprPtr Inline(const ExprPtr& expr, int operand, const ElementFunction& producer, FreshVariable fresh);
 
 }  // namespace rewright

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/known_values.h"
 #include "core/onnx/onnx.h"
+#include "core/onnx/operators.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
 
@@ -70,6 +71,12 @@ class Exporter {
     onnx::OperatorSetIdProto* opset = model.add_opset_import();
     opset->set_domain("");
     opset->set_version(writer_.opset());
+    if (std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
+                    [](const onnx::NodeProto& node) { return node.domain() == kOwnDomain; })) {
+      opset = model.add_opset_import();
+      opset->set_domain(kOwnDomain);
+      opset->set_version(1);
+    }
     model.set_producer_name(metadata_.producer_name.empty() ? "rewright" : metadata_.producer_name);
     model.set_producer_version(metadata_.producer_version);
     model.set_domain(metadata_.domain);

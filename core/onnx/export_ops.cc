@@ -454,6 +454,70 @@ void Blocks(OnnxWriter& writer, const ExportedNode& node) {
   }
 }
 
+// ---------------------------------------------------------------- sums where data says, orders, random numbers
+
+std::string Transposed(OnnxWriter& writer, const ExportedNode& node, const std::string& x,
+                       const std::vector<int64_t>& perm) {
+  const std::string result = writer.Temporary(node);
+  writer.SetInts(writer.AddNode("Transpose", {x}, {result}), "perm", perm);
+  return result;
+}
+
+// ScatterND adds along the first axis: another is brought there, and the axes of the indices in the updates.
+void ScatterAdd(OnnxWriter& writer, const ExportedNode& node) {
+  const int64_t axis = node.Int("axis");
+  Shape shape = node.operand_types[1].shape;
+  const auto picked = static_cast<int64_t>(shape.size());
+  shape.push_back(1);
+  std::string indices = node.inputs[1];
+  if (node.operand_types[1].dtype != DType::kInt64) {
+    const std::string wide = writer.Temporary(node);
+    writer.SetInt(writer.AddNode("Cast", {indices}, {wide}), "to", DTypeToOnnx(DType::kInt64));
+    indices = wide;
+  }
+  indices = Step(writer, node, "Reshape", {indices, writer.Ints(shape)});
+  // `count` axes from `axis` on come first.
+  const auto to_front = [axis](int rank, int64_t count) {
+    std::vector<int64_t> perm(static_cast<size_t>(rank));
+    std::iota(perm.begin(), perm.end(), 0);
+    std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + count);
+    return perm;
+  };
+  const int rank = node.type().rank();
+  std::string x = node.inputs[0], updates = node.inputs[2], sum = node.outputs[0];
+  if (axis > 0) {
+    x = Transposed(writer, node, x, to_front(rank, 1));
+    updates = Transposed(writer, node, updates, to_front(rank - 1 + static_cast<int>(picked), picked));
+    sum = writer.Temporary(node);
+  }
+  writer.SetString(writer.AddNode("ScatterND", {x, indices, updates}, {sum}), "reduction", "add");
+  if (axis == 0) return;
+  std::vector<int64_t> back(static_cast<size_t>(rank));
+  std::iota(back.begin(), back.end(), 0);
+  std::rotate(back.begin(), back.begin() + 1, back.begin() + axis + 1);
+  writer.SetInts(writer.AddNode("Transpose", {sum}, node.outputs), "perm", back);
+}
+
+void ScatterElementsAdd(OnnxWriter& writer, const ExportedNode& node) {
+  onnx::NodeProto* scatter = writer.AddNode("ScatterElements", node.inputs, node.outputs);
+  writer.SetInt(scatter, "axis", node.Int("axis"));
+  writer.SetString(scatter, "reduction", "add");
+}
+
+void TopK(OnnxWriter& writer, const ExportedNode& node) {
+  onnx::NodeProto* top = writer.AddNode("TopK", {node.inputs[0], writer.Ints({node.Int("k")})}, node.outputs);
+  writer.SetInt(top, "axis", node.Int("axis"));
+  writer.SetInt(top, "largest", node.Int("largest"));
+}
+
+// Numbers that are the same on every device are no operator of ONNX, and its own leave open which they are.
+void RandomUniform(OnnxWriter& writer, const ExportedNode& node) {
+  onnx::NodeProto* random = writer.AddNode("RandomUniform", node.inputs, node.outputs);
+  random->set_domain(kOwnDomain);
+  writer.SetInts(random, "shape", node.Ints("shape"));
+  writer.SetInt(random, "stream", node.Int("stream"));
+}
+
 const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
   static const auto* const forms = new absl::flat_hash_map<std::string, OnnxForm>{
       {"identity", {Same, "Identity"}},
@@ -518,6 +582,10 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"broadcast_in_dim", {BroadcastInDim}},
       {"iota", {Iota}},
       {"gather", {AlongAxis, "Gather"}},
+      {"scatter_add", {ScatterAdd, "", 16}},
+      {"scatter_elements_add", {ScatterElementsAdd, "", 16}},
+      {"top_k", {TopK}},
+      {"random_uniform", {RandomUniform}},
       {"depth_to_space", {Blocks, "DepthToSpace"}},
       {"space_to_depth", {Blocks, "SpaceToDepth"}},
   };

@@ -126,8 +126,8 @@ bool HoldsSubgraph(const onnx::NodeProto& node) {
 
 // Null where the operator, at that opset, is not supported.
 const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset) {
-  if (!IsOnnxDomain(node.domain()) || HoldsSubgraph(node)) return nullptr;
-  const auto found = OnnxOperatorTable().find(node.op_type());
+  if (HoldsSubgraph(node)) return nullptr;
+  const auto found = OnnxOperatorTable().find(QualifiedName(node));
   return found == OnnxOperatorTable().end() || found->second.first_opset > opset ? nullptr : &found->second;
 }
 

@@ -9,6 +9,10 @@
 
 namespace rewright {
 
+// The domain of operators that ONNX lacks and models of ours need: written and read by Rewright alone, for others a
+// custom operator. In the table of operators they have the names "rewright.RandomUniform".
+inline constexpr char kOwnDomain[] = "rewright";
+
 using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
 
 // functions.cc: a table for import and export.
@@ -30,6 +34,7 @@ OnnxOperatorList ReduceOperators();       // import_reduce.cc
 OnnxOperatorList ShapeOperators();        // import_shape.cc: the elements stay in their order
 OnnxOperatorList MoveOperators();         // import_move.cc: elements are cut, joined, moved, repeated
 OnnxOperatorList ConstantOperators();     // import_constant.cc
+OnnxOperatorList ScatterOperators();      // import_scatter.cc: sums where data says, orders, random numbers
 
 // The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
 // where it is not given.

@@ -167,6 +167,7 @@ class Reader {
       }
       case ExprKind::kSelect: return NotRead("a choice by position");
       case ExprKind::kCast: return NotRead("a conversion of type");
+      case ExprKind::kOpaque: return NotRead("an opaque operator");
       default: return NotRead("a position as an element");
     }
   }

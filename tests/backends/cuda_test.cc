@@ -52,7 +52,7 @@ void ExpectAllAgree(Device& device, std::vector<Case> cases, double tolerance = 
 std::vector<Case> EveryOperator(int count, uint64_t seed) {
   std::vector<Case> cases;
   Rng rng(seed);
-  for (const OpDef* op : AllOps()) {
+  for (const OpDef* op : OpsOfGpus()) {
     for (int i = 0; i < count; ++i) {
       OpSample sample;
       Graph graph = RandomApplication(*op, rng, &sample);
@@ -78,6 +78,15 @@ TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
   ExpectAllAgree(*device, EveryOperator(Cases(60), 7));
   EXPECT_GT(counts.kernels, static_cast<int>(AllOps().size()));
   EXPECT_GT(counts.calls, 0);
+}
+
+TEST(Cuda, OpaqueOperatorsAreRefused) {
+  const auto graph = ParseGraph("input x: f32[3,7]\n%0 = exp(x)\n%1 = top_k(%0, k=2)\noutput y = %1.1\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::Status status = HostDevice()->Compile(*graph).status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("top_k has no index expression: it runs on the host alone"));
 }
 
 TEST(Cuda, RandomGraphsAgreeWithTheInterpreter) {

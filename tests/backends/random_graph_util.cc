@@ -170,6 +170,18 @@ class Grower {
 
 }  // namespace
 
+std::vector<const OpDef*> OpsOfGpus() {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : AllOps()) {
+    Rng rng(1);
+    OpSample sample;
+    const Graph graph = RandomApplication(*op, rng, &sample);
+    if (!graph.node(graph.nodes().back()).meaning->IsOpaque()) ops.push_back(op);
+  }
+  CHECK(!ops.empty() && ops.size() < AllOps().size()) << "some are opaque";
+  return ops;
+}
+
 Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample) {
   *sample = op.sample(rng);
   auto arena = std::make_shared<Arena>();

@@ -1,9 +1,14 @@
 // Random graphs of the operators that fuse, share memory and change layouts.
 #pragma once
 
+#include <vector>
+
 #include "core/ir/graph.h"
 
 namespace rewright {
+
+// All operators but the opaque ones, which GPUs refuse.
+std::vector<const OpDef*> OpsOfGpus();
 
 // A random application of an operator, its operands as inputs; `sample` tells the range of their elements.
 Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample);

@@ -45,7 +45,8 @@ TEST_P(RuleFileTest, VerdictsAreAsExpected) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, RuleFileTest,
                          ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "extra.rules",
-                                           "structure.rules", "taso_axioms.rules", "xla_simplifier.rules"),
+                                           "structure.rules", "data.rules", "taso_axioms.rules",
+                                           "xla_simplifier.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

@@ -124,6 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
 
 TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
   const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
+  const auto i64 = [](Shape shape) { return TensorType{DType::kInt64, std::move(shape)}; };
   using Ints = std::vector<int64_t>;
   struct Large {
     const char* op;
@@ -146,6 +147,12 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
       {"reshape", {f32({12, 10, 63})}, {{"shape", Ints{4, 9, 35, 6}}}},
       {"transpose", {f32({60, 80, 3})}, {{"perm", Ints{2, 1, 0}}}},
       {"concat", {f32({40, 30, 5}), f32({40, 61, 5}), f32({40, 7, 5})}, {{"axis", int64_t{1}}}},
+      {"scatter_add", {f32({9, 50, 5}), i64({31, 3}), f32({9, 31, 3, 5})}, {{"axis", int64_t{1}}}},
+      {"scatter_add", {f32({50, 37}), i64({90}), f32({90, 37})}, {}},
+      {"scatter_add", {f32({37, 50}), i64({90}), f32({37, 90})}, {{"axis", int64_t{1}}}},
+      {"scatter_elements_add", {f32({20, 50, 4}), i64({19, 70, 3}), f32({19, 70, 3})}, {{"axis", int64_t{1}}}},
+      {"random_uniform", {i64({})}, {{"shape", Ints{7, 300, 3}}, {"stream", int64_t{5}}}},
+      {"top_k", {f32({13, 200})}, {{"k", int64_t{17}}, {"axis", int64_t{1}}}},
   };
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   Rng rng(kSeed + 3);
@@ -372,6 +379,126 @@ TEST(InterpreterTest, WrongInputsAreReported) {
 }
 
 // An integer without a value ends the run, or is -1 where that is asked for; its neighbours are what they are.
+// ---------------------------------------------------------------- sums that are scattered
+
+// A million terms on a million positions: not one by one.
+TEST(InterpreterTest, ScatteredSumsTakeTimeByTheNumberOfTerms) {
+  constexpr int64_t kCount = 1000000;
+  Tensor x(TensorType{DType::kInt64, {kCount}}), indices(x.type()), updates(x.type());
+  std::vector<int64_t> expected(kCount);
+  for (int64_t k = 0; k < kCount; ++k) {
+    x.SetInt(k, k);
+    indices.SetInt(k, k * k % kCount - (k % 2 == 0 ? kCount : 0));
+    updates.SetInt(k, k % 1000);
+    expected[k] += k;
+    expected[k * k % kCount] += k % 1000;
+  }
+  const std::vector<TensorType> types(3, x.type());
+  MeaningCache cache;
+  const auto app = Apply(*FindOp("scatter_add"), types, {}, cache);
+  ASSERT_TRUE(app.ok()) << app.status();
+  const auto result =
+      Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, {x, indices, updates});
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (int64_t k = 0; k < kCount; ++k) ASSERT_EQ((*result)[0].AtInt(k), expected[k]) << k;
+}
+
+// Guards of every make: against the oracle, whole and with every reduction scattered that can be.
+TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
+  const auto index = [](OpBuilder& b, const Index& k) { return ToIndex(b.Read(1, {k})); };
+  const auto declare = [](ReduceKind kind, const std::function<Cond(OpBuilder&, const At&, const Index&)>& guard,
+                          const std::function<Scalar(OpBuilder&, const At&, const Index&)>& body, bool flat = true) {
+    return [=](OpBuilder& b) {
+      const std::vector<Index> shape = flat ? At{6} : At{2, 3};
+      b.Output(DType::kFloat32, shape, [&](const At& i) {
+        return b.Reduce(
+            kind, {{"k", b.size(0, 0)}}, [&](const At& k) { return body(b, i, k[0]); },
+            [&](const At& k) { return guard(b, i, k[0]); });
+      });
+    };
+  };
+  const auto update = [](OpBuilder& b, const At&, const Index& k) { return b.Read(0, {k}); };
+  const std::pair<const char*, Declare> cases[] = {
+      {"an index outside is no position",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; }, update)},
+      {"a maximum",
+       declare(
+           ReduceKind::kMax, [&](OpBuilder& b, const At& i, const Index& k) { return i[0] == index(b, k); }, update)},
+      {"a product of a position's own",
+       declare(
+           ReduceKind::kProd, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
+           [&](OpBuilder& b, const At& i, const Index& k) {
+             return b.Read(0, {k}) * FromIndex(i[0] + 1, DType::kFloat32) + b.Read(0, {i[0]});
+           })},
+      {"a multiple",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0] * 2 + 1; },
+           update)},
+      {"digits of two axes",
+       declare(
+           ReduceKind::kSum,
+           [&](OpBuilder& b, const At& i, const Index& k) { return Mod(index(b, k), 6) == i[0] * 3 + i[1]; }, update,
+           /*flat=*/false)},
+      {"one axis of two",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
+           [&](OpBuilder& b, const At& i, const Index& k) { return b.Read(0, {k}) + b.Read(0, {i[1]}); },
+           /*flat=*/false)},
+      {"other conditions", declare(
+                               ReduceKind::kSum,
+                               [&](OpBuilder& b, const At& i, const Index& k) {
+                                 return Mod(k, 3) < 2 && Mod(index(b, k), 6) == i[0] && i[0] < k && index(b, k) < 5;
+                               },
+                               update)},
+      {"a position that data picks on both sides",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == index(b, i[0]); },
+           update)},
+      {"not determined",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == Mod(i[0], 4); },
+           update)},
+      {"a reduction inside",
+       declare(
+           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
+           [&](OpBuilder& b, const At& i, const Index& k) {
+             return b.Read(0, {k}) * b.Sum({{"s", b.size(0, 0)}}, [&](const At& s) {
+               return b.Read(0, {Mod(s[0] + i[0] + k, b.size(0, 0))});
+             });
+           })},
+  };
+  std::vector<double> values;
+  std::vector<int> places;
+  for (int k = 0; k < 40; ++k) {
+    values.push_back(1 + k % 7 * 0.25);
+    places.push_back((k * k + 3 * k) % 17 - 4);
+  }
+  const std::vector<Tensor> inputs = {F32({40}, values), Tensor::FromVector(DType::kInt64, {40}, places)};
+  for (const auto& [what, declared] : cases) {
+    OpDef op{.name = "test", .inputs = {"x", "i"}};
+    op.meaning = [&, &declared = declared](OpBuilder& b) {
+      declared(b);
+      return absl::OkStatus();
+    };
+    const std::vector<TensorType> types = {inputs[0].type(), inputs[1].type()};
+    MeaningCache cache;
+    const auto app = Apply(op, types, {}, cache);
+    ASSERT_TRUE(app.ok()) << app.status();
+    const Bindings bindings = BindingsOf(*app->meaning, types, {});
+    const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
+    ASSERT_TRUE(oracle.ok()) << what << ": " << oracle.status();
+    for (double min_hoisted : {1.0, 1e9}) {
+      const auto compiled = CompiledMeaning::Compile(*app->meaning, bindings, types, app->outputs, Precision::kNative,
+                                                     {.max_lanes = 7, .min_hoisted = min_hoisted, .min_parallel = 0});
+      ASSERT_TRUE(compiled.ok()) << what << ": " << compiled.status();
+      const auto result = compiled->Run(inputs, 2);
+      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
+      EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
+    }
+  }
+}
+
 TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
   MeaningCache cache;
   const std::vector<TensorType> types = {{DType::kInt64, {4}}, {DType::kInt64, {4}}};

@@ -1,10 +1,12 @@
 #include "core/ir/functions.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <string>
 
+#include "core/ir/function_values.h"
 #include "gtest/gtest.h"
 
 namespace rewright {
@@ -147,6 +149,42 @@ TEST(FunctionsTest, TraitsHold) {
       }
     }
   }
+}
+
+// The published vectors of Philox4x32-10 (Random123, kat_vectors): counter, key, words.
+TEST(FunctionsTest, RandomBitsAreThoseOfPhilox) {
+  struct Vector {
+    std::array<unsigned, 4> counter;
+    unsigned long long key;
+    std::array<unsigned, 4> words;
+  };
+  const Vector vectors[] = {
+      {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+       0xffffffffffffffff,
+       {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+       0x299f31d0a4093822,
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+  };
+  for (const Vector& vector : vectors) {
+    std::array<unsigned, 4> words = vector.counter;
+    Philox(vector.key, words.data());
+    EXPECT_EQ(words, vector.words);
+  }
+  // Word by word, block after block; of i32 the same bits.
+  for (int64_t place : {0, 1, 2, 3, 6, 0x7fffffff}) {
+    std::array<unsigned, 4> words = {static_cast<unsigned>(place / 4), 0, 0, 0};
+    Philox(99, words.data());
+    const Partial<int64_t> wide = Evaluate<int64_t>(Fn::kRandomBits, 99, place);
+    EXPECT_TRUE(wide.exists);
+    EXPECT_EQ(wide.value, static_cast<int64_t>(words[place % 4]));
+    EXPECT_EQ(Evaluate<int32_t>(Fn::kRandomBits, 99, static_cast<int32_t>(place)).value,
+              static_cast<int32_t>(words[place % 4]));
+  }
+  EXPECT_NE(Evaluate<int64_t>(Fn::kRandomBits, 0, int64_t{1} << 34).value,
+            Evaluate<int64_t>(Fn::kRandomBits, 0, 0).value);
+  EXPECT_FALSE(Evaluate<double>(Fn::kRandomBits, 1, 2).exists);
 }
 
 }  // namespace

@@ -34,6 +34,16 @@ TEST(IndexRange, OperatorsTellWhatTheyIndex) {
   EXPECT_FALSE(starts[0].wraps);
   EXPECT_TRUE(IndexInputs(slice).empty());
 
+  const Graph scatter = Parse(
+      "input x: f32[2,7]\ninput i: i64[4]\ninput u: f32[2,4]\n%1 = scatter_add(x, i, u, axis=1)\noutput y = %1\n");
+  const std::vector<IndexedAxis> sums = IndexedAxes(MeaningOfLast(scatter));
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_EQ(sums[0].indices, 1);
+  EXPECT_EQ(sums[0].indexed, 0);
+  EXPECT_EQ(sums[0].axis, 1);
+  EXPECT_TRUE(sums[0].wraps);
+  EXPECT_EQ(IndexInputs(scatter).size(), 1u);
+
   EXPECT_TRUE(IndexedAxes(MeaningOfLast(Parse("input x: i64[9]\n%1 = add(x, x)\noutput y = %1\n"))).empty());
 }
 

@@ -88,6 +88,7 @@ TEST(OpsTest, DescriptionsShowMatrices) {
     EXPECT_THAT(DescribeOp(*FindOp(name)), testing::ContainsRegex("meaning, for inputs of ranks 2")) << name;
   }
   for (const OpDef* op : AllOps()) {
+    if (op->name == "random_uniform") continue;  // of a seed, which is a scalar
     EXPECT_THAT(DescribeOp(*op), testing::Not(HasSubstr("for inputs of ranks 0"))) << op->name;
   }
 }
@@ -179,7 +180,7 @@ class BoundsChecker {
   }
 
   bool CheckReduce(const ExprPtr& e, size_t depth) {
-    if (depth == e->bound().size()) return !EvalCond(e->arg(0), variables_).value() || Check(e->arg(1));
+    if (depth == e->bound().size()) return !EvalCond(e->arg(0), variables_).value_or(true) || Check(e->arg(1));
     const int64_t extent = EvalIndex(e->bound()[depth].extent, variables_).value();
     for (int64_t i = 0; i < extent; ++i) {
       variables_[e->bound()[depth].id] = i;
@@ -315,6 +316,12 @@ TEST(OpsTest, Shapes) {
       {"expand", {F32({})}, {{"shape", Ints{5}}}, {F32({5})}},
       {"gather", {F32({7, 4}), I64({2, 3})}, {}, {F32({2, 3, 4})}},
       {"gather", {F32({7, 4}), I64({})}, {{"axis", 1}}, {F32({7})}},
+      {"scatter_add", {F32({7, 4}), I64({2, 3}), F32({2, 3, 4})}, {}, {F32({7, 4})}},
+      {"scatter_add", {F32({7, 4}), I64({}), F32({7})}, {{"axis", 1}}, {F32({7, 4})}},
+      {"scatter_elements_add", {F32({7, 4}), I64({9, 3}), F32({9, 3})}, {}, {F32({7, 4})}},
+      {"top_k", {F32({5, 7})}, {{"k", 3}}, {F32({5, 3}), I64({5, 3})}},
+      {"top_k", {F32({5, 7})}, {{"k", 0}, {"axis", 0}}, {F32({0, 7}), I64({0, 7})}},
+      {"random_uniform", {I64({})}, {{"shape", Ints{2, 5}}}, {F32({2, 5})}},
       {"depth_to_space", {F32({1, 8, 2, 3})}, {{"block", 2}}, {F32({1, 2, 4, 6})}},
       {"space_to_depth", {F32({1, 2, 4, 6})}, {{"block", 2}}, {F32({1, 8, 2, 3})}},
   };
@@ -549,6 +556,31 @@ const std::vector<ErrorCase>& ErrorCases() {
       {"transpose", {F32({6, 2})}, {{"perm", Ints{0}}}, "transpose: perm must name every axis of x once"},
       {"reshape", {F32({6})}, {{"shape", Ints{2, 4}}}, "the numbers of elements must be equal (found 6 = 8)"},
       {"gather", {F32({0}), I64({2})}, {}, "the axis must not be empty (found 1 <= 0)"},
+      {"scatter_add", {F32({0}), I64({2}), F32({2})}, {}, "the axis must not be empty (found 1 <= 0)"},
+      {"scatter_add",
+       {F32({4, 5}), I64({2}), F32({2, 6})},
+       {},
+       "other sizes of updates must be those of x (found 5 = 6)"},
+      {"scatter_add",
+       {F32({4, 5}), I64({2}), F32({3, 5})},
+       {},
+       "updates must have the sizes of indices in the place of the axis (found 2 = 3)"},
+      {"scatter_add",
+       {F32({4, 5}), I64({2}), F32({2})},
+       {},
+       "scatter_add: updates must have the axes of indices in the place of the axis"},
+      {"scatter_add", {F32({4}), I64({2}), I64({2})}, {}, "scatter_add: x and updates must have one type"},
+      {"scatter_elements_add", {F32({4, 5}), I64({2, 5}), F32({3, 5})}, {}, "updates must have the shape of indices"},
+      {"scatter_elements_add",
+       {F32({4, 5}), I64({2, 6}), F32({2, 6})},
+       {},
+       "indices must not be larger than x (found 6 <= 5)"},
+      {"scatter_elements_add",
+       {F32({4, 5}), I64({2}), F32({2})},
+       {},
+       "scatter_elements_add: the inputs must have one rank"},
+      {"top_k", {F32({4, 5})}, {{"k", 6}}, "k must not exceed the size of the axis (found 6 <= 5)"},
+      {"random_uniform", {F32({})}, {{"shape", Ints{2}}}, "random_uniform: the seed must be an i64"},
       {"depth_to_space",
        {F32({1, 6, 2, 2})},
        {{"block", 2}},

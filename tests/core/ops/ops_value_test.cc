@@ -1,6 +1,7 @@
 // What the operators compute, against values worked out by hand and, for windows, against plain loops.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -417,6 +418,81 @@ TEST(OpsValueTest, PoolsByLoops) {
       ExpectEqual(Compute(name, {x}, drawn.attrs).at(0), expected, name + " " + AttrsString(drawn.attrs));
     }
   }
+}
+
+TEST(OpsValueTest, TopKByHand) {
+  const double nan = std::nan("");
+  const Value x = F64({2, 5}, {3, 1, 3, -2, 7, 0, nan, kInf, nan, -0.0});
+  const auto expect = [&](const Attrs& attrs, const std::vector<double>& values, const std::vector<double>& indices,
+                          const Shape& shape) {
+    const std::vector<Value> found = Compute("top_k", {x}, attrs);
+    ASSERT_EQ(found.size(), 2u);
+    ExpectEqual(found[1], I64(shape, indices), AttrsString(attrs));
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(found[0].elements[i] == values[i] || std::isnan(values[i]) == std::isnan(found[0].elements[i]));
+    }
+  };
+  // Of equal elements the first; NaN is the greatest; -0 is 0.
+  expect({{"k", int64_t{3}}}, {7, 3, 3, nan, nan, kInf}, {4, 0, 2, 1, 3, 2}, {2, 3});
+  expect({{"k", int64_t{4}}, {"largest", int64_t{0}}}, {-2, 1, 3, 3, -0.0, 0, kInf, nan}, {3, 1, 0, 2, 0, 4, 2, 1},
+         {2, 4});
+  expect({{"k", int64_t{1}}, {"axis", int64_t{0}}}, {3, nan, kInf, nan, 7}, {0, 1, 1, 1, 0}, {1, 5});
+}
+
+TEST(OpsValueTest, TopKSortsLikeSort) {
+  std::mt19937_64 rng(13);
+  for (int sample = 0; sample < 50; ++sample) {
+    const int64_t n = 1 + static_cast<int64_t>(rng() % 20),
+                  k = 1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(n));
+    const Value x = RandomValue(rng, {n});
+    std::vector<double> sorted = x.elements;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    sorted.resize(static_cast<size_t>(k));
+    const std::vector<Value> found = Compute("top_k", {x}, {{"k", k}});
+    ExpectEqual(found.at(0), F64({k}, sorted), "values");
+    ExpectEqual(Compute("gather", {x, found.at(1)}, {}).at(0), found.at(0), "x at the indices");
+  }
+}
+
+TEST(OpsValueTest, ScattersByHand) {
+  ExpectEqual(
+      Compute("scatter_add", {F64({3}, {1, 2, 3}), I64({4}, {0, -1, 0, 2}), F64({4}, {10, 20, 30, 40})}, {}).at(0),
+      F64({3}, {41, 2, 63}), "repeated, from the end");
+  ExpectEqual(Compute("scatter_add", {F64({2, 2}, {0, 0, 0, 0}), I64({1, 2}, {1, 1}), F64({2, 1, 2}, {1, 2, 3, 4})},
+                      {{"axis", int64_t{1}}})
+                  .at(0),
+              F64({2, 2}, {0, 3, 0, 7}), "along the last axis");
+  // ONNX's example of reduction "add".
+  ExpectEqual(
+      Compute("scatter_elements_add", {F64({1, 5}, {1, 2, 3, 4, 5}), I64({1, 2}, {1, 1}), F64({1, 2}, {1.1, 2.1})},
+              {{"axis", int64_t{1}}})
+          .at(0),
+      F64({1, 5}, {1, 5.2, 3, 4, 5}), "elements");
+}
+
+// Mean and variance of the uniform distribution, within five standard errors; other streams are other numbers.
+TEST(OpsValueTest, RandomNumbersAreUniform) {
+  constexpr int64_t kCount = 100000;
+  const auto draw = [](double seed, int64_t stream) {
+    return Compute("random_uniform", {I64({}, {seed})}, {{"shape", Ints{kCount / 100, 100}}, {"stream", stream}}).at(0);
+  };
+  for (const auto& [seed, stream] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 1), std::pair(-7, 3)}) {
+    const Value value = draw(seed, stream);
+    double sum = 0, squares = 0;
+    for (double x : value.elements) {
+      ASSERT_GE(x, 0);
+      ASSERT_LT(x, 1);
+      sum += x;
+      squares += (x - 0.5) * (x - 0.5);
+    }
+    EXPECT_NEAR(sum / kCount, 0.5, 5 * std::sqrt(1.0 / 12 / kCount));
+    EXPECT_NEAR(squares / kCount, 1.0 / 12, 5 * std::sqrt(1.0 / 180 / kCount));
+  }
+  EXPECT_EQ(draw(0, 0).elements, draw(0, 0).elements);
+  EXPECT_NE(draw(0, 0).elements, draw(0, 1).elements);
+  EXPECT_NE(draw(0, 0).elements, draw(1, 0).elements);
+  // The first word of the published vector of zeros.
+  EXPECT_EQ(draw(0, 0).elements[0], std::floor(0x6627e8d5p0 / 256) / 16777216);
 }
 
 }  // namespace

@@ -1,0 +1,114 @@
+// From an expression to a stage: what lower.cc and lower_scatter.cc share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "core/interpreter/stage.h"
+
+namespace rewright::interp {
+
+// A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
+// the whole is small or the result would have more elements than this.
+inline constexpr double kMaxMaterialized = 1 << 25;
+
+// What the lowerings of all stages of one Meaning share.
+struct Context {
+  const Meaning& meaning;
+  const Bindings& bindings;
+  std::vector<TensorType> inputs;  // as stored
+  Program* program = nullptr;
+  absl::flat_hash_map<const ExprNode*, int> heights;
+  absl::Status status;
+
+  void Fail(absl::Status error) {
+    if (status.ok()) status = std::move(error);
+  }
+
+  // The greatest number of variables bound within each other inside `e`. Reductions that mean the same get the same
+  // variables from it, wherever they occur.
+  int Height(const ExprNode* e) {
+    if (const auto it = heights.find(e); it != heights.end()) return it->second;
+    int height = 0;
+    for (const ExprPtr& arg : e->args()) height = std::max(height, Height(arg.get()));
+    height += static_cast<int>(e->bound().size());
+    heights[e] = height;
+    return height;
+  }
+};
+
+class StageLowering {
+ public:
+  StageLowering(Context& context, std::vector<int64_t> extents)
+      : context_(context), b_(std::move(extents)), vars_(context.meaning.variables.size()) {
+    for (size_t v = 0; v < vars_.size(); ++v) vars_[v] = context.bindings.variables[v];
+  }
+
+  StageBuilder& builder() { return b_; }
+  void SetVar(int id, index::Form value) { vars_[id] = std::move(value); }
+
+  int Element(const ExprNode* e) {
+    const int root = LowerScalar(e, -1);
+    if (b_.overflow()) context_.Fail(absl::InvalidArgumentError("an index does not fit 64 bits"));
+    return root;
+  }
+
+ private:
+  using Key = std::pair<const ExprNode*, int>;  // expression, mask
+  // A variable of the meaning that a term's guard determines, and the stride of its axis in the result.
+  struct Target {
+    int id = 0;
+    int64_t extent = 1;
+    int64_t stride = 1;
+  };
+  struct ScatterPlan {
+    std::vector<int> bits;  // of the variables that are axes of the result
+    Stage result;
+    std::vector<Target> targets;
+    std::vector<int> ids;  // by axis of the terms: other positions, then what the reduction binds
+    Scatter scatter;       // its loops are the axes of the terms
+  };
+  struct TermRoots {
+    int place = -1;  // where a term goes
+    int term = -1;
+  };
+
+  index::Form LowerIndex(const ExprNode* e, int mask);
+  int LowerCond(const ExprNode* e, int mask);
+  int LowerScalar(const ExprNode* e, int mask);
+  int LowerScalarAnew(const ExprNode* e, int mask);
+  int LowerRead(const ExprNode* e, int mask);
+  int LowerCall(const ExprNode* e, int mask);
+  int LowerSelect(const ExprNode* e, int mask);
+  int LowerReduce(const ExprNode* e, int mask);
+  int ReduceNode(const ExprNode* e, int mask);
+  bool WorthMaterializing(int id) const;
+  int Materialize(const ExprNode* e, uint64_t deps);
+  int ReadStage(Stage stage, Rep rep, const std::vector<int>& bits);
+  // ---- lower_scatter.cc
+  int Scattered(const ExprNode* e, int mask);
+  bool PlanScatter(const ExprNode* e, ScatterPlan* plan);
+  bool LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
+                      StageLowering* inner);
+  bool LowerTerms(const ExprNode* e, const std::vector<Target>& targets, int* place, int* term);
+  // The bit of a variable of the meaning; -1 where it stands for something else.
+  int BitOf(int id) const {
+    const index::Atom* atom = vars_[id].AsAtom();
+    return atom != nullptr && atom->IsLeaf() && atom->tag < kMaxVariables ? atom->tag : -1;
+  }
+  int AddStage(Stage stage);
+  Rep RepOfNode(const ExprNode* e) const { return RepOf(context_.program->precision, e->dtype()); }
+
+  Context& context_;
+  StageBuilder b_;
+  std::vector<index::Form> vars_;  // by variable id of the meaning
+  std::vector<int64_t> binders_;   // extents of the variables bound around what is being lowered
+  absl::flat_hash_map<Key, index::Form> indices_;
+  absl::flat_hash_map<Key, int> scalars_;  // and conditions
+};
+
+}  // namespace rewright::interp
