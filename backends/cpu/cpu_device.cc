@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/context_layout.h"
 #include "backends/cpu/fusion.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
 #include "backends/measured_costs.h"
@@ -34,8 +35,8 @@ std::string ProcessorName() {
   return "unknown";
 }
 
-// Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 4;
+// Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
+constexpr int kFusionVersion = 4;
 
 class CpuDevice : public Device {
  public:
@@ -43,7 +44,8 @@ class CpuDevice : public Device {
       : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
+                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(), ", threads ",
+                         context_->threads, ")");
     costs_.emplace(name_, std::move(profile));
   }
 

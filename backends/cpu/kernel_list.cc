@@ -30,6 +30,12 @@ const std::vector<KernelEntry>& KernelList() {
   return *list;
 }
 
+int KernelListVersion() {
+  int sum = 0;
+  for (const KernelEntry& entry : KernelList()) sum += entry.version;
+  return sum;
+}
+
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {
   const std::vector<KernelEntry>& list = KernelList();
   const OpDef* const op = lowering.graph().node(group.group.nodes[0]).op;

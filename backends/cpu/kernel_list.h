@@ -1,7 +1,8 @@
 // The kernels of the device in one ordered list, each of which judges for itself what it runs.
 //
 // A group goes to the first kernel that takes it; the reference interpreter is last and takes everything. To add a
-// kernel: one file with its entry, and its name in the list. (oneDNN's lists of implementations work like this.)
+// kernel: one file with its entry in kernels/, and its name in the list. (oneDNN's lists of implementations work like
+// this.)
 #pragma once
 
 #include <functional>
@@ -35,6 +36,8 @@ struct KernelEntry {
   // The layout in which the kernel gives this value of a group whose operands are laid out like that; none where it
   // does not run it. Null: row-major. `plan` obeys the same function, and costs are told apart by it.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
+  // Raised when the kernel's speed changes, so that costs measured before are not used.
+  int version = 1;
 
   bool Takes(const OpDef* op) const;
 };
@@ -61,6 +64,9 @@ REWRIGHT_CPU_KERNELS(REWRIGHT_DECLARATION)
 
 // All entries in that order.
 const std::vector<KernelEntry>& KernelList();
+
+// Another number after a kernel came or changed.
+int KernelListVersion();
 
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);
