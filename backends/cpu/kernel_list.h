@@ -50,6 +50,7 @@ struct KernelEntry {
   X(Pool)                       \
   X(Lrn)                        \
   X(Reduce)                     \
+  X(Argmax)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
   X(Gather)                     \
