@@ -51,11 +51,7 @@ class CpuDevice : public Device {
 
   std::string name() const override { return name_; }
 
-  std::vector<Group> Partition(const Graph& graph) const override {
-    std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph, WeightMode::kConstant)) groups.push_back(std::move(group.group));
-    return groups;
-  }
+  std::vector<Group> Partition(const Graph& graph) const override { return layouts_.GroupsOf(graph); }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -68,10 +64,7 @@ class CpuDevice : public Device {
     });
   }
 
-  uint64_t CostContext(const Graph& graph, const Group& group) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return layouts_.HashOf(graph, group);
-  }
+  uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
     const ThreadScope threads(context_->threads);
@@ -81,9 +74,9 @@ class CpuDevice : public Device {
  private:
   const std::shared_ptr<const DnnlContext> context_;
   std::string name_;
-  std::mutex mutex_;  // of what follows
+  mutable CpuLayouts layouts_;  // which remember what they said
+  std::mutex mutex_;            // of what follows
   std::optional<MeasuredCosts> costs_;
-  CpuLayouts layouts_;
   std::optional<DisturbanceProbe> probe_;
 };
 
