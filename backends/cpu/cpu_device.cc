@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/context_layout.h"
 #include "backends/cpu/fusion.h"
+#include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
 #include "backends/measured_costs.h"
@@ -34,8 +35,8 @@ std::string ProcessorName() {
   return "unknown";
 }
 
-// Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 4;
+// Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
+constexpr int kFusionVersion = 4;
 
 class CpuDevice : public Device {
  public:
@@ -43,17 +44,14 @@ class CpuDevice : public Device {
       : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", kernels ", kKernelVersion, ", threads ", context_->threads, ")");
+                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(), ", threads ",
+                         context_->threads, ")");
     costs_.emplace(name_, std::move(profile));
   }
 
   std::string name() const override { return name_; }
 
-  std::vector<Group> Partition(const Graph& graph) const override {
-    std::vector<Group> groups;
-    for (FusedGroup& group : FuseGraph(graph)) groups.push_back(std::move(group.group));
-    return groups;
-  }
+  std::vector<Group> Partition(const Graph& graph) const override { return layouts_.GroupsOf(graph); }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -66,10 +64,7 @@ class CpuDevice : public Device {
     });
   }
 
-  uint64_t CostContext(const Graph& graph, const Group& group) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return layouts_.HashOf(graph, group);
-  }
+  uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
     const ThreadScope threads(context_->threads);
@@ -79,9 +74,9 @@ class CpuDevice : public Device {
  private:
   const std::shared_ptr<const DnnlContext> context_;
   std::string name_;
-  std::mutex mutex_;  // of what follows
+  mutable CpuLayouts layouts_;  // which remember what they said
+  std::mutex mutex_;            // of what follows
   std::optional<MeasuredCosts> costs_;
-  CpuLayouts layouts_;
   std::optional<DisturbanceProbe> probe_;
 };
 

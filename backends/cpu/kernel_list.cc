@@ -30,6 +30,28 @@ const std::vector<KernelEntry>& KernelList() {
   return *list;
 }
 
+int KernelListVersion() {
+  int sum = 0;
+  for (const KernelEntry& entry : KernelList()) sum += entry.version;
+  return sum;
+}
+
+Layout LayoutQuery::operand(size_t k) const {
+  const Value operand = node().operands[k];
+  return of(operand).value_or(Layout::RowMajor(graph.type(operand).shape));
+}
+
+Layout ResultLayout(const LayoutQuery& query) {
+  const OpDef* const op = query.graph.node(query.group.group.nodes[0]).op;
+  if (!HasEmptyTensors(query.graph, query.group.group)) {
+    for (const KernelEntry& entry : KernelList()) {
+      if (entry.layout == nullptr || !entry.Takes(op)) continue;
+      if (const std::optional<Layout> layout = entry.layout(query)) return Simplified(*layout);
+    }
+  }
+  return Layout::RowMajor(query.dims());
+}
+
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {
   const std::vector<KernelEntry>& list = KernelList();
   const OpDef* const op = lowering.graph().node(group.group.nodes[0]).op;

@@ -1,7 +1,8 @@
 // The kernels of the device in one ordered list, each of which judges for itself what it runs.
 //
 // A group goes to the first kernel that takes it; the reference interpreter is last and takes everything. To add a
-// kernel: one file with its entry, and its name in the list. (oneDNN's lists of implementations work like this.)
+// kernel: one file with its entry in kernels/, and its name in the list. (oneDNN's lists of implementations work like
+// this.)
 #pragma once
 
 #include <functional>
@@ -16,15 +17,20 @@
 
 namespace rewright::cpu {
 
-// What the layout of a result depends on.
+// What the layout of an output of a group depends on.
 struct LayoutQuery {
   const DnnlContext& context;
   const Graph& graph;
+  const FusedGroup& group;
   Value value;
-  std::function<Layout(size_t)> of;  // the layout of an operand
+  bool returned = false;  // the caller gets it, row-major
+  // The layout of an input of the group; none of constants, which are laid out as kernels like.
+  std::function<std::optional<Layout>(Value)> of;
 
   const Node& node() const { return graph.node(value.node); }
   const Shape& dims() const { return graph.type(value).shape; }
+  // Of an operand of node(); constants are taken for row-major.
+  Layout operand(size_t k) const;
 };
 
 struct KernelEntry {
@@ -32,9 +38,11 @@ struct KernelEntry {
   std::vector<const OpDef*> ops;
   // Plans the steps of the group. False, and nothing is planned, where the kernel does not run it.
   absl::StatusOr<bool> (*plan)(Lowering& lowering, const FusedGroup& group) = nullptr;
-  // The layout in which the kernel gives this value of a group whose operands are laid out like that; none where it
-  // does not run it. Null: row-major. `plan` obeys the same function, and costs are told apart by it.
+  // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
+  // it, and costs are told apart by it.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
+  // Raised when the kernel's speed changes, so that costs measured before are not used.
+  int version = 1;
 
   bool Takes(const OpDef* op) const;
 };
@@ -47,6 +55,7 @@ struct KernelEntry {
   X(Pool)                       \
   X(Lrn)                        \
   X(Reduce)                     \
+  X(Argmax)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
   X(Gather)                     \
@@ -61,6 +70,13 @@ REWRIGHT_CPU_KERNELS(REWRIGHT_DECLARATION)
 
 // All entries in that order.
 const std::vector<KernelEntry>& KernelList();
+
+// Another number after a kernel came or changed.
+int KernelListVersion();
+
+// The layout of the value by the first kernel that takes the group, without kernels that were planned: lowering obeys
+// it.
+Layout ResultLayout(const LayoutQuery& query);
 
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);

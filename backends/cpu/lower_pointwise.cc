@@ -14,11 +14,11 @@ namespace {
 
 constexpr int64_t kLargeOperand = 4096;  // elements from which a badly strided operand is laid out anew
 
-// The operand's axes are the result's.
-bool IsAligned(const PointwiseOperand& operand, const Shape& dims, const Shape& out) {
+// An operand of sizes `dims` that is read along these axes has the axes of the result.
+bool IsAligned(const std::vector<int>& axes, const Shape& dims, const Shape& out) {
   if (dims.size() != out.size()) return false;
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] != 1 && operand.axes[d] != static_cast<int>(d)) return false;
+    if (dims[d] != 1 && axes[d] != static_cast<int>(d)) return false;
   }
   return true;
 }
@@ -84,27 +84,10 @@ absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const
     if (place.layout.IsPadded()) {
       ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
     }
-    const bool full = place.layout.dims == dims && IsAligned(operand, dims, dims);
+    const bool full = place.layout.dims == dims && IsAligned(operand.axes, dims, dims);
     operands.push_back({place, false, full, operand.value});
   }
   return operands;
-}
-
-// The result is laid out like most of its full-sized operands; row-major in doubt.
-Layout ResultLayout(const Lowering& lowering, Value out, const std::vector<ProgramOperand>& operands) {
-  const Layout row_major = Layout::RowMajor(lowering.graph().type(out).shape);
-  std::vector<std::pair<Layout, int>> votes = {{row_major, 0}};
-  for (const ProgramOperand& operand : operands) {
-    const Layout& layout = operand.place.layout;
-    if (!operand.full || lowering.IsConstant(operand.value) || !layout.IsDense()) continue;
-    auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == layout; });
-    if (vote == votes.end()) vote = votes.insert(votes.end(), {layout, 0});
-    ++vote->second;
-  }
-  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const Layout layout = std::max_element(votes.begin(), votes.end(), fewer)->first;
-  const bool returned = lowering.graph().is_output(out) && !lowering.keeps_output_layouts();
-  return returned && !layout.blocked() ? row_major : layout;
 }
 
 // Lays operands out anew that the kernel cannot read beside a result in `layout`, or only slowly.
@@ -113,7 +96,7 @@ absl::Status Convert(Lowering& lowering, const PointwiseProgram& program, const 
   for (size_t i = 0; i < operands->size(); ++i) {
     ProgramOperand& operand = (*operands)[i];
     Place& place = operand.place;
-    const bool aligned = IsAligned(program.operands[i], place.layout.dims, layout.dims);
+    const bool aligned = IsAligned(program.operands[i].axes, place.layout.dims, layout.dims);
     if (place.layout.blocked() && (!aligned || place.layout.block != layout.block)) {
       ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
     }
@@ -143,7 +126,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Shape& dims = lowering.graph().type(out).shape;
   ASSIGN_OR_RETURN(PointwiseProgram program, ProgramOf(lowering, group.group));
   ASSIGN_OR_RETURN(std::vector<ProgramOperand> operands, OperandsOf(lowering, dims, &program));
-  const Layout layout = ResultLayout(lowering, out, operands);
+  const Layout layout = lowering.LayoutOf(group, out);
   RETURN_IF_ERROR(Convert(lowering, program, layout, &operands));
   int result = InPlace(lowering, operands, out, layout);
   if (result >= 0) {
@@ -163,16 +146,39 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
-// Of a node by itself: a convolution takes what follows it into its own result, which may be padded.
-std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
-  if (!IsPointwise(*query.node().meaning)) return std::nullopt;
-  for (size_t k = 0; k < query.node().operands.size(); ++k) {
-    const Layout operand = query.of(k);
-    if (operand.dims == query.dims() && (operand.IsDense() || operand.IsPadded()) && !operand.IsRowMajor()) {
-      return operand;
+// What the group reads, each position of a value once.
+std::vector<std::pair<Value, std::vector<int>>> ReadsOf(const Graph& graph, const Group& group) {
+  std::vector<std::pair<Value, std::vector<int>>> reads;
+  for (NodeId id : group.nodes) {
+    const Node& node = graph.node(id);
+    for (PointwiseRead& read : PointwiseReads(*node.meaning)) {
+      const Value value = node.operands[read.input];
+      if (std::find(group.inputs.begin(), group.inputs.end(), value) == group.inputs.end()) continue;
+      std::pair<Value, std::vector<int>> found(value, std::move(read.axes));
+      if (std::find(reads.begin(), reads.end(), found) == reads.end()) reads.push_back(std::move(found));
     }
   }
-  return std::nullopt;
+  return reads;
+}
+
+// The result is laid out like most of its full-sized operands; row-major in doubt, and where these are padded, since
+// the kernel would fill the padding.
+std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
+  if (query.group.kind != FusedGroup::Kind::kPointwise) return std::nullopt;
+  const Layout row_major = Layout::RowMajor(query.dims());
+  std::vector<std::pair<Layout, int>> votes = {{row_major, 0}};
+  for (const auto& [value, axes] : ReadsOf(query.graph, query.group.group)) {
+    std::optional<Layout> layout = query.of(value);
+    if (!layout || layout->dims != query.dims() || !IsAligned(axes, layout->dims, layout->dims)) continue;
+    if (layout->IsPadded()) layout = row_major;
+    if (!layout->IsDense()) continue;
+    auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == *layout; });
+    if (vote == votes.end()) vote = votes.insert(votes.end(), {*layout, 0});
+    ++vote->second;
+  }
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const Layout layout = std::max_element(votes.begin(), votes.end(), fewer)->first;
+  return query.returned && !layout.blocked() ? row_major : layout;
 }
 
 }  // namespace

@@ -27,8 +27,9 @@ std::optional<View> ViewFrom(const Graph& graph, Value value, const std::functio
 }
 
 std::optional<Layout> ViewLayout(const LayoutQuery& query) {
-  const std::optional<View> view = ViewFrom(query.graph, query.value, query.of);
-  if (!view) return std::nullopt;
+  if (query.group.kind != FusedGroup::Kind::kView) return std::nullopt;
+  const auto of = [&](size_t input) { return query.operand(input); };
+  const std::optional<View> view = ViewFrom(query.graph, query.value, of);
   return view->moved.is_view ? view->moved.layout : Layout::RowMajor(query.dims());
 }
 

@@ -120,6 +120,14 @@ absl::StatusOr<Place> Lowering::FindRowMajor(Value value) {
   return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
 }
 
+Layout Lowering::LayoutOf(const FusedGroup& group, Value value) const {
+  const auto of = [&](Value input) {
+    return IsConstant(input) ? std::nullopt : std::optional(places_.at(input).front().layout);
+  };
+  const bool returned = graph_.is_output(value) && !options_.keep_output_layouts;
+  return ResultLayout({*context_, graph_, group, value, returned, of});
+}
+
 Place Lowering::Define(Value value, const Layout& layout) {
   const Layout simple = Simplified(layout);
   const bool output = results_.contains(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&

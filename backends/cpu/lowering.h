@@ -52,7 +52,6 @@ class Lowering : private ScheduleBuilder {
   const std::shared_ptr<const DnnlContext>& context() const { return context_; }
   int threads() const { return context_->threads; }
   const Graph& graph() const { return graph_; }
-  bool keeps_output_layouts() const { return options_.keep_output_layouts; }
 
   // ---- buffers and steps (lowering.cc)
   using ScheduleBuilder::AddConstant;
@@ -73,6 +72,8 @@ class Lowering : private ScheduleBuilder {
   // Where it is in the given layout; converts it when needed.
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
   absl::StatusOr<Place> FindRowMajor(Value value);
+  // The layout that an output of the group has to have (kernel_list.h).
+  Layout LayoutOf(const FusedGroup& group, Value value) const;
   // Makes room for a result.
   Place Define(Value value, const Layout& layout);
   // The result lies in existing memory.

@@ -32,7 +32,7 @@ absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
 }  // namespace
 
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, ContextLayouts& layouts, DisturbanceProbe& probe) {
+                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe) {
   absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);
   if (!extracted.ok()) return extracted.status();
   LoweringOptions options;

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "backends/context_layout.h"
+#include "backends/cpu/context_layout.h"
 #include "backends/cpu/disturbance.h"
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/profile_db.h"
@@ -14,6 +14,6 @@ namespace rewright::cpu {
 
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, ContextLayouts& layouts, DisturbanceProbe& probe);
+                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe);
 
 }  // namespace rewright::cpu

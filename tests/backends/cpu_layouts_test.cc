@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/attrs.h"
 #include "backends/cpu/context_layout.h"
+#include "backends/cpu/lowering.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/device_factory.h"
 #include "backends/group.h"
@@ -15,6 +16,7 @@
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/random_graph_util.h"
 
 namespace rewright {
 namespace {
@@ -74,6 +76,45 @@ TEST_P(ZooLayouts, EveryConvolutionAndPoolHasAKernelOfItsOwn) {
   const absl::StatusOr<Schedule> schedule = (*device)->Compile(*graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_GT(ExpectMadeForTheProblem(*graph, *schedule), 0);
+}
+
+std::shared_ptr<const cpu::DnnlContext> Context() {
+  auto context = std::make_shared<cpu::DnnlContext>();
+  context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
+  context->block = cpu::Simd().lanes < 16 ? 8 : 16;
+  return context;
+}
+
+// Costs are measured with operands laid out as CpuLayouts says: lowering must do as it says.
+int ExpectLoweredAsSaid(const Graph& graph) {
+  const auto context = Context();
+  cpu::CpuLayouts layouts(context);
+  cpu::Lowering lowering(context, graph, {});
+  const absl::StatusOr<Schedule> schedule = lowering.Run();
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  if (!schedule.ok()) return 0;
+  int other = 0;
+  for (const Group& group : schedule->groups) {
+    for (Value output : group.outputs) {
+      const absl::StatusOr<cpu::Place> place = lowering.Find(output);
+      EXPECT_TRUE(place.ok()) << place.status();
+      const Layout said = layouts.Of(graph, output);
+      if (place->layout.IsRowMajor() && said.IsRowMajor()) continue;
+      ++other;
+      EXPECT_EQ(place->layout, said) << GroupText(graph, group) << ": " << place->layout.ToString() << ", said "
+                                     << said.ToString();
+    }
+  }
+  return other;
+}
+
+TEST_P(ZooLayouts, AreAsSaid) {
+  ZooOptions options;
+  options.image_size = GetParam().image_size;
+  options.batch = GetParam().batch;
+  const absl::StatusOr<Graph> graph = BuildZooModel(GetParam().name, options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_GT(ExpectLoweredAsSaid(*graph), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ZooLayouts,
@@ -140,8 +181,7 @@ std::string TextOf(const ConvCase& c, bool inner) {
   const std::string dst = absl::StrCat("f32[", c.batch, ",", c.out, ",", out(0), ",", out(1), "]");
   std::string text = absl::StrCat("input x: f32[", c.batch, ",", c.channels, ",", c.height, ",", c.width, "]\n");
   if (c.residual > 0) absl::StrAppend(&text, "input r: ", dst, "\n");
-  absl::StrAppend(&text, "state w: f32[", c.out, ",", c.channels / c.groups, ",", c.kernel[0], ",", c.kernel[1],
-                  "]\n");
+  absl::StrAppend(&text, "state w: f32[", c.out, ",", c.channels / c.groups, ",", c.kernel[0], ",", c.kernel[1], "]\n");
   if (inner) absl::StrAppend(&text, "state v: f32[", c.channels, ",", c.channels, ",1,1]\n");
   for (const char* name : {"s", "b", "m", "q"}) {
     if (c.norm) absl::StrAppend(&text, "state ", name, ": f32[", c.out, "]\n");
@@ -172,10 +212,38 @@ TEST(CpuConvolutions, OfAnyShapeAgreeWithTheInterpreter) {
 }
 
 // Costs are measured with operands in these layouts: they are where the schedule puts them.
+TEST(CpuLayouts, OfModelsWithoutImagesAreAsSaid) {
+  const std::pair<const char*, ZooOptions> models[] = {
+      {"bert_base", {.sequence_length = 12, .layers = 2}},
+      {"bert_base", {.batch = 2, .sequence_length = 5, .layers = 1, .attention_mask = true}},
+      {"gpt2_small", {.sequence_length = 7, .layers = 1}},
+      {"taso_bert", {.layers = 2}},
+      {"taso_nasrnn", {.layers = 2}},
+      {"nasrnn", {.layers = 2}},
+      {"mlp", {}},
+      {"random_layered", {.layers = 40}}};
+  for (const auto& [name, options] : models) {
+    SCOPED_TRACE(name);
+    const absl::StatusOr<Graph> graph = BuildZooModel(name, options);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    ExpectLoweredAsSaid(*graph);
+  }
+}
+
+TEST(CpuLayouts, OfRandomGraphsAreAsSaid) {
+  int other = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const int nodes = static_cast<int>(4 + seed % 17);
+    const Graph graph = seed % 2 == 0 ? RandomImageGraph(seed, nodes) : RandomMatrixGraph(seed, nodes);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", PrintGraph(graph)));
+    other += ExpectLoweredAsSaid(graph);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(other, 500);
+}
+
 TEST(CpuLayouts, AreBlockedBehindConvolutionsAndPools) {
-  auto context = std::make_shared<cpu::DnnlContext>();
-  context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
-  context->block = cpu::Simd().lanes < 16 ? 8 : 16;
+  const auto context = Context();
   cpu::CpuLayouts layouts(context);
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,3,20,20]
@@ -196,22 +264,45 @@ output b = %7
 output c = %8
 )",
                                        -1, 1, 1);
-  int applications = 0;
-  for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.op == nullptr) continue;
-    ++applications;
+  const std::vector<Group> groups = layouts.GroupsOf(graph);
+  EXPECT_EQ(groups.size(), 7u);
+  for (const Group& group : groups) {
+    const Node& node = graph.node(group.nodes[0]);
     // Groups of 8 channels have blocks of 8 everywhere.
     const bool grouped = node.op->name == "conv2d" && Int(node, "groups") > 1;
-    EXPECT_EQ(layouts.Of(graph, {id, 0}), Layout::Blocked(node.outputs[0].shape, grouped ? 8 : context->block))
+    const Value output = group.outputs[0];
+    EXPECT_EQ(layouts.Of(graph, output), Layout::Blocked(graph.type(output).shape, grouped ? 8 : context->block))
         << node.op->name;
   }
-  EXPECT_EQ(applications, 8);
   const auto device = MakeDevice("cpu", {1, ""});
   ASSERT_TRUE(device.ok()) << device.status();
   const absl::StatusOr<Schedule> schedule = (*device)->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(ExpectMadeForTheProblem(graph, *schedule), 7);
+}
+
+// A product lies as its only reader, a transpose, wants it; with another reader it does not, in the same arena.
+TEST(CpuLayouts, OfAProductHangOnItsReaders) {
+  const Graph both = GraphWithWeights(R"(
+input x: f32[2,5,3,4]
+input y: f32[2,5,4,7]
+%1 = matmul(x, y)
+%2 = transpose(%1, perm=[0,2,1,3])
+%3 = softmax(%2)
+%4 = softmax(%1)
+output a = %3
+output b = %4
+)",
+                                      -1, 1, 1);
+  const Graph one(both.arena(), both.inputs(), {both.outputs()[0]});
+  const Value product = both.node(both.outputs()[1].value.node).operands[0];
+  cpu::CpuLayouts layouts(Context());
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_TRUE(layouts.Of(both, product).IsRowMajor());
+    EXPECT_EQ(layouts.Of(one, product).strides, (std::vector<int64_t>{105, 7, 35, 1}));
+  }
+  EXPECT_GT(ExpectLoweredAsSaid(one), 0);
+  ExpectLoweredAsSaid(both);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ input x: f32[6,8]
 state d: f32[8,5]
 %1 = matmul(x, d)
 %2 = softmax(%1)
-%3 = argmax(%2, axis=1)
+%3 = reduce_prod(%2, axes=[1])
 %4 = transpose(%2, perm=[1,0])
 %5 = reduce_mean(%4, axes=[0])
 output y = %5

@@ -8,17 +8,13 @@ namespace rewright::cpu {
 namespace {
 
 // Blocked where all operands are, with whole blocks. One point per image is row-major and blocked at once.
-Layout ResultLayout(const Shape& dims, size_t operands, const std::function<Layout(size_t)>& of) {
-  const int64_t block = of(0).block;
-  for (size_t k = 0; k < operands; ++k) {
-    const Layout layout = of(k);
-    if (layout.block != block || layout.IsPadded()) return Layout::RowMajor(dims);
-  }
-  return block > 0 ? Layout::Blocked(dims, block) : Layout::RowMajor(dims);
-}
-
 std::optional<Layout> ConcatLayout(const LayoutQuery& query) {
-  return ResultLayout(query.dims(), query.node().operands.size(), query.of);
+  const int64_t block = query.operand(0).block;
+  for (size_t k = 0; k < query.node().operands.size(); ++k) {
+    const Layout layout = query.operand(k);
+    if (layout.block != block || layout.IsPadded()) return std::nullopt;
+  }
+  return block > 0 ? std::optional(Layout::Blocked(query.dims(), block)) : std::nullopt;
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
@@ -33,7 +29,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   for (Value x : node.operands) {
     ASSIGN_OR_RETURN(places.emplace_back(), lowering.Find(x));
   }
-  const Layout to = ResultLayout(dims, places.size(), [&](size_t k) { return places[k].layout; });
+  const Layout to = lowering.LayoutOf(group, out);
   int64_t outer = 1;
   for (size_t k = 0; k < axis; ++k) outer *= dims[k];
 

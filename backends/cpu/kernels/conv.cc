@@ -24,7 +24,6 @@ struct ConvProblem {
   Shape dst;      // n, o, y, z
   std::vector<int64_t> strides, pads, dilations;
   int64_t groups = 1;
-  bool bias = false;
   PostOps post_ops;
   bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
 };
@@ -75,7 +74,7 @@ using Primitive = dnnl::convolution_forward::primitive_desc;
 Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
                    const memory::desc& dst, bool operands) {
   const memory::desc weights(WeightDims(problem), kF32, Tag::any);
-  const memory::desc bias = problem.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
+  const memory::desc bias = problem.post_ops.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
   const memory::dims strides = problem.strides;
   const memory::dims dilations = {problem.dilations[0] - 1, problem.dilations[1] - 1};
   const memory::dims before = {problem.pads[0], problem.pads[1]};
@@ -158,7 +157,7 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   plan.implementation = desc.impl_info_str();
   plan.slowness = Slowness(desc);
   std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
-  if (problem.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
+  if (problem.post_ops.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
   int post_op = 0;
   const auto add_operand = [&](const memory::desc& operand) {
     args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
@@ -181,8 +180,8 @@ memory::desc PlainConvWeights(const ConvProblem& problem) {
   return memory::desc(WeightDims(problem), kF32, problem.groups == 1 ? Tag::abcd : Tag::abcde);
 }
 
-// A convolution without what follows it.
-ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
+ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group) {
+  const Node& node = graph.node(group.group.nodes[0]);
   ConvProblem problem;
   problem.src = graph.type(node.operands[0]).shape;
   problem.weights = graph.type(node.operands[1]).shape;
@@ -191,14 +190,14 @@ ConvProblem ConvProblemOf(const Graph& graph, const Node& node) {
   problem.pads = Ints(node, "pads");
   problem.dilations = Ints(node, "dilations");
   problem.groups = Int(node, "groups");
+  problem.post_ops = PostOpsOf(group);
   return problem;
 }
 
-// What follows the convolution in its group has no say in the layout.
 std::optional<Layout> ConvLayout(const LayoutQuery& query) {
-  if (query.node().outputs[0].dtype != DType::kFloat32) return std::nullopt;
+  if (query.group.kind != FusedGroup::Kind::kConv) return std::nullopt;
   const absl::StatusOr<Layout> result = CatchDnnl(
-      "conv2d", [&] { return *LayoutOf(Choose(query.context, ConvProblemOf(query.graph, query.node())).dst_desc()); });
+      "conv2d", [&] { return *LayoutOf(Choose(query.context, ConvProblemOf(query.graph, query.group)).dst_desc()); });
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
@@ -227,14 +226,12 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
   ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, node.outputs[0].shape[1]));
 
-  ConvProblem problem = ConvProblemOf(graph, node);
-  problem.bias = !linear.bias.empty();
-  Value residual;
-  problem.post_ops = PostOpsOf(group, linear, &residual);
+  ConvProblem problem = ConvProblemOf(graph, group);
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
 
   Place residual_place;
   if (problem.post_ops.residual) {
+    const Value residual = ResidualOf(group);
     ASSIGN_OR_RETURN(residual_place, lowering.FindAs(residual, plan.dst));
     // oneDNN's convolutions can sum into the result only before anything else.
     if (!problem.post_ops.scale && residual != x && residual != w &&

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/epilogue.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -55,19 +56,22 @@ absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGrou
   return linear;
 }
 
-PostOps PostOpsOf(const FusedGroup& group, const LinearEpilogue& linear, Value* residual) {
+PostOps PostOpsOf(const FusedGroup& group) {
   PostOps post_ops;
-  post_ops.scale = !linear.scale.empty();
-  post_ops.shift = !linear.shift.empty();
   for (const EpilogueStep& step : group.epilogue) {
-    if (step.kind == EpilogueStep::Kind::kResidual) {
-      post_ops.residual = true;
-      *residual = step.other;
-    } else if (step.kind == EpilogueStep::Kind::kActivation) {
-      post_ops.activations.push_back(step.activation);
-    }
+    const bool norm = step.kind == Kind::kBatchNorm;
+    post_ops.bias |= norm || step.kind == Kind::kBias;
+    post_ops.scale |= norm || step.kind == Kind::kScale;
+    post_ops.shift |= norm || step.kind == Kind::kShift;
+    post_ops.residual |= step.kind == Kind::kResidual;
+    if (step.kind == Kind::kActivation) post_ops.activations.push_back(step.activation);
   }
   return post_ops;
+}
+
+Value ResidualOf(const FusedGroup& group) {
+  const auto adds = [](const EpilogueStep& step) { return step.kind == Kind::kResidual; };
+  return std::find_if(group.epilogue.begin(), group.epilogue.end(), adds)->other;
 }
 
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {

@@ -18,8 +18,9 @@ struct LinearEpilogue {
 
 absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels);
 
-// All steps; a residual is stored in `residual`.
-PostOps PostOpsOf(const FusedGroup& group, const LinearEpilogue& linear, Value* residual);
+PostOps PostOpsOf(const FusedGroup& group);
+// What is added in a group whose post-ops have a residual.
+Value ResidualOf(const FusedGroup& group);
 
 // Memory for weights in the form in which a kernel reads them.
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights);

@@ -34,9 +34,10 @@ KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& 
 
 // ---------------------------------------------------------------- epilogue.cc
 
-// What follows a product or convolution, element by element: scale and shift per channel, then the residual is added,
-// then the functions apply. (A bias comes before all.)
+// What follows a product or convolution, element by element: bias, scale and shift per channel, then the residual is
+// added, then the functions apply.
 struct PostOps {
+  bool bias = false;
   bool scale = false;
   bool shift = false;
   bool residual = false;

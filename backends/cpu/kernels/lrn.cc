@@ -43,7 +43,7 @@ std::optional<Layout> SourceLayout(const Node& node, const Layout& given) {
   return given.blocked() ? given : Layout::RowMajor(given.dims);
 }
 
-std::optional<Layout> LrnLayout(const LayoutQuery& query) { return SourceLayout(query.node(), query.of(0)); }
+std::optional<Layout> LrnLayout(const LayoutQuery& query) { return SourceLayout(query.node(), query.operand(0)); }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];

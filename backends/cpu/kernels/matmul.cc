@@ -23,7 +23,6 @@ struct MatmulProblem {
   Layout a, b, c;
   Layout residual;
   bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
-  bool bias = false;
   PostOps post_ops;
 };
 
@@ -67,7 +66,7 @@ struct Operands {
     const auto next = [&](bool present) { return present ? static_cast<float*>(*buffers++) : nullptr; };
     a = next(true);
     b = next(true);
-    bias = next(problem.bias);
+    bias = next(problem.post_ops.bias);
     scale = next(problem.post_ops.scale);
     shift = next(problem.post_ops.shift);
     residual = next(problem.post_ops.residual);
@@ -356,9 +355,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
 
   MatmulProblem problem;
-  Value residual;
-  problem.post_ops = PostOpsOf(group, linear, &residual);
-  problem.bias = !linear.bias.empty();
+  problem.post_ops = PostOpsOf(group);
   Place a_place, b_place, residual_place;
   ASSIGN_OR_RETURN(problem.a, PlainOperand(lowering, a, static_cast<int64_t>(rank), &a_place));
 
@@ -381,7 +378,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, static_cast<int64_t>(rank), &b_place));
   }
 
-  problem.c = LayoutForReader(graph, out);
+  problem.c = lowering.LayoutOf(group, out);
   // All rows of all batches against one matrix are one product.
   if (problem.packed && rank > 2) {
     Layout flat;
@@ -395,6 +392,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Layout out_layout = problem.c.dims == dims ? problem.c : Layout::RowMajor(dims);
   bool in_place = false;
   if (problem.post_ops.residual) {
+    const Value residual = ResidualOf(group);
     ASSIGN_OR_RETURN(residual_place, lowering.FindAs(residual, out_layout));
     problem.residual = problem.c;
     in_place = !problem.post_ops.scale && residual != a && residual != b &&
@@ -419,8 +417,13 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
+std::optional<Layout> MatmulLayout(const LayoutQuery& query) {
+  if (query.group.kind != FusedGroup::Kind::kMatmul) return std::nullopt;
+  return LayoutForReader(query.graph, query.value);
+}
+
 }  // namespace
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout}; }
 
 }  // namespace rewright::cpu

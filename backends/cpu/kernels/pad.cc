@@ -51,7 +51,7 @@ bool OnlyAdds(const Node& pad) {
 }
 
 // Blocks stay where they are whole and no channels are added.
-Layout ResultLayout(const Node& pad, const Layout& from) {
+Layout PaddedLayout(const Node& pad, const Layout& from) {
   const Shape& dims = pad.outputs[0].shape;
   const bool blocked = from.blocked() && !from.IsPadded() && Ints(pad, "before")[1] == 0 && Ints(pad, "after")[1] == 0;
   return blocked ? Layout::Blocked(dims, from.block) : Layout::RowMajor(dims);
@@ -59,7 +59,7 @@ Layout ResultLayout(const Node& pad, const Layout& from) {
 
 std::optional<Layout> PadLayout(const LayoutQuery& query) {
   if (!OnlyAdds(query.node())) return std::nullopt;
-  return ResultLayout(query.node(), query.of(0));
+  return PaddedLayout(query.node(), query.operand(0));
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
@@ -69,7 +69,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (!OnlyAdds(node)) return false;
   const Value x = node.operands[0], out{id, 0};
   ASSIGN_OR_RETURN(Place place, lowering.Find(x));
-  const Layout to = ResultLayout(node, place.layout);
+  const Layout to = lowering.LayoutOf(group, out);
   if (place.layout.blocked() && !to.blocked()) {
     ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
   }

@@ -125,7 +125,8 @@ std::optional<Layout> SourceLayout(const DnnlContext& context, const Node& node,
 }
 
 std::optional<Layout> PoolLayout(const LayoutQuery& query) {
-  const std::optional<Layout> src = SourceLayout(query.context, query.node(), ProblemOf(query.node()), query.of(0));
+  const std::optional<Layout> src =
+      SourceLayout(query.context, query.node(), ProblemOf(query.node()), query.operand(0));
   if (!src) return std::nullopt;
   return Layout::Blocked(query.dims(), src->block);
 }
