@@ -42,6 +42,7 @@ Values TopK(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
   int64_t k = 0, largest = 1;
   if (node.opset() >= 10) {
+    if (!node.has_input(1)) return node.Invalid("k is missing");
     ASSIGN_OR_RETURN(const std::vector<int64_t> ks, node.IntsInput(1, "k"));
     if (ks.size() != 1) return node.Invalid(absl::StrCat("k has ", ks.size(), " elements, expected one"));
     k = ks[0];

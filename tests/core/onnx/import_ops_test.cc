@@ -647,9 +647,9 @@ input i: i64[2,3]
 input j: i64[5,1]
 input u: f32[2,3]
 input v: f32[5,3]
-%0 = scatter_elements_add(x, i, u, axis=0)
+%0 = scatter_elements_add(x, i, u)
 %1 = reshape(j, shape=[5])
-%2 = scatter_add(%0, %1, v, axis=0)
+%2 = scatter_add(%0, %1, v)
 output b = %2
 )");
 }
@@ -691,7 +691,7 @@ TEST(ImportOpsTest, TopKInAllVersions) {
     }
     EXPECT_EQ(Printed(model.Output("v").Output("i")), R"(
 input x: f32[4,3]
-%0 = top_k(x, axis=0, k=2, largest=1)
+%0.0, %0.1 = top_k(x, axis=0, k=2)
 output v = %0.0
 output i = %0.1
 )") << opset;
