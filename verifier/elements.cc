@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -32,6 +33,23 @@ std::vector<Poly> PrimeFactors(int64_t n) {
 // The name of a function as a normal form has it: integers have their own.
 std::string Typed(const char* name, DType dtype) {
   return IsInteger(dtype) ? absl::StrCat(name, ".", DTypeName(dtype)) : name;
+}
+
+// A condition that an element in the polynomial depends on.
+std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
+  for (Var v : p.Vars()) {
+    const VarInfo& info = ctx.Info(v);
+    std::optional<Guard> found;
+    if (info.kind == VarInfo::Kind::kValue) {
+      const std::vector<Guard> literals = FreeLiterals(ctx, *info.value);
+      if (!literals.empty()) found = literals[0];
+    } else if (ctx.IsDefinition(v)) {
+      found = LiteralOfValues(ctx, info.a);
+      if (!found) found = LiteralOfValues(ctx, info.b);
+    }
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 bool IsProduct(const Poly& p) {
@@ -268,18 +286,37 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
 
 // Positions are themselves. Any other element is an integer of which only equality is known: a sum of elements may have
 // wrapped around.
-Poly Elements::ToIndex(const NormalForm& value, DType dtype) {
+Poly Elements::ToIndex(const NormalForm& conditional, DType dtype) {
   Poly index;
+  NormalForm value = conditional;
+  for (const auto& [holds, fails] : cases_) value = AssumeForm(ctx_, value, holds, fails);
   if (IsBoundedIndex(ctx_, value, dtype == DType::kInt64, &index)) return index;
   return ctx_.ValueOf(value, NormalFormKey(ctx_, value), FreeVars(ctx_, value));
+}
+
+Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
+  constexpr size_t kMostCases = 4;
+  const Poly a = ToPoly(e->arg(0), scope), b = ToPoly(e->arg(1), scope);
+  const std::optional<Guard> literal = e->Contains(ExprKind::kFromValue) ? LiteralOfValues(ctx_, a - b) : std::nullopt;
+  if (literal && cases_.size() < kMostCases) {
+    Guard out = Guard::False();
+    for (const auto& [holds, fails] : {std::pair(*literal, Guard::Not(*literal)), {Guard::Not(*literal), *literal}}) {
+      cases_.emplace_back(holds, fails);
+      out = Guard::Or(out, Guard::And(holds, ToComparison(e, scope)));
+      cases_.pop_back();
+    }
+    return out;
+  }
+  if (e->kind() == ExprKind::kLess) return Guard::Lt(a, b);
+  return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : Guard::Le(a, b);
 }
 
 Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {
   switch (e->kind()) {
     case ExprKind::kBool: return e->truth() ? Guard::True() : Guard::False();
-    case ExprKind::kLess: return Guard::Lt(ToPoly(e->arg(0), scope), ToPoly(e->arg(1), scope));
-    case ExprKind::kLessEqual: return Guard::Le(ToPoly(e->arg(0), scope), ToPoly(e->arg(1), scope));
-    case ExprKind::kEqual: return Guard::Eq(ToPoly(e->arg(0), scope) - ToPoly(e->arg(1), scope));
+    case ExprKind::kLess:
+    case ExprKind::kLessEqual:
+    case ExprKind::kEqual: return ToComparison(e, scope);
     case ExprKind::kAnd: {
       Guard first = ToGuard(e->arg(0), scope);
       Under under(ctx_, scope, first);
@@ -320,6 +357,7 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   }
   std::string assumed;
   for (const Guard& g : ctx_.assumptions) assumed += ctx_.Print(g) + ";";
+  for (const auto& [holds, fails] : cases_) assumed += "|" + ctx_.Print(holds);
   auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
   if (it != cache_.end()) return RenameAll(ctx_, it->second);
@@ -360,6 +398,20 @@ NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
   return AtomForm(MakeRead(ctx_, leaf, at));
 }
 
+// The family and, where its elements are conditional, one for each case.
+void Elements::AddFamily(Branch family, std::vector<Branch>* families) {
+  constexpr size_t kMostFamilies = 16;
+  if (families->size() > kMostFamilies) throw GiveUp("an operand has too many cases");
+  if (!SimplifyFamily(ctx_, &family, /*repeats=*/false)) return;
+  const std::vector<Guard> literals = FreeLiterals(ctx_, family.body[0].atoms[0]->args.back());
+  if (literals.empty()) return families->push_back(std::move(family));
+  const Guard yes = literals[0], no = Guard::Not(yes);
+  for (const auto& [holds, fails] : {std::pair(yes, no), std::pair(no, yes)}) {
+    Branch part{family.bound, Guard::And(family.guard, holds), AssumeForm(ctx_, family.body, holds, fails)};
+    AddFamily(RenameBound(ctx_, part), families);
+  }
+}
+
 // A value as a whole: the set of its positions, each with its element.
 Atom Elements::WholeValue(SymbolicValue value) {
   Branch positions;
@@ -375,7 +427,9 @@ Atom Elements::WholeValue(SymbolicValue value) {
   pair.push_back(Element(value, at));
   positions.guard = Guard::And(ranges);
   positions.body = AtomForm(MakeFnAtom(ctx_, "at", std::move(pair)));
-  return MakeBinderAtom(ctx_, "value", {std::move(positions)});
+  std::vector<Branch> branches;
+  AddFamily(std::move(positions), &branches);
+  return MakeBinderAtom(ctx_, "value", std::move(branches));
 }
 
 // An uninterpreted function, one for each output of the operator at its structural attributes, of the position, the

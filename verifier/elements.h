@@ -62,8 +62,9 @@ class Elements {
   class Under;
   Scope ScopeOf(int node);
   Poly ToPoly(const ExprPtr& e, Scope& scope);
-  Poly ToIndex(const NormalForm& value, DType dtype);
+  Poly ToIndex(const NormalForm& conditional, DType dtype);
   Guard ToGuard(const ExprPtr& e, Scope& scope);
+  Guard ToComparison(const ExprPtr& e, Scope& scope);
   // The 0/1 element of a condition that depends on boolean elements.
   NormalForm ToIndicator(const ExprPtr& e, Scope& scope);
   NormalForm ToForm(const ExprPtr& e, Scope& scope);
@@ -73,6 +74,7 @@ class Elements {
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
   NormalForm ToOpaque(const ExprPtr& e, Scope& scope);
   Atom WholeValue(SymbolicValue value);
+  void AddFamily(Branch family, std::vector<Branch>* families);
   NormalForm ToConstant(const Number& number, DType dtype);
   NormalForm Truncated(const NormalForm& value, DType to);
   Poly FromSymbols(const ExprPtr& e);
@@ -83,7 +85,10 @@ class Elements {
   Context& ctx_;
   const RuleInstance& instance_;
   std::vector<Poly> symbols_;
-  // By node, output, position and the assumptions in force.
+  // Case analysis of comparisons with elements that are themselves conditional (an element of a concatenation): what
+  // holds in the present case, with its negation.
+  std::vector<std::pair<Guard, Guard>> cases_;
+  // By node, output, position and the assumptions and cases in force.
   std::map<std::tuple<int, int, std::vector<Poly>, std::string>, NormalForm> cache_;
 };
 

@@ -154,10 +154,12 @@ int StageLowering::LowerReduce(const ExprNode* e, int mask) {
   if (const int id = Scattered(e, mask); id >= 0) return id;
   const int id = ReduceNode(e, -1);
   if (mask >= 0 && b_.node(id).fallible) return ReduceNode(e, mask);
-  const std::vector<int> free = FreeVariables(e->shared_from_this());
-  const bool plain =
-      std::all_of(free.begin(), free.end(), [&](int v) { return vars_[v].IsConstant() || BitOf(v) >= 0; });
-  if (!plain || !WorthMaterializing(id)) return id;
+  if (substituted_) {
+    for (int v : FreeVariables(e->shared_from_this())) {
+      if (!vars_[v].IsConstant() && BitOf(v) < 0) return id;
+    }
+  }
+  if (!WorthMaterializing(id)) return id;
   return Materialize(e, b_.node(id).deps);
 }
 

@@ -106,6 +106,7 @@ class StageLowering {
   Context& context_;
   StageBuilder b_;
   std::vector<index::Form> vars_;  // by variable id of the meaning
+  bool substituted_ = false;       // some of them are neither variables of the stage nor numbers
   std::vector<int64_t> binders_;   // extents of the variables bound around what is being lowered
   absl::flat_hash_map<Key, index::Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions

@@ -12,6 +12,7 @@
 #include "core/index/solve.h"
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/lower.h"
+#include "core/ir/index_range.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright::interp {
@@ -19,22 +20,6 @@ namespace rewright::interp {
 using index::Form;
 
 namespace {
-
-void Conjuncts(const ExprPtr& condition, std::vector<const ExprNode*>* parts) {
-  if (condition->kind() != ExprKind::kAnd) return parts->push_back(condition.get());
-  for (const ExprPtr& arg : condition->args()) Conjuncts(arg, parts);
-}
-
-bool IsDataEquation(const ExprNode* condition) {
-  return condition->kind() == ExprKind::kEqual && condition->Contains(ExprKind::kFromValue);
-}
-
-// The variables that occur outside of elements.
-void PlainVariables(const ExprNode& index, std::set<int>* variables) {
-  if (index.IsVariable()) variables->insert(index.variable());
-  if (index.kind() == ExprKind::kFromValue) return;
-  for (const ExprPtr& arg : index.args()) PlainVariables(*arg, variables);
-}
 
 // Row-major strides of the axes that are set in `among`; 0 for others.
 std::vector<int64_t> StridesOf(uint64_t among, const std::vector<int64_t>& extents) {
@@ -60,17 +45,16 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
     vars_[targets[i].id] = b_.Var(bit);
     if (const index::Atom* atom = vars_[targets[i].id].AsAtom(); atom != nullptr) unknowns.push_back(atom);
   }
-  std::vector<const ExprNode*> conjuncts, later;
-  Conjuncts(e->guard(), &conjuncts);
+  std::vector<const ExprNode*> later;
   std::vector<Form> equations;
   int mask = -1;
   bool reordered = false;
-  for (const ExprNode* condition : conjuncts) {
+  for (const ExprNode* condition : ConjunctsOf(*e->guard())) {
     const bool mentions = std::any_of(targets.begin(), targets.end(),
                                       [&](const Target& target) { return condition->MayMention(target.id); });
     if (!mentions) {
       mask = b_.AndThen(mask, LowerCond(condition, mask));
-    } else if (IsDataEquation(condition)) {
+    } else if (IsDataEquation(*condition)) {
       equations.push_back(LowerIndex(condition->arg(0).get(), mask) - LowerIndex(condition->arg(1).get(), mask));
     } else {
       later.push_back(condition);
@@ -86,6 +70,7 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
     if (const index::Atom* atom = variable.AsAtom(); atom != nullptr) variable = solution->values.at(atom);
     to = to + variable * target.stride;
   }
+  substituted_ = true;
   indices_.clear();
   scalars_.clear();
   for (const index::Condition& condition : solution->conditions) {
@@ -105,14 +90,7 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
 
 // The axes of the result and of the terms. False where no position is determined by data, or all is small.
 bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
-  std::set<int> determined;
-  std::vector<const ExprNode*> conjuncts;
-  Conjuncts(e->guard(), &conjuncts);
-  for (const ExprNode* condition : conjuncts) {
-    if (IsDataEquation(condition)) PlainVariables(*condition, &determined);
-  }
-  for (const BoundVar& var : e->bound()) determined.erase(var.id);
-
+  const std::set<int> determined = PositionsFromData(*e);
   std::map<int, int> by_bit;  // of the variables that the reduction depends on
   for (int id : FreeVariables(e->shared_from_this())) {
     if (vars_[id].IsConstant()) continue;

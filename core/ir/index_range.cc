@@ -29,7 +29,38 @@ bool IsWrapped(const ExprPtr& index) {
          index->arg(0)->arg(0)->kind() == ExprKind::kRead;
 }
 
+void AddConjuncts(const ExprNode& condition, std::vector<const ExprNode*>* parts) {
+  if (condition.kind() != ExprKind::kAnd) return parts->push_back(&condition);
+  for (const ExprPtr& arg : condition.args()) AddConjuncts(*arg, parts);
+}
+
+// The variables that occur outside of elements.
+void AddVariables(const ExprNode& index, std::set<int>* variables) {
+  if (index.IsVariable()) variables->insert(index.variable());
+  if (index.kind() == ExprKind::kFromValue) return;
+  for (const ExprPtr& arg : index.args()) AddVariables(*arg, variables);
+}
+
 }  // namespace
+
+std::vector<const ExprNode*> ConjunctsOf(const ExprNode& condition) {
+  std::vector<const ExprNode*> parts;
+  AddConjuncts(condition, &parts);
+  return parts;
+}
+
+bool IsDataEquation(const ExprNode& condition) {
+  return condition.IsEquation() && condition.Contains(ExprKind::kFromValue);
+}
+
+std::set<int> PositionsFromData(const ExprNode& reduction) {
+  std::set<int> variables;
+  for (const ExprNode* condition : ConjunctsOf(*reduction.guard())) {
+    if (IsDataEquation(*condition)) AddVariables(*condition, &variables);
+  }
+  for (const BoundVar& var : reduction.bound()) variables.erase(var.id);
+  return variables;
+}
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   std::vector<IndexedAxis> axes;

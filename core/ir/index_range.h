@@ -1,10 +1,12 @@
 // Indices that are data, as those of gather: which elements select positions, and which positions there are.
 //
-// The declarations of gather and scatter_add give every index a meaning (k mod n), so that laws about it need no side conditions. In a
-// model an index outside -n <= k < n is a fault of who made it, as ONNX has it: whoever runs a model says so.
+// The declarations of gather and scatter_add give every index a meaning (k mod n), so that laws about it need no side
+// conditions. In a model an index outside -n <= k < n is a fault of who made it, as ONNX has it: whoever runs a model
+// says so.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,14 @@ struct IndexedAxis {
 };
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);
+
+// The conditions that a condition is the conjunction of, in the order of their evaluation.
+std::vector<const ExprNode*> ConjunctsOf(const ExprNode& condition);
+// An equation in which elements are indices.
+bool IsDataEquation(const ExprNode& condition);
+// Of a reduction: the variables outside of it that data equations of its guard mention, elements left aside. A term
+// belongs to one position along these, or to few.
+std::set<int> PositionsFromData(const ExprNode& reduction);
 
 // The indices that an application takes along an axis of size n: -n <= index < n.
 class IndexRange {

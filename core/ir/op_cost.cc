@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/index_range.h"
 #include "core/ir/index_value.h"
 #include "core/ir/op.h"
 #include "core/ir/rewrite.h"
@@ -31,6 +32,7 @@ class OpCounter {
         for (int id : FreeVariables(e)) {
           if (extents_.contains(id)) inner.insert(id);
         }
+        for (int id : PositionsFromData(*e)) inner.erase(id);  // a term is taken in once, at one of them
         for (const BoundVar& var : e->bound()) {
           extents_[var.id] = static_cast<double>(EvalIndex(var.extent, variables_).value_or(0));
           inner.insert(var.id);

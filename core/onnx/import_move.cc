@@ -414,19 +414,10 @@ Values Resize(OnnxNode& node) {
 
 // ---------------------------------------------------------------- picking
 
-// Indices may count from the end; those that are known are checked.
 Values Gather(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
-  if (const Tensor* indices = node.KnownTensor(node.input(1)); indices != nullptr) {
-    const int64_t size = node.input_type(0).shape[axis];
-    for (int64_t i = 0; i < indices->num_elements(); ++i) {
-      const int64_t index = indices->AtInt(i);
-      if (index < -size || index >= size) {
-        return node.Invalid(absl::StrCat("index ", index, " along axis ", axis, " of ", node.input_type(0).ToString()));
-      }
-    }
-  }
+  RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
   return OneOutput(node.Apply("gather", {node.input(0), node.input(1)}, {{"axis", axis}}));
 }
 
@@ -485,6 +476,18 @@ Values Trilu(OnnxNode& node) {
 }
 
 }  // namespace
+
+absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis) {
+  const Tensor* known = node.KnownTensor(indices);
+  const int64_t size = node.input_type(0).shape[axis];
+  for (int64_t i = 0; known != nullptr && i < known->num_elements(); ++i) {
+    const int64_t index = known->AtInt(i);
+    if (index < -size || index >= size) {
+      return node.Invalid(absl::StrCat("index ", index, " along axis ", axis, " of ", node.input_type(0).ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
 
 OnnxOperatorList MoveOperators() {
   return {

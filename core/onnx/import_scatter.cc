@@ -19,6 +19,7 @@ Values ScatterElements(OnnxNode& node) {
   RETURN_IF_ERROR(CheckAdds(node));
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
   return OneOutput(node.Apply("scatter_elements_add", node.inputs(), {{"axis", axis}}));
 }
 
@@ -28,6 +29,8 @@ Values ScatterNd(OnnxNode& node) {
   Shape shape = node.input_type(1).shape;
   if (shape.empty()) return node.Invalid("the indices are a scalar");
   if (shape.back() != 1) return node.Unsupported(absl::StrCat("indices of ", shape.back(), " axes; expected one"));
+  if (node.input_rank(0) == 0) return node.Invalid("indices into a scalar");
+  RETURN_IF_ERROR(CheckIndices(node, node.input(1), 0));
   shape.pop_back();
   ASSIGN_OR_RETURN(const Value indices, node.Reshape(node.input(1), shape));
   return OneOutput(node.Apply("scatter_add", {node.input(0), indices, node.input(2)}, {{"axis", int64_t{0}}}));
@@ -39,6 +42,7 @@ Values TopK(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
   int64_t k = 0, largest = 1;
   if (node.opset() >= 10) {
+    if (!node.has_input(1)) return node.Invalid("k is missing");
     ASSIGN_OR_RETURN(const std::vector<int64_t> ks, node.IntsInput(1, "k"));
     if (ks.size() != 1) return node.Invalid(absl::StrCat("k has ", ks.size(), " elements, expected one"));
     k = ks[0];

@@ -40,6 +40,9 @@ OnnxOperatorList ScatterOperators();      // import_scatter.cc: sums where data 
 // where it is not given.
 absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64_t input_since);
 
+// Indices along an axis of input 0 that are known lie in it; they may count from its end.
+absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);
+
 // The shape as a matrix: the axes before `axis` (0..rank) are its rows.
 absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis);
 

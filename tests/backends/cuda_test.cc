@@ -81,7 +81,7 @@ TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
 }
 
 TEST(Cuda, OpaqueOperatorsAreRefused) {
-  const auto graph = ParseGraph("input x: f32[3,7]\n%0 = exp(x)\n%1 = top_k(%0, k=2)\noutput y = %1.1\n");
+  const auto graph = ParseGraph("input x: f32[3,7]\n%0 = exp(x)\n%1.0, %1.1 = top_k(%0, k=2)\noutput y = %1.1\n");
   ASSERT_TRUE(graph.ok()) << graph.status();
   const absl::Status status = HostDevice()->Compile(*graph).status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;

@@ -165,6 +165,19 @@ TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
   EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
 }
 
+// Of a sum whose positions are data, every term is taken in once; an opaque operator says what it does.
+TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
+  const char* scatter = R"(
+    input x: f32[1000,8]
+    input i: i64[50]
+    input u: f32[50,8]
+    %0 = scatter_add(x, i, u)
+    output y = %0
+  )";
+  EXPECT_EQ(FeaturesOf(Parse(scatter)).flops, 50 * 8 + 1000 * 8);
+  EXPECT_EQ(FeaturesOf(Parse("input x: f32[10,100]\n%0.0, %0.1 = top_k(x, k=3)\noutput y = %0.0\n")).flops, 1000);
+}
+
 TEST(GraphTest, StatesAreKnownAtInferenceAlone) {
   const char* const text = R"(input x: f32[4]
 state w: f32[4]

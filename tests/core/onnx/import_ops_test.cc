@@ -663,5 +663,77 @@ output y = %2
 )");
 }
 
+// ---------------------------------------------------------------- sums where data says, orders
+
+TEST(ImportOpsTest, ScattersThatAdd) {
+  const TestModel model =
+      TestModel(18)
+          .Input("x", {4, 3})
+          .Input("i", {2, 3}, DType::kInt64)
+          .Input("j", {5, 1}, DType::kInt64)
+          .Input("u", {2, 3})
+          .Input("v", {5, 3})
+          .Node("ScatterElements", {"x", "i", "u"}, {"a"}, {{"reduction", "add"}, {"axis", int64_t{-2}}})
+          .Node("ScatterND", {"a", "j", "v"}, {"b"}, {{"reduction", "add"}})
+          .Output("b");
+  EXPECT_EQ(Printed(model), R"(
+input x: f32[4,3]
+input i: i64[2,3]
+input j: i64[5,1]
+input u: f32[2,3]
+input v: f32[5,3]
+%0 = scatter_elements_add(x, i, u)
+%1 = reshape(j, shape=[5])
+%2 = scatter_add(%0, %1, v)
+output b = %2
+)");
+}
+
+TEST(ImportOpsTest, ScattersThatDoNotAddAreNotSupported) {
+  const auto error = [](const char* op, const Shape& indices, const std::string& reduction) {
+    TestModel model(18);
+    model.Input("x", {4, 3}).Input("i", indices, DType::kInt64).Input("u", {2, 3});
+    if (reduction.empty()) return model.Node(op, {"x", "i", "u"}, {"y"}).Output("y").Error();
+    return model.Node(op, {"x", "i", "u"}, {"y"}, {{"reduction", reduction}}).Output("y").Error();
+  };
+  EXPECT_THAT(error("ScatterElements", {2, 3}, ""), testing::HasSubstr("ScatterElements: reduction = none; expected add"));
+  EXPECT_THAT(error("ScatterND", {2, 1}, "max"), testing::HasSubstr("ScatterND: reduction = max; expected add"));
+  EXPECT_THAT(error("ScatterND", {2, 2}, "add"), testing::HasSubstr("ScatterND: indices of 2 axes; expected one"));
+}
+
+TEST(ImportOpsTest, KnownIndicesOfScattersAreChecked) {
+  EXPECT_EQ(TestModel(18)
+                .Input("x", {3})
+                .Ints("i", {3})
+                .Input("u", {1})
+                .Node("ScatterElements", {"x", "i", "u"}, {"y"}, {{"reduction", "add"}})
+                .Output("y")
+                .Error(),
+            "test.onnx: node giving \"y\" (ScatterElements): index 3 along axis 0 of f32[3]");
+}
+
+TEST(ImportOpsTest, TopKInAllVersions) {
+  for (int64_t opset : {7, 10, 11, 24}) {
+    TestModel model(opset);
+    model.Input("x", {4, 3});
+    if (opset < 10) {
+      model.Node("TopK", {"x"}, {"v", "i"}, {{"k", int64_t{2}}, {"axis", int64_t{0}}});
+    } else if (opset < 11) {
+      model.Ints("k", {2}).Node("TopK", {"x", "k"}, {"v", "i"}, {{"axis", int64_t{0}}});
+    } else {
+      model.Ints("k", {2}).Node("TopK", {"x", "k"}, {"v", "i"},
+                                {{"axis", int64_t{-2}}, {"largest", int64_t{1}}, {"sorted", int64_t{0}}});
+    }
+    EXPECT_EQ(Printed(model.Output("v").Output("i")), R"(
+input x: f32[4,3]
+%0.0, %0.1 = top_k(x, axis=0, k=2)
+output v = %0.0
+output i = %0.1
+)") << opset;
+  }
+  EXPECT_THAT(TestModel(11).Input("x", {3}).Ints("k", {4}).Node("TopK", {"x", "k"}, {"v"}).Output("v").Error(),
+              testing::HasSubstr("top_k: shape [3]: k must not exceed the size of the axis (found 4 <= 3)"));
+}
+
 }  // namespace
 }  // namespace rewright

@@ -132,6 +132,8 @@ def check_versions(program, newest_opset=28):
     wrong = []
     for line in subprocess.check_output([program, "--operators"], text=True).splitlines():
         name, first, newest = line.split("\t")
+        if name.startswith("rewright."):  # a domain that ONNX does not define
+            continue
         if max(versions[name]) != int(newest) or int(first) not in versions[name]:
             wrong.append(f"{name}: known from {first} to {newest}, defined in {sorted(versions[name])}")
     return wrong
