@@ -107,6 +107,22 @@ absl::Status Unsupported(const OpDef& op, const std::string& what) {
   return absl::UnimplementedError(absl::StrCat(op.name, ": ", what));
 }
 
+// Whether derivatives know the kind of node. Of one that they do not know they would take no notice.
+bool IsKnown(const ExprNode& node) {
+  if (!IsScalarKind(node.kind())) return true;
+  switch (node.kind()) {
+    case ExprKind::kConst:
+    case ExprKind::kParam:
+    case ExprKind::kFromIndex:
+    case ExprKind::kRead:
+    case ExprKind::kCall:
+    case ExprKind::kSelect:
+    case ExprKind::kReduce:
+    case ExprKind::kCast: return true;
+    default: return false;
+  }
+}
+
 // Fills in what samples tell.
 absl::Status FromSamples(Layout* layout) {
   const OpDef& op = *layout->base;
@@ -121,6 +137,11 @@ absl::Status FromSamples(Layout* layout) {
     const auto is_floating = [&](int k) { return k < n && IsFloating(study.sample.inputs[k].dtype); };
     std::vector<ExprPtr> elements;
     const Meaning& meaning = *study.application.meaning;
+    for (const OutputMeaning& output : meaning.outputs) {
+      if (AnyOf(output.element, [](const ExprNode& node) { return !IsKnown(node); })) {
+        return Unsupported(op, "its elements are no expressions of its operands' elements, so nothing is derived");
+      }
+    }
     if (tangent) {
       for (int o : outputs) elements.push_back(TangentOf(op, study.key, meaning, o).element);
       for (int k = 0; k < n; ++k) {
