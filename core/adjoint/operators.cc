@@ -47,12 +47,12 @@ struct Layout {
   Kind kind = Kind::kGradient;
   int input = -1;  // of a gradient
 
-  int num_fixed = 0;              // inputs of the base, without the variadic one
-  std::vector<int> kept;          // fixed inputs that are operands
-  bool keeps_group = false;       // so are those of the variadic one
-  std::set<int> typed;            // fixed inputs whose element type is an attribute; num_fixed is the variadic one
-  bool directions_vary = false;   // there are as many as outputs, or members of the group
-  std::vector<int> directions;    // else: the outputs, or fixed inputs
+  int num_fixed = 0;             // inputs of the base, without the variadic one
+  std::vector<int> kept;         // fixed inputs that are operands
+  bool keeps_group = false;      // so are those of the variadic one
+  std::set<int> typed;           // fixed inputs whose element type is an attribute; num_fixed is the variadic one
+  bool directions_vary = false;  // there are as many as outputs, or members of the group
+  std::vector<int> directions;   // else: the outputs, or fixed inputs
   std::shared_ptr<Meanings> meanings = std::make_shared<Meanings>();
 
   bool Keeps(int fixed) const { return std::find(kept.begin(), kept.end(), fixed) != kept.end(); }
@@ -107,6 +107,22 @@ absl::Status Unsupported(const OpDef& op, const std::string& what) {
   return absl::UnimplementedError(absl::StrCat(op.name, ": ", what));
 }
 
+// Whether derivatives know the kind of node. Of one that they do not know they would take no notice.
+bool IsKnown(const ExprNode& node) {
+  if (!IsScalarKind(node.kind())) return true;
+  switch (node.kind()) {
+    case ExprKind::kConst:
+    case ExprKind::kParam:
+    case ExprKind::kFromIndex:
+    case ExprKind::kRead:
+    case ExprKind::kCall:
+    case ExprKind::kSelect:
+    case ExprKind::kReduce:
+    case ExprKind::kCast: return true;
+    default: return false;
+  }
+}
+
 // Fills in what samples tell.
 absl::Status FromSamples(Layout* layout) {
   const OpDef& op = *layout->base;
@@ -121,6 +137,11 @@ absl::Status FromSamples(Layout* layout) {
     const auto is_floating = [&](int k) { return k < n && IsFloating(study.sample.inputs[k].dtype); };
     std::vector<ExprPtr> elements;
     const Meaning& meaning = *study.application.meaning;
+    for (const OutputMeaning& output : meaning.outputs) {
+      if (AnyOf(output.element, [](const ExprNode& node) { return !IsKnown(node); })) {
+        return Unsupported(op, "its elements are no expressions of its operands' elements, so nothing is derived");
+      }
+    }
     if (tangent) {
       for (int o : outputs) elements.push_back(TangentOf(op, study.key, meaning, o).element);
       for (int k = 0; k < n; ++k) {
@@ -142,8 +163,8 @@ absl::Status FromSamples(Layout* layout) {
     }
     if (elements.empty()) continue;
     for (int k = 0; k < n; ++k) {
-      const bool differs = tangent ? !is_floating(k)
-                                   : study.sample.inputs[k].dtype != study.application.outputs[outputs[0]].dtype;
+      const bool differs =
+          tangent ? !is_floating(k) : study.sample.inputs[k].dtype != study.application.outputs[outputs[0]].dtype;
       if (differs) layout->typed.insert(std::min(k, layout->num_fixed));
     }
   }
@@ -222,7 +243,9 @@ std::vector<AttrSpec> AttrSpecs(const Layout& layout) {
            .is_shape = true});
     }
     if (layout.typed.contains(k) && !layout.HasTangent(k)) {
-      add({.name = layout.Type(k), .kind = AttrKind::kDType, .doc = absl::StrCat("element type of ", layout.NameOf(k))});
+      add({.name = layout.Type(k),
+           .kind = AttrKind::kDType,
+           .doc = absl::StrCat("element type of ", layout.NameOf(k))});
     }
   }
   if (layout.GroupIsAbsent()) {
@@ -247,7 +270,7 @@ std::vector<AttrSpec> AttrSpecs(const Layout& layout) {
 struct Original {
   StructuralKey key;
   int num_inputs = 0;
-  int first_direction = 0;         // operand
+  int first_direction = 0;  // operand
   int num_directions = 0;
   std::vector<int> operands;       // by original input; -1: it is none
   std::vector<int> group_offsets;  // in the list of the absent group's shapes, by member
@@ -370,19 +393,23 @@ class MeaningBuilder {
     return b_.Sym(layout_.Shape(layout_.num_fixed), original_.group_offsets[member] + axis);
   }
   ExprPtr InSymbols(const ExprPtr& expr) const { return Substitute(expr, symbols_, {}); }
+  std::vector<Index> InSymbols(const std::vector<ExprPtr>& shape) const {
+    std::vector<Index> sizes;
+    for (const ExprPtr& size : shape) sizes.emplace_back(InSymbols(size));
+    return sizes;
+  }
 
   // The direction is like a tensor of that type and shape.
-  absl::Status Match(int direction, DType dtype, const std::vector<ExprPtr>& shape, const std::string& what) {
+  absl::Status Match(int direction, DType dtype, const std::vector<Index>& shape, const std::string& what) {
     const int operand = original_.first_direction + direction;
     const std::string& name = b_.op().inputs[std::min<size_t>(operand, b_.op().inputs.size() - 1)];
     if (b_.dtype(operand) != dtype || b_.rank(operand) != static_cast<int>(shape.size())) {
       return b_.Error(absl::StrCat(name, " must be of ", DTypeName(dtype), " and rank ", shape.size(), ", as ", what));
     }
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      const Index size = b_.size(operand, static_cast<int>(axis)), expected(InSymbols(shape[axis]));
-      if (size.node() == expected.node()) continue;
-      b_.Require(size == expected,
-                 absl::StrCat(name, " must have the shape of ", what));
+      const Index size = b_.size(operand, static_cast<int>(axis));
+      if (size.node() == shape[axis].node()) continue;
+      b_.Require(size == shape[axis], absl::StrCat(name, " must have the shape of ", what));
     }
     return absl::OkStatus();
   }
@@ -403,7 +430,7 @@ class MeaningBuilder {
       if (outputs[i] >= static_cast<int>(meaning_->outputs.size())) return b_.Error("there are fewer outputs");
       const OutputMeaning& output = meaning_->outputs[outputs[i]];
       if (!IsFloating(output.dtype)) return b_.Error(absl::StrCat("a cotangent of ", DTypeName(output.dtype)));
-      RETURN_IF_ERROR(Match(static_cast<int>(i), output.dtype, output.shape, "the output"));
+      RETURN_IF_ERROR(Match(static_cast<int>(i), output.dtype, InSymbols(output.shape), "the output"));
       operands_.resize(std::max<size_t>(operands_.size(), n + outputs[i] + 1), -1);
       operands_[n + outputs[i]] = original_.first_direction + static_cast<int>(i);
     }
@@ -427,8 +454,8 @@ class MeaningBuilder {
       if (!IsFloating(original_.key.dtypes[k])) {
         return b_.Error(absl::StrCat("a tangent of ", DTypeName(original_.key.dtypes[k])));
       }
-      std::vector<ExprPtr> shape;
-      for (int axis = 0; axis < original_.key.ranks[k]; ++axis) shape.push_back(SizeOf(k, axis).node());
+      std::vector<Index> shape;
+      for (int axis = 0; axis < original_.key.ranks[k]; ++axis) shape.push_back(SizeOf(k, axis));
       RETURN_IF_ERROR(Match(static_cast<int>(i), original_.key.dtypes[k], shape, layout_.NameOf(k)));
       operands_[n + k] = original_.first_direction + static_cast<int>(i);
     }
@@ -447,10 +474,10 @@ class MeaningBuilder {
       return b_.Error(absl::StrCat("elements of operand ", operand, " are read, which no sample of ",
                                    layout_.base->name, " needs"));
     }
-    std::vector<Index> shape;
-    for (const ExprPtr& size : derivative.shape) shape.emplace_back(InSymbols(size));
+    bound_.clear();
+    here_.clear();
     b_.Output(
-        derivative.dtype, shape,
+        derivative.dtype, InSymbols(derivative.shape),
         [&](const std::vector<Index>& position) {
           std::vector<ExprPtr> at;
           for (const Index& index : position) at.push_back(index.node());
@@ -461,30 +488,32 @@ class MeaningBuilder {
     return absl::OkStatus();
   }
 
-  // An expression of the derivative in the variables, operands and parameters of the operator.
+  // An expression of the derivative in the variables, operands and parameters of the operator. Not by Rewrite: on the
+  // way to new numbers of all variables no node may have old ones and new ones.
   ExprPtr Here(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
-    return Rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
-      switch (node->kind()) {
-        case ExprKind::kVar: {
-          const int id = node->variable();
-          const auto place = std::find(derivative.position.begin(), derivative.position.end(), id);
-          if (place != derivative.position.end()) return at[place - derivative.position.begin()];
-          if (static_cast<size_t>(id) < symbols_.size() && symbols_[id] != nullptr) return symbols_[id];
-          return Bound(id, node->name());
-        }
-        case ExprKind::kParam: return b_.Real(node->name(), node->dtype()).node();
-        case ExprKind::kRead: {
-          const std::vector<Index> indices(node->args().begin(), node->args().end());
-          return ReadOperand(operands_[node->operand()], indices, node->dtype()).node();
-        }
-        case ExprKind::kReduce: {
-          std::vector<BoundVar> bound = node->bound();
-          for (BoundVar& var : bound) var.id = Bound(var.id, var.name)->variable();
-          return WithChildren(node, node->args(), std::move(bound));
-        }
-        default: return node;
-      }
-    });
+    if (const auto found = here_.find(expr); found != here_.end()) return found->second;
+    return here_[expr] = NewHere(expr, derivative, at);
+  }
+
+  ExprPtr NewHere(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
+    if (expr->IsVariable()) {
+      const int id = expr->variable();
+      const auto place = std::find(derivative.position.begin(), derivative.position.end(), id);
+      if (place != derivative.position.end()) return at[place - derivative.position.begin()];
+      const bool is_symbol = static_cast<size_t>(id) < symbols_.size() && symbols_[id] != nullptr;
+      return is_symbol ? symbols_[id] : Bound(id, expr->name());
+    }
+    if (expr->kind() == ExprKind::kParam) return b_.Real(expr->name(), expr->dtype()).node();
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& arg : expr->args()) args.push_back(Here(arg, derivative, at));
+    if (expr->IsRead()) {
+      return ReadOperand(operands_[expr->operand()], {args.begin(), args.end()}, expr->dtype()).node();
+    }
+    std::vector<BoundVar> bound;
+    for (const BoundVar& var : expr->bound()) {
+      bound.push_back({Bound(var.id, var.name)->variable(), var.name, Here(var.extent, derivative, at)});
+    }
+    return WithChildren(expr, std::move(args), std::move(bound));
   }
 
   ExprPtr Bound(int id, const std::string& name) {
@@ -500,6 +529,7 @@ class MeaningBuilder {
   std::vector<ExprPtr> symbols_;  // by the original's variables
   std::vector<int> operands_;     // by the original's operands, directions included
   absl::flat_hash_map<int, ExprPtr> bound_;
+  absl::flat_hash_map<ExprPtr, ExprPtr> here_;
 };
 
 // ---------------------------------------------------------------- operators
@@ -518,7 +548,8 @@ DerivedCall CallOf(const Layout& layout, const OpDef* derived, const std::vector
   }
   for (int k = layout.num_fixed; layout.keeps_group && k < n; ++k) call.operands.push_back({false, k});
   for (int k = 0; k < layout.num_fixed; ++k) {
-    if (derived->FindAttr(layout.Shape(k)) != nullptr && !layout.Keeps(k)) call.attrs[layout.Shape(k)] = inputs[k].shape;
+    if (derived->FindAttr(layout.Shape(k)) != nullptr && !layout.Keeps(k))
+      call.attrs[layout.Shape(k)] = inputs[k].shape;
     if (!layout.Keeps(k) && layout.typed.contains(k) && !layout.HasTangent(k)) {
       call.attrs[layout.Type(k)] = inputs[k].dtype;
     }
@@ -546,11 +577,10 @@ OpSample Sample(const Layout& layout, const OpDef* derived, Rng& rng) {
     const int n = static_cast<int>(sample.inputs.size());
     const auto is_floating = [&](int k) { return k < n && IsFloating(sample.inputs[k].dtype); };
     if (layout.kind != Kind::kTangent && !is_floating(layout.input)) continue;
-    const absl::StatusOr<Application> application =
-        layout.meanings->Applied(*layout.base, sample.inputs, sample.attrs);
+    const absl::StatusOr<Application> application = layout.meanings->Applied(*layout.base, sample.inputs, sample.attrs);
     CHECK(application.ok()) << application.status().ToString();
-    DerivedCall call = CallOf(layout, derived, sample.inputs, application->attrs,
-                              static_cast<int>(application->outputs.size()));
+    DerivedCall call =
+        CallOf(layout, derived, sample.inputs, application->attrs, static_cast<int>(application->outputs.size()));
     std::vector<TensorType> types;
     bool fits = !FloatingOutputs(*application).empty();
     for (const DerivedCall::Operand& operand : call.operands) {
