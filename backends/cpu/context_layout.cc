@@ -47,7 +47,7 @@ std::shared_ptr<const CpuLayouts::Table> CpuLayouts::TableOf(const Graph& graph)
   table->arena = graph.arena();
   table->nodes = graph.nodes();
   for (const Output& output : graph.outputs()) table->outputs.push_back(output.value);
-  table->groups = FuseGraph(graph, WeightMode::kConstant);
+  table->groups = FuseGraph(graph);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (arena_.lock() != graph.arena()) {
     arena_ = graph.arena();
