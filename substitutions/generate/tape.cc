@@ -123,6 +123,7 @@ class TapeCompiler {
         // Truth values are 0 and 1 in every type of numbers.
         if (e->arg(0)->dtype() == DType::kBool || e->arg(0)->dtype() == e->dtype()) return Emit(e->arg(0));
         return Fail("a conversion of element types");
+      case ExprKind::kOpaque: return Fail("an opaque operator");
       default: return Fail("an expression that is no element");
     }
   }

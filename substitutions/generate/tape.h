@@ -21,7 +21,7 @@ namespace rewright::generate {
 
 class Tape {
  public:
-  // Errors: the meaning reads an index from data, or converts element types.
+  // Errors: the meaning is opaque, reads an index from data, or converts element types.
   static absl::StatusOr<Tape> Compile(const Meaning& meaning, const Bindings& bindings,
                                       const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs);
 

@@ -379,6 +379,40 @@ TEST(InterpreterTest, WrongInputsAreReported) {
 }
 
 // An integer without a value ends the run, or is -1 where that is asked for; its neighbours are what they are.
+// ---------------------------------------------------------------- opaque operators
+
+TEST(InterpreterTest, ReferencesGetBindingsAndFillAllOutputs) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        const Index n = b.size(0, 0);
+        const auto reference = [](const Bindings& bindings, const std::vector<Tensor>& inputs,
+                                  std::vector<Tensor>* outputs) {
+          for (int64_t i = 0; i < 3; ++i) (*outputs)[0].Set(i, inputs[0].At(2 - i));
+          (*outputs)[1].SetInt(0, bindings.variables[0]);
+          return absl::OkStatus();
+        };
+        b.Opaque({{DType::kFloat32, {n}}, {DType::kInt64, {}}}, reference, n);
+      },
+      {F32({3}, {1, 2, 3})});
+  EXPECT_THAT(Elements(result), ElementsAre(3, 2, 1));
+  ASSERT_EQ(result->size(), 2u);
+  EXPECT_EQ((*result)[1].AtInt(0), 3);
+}
+
+TEST(InterpreterTest, AReferenceThatFailsEndsTheRun) {
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Opaque(
+            {{DType::kFloat32, {}}},
+            [](const Bindings&, const std::vector<Tensor>&, std::vector<Tensor>*) {
+              return absl::OutOfRangeError("no such element");
+            },
+            1);
+      },
+      {F32({3}, {1, 2, 3})});
+  EXPECT_EQ(result.status(), absl::OutOfRangeError("no such element"));
+}
+
 // ---------------------------------------------------------------- sums that are scattered
 
 // A million terms on a million positions: not one by one.

@@ -93,6 +93,33 @@ TEST(OpsTest, DescriptionsShowMatrices) {
   }
 }
 
+// An operator is opaque as a whole, and says what its elements depend on.
+TEST(OpsTest, OpaqueOperatorsHaveOpaqueElementsAlone) {
+  std::set<std::string> opaque;
+  for (const OpDef* op : AllOps()) {
+    Rng rng(kSeed);
+    MeaningCache cache;
+    const OpSample sample = op->sample(rng);
+    const auto applied = Apply(*op, sample.inputs, sample.attrs, cache);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    if (applied->meaning->IsOpaque()) opaque.insert(op->name);
+    for (const OutputMeaning& output : applied->meaning->outputs) {
+      EXPECT_EQ(output.element->kind() == ExprKind::kOpaque, applied->meaning->IsOpaque()) << op->name;
+      EXPECT_EQ(output.element->Contains(ExprKind::kOpaque), applied->meaning->IsOpaque()) << op->name;
+    }
+  }
+  EXPECT_EQ(opaque, std::set<std::string>{"top_k"});
+  const auto top = [](int64_t axis, int64_t largest) {
+    MeaningCache cache;
+    const std::vector<TensorType> x = {F32({5, 7})};
+    const auto applied = Apply(*FindOp("top_k"), x, {{"axis", axis}, {"largest", largest}, {"k", int64_t{2}}}, cache);
+    return PrintExpr(applied->meaning->outputs[1].element, {"x"});
+  };
+  EXPECT_EQ(top(0, 1), "top_k{axis=0, largest=1}.1(i0, i1, k)");
+  EXPECT_NE(top(0, 1), top(1, 1));
+  EXPECT_NE(top(0, 1), top(0, 0));
+}
+
 // ---------------------------------------------------------------- samples
 
 class SampleTest : public ::testing::TestWithParam<std::string> {};

@@ -101,5 +101,16 @@ TEST(Tape, AgreesWithTheOracleOnEveryOperator) {
   EXPECT_GT(compared, 100);
 }
 
+TEST(Tape, OpaqueOperatorsHaveNone) {
+  const std::vector<TensorType> x = {{DType::kFloat32, {4, 5}}};
+  MeaningCache meanings;
+  const auto applied = Apply(*FindOp("top_k"), x, {{"k", int64_t{2}}}, meanings);
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  const Bindings bindings = BindingsOf(*applied->meaning, x, applied->attrs);
+  EXPECT_EQ(Tape::Compile(*applied->meaning, bindings, x, applied->outputs).status(),
+            absl::UnimplementedError("an opaque operator"));
+  EXPECT_EQ(TapeCache().Get(*FindOp("top_k"), x, *applied), nullptr);
+}
+
 }  // namespace
 }  // namespace rewright::generate
