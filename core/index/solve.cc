@@ -23,6 +23,7 @@ class Solver {
             << variable->name;
         unknowns_.push_back({variable, group == &first ? kFirst : kLast});
         solution_.values[variable] = Form::OfAtom(variable);
+        solution_.exact[variable] = {Form::OfAtom(variable)};
       }
     }
   }
@@ -127,6 +128,13 @@ class Solver {
     for (Form& equation : equations_) rewrite(&equation);
     for (Condition& condition : solution_.conditions) rewrite(&condition.form);
     for (auto& entry : solution_.values) rewrite(&entry.second);
+    for (auto& [unknown, exact] : solution_.exact) {
+      if (exact.value == Form::OfAtom(variable) && exact.scale.Is(1)) {
+        exact = {value, scale};
+      } else {
+        rewrite(&exact.value);
+      }
+    }
     if (!inside) RequireWithin(quotient, ExtentOf(variable));
   }
 

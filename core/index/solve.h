@@ -33,6 +33,8 @@ struct Condition {
 struct Solution {
   std::vector<const Atom*> free;                  // unknowns that the equations do not determine, old ones and new
   absl::flat_hash_map<const Atom*, Form> values;  // of every unknown, over known leaves and `free`
+  // The same with divisions that leave no remainder kept apart: unknown = value / scale wherever the conditions hold.
+  Substitution exact;
   std::vector<Condition> conditions;
   std::vector<std::string> steps;  // "digit: v = p mod 4"
 };

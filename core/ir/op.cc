@@ -158,6 +158,11 @@ Scalar OpBuilder::Reduce(ReduceKind kind, const Ranges& ranges, const Body& body
   return ReduceOver(kind, std::move(bound), condition, body(vars));
 }
 
+Scalar OpBuilder::Shift(const Scalar& value) {
+  meaning_.shifts.push_back(value.node());
+  return value;
+}
+
 void OpBuilder::Require(const Cond& condition, std::string message) {
   if (condition.node()->IsTrue()) return;
   meaning_.requirements.push_back(Requirement{condition.node(), std::move(message)});
@@ -292,16 +297,22 @@ absl::StatusOr<Attrs> CanonicalAttrs(const OpDef& op, const std::vector<TensorTy
 
 StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
   StructuralKey key;
+  const auto note_units = [&](const Shape& shape) {
+    if (!op.broadcasts) return;
+    uint32_t mask = 0;
+    // Tensors with more axes are refused where the meaning is built.
+    for (int axis = 0; axis < std::min(static_cast<int>(shape.size()), kMaxRank); ++axis) {
+      if (shape[axis] == 1) mask |= 1u << axis;
+    }
+    key.units.push_back(mask);
+  };
   for (const TensorType& type : inputs) {
     key.ranks.push_back(type.rank());
     key.dtypes.push_back(type.dtype);
-    if (!op.broadcasts) continue;
-    uint32_t mask = 0;
-    // Tensors with more axes are refused where the meaning is built.
-    for (int axis = 0; axis < std::min(type.rank(), kMaxRank); ++axis) {
-      if (type.shape[axis] == 1) mask |= 1u << axis;
-    }
-    key.units.push_back(mask);
+    note_units(type.shape);
+  }
+  for (const AttrSpec& spec : op.attrs) {
+    if (spec.is_shape) note_units(std::get<std::vector<int64_t>>(attrs.at(spec.name)));
   }
   for (const AttrSpec& spec : op.attrs) {
     const bool always = spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis || spec.kind == AttrKind::kAxes ||

@@ -60,6 +60,9 @@ struct AttrSpec {
   // Smallest legal value of an integer symbol (or of each element of a list): an assumption of proofs, checked when a
   // node is made.
   int64_t min = INT64_MIN;
+  // The list is the shape of a tensor that is no operand. Where the operator broadcasts, its sizes of one are
+  // structural as those of operands are.
+  bool is_shape = false;
 };
 
 // ---------------------------------------------------------------- meaning
@@ -69,8 +72,9 @@ struct AttrSpec {
 struct StructuralKey {
   std::vector<int> ranks;     // of the inputs
   std::vector<DType> dtypes;  // of the inputs
-  // Which axes have size one, as bit masks by input; filled only for operators that broadcast (OpDef::broadcasts).
-  // Elsewhere, and in proofs for a symbolic size, the bit is 0: the axis is then required to match.
+  // Which axes have size one, as bit masks by input, and after these by attribute that is a shape; filled only for
+  // operators that broadcast (OpDef::broadcasts). Elsewhere, and in proofs for a symbolic size, the bit is 0: the axis
+  // is then required to match.
   std::vector<uint32_t> units;
   Attrs attrs;                         // structural attributes only
   std::map<std::string, int> lengths;  // of symbolic lists
@@ -110,6 +114,8 @@ struct Meaning {
   std::vector<std::string> params;  // names of the real attributes, in order of their ids
   std::vector<Requirement> requirements;
   std::vector<OutputMeaning> outputs;
+  // Subexpressions that no output depends on, see OpBuilder::Shift.
+  std::vector<ExprPtr> shifts;
 };
 
 class OpDef;
@@ -120,6 +126,7 @@ class OpBuilder {
   OpBuilder(const OpDef& op, const StructuralKey& key);
 
   const OpDef& op() const { return op_; }
+  const StructuralKey& key() const { return key_; }
 
   // ---- structural values
   int num_inputs() const { return static_cast<int>(key_.ranks.size()); }
@@ -152,6 +159,12 @@ class OpBuilder {
   Scalar MaxOver(const Ranges& ranges, const Body& body, const Guard& guard = nullptr) {
     return Reduce(ReduceKind::kMax, ranges, body, guard);
   }
+
+  // A variable for a reduction that is made by hand.
+  Index NewBound(const std::string& name) { return NewVar(name, Meaning::VarKind::kBound); }
+  // The value itself, marked as a shift: whatever its value, the outputs are the same, as those of a softmax are
+  // whatever is subtracted before the exponentials are taken. Derivatives take it for a constant.
+  Scalar Shift(const Scalar& value);
 
   // ---- results
   void Require(const Cond& condition, std::string message);
@@ -186,6 +199,9 @@ struct OpSample {
 };
 using Rng = std::mt19937_64;
 
+// To which of several equal elements the derivative of a maximum or minimum over an axis goes.
+enum class Ties : uint8_t { kShare, kFirst };
+
 class OpDef {
  public:
   std::string name;
@@ -194,6 +210,7 @@ class OpDef {
   bool variadic = false;
   bool commutative = false;  // the two inputs may be exchanged
   bool broadcasts = false;   // inputs broadcast as in NumPy: StructuralKey::units is filled
+  Ties ties = Ties::kShare;
   std::vector<AttrSpec> attrs;
   std::function<absl::Status(OpBuilder&)> meaning;
   std::function<OpSample(Rng&)> sample;
@@ -203,7 +220,7 @@ class OpDef {
 
 // The operators, by name (core/ops/ops.cc). Built once, never changed.
 const std::vector<const OpDef*>& AllOps();
-// Null when there is no such operator.
+// One of them, or one that is derived from one (core/adjoint/operators.h). Null when there is no such operator.
 const OpDef* FindOp(const std::string& name);
 
 // ---------------------------------------------------------------- applications

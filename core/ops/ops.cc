@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "core/adjoint/operators.h"
 #include "core/base/check.h"
 
 namespace rewright {
@@ -65,7 +66,7 @@ const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
 const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
-  return found == by_name.end() ? nullptr : found->second;
+  return found == by_name.end() ? FindDerivedOp(name, FindOp) : found->second;
 }
 
 }  // namespace rewright

@@ -82,6 +82,7 @@ OpDef MaxPool2dOp() {
   return OpDef{.name = "max_pool2d",
                .summary = "The maximum of each window of an image; padding takes no part.",
                .inputs = {"x"},
+               .ties = Ties::kFirst,
                .attrs = attrs,
                .meaning = MaxPool2dMeaning,
                .sample = MaxPool2dSample};

@@ -22,7 +22,7 @@ OpDef AlongAxis(const std::string& name, const std::string& summary, const Norma
         const Index size = b.size(0, axis);
         b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
           auto x = [&](const std::vector<Index>& j) { return b.Read(0, With(i, axis, j[0])); };
-          const Scalar max = b.MaxOver({{"k", size}}, x);
+          const Scalar max = b.Shift(b.MaxOver({{"k", size}}, x));
           const Scalar sum = b.Sum({{"j", size}}, [&](const std::vector<Index>& j) { return Exp(x(j) - max); });
           return normalize(b.Read(0, i) - max, sum);
         });
