@@ -156,6 +156,7 @@ std::vector<Verb> AllVerbs() {
       {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},
       {"ops", "The operators: formula, attributes, inputs", DeclareOps},
       {"inspect", "What a model consists of", DeclareInspect},
+      {"grad", "The graph of a model's gradients", DeclareGrad},
   };
 }
 

@@ -44,6 +44,7 @@ Action DeclareDerive(CLI::App& app);
 Action DeclareZoo(CLI::App& app);
 Action DeclareOps(CLI::App& app);
 Action DeclareInspect(CLI::App& app);
+Action DeclareGrad(CLI::App& app);
 
 // In the order of the help page.
 std::vector<Verb> AllVerbs();

@@ -27,9 +27,8 @@ class Canonical {
   Canonical(Scope& scope, std::set<std::string> taken) : scope_(scope), taken_(std::move(taken)) {}
 
   ExprPtr Of(const ExprPtr& expr) {
-    return Rewrite(expr, [&](const ExprPtr& node) {
-      return node->kind() == ExprKind::kReduce ? OfReduction(node) : node;
-    });
+    return Rewrite(expr,
+                   [&](const ExprPtr& node) { return node->kind() == ExprKind::kReduce ? OfReduction(node) : node; });
   }
 
  private:

@@ -72,8 +72,7 @@ std::set<int> BoundBy(const ExprPtr& reduction) {
 std::vector<ExprPtr> Deriver::Renaming(const std::set<int>& variables, absl::flat_hash_map<int, ExprPtr>* fresh) {
   std::vector<ExprPtr> renaming(variables.empty() ? 0 : *variables.rbegin() + 1);
   for (int v : variables) {
-    renaming[v] = (*fresh)[v] =
-        scope_.NewVariable(scope_.NameOf(v), scope_.ExtentOf(v), Meaning::VarKind::kBound);
+    renaming[v] = (*fresh)[v] = scope_.NewVariable(scope_.NameOf(v), scope_.ExtentOf(v), Meaning::VarKind::kBound);
   }
   return renaming;
 }
@@ -177,8 +176,7 @@ Scalar Deriver::Others(const ExprPtr& reduction) {
     differs = differs || !(Variable(var.id, var.name) == Index(other));
     points.push_back({other->variable(), var.name, var.extent});
   }
-  return ReduceOver(ReduceKind::kProd, std::move(points),
-                    Cond(Substitute(reduction->guard(), renaming, {})) && differs,
+  return ReduceOver(ReduceKind::kProd, std::move(points), Cond(Substitute(reduction->guard(), renaming, {})) && differs,
                     Scalar(Substitute(reduction->body(), renaming, {})));
 }
 

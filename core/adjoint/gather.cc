@@ -132,16 +132,18 @@ class Inversion {
       if (!form.IsKnown()) return std::nullopt;
       const bool zero = condition.kind == index::Condition::Kind::kZero;
       all.push_back(scope_.CondOf(form, zero));
-      if (zero && Meets(scope_.Free(all.back()), free)) ++result.unsolved;
+      // That a number is divisible is what a solution by division needs: no equation is left.
+      const bool divides =
+          form.AsAtom() != nullptr && form.AsAtom()->kind == Atom::Kind::kMod && scope_.DataLeaves(form).empty();
+      if (zero && !divides && Meets(scope_.Free(all.back()), free)) ++result.unsolved;
     }
     for (const ExprPtr& condition : guards) all.push_back(scope_.Simplify(condition, substitution));
     for (const ExprPtr& condition : conditions) {
       all.push_back(scope_.Simplify(condition, substitution));
       ++result.unsolved;
     }
-    std::stable_sort(all.begin(), all.end(), [](const ExprPtr& a, const ExprPtr& b) {
-      return a->ReadsData() < b->ReadsData();
-    });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const ExprPtr& a, const ExprPtr& b) { return a->ReadsData() < b->ReadsData(); });
     const Scalar value(scope_.Simplify(guarded_.value.node(), substitution));
     result.term = deriver_.SumOver(free, Join({all, value}));
     result.steps = std::move(solution.steps);
@@ -153,7 +155,8 @@ class Inversion {
     for (int v : moving_) {
       if (scope_.FormOf(scope_.VariableOf(v)) == Form::OfAtom(variable)) return v;
     }
-    const ExprPtr made = scope_.NewVariable(variable->name, scope_.ExprOf(ExtentOf(variable)), Meaning::VarKind::kBound);
+    const ExprPtr made =
+        scope_.NewVariable(variable->name, scope_.ExprOf(ExtentOf(variable)), Meaning::VarKind::kBound);
     scope_.Register(variable, made);
     return made->variable();
   }

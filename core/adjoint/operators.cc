@@ -47,12 +47,12 @@ struct Layout {
   Kind kind = Kind::kGradient;
   int input = -1;  // of a gradient
 
-  int num_fixed = 0;              // inputs of the base, without the variadic one
-  std::vector<int> kept;          // fixed inputs that are operands
-  bool keeps_group = false;       // so are those of the variadic one
-  std::set<int> typed;            // fixed inputs whose element type is an attribute; num_fixed is the variadic one
-  bool directions_vary = false;   // there are as many as outputs, or members of the group
-  std::vector<int> directions;    // else: the outputs, or fixed inputs
+  int num_fixed = 0;             // inputs of the base, without the variadic one
+  std::vector<int> kept;         // fixed inputs that are operands
+  bool keeps_group = false;      // so are those of the variadic one
+  std::set<int> typed;           // fixed inputs whose element type is an attribute; num_fixed is the variadic one
+  bool directions_vary = false;  // there are as many as outputs, or members of the group
+  std::vector<int> directions;   // else: the outputs, or fixed inputs
   std::shared_ptr<Meanings> meanings = std::make_shared<Meanings>();
 
   bool Keeps(int fixed) const { return std::find(kept.begin(), kept.end(), fixed) != kept.end(); }
@@ -142,8 +142,8 @@ absl::Status FromSamples(Layout* layout) {
     }
     if (elements.empty()) continue;
     for (int k = 0; k < n; ++k) {
-      const bool differs = tangent ? !is_floating(k)
-                                   : study.sample.inputs[k].dtype != study.application.outputs[outputs[0]].dtype;
+      const bool differs =
+          tangent ? !is_floating(k) : study.sample.inputs[k].dtype != study.application.outputs[outputs[0]].dtype;
       if (differs) layout->typed.insert(std::min(k, layout->num_fixed));
     }
   }
@@ -222,7 +222,9 @@ std::vector<AttrSpec> AttrSpecs(const Layout& layout) {
            .is_shape = true});
     }
     if (layout.typed.contains(k) && !layout.HasTangent(k)) {
-      add({.name = layout.Type(k), .kind = AttrKind::kDType, .doc = absl::StrCat("element type of ", layout.NameOf(k))});
+      add({.name = layout.Type(k),
+           .kind = AttrKind::kDType,
+           .doc = absl::StrCat("element type of ", layout.NameOf(k))});
     }
   }
   if (layout.GroupIsAbsent()) {
@@ -247,7 +249,7 @@ std::vector<AttrSpec> AttrSpecs(const Layout& layout) {
 struct Original {
   StructuralKey key;
   int num_inputs = 0;
-  int first_direction = 0;         // operand
+  int first_direction = 0;  // operand
   int num_directions = 0;
   std::vector<int> operands;       // by original input; -1: it is none
   std::vector<int> group_offsets;  // in the list of the absent group's shapes, by member
@@ -386,8 +388,7 @@ class MeaningBuilder {
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       const Index size = b_.size(operand, static_cast<int>(axis));
       if (size.node() == shape[axis].node()) continue;
-      b_.Require(size == shape[axis],
-                 absl::StrCat(name, " must have the shape of ", what));
+      b_.Require(size == shape[axis], absl::StrCat(name, " must have the shape of ", what));
     }
     return absl::OkStatus();
   }
@@ -526,7 +527,8 @@ DerivedCall CallOf(const Layout& layout, const OpDef* derived, const std::vector
   }
   for (int k = layout.num_fixed; layout.keeps_group && k < n; ++k) call.operands.push_back({false, k});
   for (int k = 0; k < layout.num_fixed; ++k) {
-    if (derived->FindAttr(layout.Shape(k)) != nullptr && !layout.Keeps(k)) call.attrs[layout.Shape(k)] = inputs[k].shape;
+    if (derived->FindAttr(layout.Shape(k)) != nullptr && !layout.Keeps(k))
+      call.attrs[layout.Shape(k)] = inputs[k].shape;
     if (!layout.Keeps(k) && layout.typed.contains(k) && !layout.HasTangent(k)) {
       call.attrs[layout.Type(k)] = inputs[k].dtype;
     }
@@ -554,11 +556,10 @@ OpSample Sample(const Layout& layout, const OpDef* derived, Rng& rng) {
     const int n = static_cast<int>(sample.inputs.size());
     const auto is_floating = [&](int k) { return k < n && IsFloating(sample.inputs[k].dtype); };
     if (layout.kind != Kind::kTangent && !is_floating(layout.input)) continue;
-    const absl::StatusOr<Application> application =
-        layout.meanings->Applied(*layout.base, sample.inputs, sample.attrs);
+    const absl::StatusOr<Application> application = layout.meanings->Applied(*layout.base, sample.inputs, sample.attrs);
     CHECK(application.ok()) << application.status().ToString();
-    DerivedCall call = CallOf(layout, derived, sample.inputs, application->attrs,
-                              static_cast<int>(application->outputs.size()));
+    DerivedCall call =
+        CallOf(layout, derived, sample.inputs, application->attrs, static_cast<int>(application->outputs.size()));
     std::vector<TensorType> types;
     bool fits = !FloatingOutputs(*application).empty();
     for (const DerivedCall::Operand& operand : call.operands) {

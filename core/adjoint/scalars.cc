@@ -116,7 +116,9 @@ std::vector<Guarded> Merged(const std::vector<Scalar>& terms, DType dtype) {
 
 }  // namespace
 
-bool IsConstant(const Scalar& value, double number) { return value.node()->IsConst() && value.node()->real() == number; }
+bool IsConstant(const Scalar& value, double number) {
+  return value.node()->IsConst() && value.node()->real() == number;
+}
 
 std::vector<ExprPtr> Conjuncts(const ExprPtr& condition) {
   if (condition->kind() != ExprKind::kAnd) return {condition};

@@ -1,8 +1,8 @@
 // Sums and products of derivatives in a simple form: no factor 1, no term 0, equal terms once, signs and constants in
 // front, what guards a value outside of what it is multiplied by.
 //
-// These rearrange real numbers: (u * a) / b for u * (a / b). They are for what is derived, of which the simple form *is*
-// the definition; what somebody declared is left as it stands.
+// These rearrange real numbers: (u * a) / b for u * (a / b). They are for what is derived, of which the simple form
+// *is* the definition; what somebody declared is left as it stands.
 #pragma once
 
 #include <vector>

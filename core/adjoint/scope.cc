@@ -124,7 +124,8 @@ void Scope::Define(const ExprPtr& a, const ExprPtr& b) {
 void Scope::DefineAtMost(const ExprPtr& a, const ExprPtr& b) {
   const Form left = FormOf(a), right = FormOf(b);
   const Atom *x = left.AsAtom(), *y = right.AsAtom();
-  if (x == nullptr || y == nullptr || x == y || x->kind != Atom::Kind::kSymbol || y->kind != Atom::Kind::kSymbol) return;
+  if (x == nullptr || y == nullptr || x == y || x->kind != Atom::Kind::kSymbol || y->kind != Atom::Kind::kSymbol)
+    return;
   if (x->range.low < y->range.low || written_.contains(x)) return;
   const Form more = space_.Symbol(x->name + ".." + y->name, 0);
   leaves_[more.AsAtom()] = (Index(leaves_.at(y)) - Index(leaves_.at(x))).node();

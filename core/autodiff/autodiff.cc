@@ -1,0 +1,304 @@
+#include "core/autodiff/autodiff.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "core/adjoint/operators.h"
+#include "core/base/status_macros.h"
+#include "core/ir/tensor.h"
+
+namespace rewright {
+namespace {
+
+absl::Status At(const Arena& arena, NodeId id, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(arena.node(id).op->name, " (node ", id, "): ", status.message()));
+}
+
+// A tensor that is one number throughout.
+absl::StatusOr<Value> Filled(Arena& arena, const TensorType& type, double number) {
+  const Value constant = arena.AddConstant(Tensor::Scalar(type.dtype, number));
+  if (type.shape.empty()) return constant;
+  return arena.Apply("expand", {constant}, {{"shape", type.shape}});
+}
+
+// What a derived application amounts to.
+struct Outcome {
+  bool is_zero = false;
+  std::optional<size_t> copies;  // the operand that output 0 is
+};
+
+Outcome OutcomeOf(const Application& application, const std::vector<TensorType>& operands, size_t output) {
+  Outcome outcome;
+  const OutputMeaning& meaning = application.meaning->outputs[output];
+  const ExprNode& element = *meaning.element;
+  outcome.is_zero = element.IsConst() && element.real() == 0;
+  if (!element.IsRead() || operands[element.operand()] != application.outputs[output]) return outcome;
+  const bool in_place =
+      std::equal(element.args().begin(), element.args().end(), meaning.index_vars.begin(), meaning.index_vars.end(),
+                 [](const ExprPtr& index, int variable) { return index->IsVariable(variable); });
+  if (in_place) outcome.copies = static_cast<size_t>(element.operand());
+  return outcome;
+}
+
+absl::Status CheckFloating(const Arena& arena, Value value, const std::string& what) {
+  if (IsFloating(arena.type(value).dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " of ", arena.type(value).ToString(), ": only floating-point numbers have derivatives"));
+}
+
+// The nodes below the values that some of `leaves` reaches, users first.
+std::vector<NodeId> NodesBetween(const Arena& arena, const std::vector<Value>& values,
+                                 const absl::flat_hash_set<Value>& leaves) {
+  std::set<NodeId> below;
+  std::vector<NodeId> stack;
+  for (Value value : values) stack.push_back(value.node);
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    if (!below.insert(id).second) continue;
+    for (Value operand : arena.node(id).operands) stack.push_back(operand.node);
+  }
+  absl::flat_hash_set<NodeId> reached;
+  for (Value leaf : leaves) reached.insert(leaf.node);
+  std::vector<NodeId> between;
+  for (NodeId id : below) {
+    const Node& node = arena.node(id);
+    const bool depends = std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      return reached.contains(operand.node) && IsFloating(arena.type(operand).dtype);
+    });
+    if (depends) reached.insert(id);
+    if (reached.contains(id)) between.push_back(id);
+  }
+  std::reverse(between.begin(), between.end());
+  return between;
+}
+
+class Derivation {
+ public:
+  explicit Derivation(Arena& arena) : arena_(arena) {}
+
+ protected:
+  std::vector<TensorType> TypesOf(const std::vector<Value>& values) const {
+    std::vector<TensorType> types;
+    for (Value value : values) types.push_back(arena_.type(value));
+    return types;
+  }
+
+  // The application, unless all it gives is zero or an operand; nothing for an output that is zero.
+  absl::StatusOr<std::vector<std::optional<Value>>> Applied(const OpDef& op, const std::vector<Value>& operands,
+                                                            const Attrs& attrs) {
+    const std::vector<TensorType> types = TypesOf(operands);
+    ASSIGN_OR_RETURN(const Application application, rewright::Apply(op, types, attrs, arena_.meanings()));
+    std::vector<std::optional<Value>> results;
+    std::optional<NodeId> node;
+    for (size_t o = 0; o < application.outputs.size(); ++o) {
+      const Outcome outcome = OutcomeOf(application, types, o);
+      results.emplace_back();
+      if (outcome.is_zero) continue;
+      if (outcome.copies) {
+        results.back() = operands[*outcome.copies];
+        continue;
+      }
+      if (!node) {
+        ASSIGN_OR_RETURN(node, arena_.Add(op, operands, application.attrs));
+      }
+      results.back() = Value{*node, static_cast<int32_t>(o)};
+    }
+    return results;
+  }
+
+  Arena& arena_;
+};
+
+class Reverse : Derivation {
+ public:
+  Reverse(Arena& arena, const std::vector<Value>& by) : Derivation(arena), by_(by.begin(), by.end()) {}
+
+  absl::StatusOr<std::vector<Value>> Run(const std::vector<Value>& values, const std::vector<Value>& cotangents,
+                                         const std::vector<Value>& by) {
+    for (size_t i = 0; i < values.size(); ++i) parts_[values[i]].push_back(cotangents[i]);
+    const std::vector<NodeId> nodes = NodesBetween(arena_, values, by_);
+    between_.insert(nodes.begin(), nodes.end());
+    for (NodeId id : nodes) {
+      if (auto status = Visit(id); !status.ok()) return At(arena_, id, status);
+    }
+    std::vector<Value> gradients;
+    for (Value value : by) {
+      ASSIGN_OR_RETURN(const std::optional<Value> total, TotalOf(value));
+      if (total) {
+        gradients.push_back(*total);
+      } else {
+        ASSIGN_OR_RETURN(const Value zero, Filled(arena_, arena_.type(value), 0));
+        gradients.push_back(zero);
+      }
+    }
+    return gradients;
+  }
+
+ private:
+  // The sum of what its readers gave, once all have.
+  absl::StatusOr<std::optional<Value>> TotalOf(Value value) {
+    const auto found = parts_.find(value);
+    if (found == parts_.end()) return std::optional<Value>();
+    std::vector<Value>& parts = found->second;
+    while (parts.size() > 1) {
+      ASSIGN_OR_RETURN(const Value sum, arena_.Apply("add", {parts[0], parts[1]}));
+      parts.erase(parts.begin());
+      parts[0] = sum;
+    }
+    return std::optional<Value>(parts[0]);
+  }
+
+  absl::Status Visit(NodeId id) {
+    const Node& node = arena_.node(id);
+    if (node.op == nullptr) return absl::OkStatus();
+    std::vector<std::optional<Value>> cotangents;
+    bool some = false;
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      ASSIGN_OR_RETURN(const std::optional<Value> total, TotalOf(Value{id, o}));
+      cotangents.push_back(total);
+      some |= total.has_value();
+    }
+    if (!some) return absl::OkStatus();
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      const Value operand = node.operands[k];
+      if (!IsFloating(arena_.type(operand).dtype) || !between_.contains(operand.node)) continue;
+      RETURN_IF_ERROR(Give(node, static_cast<int>(k), cotangents));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Give(const Node& node, int input, const std::vector<std::optional<Value>>& cotangents) {
+    ASSIGN_OR_RETURN(const DerivedCall call,
+                     GradientCall(*node.op, TypesOf(node.operands), node.attrs, node.outputs, input));
+    std::vector<Value> operands;
+    for (const DerivedCall::Operand& operand : call.operands) {
+      if (!operand.is_direction) {
+        operands.push_back(node.operands[operand.number]);
+      } else if (cotangents[operand.number]) {
+        operands.push_back(*cotangents[operand.number]);
+      } else {
+        ASSIGN_OR_RETURN(const Value zero, Filled(arena_, node.outputs[operand.number], 0));
+        operands.push_back(zero);
+      }
+    }
+    ASSIGN_OR_RETURN(const auto results, Applied(*call.op, operands, call.attrs));
+    if (results[0]) parts_[node.operands[input]].push_back(*results[0]);
+    return absl::OkStatus();
+  }
+
+  const absl::flat_hash_set<Value> by_;
+  absl::flat_hash_set<NodeId> between_;
+  absl::flat_hash_map<Value, std::vector<Value>> parts_;
+};
+
+class Forward : Derivation {
+ public:
+  explicit Forward(Arena& arena) : Derivation(arena) {}
+
+  absl::StatusOr<std::vector<Value>> Run(const std::vector<Value>& values,
+                                         const std::vector<std::pair<Value, Value>>& along) {
+    absl::flat_hash_set<Value> leaves;
+    for (const auto& [value, tangent] : along) {
+      leaves.insert(value);
+      tangents_[value] = tangent;
+    }
+    std::vector<NodeId> nodes = NodesBetween(arena_, values, leaves);
+    std::reverse(nodes.begin(), nodes.end());
+    for (NodeId id : nodes) {
+      if (auto status = Visit(id); !status.ok()) return At(arena_, id, status);
+    }
+    std::vector<Value> results;
+    for (Value value : values) {
+      ASSIGN_OR_RETURN(const Value tangent, TangentOf(value));
+      results.push_back(tangent);
+    }
+    return results;
+  }
+
+ private:
+  absl::StatusOr<Value> TangentOf(Value value) {
+    if (const auto found = tangents_.find(value); found != tangents_.end()) return found->second;
+    return Filled(arena_, arena_.type(value), 0);
+  }
+
+  absl::Status Visit(NodeId id) {
+    const Node& node = arena_.node(id);
+    const auto moves = [&](Value operand) { return tangents_.contains(operand); };
+    const bool floats = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [](const TensorType& type) { return IsFloating(type.dtype); });
+    if (node.op == nullptr || !floats || std::none_of(node.operands.begin(), node.operands.end(), moves)) {
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const DerivedCall call, TangentCall(*node.op, TypesOf(node.operands), node.attrs));
+    std::vector<Value> operands;
+    for (const DerivedCall::Operand& operand : call.operands) {
+      operands.push_back(node.operands[operand.number]);
+      if (operand.is_direction) {
+        ASSIGN_OR_RETURN(operands.back(), TangentOf(operands.back()));
+      }
+    }
+    ASSIGN_OR_RETURN(const auto results, Applied(*call.op, operands, call.attrs));
+    size_t next = 0;
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
+      if (!IsFloating(node.outputs[o].dtype)) continue;
+      const Value value{id, o};
+      // A value that is moved itself moves as it is told.
+      if (const auto& result = results[next++]; result && !tangents_.contains(value)) tangents_[value] = *result;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::flat_hash_map<Value, Value> tangents_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Value>> PullBack(Arena& arena, const std::vector<Value>& values,
+                                            const std::vector<Value>& cotangents, const std::vector<Value>& by) {
+  if (values.size() != cotangents.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("found ", cotangents.size(), " cotangents of ", values.size(), " values"));
+  }
+  for (Value value : by) RETURN_IF_ERROR(CheckFloating(arena, value, "the gradient by a value"));
+  for (size_t i = 0; i < values.size(); ++i) {
+    RETURN_IF_ERROR(CheckFloating(arena, values[i], "the gradient of a value"));
+    if (arena.type(values[i]) != arena.type(cotangents[i])) {
+      return absl::InvalidArgumentError(absl::StrCat("a cotangent of type ", arena.type(cotangents[i]).ToString(),
+                                                     ", expected that of its value, ",
+                                                     arena.type(values[i]).ToString()));
+    }
+  }
+  return Reverse(arena, by).Run(values, cotangents, by);
+}
+
+absl::StatusOr<std::vector<Value>> Gradients(Arena& arena, Value loss, const std::vector<Value>& by) {
+  const TensorType type = arena.type(loss);
+  if (type.num_elements() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss is of type ", type.ToString(), ", expected one number: reduce it first"));
+  }
+  RETURN_IF_ERROR(CheckFloating(arena, loss, "the gradient of a loss"));
+  ASSIGN_OR_RETURN(const Value one, Filled(arena, type, 1));
+  return PullBack(arena, {loss}, {one}, by);
+}
+
+absl::StatusOr<std::vector<Value>> PushForward(Arena& arena, const std::vector<Value>& values,
+                                               const std::vector<std::pair<Value, Value>>& along) {
+  for (Value value : values) RETURN_IF_ERROR(CheckFloating(arena, value, "the tangent of a value"));
+  for (const auto& [value, tangent] : along) {
+    RETURN_IF_ERROR(CheckFloating(arena, value, "the tangent of a value"));
+    if (arena.type(value) != arena.type(tangent)) {
+      return absl::InvalidArgumentError(absl::StrCat("a tangent of type ", arena.type(tangent).ToString(),
+                                                     ", expected that of its value, ", arena.type(value).ToString()));
+    }
+  }
+  return Forward(arena).Run(values, along);
+}
+
+}  // namespace rewright
