@@ -117,6 +117,13 @@ void Console::Transient(const std::string& line) {
   transient_ = line;
 }
 
+void Console::JsonLine(const Json& object) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!json_wanted_) return;
+  Print(object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::cout.flush();
+}
+
 absl::Status Console::Finish() {
   const std::lock_guard<std::mutex> lock(mutex_);
   // Infinities and NaN are no JSON: they print as null.

@@ -2,7 +2,7 @@
 //
 //   results   standard output; with --json, or where standard output takes what the verb makes (-o -), standard error
 //             (nothing with --quiet)
-//   --json    one object on standard output
+//   --json    one object on standard output; of verbs that report as they go, one a line
 //   notes     standard error, not with --quiet
 //   errors    standard error, always
 //   log file  all of the above with the time, and details that no one wants to watch
@@ -54,6 +54,8 @@ class Console {
 
   // The object that --json prints.
   Json& json() { return json_; }
+  // With --json: one object on one line, at once. For verbs that report as they go.
+  void JsonLine(const Json& object);
   // Prints it, and what is left to print. Error: standard output cannot be written.
   absl::Status Finish();
 

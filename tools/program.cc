@@ -144,6 +144,7 @@ std::vector<Verb> AllVerbs() {
   return {
       {"optimize", "Make a model faster by verified rewrites", DeclareOptimize},
       {"run", "Run a model and measure it", DeclareRun},
+      {"train", "Train a model", DeclareTrain},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},

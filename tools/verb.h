@@ -32,6 +32,7 @@ struct Verb {
 
 Action DeclareOptimize(CLI::App& app);
 Action DeclareRun(CLI::App& app);
+Action DeclareTrain(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
 Action DeclareBlame(CLI::App& app);
 Action DeclareCompare(CLI::App& app);

@@ -1,6 +1,7 @@
 #include "core/base/files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,14 @@ absl::Status InputFile::Read(int64_t offset, int64_t length, void* to) const {
     length -= count;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const void>> InputFile::Map() const {
+  if (size_ == 0) return std::shared_ptr<const void>();
+  const auto size = static_cast<size_t>(size_);
+  void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  if (at == MAP_FAILED) return SystemError(path_, "cannot be mapped into memory");
+  return std::shared_ptr<const void>(at, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
 }
 
 // ---------------------------------------------------------------- where an output goes
@@ -324,6 +333,25 @@ absl::Status MakeFolder(const std::string& path) {
     return PathError(path, absl::StrCat("cannot be made a folder", error ? ": " + error.message() : ""));
   }
   return absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "cannot open");
+  const absl::Status synced = fsync(descriptor) == 0 ? absl::OkStatus() : SystemError(path, "cannot write");
+  close(descriptor);
+  return synced;
+}
+
+absl::Status RenameFolder(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) return SystemError(to, "cannot replace");
+  return SyncFolder(FolderOf(to));
+}
+
+absl::Status RemoveFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? absl::UnavailableError(absl::StrCat(path, ": cannot remove: ", error.message())) : absl::OkStatus();
 }
 
 std::string AbsolutePath(const std::string& path) {

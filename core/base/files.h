@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ class InputFile {
   int64_t size() const { return size_; }
   // Bytes [offset, offset + length), which must lie inside the file.
   absl::Status Read(int64_t offset, int64_t length, void* to) const;
+  // The whole of it in memory, read where it is used; null for an empty file. Who keeps what is given keeps the memory,
+  // and needs this object no longer. A file that becomes shorter then ends the process (SIGBUS).
+  absl::StatusOr<std::shared_ptr<const void>> Map() const;
 
  private:
   InputFile(std::string path, int descriptor, int64_t size);
@@ -103,6 +107,13 @@ absl::Status CheckWritable(const std::string& path);
 
 // Makes the folder where it does not exist. Error when something else has that name.
 absl::Status MakeFolder(const std::string& path);
+
+// Names that were made or removed in the folder stay so when the machine fails.
+absl::Status SyncFolder(const std::string& path);
+// Renames a folder, in one step and for good. Nothing may have the new name but an empty folder.
+absl::Status RenameFolder(const std::string& from, const std::string& to);
+// With all that it holds; nothing where it is not there.
+absl::Status RemoveFolder(const std::string& path);
 
 // From the root, with the folder's links resolved: one text for each name of the file system.
 std::string AbsolutePath(const std::string& path);

@@ -1,10 +1,11 @@
-// Single tensors in files: NumPy's .npy (versions 1 to 3, little-endian, row-major) and ONNX's .pb (a TensorProto).
+// Single tensors in files: NumPy's .npy (core/ir/npy.h) and ONNX's .pb (a TensorProto).
 #pragma once
 
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ir/npy.h"
 #include "core/ir/tensor.h"
 
 namespace rewright {
@@ -12,9 +13,7 @@ namespace rewright {
 // By the extension, .npy or .pb. The file is untrusted: its sizes are checked before memory is taken.
 absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
 
-// These write a temporary file and rename it.
-absl::Status SaveNpy(const std::string& path, const Tensor& tensor);
-// `name` is the tensor's name in the message.
+// Writes a temporary file and renames it. `name` is the tensor's name in the message.
 absl::Status SaveTensorProto(const std::string& path, const std::string& name, const Tensor& tensor);
 
 }  // namespace rewright

@@ -14,6 +14,7 @@
 namespace rewright {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
@@ -71,6 +72,28 @@ TEST_F(FullDisk, ATraceOrReportThatDoesNotFitLeavesTheOldOne) {
     EXPECT_THAT(OnDisk(), UnorderedElementsAre("filler", "old" + flag));
     EXPECT_EQ(remove(file.c_str()), 0);
   }
+}
+
+TEST_F(FullDisk, ARunOfTrainingStopsWithItsLastCheckpointWhole) {
+  const std::string digits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
+  auto config = nlohmann::ordered_json::parse(FileContents(digits + "digits.json"));
+  config["model"]["mlp"]["sizes"] = {64, 10};
+  config["data"]["inputs"]["x"]["file"] = digits + "train_x.npy";
+  config["data"]["target"] = digits + "train_y.npy";
+  config.erase("validation");
+  config["epochs"] = 1;
+  config["checkpoint"] = {{"every_steps", 1}, {"keep", 1000}};
+  WriteContents(folder_ / "config.json", config.dump());
+  const std::string train = "train --threads 1 --json " + (folder_ / "config.json");
+  const Outcome full = Rewright(train + " --checkpoint-dir " + Disk() + "/ck");
+  EXPECT_EQ(full.status, 2);
+  EXPECT_THAT(full.err, AllOf(HasSubstr(Disk() + "/ck/"), HasSubstr("No space left on device")));
+  std::filesystem::copy(Disk() + "/ck", folder_ / "ck", std::filesystem::copy_options::recursive);
+  const Outcome resumed = Rewright(train + " --resume --checkpoint-dir " + (folder_ / "ck"));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const Outcome whole = Rewright(train);
+  const auto sha256 = [](const Outcome& outcome) { return outcome.out.substr(outcome.out.find("weights_sha256"), 80); };
+  EXPECT_EQ(sha256(resumed), sha256(whole));
 }
 
 }  // namespace

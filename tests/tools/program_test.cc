@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Program, HelpAndVersion) {
   const Outcome help = Rewright("--help");
   EXPECT_EQ(help.status, 0);
-  for (const char* verb : {"optimize", "run", "diff", "verify", "derive", "zoo", "ops", "inspect", "grad"}) {
+  for (const char* verb : {"optimize", "run", "diff", "verify", "derive", "zoo", "ops", "inspect", "grad", "train"}) {
     EXPECT_THAT(help.out, HasSubstr(verb));
     const Outcome page = Rewright(std::string(verb) + " --help");
     EXPECT_EQ(page.status, 0);

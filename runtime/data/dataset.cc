@@ -1,0 +1,183 @@
+#include "runtime/data/dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
+#include "runtime/data/permutation.h"
+
+namespace rewright {
+namespace {
+
+// Calls use(elements) with the elements as an array of their C++ type.
+template <typename Use>
+void WithElements(const NpyType& type, const void* elements, const Use& use) {
+  if (!type.dtype) return use(static_cast<const uint8_t*>(elements));
+  switch (*type.dtype) {
+    case DType::kFloat32: return use(static_cast<const float*>(elements));
+    case DType::kFloat64: return use(static_cast<const double*>(elements));
+    case DType::kInt64: return use(static_cast<const int64_t*>(elements));
+    case DType::kInt32: return use(static_cast<const int32_t*>(elements));
+    case DType::kBool: return use(static_cast<const uint8_t*>(elements));
+  }
+}
+
+// `count` elements as numbers of type T, times `scale`.
+template <typename T>
+void Convert(const NpyType& type, const void* from, int64_t count, double scale, T* to) {
+  WithElements(type, from, [&](const auto* elements) {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = scale == 1 ? static_cast<T>(elements[i]) : static_cast<T>(static_cast<double>(elements[i]) * scale);
+    }
+  });
+}
+
+void ConvertTo(const Column& column, const NpyType& type, const void* from, int64_t count, void* to) {
+  switch (column.batch.dtype) {
+    case DType::kFloat32: return Convert(type, from, count, column.scale, static_cast<float*>(to));
+    case DType::kFloat64: return Convert(type, from, count, column.scale, static_cast<double*>(to));
+    case DType::kInt64: return Convert(type, from, count, 1, static_cast<int64_t*>(to));
+    case DType::kInt32: return Convert(type, from, count, 1, static_cast<int32_t*>(to));
+    case DType::kBool: {
+      const auto* truths = static_cast<const uint8_t*>(from);
+      for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = truths[i] != 0;
+    }
+  }
+}
+
+bool Converts(const NpyType& from, DType to) {
+  if (IsFloating(to)) return true;
+  if (to == DType::kBool) return from.dtype == DType::kBool;
+  return !from.dtype || !IsFloating(*from.dtype);
+}
+
+Shape SampleShape(const Shape& shape) { return Shape(shape.begin() + 1, shape.end()); }
+
+absl::Status CheckType(const Column& column, const NpyLayout& layout) {
+  const Shape expected = SampleShape(column.batch.shape);
+  if (layout.shape.empty() || SampleShape(layout.shape) != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("found an array ", ShapeString(layout.shape),
+                                                   ", expected samples along its first axis, each of shape ",
+                                                   ShapeString(expected)));
+  }
+  if (layout.shape[0] == 0) return absl::InvalidArgumentError("found no samples, expected some");
+  if (!Converts(*layout.type, column.batch.dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat("found elements ", layout.type->descr,
+                                                   ", expected some that become ", DTypeName(column.batch.dtype)));
+  }
+  if (column.scale != 1 && !IsFloating(column.batch.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("found a scale, expected none for ", DTypeName(column.batch.dtype), " elements"));
+  }
+  return absl::OkStatus();
+}
+
+// Integers outside 0..classes-1, or outside the type that they become.
+absl::Status CheckElements(const Column& column, const NpyType& type, const void* from, int64_t count) {
+  int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  if (column.batch.dtype == DType::kInt32) {
+    least = std::numeric_limits<int32_t>::min();
+    most = std::numeric_limits<int32_t>::max();
+  }
+  if (column.classes > 0) {
+    least = 0;
+    most = column.classes - 1;
+  }
+  absl::Status status;
+  if (IsFloating(column.batch.dtype) || (type.dtype && IsFloating(*type.dtype))) return status;
+  WithElements(type, from, [&](const auto* elements) {
+    for (int64_t i = 0; i < count && status.ok(); ++i) {
+      const auto element = static_cast<int64_t>(elements[i]);
+      if (element < least || element > most) {
+        status = absl::InvalidArgumentError(
+            absl::StrCat("element ", i, ": found ", element, ", expected ", least, " to ", most));
+      }
+    }
+  });
+  return status;
+}
+
+}  // namespace
+
+absl::Status Dataset::Add(Column column) {
+  CHECK(!column.batch.shape.empty()) << column.file;
+  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(column.file));
+  const auto named = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(column.file, ": ", status.message()));
+  };
+  const auto layout = ReadNpyLayout(file);
+  if (!layout.ok()) return named(layout.status());
+  if (const absl::Status status = CheckType(column, *layout); !status.ok()) return named(status);
+  if (layout->offset % layout->type->bytes != 0) {
+    return named(absl::InvalidArgumentError(
+        absl::StrCat("found the elements at byte ", layout->offset, ", expected a multiple of ", layout->type->bytes)));
+  }
+  const int64_t samples = layout->shape[0];
+  if (size_ >= 0 && samples != size_) {
+    return named(absl::InvalidArgumentError(
+        absl::StrCat("found ", samples, " samples, expected ", size_, " as in ", arrays_.front().column.file)));
+  }
+  size_ = samples;
+  Array array;
+  array.type = layout->type;
+  array.sample = NumElements(SampleShape(layout->shape));
+  ASSIGN_OR_RETURN(array.file, file.Map());
+  array.elements = static_cast<const char*>(array.file.get()) + layout->offset;
+  if (const absl::Status status = CheckElements(column, *array.type, array.elements, samples * array.sample);
+      !status.ok()) {
+    return named(status);
+  }
+  array.column = std::move(column);
+  arrays_.push_back(std::move(array));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dataset> Dataset::Open(std::vector<Column> columns) {
+  CHECK(!columns.empty());
+  Dataset dataset;
+  for (Column& column : columns) RETURN_IF_ERROR(dataset.Add(std::move(column)));
+  return dataset;
+}
+
+absl::StatusOr<std::vector<Tensor>> Dataset::Gather(const std::vector<int64_t>& rows) const {
+  std::vector<Tensor> batch;
+  for (const Array& array : arrays_) {
+    const TensorType& type = array.column.batch;
+    CHECK(static_cast<int64_t>(rows.size()) <= type.shape[0]) << rows.size();
+    ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, absl::StrCat("a batch of ", array.column.file)));
+    const int64_t bytes = array.sample * static_cast<int64_t>(DTypeSize(type.dtype));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      CHECK(rows[i] >= 0 && rows[i] < size_) << rows[i] << " of " << size_;
+      ConvertTo(array.column, *array.type, array.elements + rows[i] * array.sample * array.type->bytes, array.sample,
+                static_cast<char*>(tensor.data()) + static_cast<int64_t>(i) * bytes);
+    }
+    batch.push_back(std::move(tensor));
+  }
+  return batch;
+}
+
+BatchOrder::BatchOrder(int64_t samples, int64_t batch, uint64_t seed) : samples_(samples), batch_(batch), seed_(seed) {
+  CHECK(batch >= 1 && batch <= samples) << batch << " of " << samples;
+}
+
+std::vector<int64_t> BatchOrder::Rows(int64_t number) const {
+  const int64_t epoch = number / batches_per_epoch();
+  const KeyedPermutation order(samples_, MixBits(seed_) ^ MixBits(~static_cast<uint64_t>(epoch)));
+  std::vector<int64_t> rows;
+  const int64_t first = number % batches_per_epoch() * batch_;
+  for (int64_t i = 0; i < batch_; ++i) rows.push_back(order(first + i));
+  return rows;
+}
+
+std::vector<int64_t> RowsInOrder(int64_t samples, int64_t batch, int64_t number) {
+  std::vector<int64_t> rows;
+  for (int64_t i = number * batch; i < std::min(samples, (number + 1) * batch); ++i) rows.push_back(i);
+  return rows;
+}
+
+}  // namespace rewright

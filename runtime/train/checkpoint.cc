@@ -1,0 +1,156 @@
+#include "runtime/train/checkpoint.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/base/files.h"
+#include "core/base/sha256.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kLatest[] = "latest";
+constexpr char kProgress[] = "train.json";
+constexpr char kWeights[] = "weights.safetensors";
+constexpr char kOptimizer[] = "optimizer.safetensors";
+constexpr char kProgram[] = "program.txt";
+constexpr char kFormat[] = "rewright checkpoint 1";
+constexpr char kStep[] = "step-";
+constexpr char kAside[] = ".writing-";
+constexpr char kTemporary[] = ".rewright-";  // of core/base/files.cc
+
+std::string NameOf(int64_t steps) { return absl::StrFormat("%s%08d", kStep, steps); }
+
+absl::StatusOr<std::string> FileSha256(const std::string& path) {
+  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  Sha256 hash;
+  std::string chunk(size_t{1} << 20, '\0');
+  for (int64_t at = 0; at < file.size(); at += static_cast<int64_t>(chunk.size())) {
+    const int64_t length = std::min(static_cast<int64_t>(chunk.size()), file.size() - at);
+    RETURN_IF_ERROR(file.Read(at, length, chunk.data()));
+    hash.Add(chunk.data(), static_cast<size_t>(length));
+  }
+  return hash.Hex();
+}
+
+// The file `latest`: a name and a digest.
+struct Latest {
+  std::string name, digest;
+};
+
+absl::StatusOr<Latest> ReadLatest(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kLatest);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  const std::vector<std::string> words = absl::StrSplit(absl::StripSuffix(text, "\n"), ' ');
+  int64_t steps = 0;
+  if (words.size() != 2 || words[1].size() != 64 || !absl::SimpleAtoi(absl::StripPrefix(words[0], kStep), &steps) ||
+      words[0] != NameOf(steps)) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": found no name of a checkpoint with its digest, expected `step-N SHA-256`"));
+  }
+  return Latest{words[0], words[1]};
+}
+
+absl::Status CheckDigest(const std::string& path, const std::string& expected) {
+  ASSIGN_OR_RETURN(const std::string found, FileSha256(path));
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": is damaged: its SHA-256 is ", found, ", expected ", expected.substr(0, 64)));
+}
+
+absl::Status WriteFiles(const std::string& folder, const Checkpoint& checkpoint, std::string* digest) {
+  RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", kWeights), checkpoint.weights));
+  RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", kOptimizer), checkpoint.optimizer));
+  RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kProgram), checkpoint.program));
+  const Json json = {{"format", kFormat},
+                     {"progress", checkpoint.progress},
+                     {"sha256",
+                      {{kWeights, SafetensorsSha256(checkpoint.weights)},
+                       {kOptimizer, SafetensorsSha256(checkpoint.optimizer)},
+                       {kProgram, Sha256::HexOf(checkpoint.program)}}}};
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  *digest = Sha256::HexOf(text);
+  RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kProgress), text));
+  return SyncFolder(folder);
+}
+
+// Whole checkpoints beyond the last `keep`, and what was being written when a run was killed.
+absl::Status RemoveOld(const std::string& folder, int keep) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporary);
+    if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
+    if (absl::StartsWith(name, kStep)) names.push_back(name);
+  }
+  // Longer numbers are larger.
+  std::sort(names.begin(), names.end(),
+            [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) > std::pair(b.size(), b); });
+  for (size_t i = static_cast<size_t>(keep); i < names.size(); ++i) {
+    RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", names[i])));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Checkpoint& checkpoint, int keep) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  const std::string name = NameOf(steps), path = absl::StrCat(folder, "/", name);
+  if (const auto latest = ReadLatest(folder); latest.ok() && latest->name == name) return absl::OkStatus();
+  const std::string aside = absl::StrCat(folder, "/", kAside, getpid());
+  RETURN_IF_ERROR(RemoveFolder(aside));
+  RETURN_IF_ERROR(MakeFolder(aside));
+  std::string digest;
+  if (const absl::Status written = WriteFiles(aside, checkpoint, &digest); !written.ok()) {
+    RemoveFolder(aside).IgnoreError();  // what it says matters less
+    return written;
+  }
+  // A run that was killed before it replaced `latest` may have left one of this name.
+  RETURN_IF_ERROR(RemoveFolder(path));
+  RETURN_IF_ERROR(RenameFolder(aside, path));
+  RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kLatest), absl::StrCat(name, " ", digest, "\n")));
+  RETURN_IF_ERROR(SyncFolder(folder));
+  return RemoveOld(folder, keep);
+}
+
+bool HasCheckpoint(const std::string& folder) { return !absl::IsNotFound(ReadLatest(folder).status()); }
+
+absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
+  ASSIGN_OR_RETURN(const Latest latest, ReadLatest(folder));
+  const std::string path = absl::StrCat(folder, "/", latest.name), progress = absl::StrCat(path, "/", kProgress);
+  RETURN_IF_ERROR(CheckDigest(progress, latest.digest));
+  ASSIGN_OR_RETURN(const std::string text, ReadText(progress));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", Json()) != Json(kFormat) || !json.contains("progress") ||
+      !json["progress"].is_object() || !json.contains("sha256") || !json["sha256"].is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(progress, ": expected an object with format `", kFormat, "`"));
+  }
+  for (const char* file : {kWeights, kOptimizer, kProgram}) {
+    const Json digest = json["sha256"].value(file, Json());
+    if (!digest.is_string()) return absl::InvalidArgumentError(absl::StrCat(progress, ": has no digest of ", file));
+    RETURN_IF_ERROR(CheckDigest(absl::StrCat(path, "/", file), digest.get<std::string>()));
+  }
+  Checkpoint checkpoint;
+  ASSIGN_OR_RETURN(checkpoint.weights, ReadSafetensors(absl::StrCat(path, "/", kWeights)));
+  ASSIGN_OR_RETURN(checkpoint.optimizer, ReadSafetensors(absl::StrCat(path, "/", kOptimizer)));
+  ASSIGN_OR_RETURN(checkpoint.program, ReadText(absl::StrCat(path, "/", kProgram)));
+  checkpoint.progress = json["progress"];
+  return checkpoint;
+}
+
+}  // namespace rewright

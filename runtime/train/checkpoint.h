@@ -1,0 +1,42 @@
+// Checkpoints: all that a run of training needs to go on as if it had never ended.
+//
+// A checkpoint is a folder of four files inside the checkpoint folder:
+//
+//   step-00000120/weights.safetensors    the model's weights, under their names
+//   step-00000120/optimizer.safetensors  what the optimizer keeps
+//   step-00000120/program.txt            the graph of a step that runs, in its printed form (core/ir/text.h)
+//   step-00000120/train.json             where the run stands, and the SHA-256 of the other three
+//   latest                               the name of the last checkpoint and the SHA-256 of its train.json
+//
+// It is written aside, synced and renamed; then `latest` is replaced. So whenever the run is killed, `latest` names a
+// whole checkpoint, or there is none yet. The files are untrusted when they are read.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "runtime/train/safetensors.h"
+
+namespace rewright {
+
+struct Checkpoint {
+  NamedTensors weights;
+  NamedTensors optimizer;
+  std::string program;
+  nlohmann::ordered_json progress = nlohmann::ordered_json::object();  // of train.json: who trains gives it a meaning
+};
+
+// Writes the checkpoint of a run that made `steps` steps into `folder`, which is made where it is missing, and removes
+// all but the last `keep`. Nothing is done where it is the last one already. Errors: what cannot be written; the
+// checkpoints that were there stay.
+absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Checkpoint& checkpoint, int keep);
+
+// Whether there is one to read.
+bool HasCheckpoint(const std::string& folder);
+
+// The last one. Errors: none is there (kNotFound), a file is missing or not as it was written.
+absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
+
+}  // namespace rewright

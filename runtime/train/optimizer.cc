@@ -1,0 +1,205 @@
+#include "runtime/train/optimizer.h"
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+#include "runtime/train/term.h"
+
+namespace rewright {
+namespace {
+
+using Kind = OptimizerOptions::Kind;
+
+constexpr char kStepState[] = "optimizer.step";
+
+// What holds for one weight.
+struct Settings {
+  double weight_decay = 0, rate_scale = 1;
+};
+
+absl::StatusOr<std::vector<Settings>> SettingsOf(const OptimizerOptions& options,
+                                                 const std::vector<std::string>& names) {
+  std::vector<Settings> settings(names.size(), {options.weight_decay, 1});
+  std::vector<bool> taken(names.size(), false);
+  for (const WeightGroup& group : options.groups) {
+    bool fits = false;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!MatchesPattern(group.match, names[i])) continue;
+      fits = true;
+      if (taken[i]) continue;
+      taken[i] = true;
+      settings[i] = {group.weight_decay.value_or(options.weight_decay), group.rate_scale};
+    }
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("the group `", group.match, "` fits none of the ", names.size(),
+                                                     " weights that are trained, such as ", names.front()));
+    }
+  }
+  return settings;
+}
+
+class OptimizerBuilder {
+ public:
+  OptimizerBuilder(Arena& arena, const OptimizerOptions& options, const std::vector<std::string>& taken)
+      : arena_(arena), options_(options), taken_(taken) {}
+
+  absl::StatusOr<OptimizerGraph> Build(const std::vector<Value>& weights, const std::vector<Value>& gradients,
+                                       Value loss) {
+    CHECK(weights.size() == gradients.size() && !weights.empty()) << weights.size();
+    std::vector<std::string> names;
+    for (Value weight : weights) names.push_back(arena_.node(weight.node).name);
+    ASSIGN_OR_RETURN(const std::vector<Settings> settings, SettingsOf(options_, names));
+    ASSIGN_OR_RETURN(const Term step, Keep(kStepState, Tensor({DType::kInt64, {}})));
+    const Term rate(arena_, AddSchedule(arena_, options_.learning_rate, options_.schedule, step.value()));
+    count_ = (step + 1).Cast(DType::kFloat64).value();
+    graph_.learning_rate = rate.value();
+    finite_ = Finite(loss, gradients).value();
+    const Value clip = Clip(gradients);
+    std::vector<Output> kept;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const Term weight(arena_, weights[i]);
+      Term gradient(arena_, gradients[i]);
+      CHECK(gradient.type() == weight.type()) << names[i];
+      const DType dtype = weight.type().dtype;
+      if (clip.node >= 0) gradient = gradient * Term(arena_, clip).Cast(dtype);
+      const Term own_rate = settings[i].rate_scale == 1 ? rate : rate * settings[i].rate_scale;
+      RETURN_IF_ERROR(AddWeight(names[i], weight, gradient, own_rate, settings[i].weight_decay, &kept));
+    }
+    Next(kStepState, step, step + 1, &kept);
+    graph_.updates.insert(graph_.updates.end(), kept.begin(), kept.end());
+    return graph_;
+  }
+
+ private:
+  // A state of the optimizer.
+  absl::StatusOr<Term> Keep(const std::string& name, const Tensor& value) {
+    if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model has a tensor named ", name, ", a name that the optimizer needs"));
+    }
+    ASSIGN_OR_RETURN(const Value state, arena_.AddState(name, value));
+    return Term(arena_, state);
+  }
+
+  // The next value of a state, or the old one where a number is not finite.
+  void Next(const std::string& name, const Term& state, const Term& next, std::vector<Output>* outputs) {
+    const Term chosen = Where(Term(arena_, finite_), next, state);
+    outputs->push_back({chosen.value(), name, state.value()});
+  }
+
+  Term Finite(Value loss, const std::vector<Value>& gradients) {
+    std::vector<Term> magnitudes = {Abs(Term(arena_, loss)).Cast(DType::kFloat64).Reshape({1})};
+    for (Value gradient : gradients) {
+      magnitudes.push_back(LargestMagnitude(Term(arena_, gradient)).Cast(DType::kFloat64).Reshape({1}));
+    }
+    const Term all = Apply(ops::Concat(), magnitudes, {{"axis", int64_t{0}}});
+    graph_.magnitudes = all.value();
+    const Term less = Less(all, all.Like(std::numeric_limits<double>::infinity()));
+    return Apply(ops::ReduceAnd(), {less}, {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}});
+  }
+
+  // The factor of all gradients, f64[]; no node without clipping.
+  Value Clip(const std::vector<Value>& gradients) {
+    if (options_.clip_norm <= 0) return Value{};
+    Term squares = Term::Number(arena_, DType::kFloat64, 0);
+    for (Value value : gradients) {
+      const Term gradient(arena_, value);
+      squares = squares + Sum(gradient * gradient, AxesFrom(gradient, 0)).Cast(DType::kFloat64);
+    }
+    const Term norm = Sqrt(squares);
+    graph_.gradient_norm = norm.value();
+    return Min(norm.Like(1), options_.clip_norm / (norm + 1e-6)).value();
+  }
+
+  absl::Status AddWeight(const std::string& name, const Term& weight, Term gradient, const Term& rate, double decay,
+                         std::vector<Output>* kept) {
+    const DType dtype = weight.type().dtype;
+    const Tensor zeros(weight.type());
+    if (options_.kind == Kind::kAdam || options_.kind == Kind::kAdamW) {
+      ASSIGN_OR_RETURN(const Term m, Keep(name + ".adam_m", zeros));
+      ASSIGN_OR_RETURN(const Term v, Keep(name + ".adam_v", zeros));
+      const bool decoupled = options_.kind == Kind::kAdamW;
+      if (decay != 0 && !decoupled) gradient = gradient + decay * weight;
+      const double b1 = options_.beta1, b2 = options_.beta2;
+      const Term next_m = b1 * m + (1 - b1) * gradient;
+      const Term next_v = b2 * v + (1 - b2) * (gradient * gradient);
+      const Term count(arena_, count_);
+      const Term step = (rate / (1 - Pow(count.Like(b1), count))).Cast(dtype);
+      const Term root = (1 / Sqrt(1 - Pow(count.Like(b2), count))).Cast(dtype);
+      const Term start = decay != 0 && decoupled ? weight * (1 - rate * decay).Cast(dtype) : weight;
+      Next(name, weight, start - step * next_m / (Sqrt(next_v) * root + options_.epsilon), &graph_.updates);
+      Next(name + ".adam_m", m, next_m, kept);
+      Next(name + ".adam_v", v, next_v, kept);
+      return absl::OkStatus();
+    }
+    if (decay != 0) gradient = gradient + decay * weight;
+    Term direction = gradient;
+    if (options_.kind != Kind::kSgd) {
+      ASSIGN_OR_RETURN(const Term m, Keep(name + ".momentum", zeros));
+      const Term next = options_.momentum * m + gradient;
+      direction = options_.kind == Kind::kNesterov ? gradient + options_.momentum * next : next;
+      Next(name + ".momentum", m, next, kept);
+    }
+    Next(name, weight, weight - rate.Cast(dtype) * direction, &graph_.updates);
+    return absl::OkStatus();
+  }
+
+  Arena& arena_;
+  const OptimizerOptions& options_;
+  const std::vector<std::string>& taken_;
+  OptimizerGraph graph_;
+  Value finite_;  // bool[]
+  Value count_;   // f64[]: step + 1
+};
+
+}  // namespace
+
+bool MatchesPattern(const std::string& pattern, const std::string& name) {
+  // The last * and the text that it stands for are what to fall back to.
+  size_t p = 0, n = 0, star = std::string::npos, star_end = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_end = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++star_end;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step) {
+  const Term s = Term(arena, step).Cast(DType::kFloat64);
+  const auto warmup = static_cast<double>(schedule.warmup);
+  const Term later = schedule.warmup > 0 ? Max(s - warmup, s.Like(0)) : s;
+  Term main = s.Like(rate);
+  if (schedule.kind == RateSchedule::Kind::kStep) {
+    main = rate * Pow(s.Like(schedule.gamma), Floor(later / static_cast<double>(schedule.every)));
+  } else if (schedule.kind == RateSchedule::Kind::kCosine) {
+    const auto steps = static_cast<double>(schedule.steps);
+    const Term angle = Min(later, s.Like(steps)) * (std::numbers::pi / steps);
+    main = schedule.final_rate + (rate - schedule.final_rate) / 2 * (1 + Cos(angle));
+  }
+  if (schedule.warmup <= 0) return main.value();
+  return Where(Less(s, s.Like(warmup)), (s + 1) * (rate / warmup), main).value();
+}
+
+absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions& options,
+                                            const std::vector<Value>& weights, const std::vector<Value>& gradients,
+                                            Value loss, const std::vector<std::string>& names_taken) {
+  return OptimizerBuilder(arena, options, names_taken).Build(weights, gradients, loss);
+}
+
+}  // namespace rewright

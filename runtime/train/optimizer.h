@@ -1,0 +1,87 @@
+// Optimizers as graphs: from weights, gradients and what the optimizer keeps to the next values of all of them.
+//
+// What an optimizer keeps are states beside the weights: `optimizer.step` (i64[], the updates made so far) and, for a
+// weight `w`, `w.momentum`, or `w.adam_m` and `w.adam_v`. The rate of learning is a function of the step, inside the
+// graph, so a resumed run needs nothing else. Scalars are computed in f64.
+//
+// Formulas, with g the gradient (clipped), r the rate and d the weight decay:
+//
+//   sgd       g += d w;  w -= r g
+//   momentum  g += d w;  m = mu m + g;  w -= r m
+//   nesterov  g += d w;  m = mu m + g;  w -= r (g + mu m)     (Sutskever et al. 2013, in the form of PyTorch)
+//   adam      g += d w;  then as adamw without decay          (Kingma and Ba 2015)
+//   adamw     w -= r d w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;          (Loshchilov and Hutter 2019)
+//             w -= r (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon),  t = step + 1
+//
+// Clipping by global norm multiplies all gradients by min(1, clip_norm / (|g| + 1e-6)), |g| over all of them together.
+// Where the loss or a gradient is not finite, all states keep their values, `optimizer.step` among them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// The rate by the number of updates made before, s:
+//
+//   constant  rate
+//   step      rate * gamma^floor(s / every)
+//   cosine    final + (rate - final) (1 + cos(pi min(s, steps) / steps)) / 2     (Loshchilov and Hutter 2017)
+//
+// During a warm-up of so many updates it is rate * (s + 1) / warmup instead, and s counts from its end.
+struct RateSchedule {
+  enum class Kind : uint8_t { kConstant, kStep, kCosine };
+  Kind kind = Kind::kConstant;
+  int64_t warmup = 0;
+  int64_t every = 1;  // kStep
+  double gamma = 0.1;
+  int64_t steps = 1;  // kCosine, without the warm-up
+  double final_rate = 0;
+};
+
+// Weights that differ from the others: the first group whose pattern fits a name counts.
+struct WeightGroup {
+  std::string match;  // * stands for any text, ? for any character
+  std::optional<double> weight_decay;
+  double rate_scale = 1;
+};
+
+struct OptimizerOptions {
+  enum class Kind : uint8_t { kSgd, kMomentum, kNesterov, kAdam, kAdamW };
+  Kind kind = Kind::kAdamW;
+  double learning_rate = 1e-3;
+  RateSchedule schedule;
+  double momentum = 0.9;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;
+  double clip_norm = 0;  // 0: no clipping
+  std::vector<WeightGroup> groups;
+};
+
+// Whether the whole name fits a pattern with * and ?.
+bool MatchesPattern(const std::string& pattern, const std::string& name);
+
+// f64[]: the rate of learning after `step` (i64[]) updates.
+Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step);
+
+struct OptimizerGraph {
+  std::vector<Output> updates;  // next values: of the weights in their order, then of what the optimizer keeps
+  Value learning_rate;          // f64[]: of this update
+  // f64[1 + weights]: the magnitude of the loss and the largest one of each gradient before clipping. Not finite
+  // exactly where an element is not (in f32, gradients in f64 may be larger).
+  Value magnitudes;
+  Value gradient_norm;  // f64[]: before clipping; no node without it
+};
+
+// `gradients[i]` is of the type of weights[i], a state. Errors: a group that fits no weight, a state of the model that
+// has the name of one that the optimizer keeps.
+absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions& options,
+                                            const std::vector<Value>& weights, const std::vector<Value>& gradients,
+                                            Value loss, const std::vector<std::string>& names_taken);
+
+}  // namespace rewright

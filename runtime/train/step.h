@@ -1,0 +1,54 @@
+// The graph of a step of training: forward pass, loss, gradients and update are one graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "runtime/train/loss.h"
+#include "runtime/train/optimizer.h"
+
+namespace rewright {
+
+struct StepOptions {
+  LossKind loss = LossKind::kCrossEntropy;
+  std::string output;               // the model's output that the loss reads; empty: its only one
+  std::vector<std::string> frozen;  // patterns of weights that keep their values
+  OptimizerOptions optimizer;
+};
+
+// What the loss reads beside the model's output.
+struct TargetSignature {
+  TensorType type;
+  int64_t classes = 0;  // labels are below it; 0: no labels
+};
+
+// Errors: no such output, an output that the loss is not defined for.
+absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options);
+
+// Names of results of a step. Of its next values each has the name of its state.
+inline constexpr char kLossResult[] = "loss";                   // [] of the type of the model's output
+inline constexpr char kRateResult[] = "learning_rate";          // OptimizerGraph
+inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
+inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, where gradients are clipped
+
+struct StepGraphs {
+  // Inputs: those of the model, then the target. Results: the ones above.
+  Graph step;
+  // The same inputs; for training, without next values, so that its weights can be set. Results: the loss of every
+  // sample, [n], and where the loss has it the share of labels that are right, [n].
+  Graph evaluation;
+  // The weights that are trained, in the order of the magnitudes of their gradients.
+  std::vector<std::string> trained;
+};
+
+// The model is a graph at inference, whose states are its weights; their values are the initial ones. Trained are those
+// with floating-point elements that the output depends on and no pattern of `frozen` fits. Errors: those of TargetOf
+// and AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient.
+absl::StatusOr<StepGraphs> BuildStep(const Graph& model, const StepOptions& options);
+
+// That a graph takes, gives and keeps what the other does, by names and types. Errors name what differs.
+absl::Status CheckSameInterface(const Graph& found, const Graph& expected);
+
+}  // namespace rewright

@@ -1,0 +1,112 @@
+// The loop of training: batches through the graph of a step, measurements between, checkpoints on the way.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "runtime/data/dataset.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/config.h"
+
+namespace rewright {
+
+// What the weights give on the samples of the validation set.
+struct Measurement {
+  double loss = 0;
+  std::optional<double> accuracy;  // the share of labels that are right
+};
+
+struct StepReport {
+  int64_t step = 0;   // batches so far, this one counted
+  int64_t epoch = 0;  // from 1
+  double loss = 0;    // before the update
+  double learning_rate = 0;
+  std::optional<double> gradient_norm;     // where gradients are clipped
+  bool skipped = false;                    // numbers were not finite and nothing was updated
+  std::optional<Measurement> measurement;  // made after this step
+};
+
+struct TrainerOptions {
+  std::string data_folder;        // what files of the configuration are relative to
+  std::string checkpoint_folder;  // empty: no checkpoints
+  bool resume = false;            // from the last checkpoint there; an error where there is none
+  int threads = 1;                // noted in checkpoints: another number may round differently
+};
+
+class Trainer {
+ public:
+  using Observer = std::function<void(const StepReport&)>;
+  // Asked after every step; true ends the run, with a checkpoint.
+  using Stop = std::function<bool()>;
+
+  // `model`: at inference, its states the initial weights; its inputs have batches of config.batch. The runner outlives
+  // the trainer. What runs is always read from its printed form, so a resumed run and the one before it compile the
+  // same text. Errors: those of BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint
+  // of another configuration (the field is named); a folder with checkpoints where none is to be resumed.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, const Graph& model,
+                                                         GraphRunner& runner, const TrainerOptions& options);
+
+  // Up to the last step, or until `stop` or the validation loss ends it. Errors: those of the executables and of
+  // checkpoints; numbers that are not finite, with the step and the tensor: weights are then as before that step.
+  absl::Status Run(const Observer& observer, const Stop& stop);
+
+  int64_t position() const { return position_; }  // batches that were used
+  int64_t total_steps() const { return total_steps_; }
+  int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  double last_loss() const { return last_loss_; }            // of the last step
+  const std::string& ended_by() const { return ended_by_; }  // "steps", "patience", "stop"
+  // For the user: what may be otherwise than in the run before.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // All weights of the model, under their names.
+  absl::StatusOr<NamedTensors> Weights();
+  // The SHA-256 of the safetensors file of the weights.
+  absl::StatusOr<std::string> WeightsSha256();
+  // The model with the present weights, at inference.
+  absl::StatusOr<Graph> Trained();
+  absl::StatusOr<Measurement> Measure();
+
+ private:
+  Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data, BatchOrder order)
+      : config_(config), options_(options), model_(model), data_(std::move(data)), order_(order) {}
+  absl::Status Init(GraphRunner& runner);
+  // Takes over where the run stood, and adds its states to those of the graph.
+  absl::Status Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states);
+  absl::StatusOr<StepReport> RunStep(const std::vector<Tensor>& batch);
+  // An error where numbers are not finite and the run is to stop then.
+  absl::Status CheckFinite(const Tensor& magnitudes, StepReport* report) const;
+  absl::Status Validate(StepReport* report);
+  absl::Status Save();
+  bool IsDue(int64_t every_steps, int64_t every_epochs) const;
+
+  const TrainConfig config_;
+  const TrainerOptions options_;
+  const Graph model_;
+  const Dataset data_;
+  const BatchOrder order_;
+  std::optional<Dataset> validation_;
+
+  nlohmann::ordered_json identity_;
+  std::string program_;
+  Graph step_;
+  std::vector<std::string> trained_;
+  std::unique_ptr<Executable> executable_, evaluation_;
+  std::vector<std::string> evaluated_;  // weights that the evaluation reads
+
+  int64_t total_steps_ = 0;
+  int64_t position_ = 0;
+  double last_loss_ = 0;
+  std::optional<double> best_;  // smallest validation loss
+  int64_t waited_ = 0;          // validations since
+  std::string ended_by_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace rewright

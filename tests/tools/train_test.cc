@@ -1,0 +1,186 @@
+// Training as a user does it: the shipped example, runs that are killed and go on, what is said when something is
+// wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/ir/npy.h"
+#include "core/onnx/tensor_file.h"
+#include "tests/tools/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+const std::string kDigits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
+
+std::vector<Json> Lines(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(Json::parse(line, nullptr, /*allow_exceptions=*/false));
+    EXPECT_TRUE(lines.back().is_object()) << line;
+  }
+  return lines;
+}
+
+class TrainTest : public ::testing::Test {
+ protected:
+  // A short run on the digits, its data by absolute paths; the patch is a JSON merge patch.
+  std::string Config(const std::string& patch = "{}") {
+    Json json = Json::parse(FileContents(kDigits + "digits.json"));
+    for (Json* data : {&json["data"], &json["validation"]}) {
+      Json& x = (*data)["inputs"]["x"]["file"];
+      x = kDigits + x.get<std::string>();
+      (*data)["target"] = kDigits + (*data)["target"].get<std::string>();
+    }
+    json["model"]["mlp"]["sizes"] = {64, 10};
+    json["epochs"] = 2;
+    json.merge_patch(Json::parse(patch));
+    WriteContents(folder_ / "config.json", json.dump());
+    return folder_ / "config.json";
+  }
+  // The last line of a run that ends well.
+  static Json Trained(const std::string& arguments) {
+    const Outcome outcome = Rewright("train --threads 1 --json --quiet " + arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const std::vector<Json> lines = Lines(outcome.out);
+    return lines.empty() ? Json::object() : lines.back();
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainTest, TheDigitsReachTheirAccuracy) {
+  const std::string model = folder_ / "digits.onnx";
+  const Outcome outcome = Rewright("train " + kDigits + "digits.json --json -o " + model);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Json> lines = Lines(outcome.out);
+  ASSERT_EQ(lines.size(), 30u * 44 + 1) << "one line a step, and the last one";
+  EXPECT_EQ(lines[0]["step"], 1);
+  EXPECT_GT(lines[0]["loss"], 1.5);
+  EXPECT_FALSE(lines[42].contains("accuracy"));
+  EXPECT_TRUE(lines[43].contains("accuracy"));
+  const Json& last = lines.back();
+  EXPECT_GE(last["accuracy"], 0.97);
+  EXPECT_EQ(last["steps"], 1320);
+  EXPECT_LT(last["final_loss"], 0.2);
+  EXPECT_EQ(last["weights_sha256"].get<std::string>().size(), 64u);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("epoch 30, step 1320"), HasSubstr("accuracy 9")));
+
+  // The model that was written, on the first images of the test set.
+  WriteContents(folder_ / "test_x.npy", FileContents(kDigits + "test_x.npy"));
+  const std::string bytes = FileContents(kDigits + "test_x.npy"), labels = FileContents(kDigits + "test_y.npy");
+  const auto layout = ReadNpyLayout(*InputFile::Open(kDigits + "test_x.npy"));
+  const auto label_layout = ReadNpyLayout(*InputFile::Open(kDigits + "test_y.npy"));
+  ASSERT_TRUE(layout.ok() && label_layout.ok());
+  Tensor x({DType::kFloat32, {32, 64}});
+  for (int64_t k = 0; k < 32 * 64; ++k) {
+    x.Set(k, static_cast<unsigned char>(bytes[static_cast<size_t>(layout->offset + k)]) / 16.0);
+  }
+  ASSERT_TRUE(SaveNpy(folder_ / "x.npy", x).ok());
+  const Outcome run = Rewright("run " + model + " --input x=" + (folder_ / "x.npy") + " --iterations 1 --output-dir " +
+                               (folder_ / "out"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto logits = LoadTensorFile((folder_ / "out") + "/logits.npy");
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  int right = 0;
+  for (int64_t i = 0; i < 32; ++i) {
+    int64_t best = 0;
+    for (int64_t c = 1; c < 10; ++c) best = logits->At(10 * i + c) > logits->At(10 * i + best) ? c : best;
+    right += best == labels[static_cast<size_t>(label_layout->offset + i)] ? 1 : 0;
+  }
+  EXPECT_GE(right, 29);
+}
+
+// Killed at random moments, most of the time while a checkpoint is written, and resumed.
+TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
+  const std::string config = Config(R"({"checkpoint": {"every_steps": 1, "keep": 2}})");
+  const std::string sha256 = Trained(config)["weights_sha256"];
+  const std::string folder = folder_ / "checkpoints";
+  std::mt19937_64 rng(11);
+  const int kills = std::getenv("REWRIGHT_FULL") != nullptr ? 100 : 10;
+  int killed = 0, resumed = 0, finished = 0;
+  while (killed < kills && finished < 3 * kills) {
+    const bool resume = std::filesystem::exists(folder + "/latest");
+    resumed += resume ? 1 : 0;
+    const Outcome outcome = RewrightScript(
+        absl::StrFormat("timeout -s KILL %.3f $program train %s --threads 1 --checkpoint-dir %s %s >$out 2>$err",
+                        0.02 + static_cast<double>(rng() % 800) / 1000, config, folder, resume ? "--resume" : ""));
+    if (outcome.status == 0) {
+      ++finished;
+      EXPECT_EQ(Trained(config + " --resume --checkpoint-dir " + folder)["weights_sha256"], sha256);
+      std::filesystem::remove_all(folder);
+    } else {
+      ASSERT_EQ(outcome.status, 137) << outcome.err;
+      ++killed;
+    }
+  }
+  EXPECT_GT(resumed, 0);
+  const bool resume = std::filesystem::exists(folder + "/latest");
+  const Json last = Trained(absl::StrCat(config, resume ? " --resume" : "", " --checkpoint-dir ", folder));
+  EXPECT_EQ(last["weights_sha256"], sha256);
+  EXPECT_EQ(last["steps"], 88);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("latest", "step-00000087", "step-00000088"));
+}
+
+TEST_F(TrainTest, AnInterruptedRunSavesWhereItStands) {
+  const std::string config = Config(R"({"epochs": 400, "checkpoint": {"every_steps": 1000000}})");
+  const std::string folder = folder_ / "checkpoints";
+  const Outcome outcome =
+      RewrightInterrupted("train --threads 1 " + config + " --checkpoint-dir " + folder, "epoch 2,");
+  EXPECT_EQ(outcome.status, 130);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("interrupted behind step "), HasSubstr("--resume goes on from there")));
+  const Outcome resumed = RewrightInterrupted("train --threads 1 --resume " + config + " --checkpoint-dir " + folder,
+                                              "resumed behind step");
+  EXPECT_THAT(resumed.err, HasSubstr("resumed behind step "));
+}
+
+TEST_F(TrainTest, SaysWhatIsWrong) {
+  const auto error = [](const std::string& arguments) {
+    const Outcome outcome = Rewright("train " + arguments);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_THAT(outcome.out, ::testing::IsEmpty());
+    return outcome.err;
+  };
+  EXPECT_THAT(error(""), HasSubstr("config is required"));
+  EXPECT_THAT(error("/nonexistent.json"), HasSubstr("/nonexistent.json: cannot open"));
+  EXPECT_THAT(error(Config() + " --resume"), HasSubstr("--resume: expected --checkpoint-dir, too"));
+  EXPECT_THAT(error(Config() + " --resume --checkpoint-dir " + (folder_ / "none")),
+              HasSubstr("none/latest: cannot open"));
+  EXPECT_THAT(error(Config(R"({"optimizer": {"rate": 1}})")),
+              HasSubstr("config.json: optimizer.rate: is no field; expected "));
+  EXPECT_THAT(error(Config(R"({"data": {"target": "absent.npy"}})")), HasSubstr("/absent.npy: cannot open"));
+  EXPECT_THAT(error(Config() + " -o " + folder_.path()), HasSubstr("is a folder"));
+  EXPECT_THAT(error(Config(R"({"model": {"mlp": null, "onnx": "absent.onnx"}})")), HasSubstr("absent.onnx"));
+}
+
+// The general way: a model from a file, its weights frozen in part.
+TEST_F(TrainTest, AModelOfAFileIsTrained) {
+  const std::string first = folder_ / "first.onnx", second = folder_ / "second.onnx";
+  const Json before = Trained(Config() + " -o " + first);
+  const Json after =
+      Trained(Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "epochs": 3})") + " -o " + second);
+  EXPECT_LT(after["validation_loss"], before["validation_loss"]);
+  EXPECT_GT(after["accuracy"], 0.9);
+  EXPECT_EQ(Rewright("run --iterations 1 " + second).status, 0);
+  EXPECT_THAT(Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "first.onnx", "frozen": ["*"]}})")).err,
+              HasSubstr("the model has no weight to train"));
+  EXPECT_THAT(
+      Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "data": {"batch": 16}})")).err,
+      HasSubstr("data.batch: found 16, expected the size of axis 0 of input x f32[32,64]"));
+}
+
+}  // namespace
+}  // namespace rewright

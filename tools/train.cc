@@ -1,0 +1,190 @@
+// rewright train CONFIG.json: trains a model.
+
+#include <omp.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "runtime/train/trainer.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/models.h"
+#include "tools/outputs.h"
+#include "tools/progress.h"
+#include "tools/verb.h"
+
+namespace rewright {
+namespace {
+
+struct TrainFlags {
+  std::string config;
+  std::string checkpoint_folder;
+  bool resume = false;
+  bool seed_given = false;
+  std::string output;
+  std::string device = "cpu";
+};
+
+absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(flags.config));
+  auto config = ParseTrainConfig(text);
+  if (!config.ok()) {
+    return absl::Status(config.status().code(), absl::StrCat(flags.config, ": ", config.status().message()));
+  }
+  if (flags.seed_given) config->seed = seed;
+  return config;
+}
+
+absl::StatusOr<ImportedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
+  if (config.mlp) {
+    ImportedModel model;
+    model.graph = MakeMlp(*config.mlp, config.batch, config.seed);
+    return model;
+  }
+  const std::string path = config.onnx[0] == '/' ? config.onnx : absl::StrCat(folder, "/", config.onnx);
+  // The size of the batch, where the file leaves it open.
+  std::map<std::string, int64_t> dims = config.dims;
+  ASSIGN_OR_RETURN(const ImportedModel open, ImportOnnx(path));
+  for (const std::vector<std::string>& names : open.dim_names) {
+    if (!names.empty() && !names[0].empty()) dims.try_emplace(names[0], config.batch);
+  }
+  return LoadModel(path, dims, console);
+}
+
+// Progress and metrics of a run.
+class Reporter {
+ public:
+  Reporter(const Trainer& trainer, const TrainConfig& config, Console& console)
+      : trainer_(trainer),
+        batch_(config.batch),
+        first_(trainer.position()),
+        console_(console),
+        progress_(console, "train") {}
+
+  void operator()(const StepReport& report) {
+    Line(report);
+    const auto done = static_cast<double>(report.step - first_);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double left = seconds / done * static_cast<double>(trainer_.total_steps() - report.step);
+    progress_.Update(static_cast<double>(report.step) / static_cast<double>(trainer_.total_steps()),
+                     absl::StrFormat("step %d  loss %.4f  %.0f samples/s  %.0f s left", report.step, report.loss,
+                                     done * static_cast<double>(batch_) / seconds, left));
+    if (report.skipped)
+      console_.Warning(absl::StrCat("step ", report.step, " was skipped: its numbers are not finite"));
+    if (report.measurement) Measured(report);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Line(const StepReport& report) {
+    Json line = {
+        {"step", report.step}, {"epoch", report.epoch}, {"loss", report.loss}, {"learning_rate", report.learning_rate}};
+    if (report.gradient_norm) line["gradient_norm"] = *report.gradient_norm;
+    if (report.skipped) line["skipped"] = true;
+    if (report.measurement) line["validation_loss"] = report.measurement->loss;
+    if (report.measurement && report.measurement->accuracy) line["accuracy"] = *report.measurement->accuracy;
+    console_.JsonLine(line);
+  }
+  void Measured(const StepReport& report) {
+    std::string text = absl::StrFormat("epoch %d, step %d: loss %.4f, validation loss %.4f", report.epoch, report.step,
+                                       report.loss, report.measurement->loss);
+    if (report.measurement->accuracy) {
+      absl::StrAppend(&text, absl::StrFormat(", accuracy %.2f %%", 100 * *report.measurement->accuracy));
+    }
+    console_.Note(text);
+  }
+
+  const Trainer& trainer_;
+  const int64_t batch_, first_;
+  Console& console_;
+  Progress progress_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
+                    Console& console) {
+  if (!flags.output.empty()) {
+    ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
+    RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output));
+  }
+  ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
+  Json line = {{"final_loss", trainer.last_loss()},
+               {"steps", trainer.position()},
+               {"weights_sha256", sha256},
+               {"ended_by", trainer.ended_by()}};
+  std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
+  if (config.validation) {
+    ASSIGN_OR_RETURN(const Measurement measurement, trainer.Measure());
+    line["validation_loss"] = measurement.loss;
+    absl::StrAppend(&text, absl::StrFormat(", validation loss %.6g", measurement.loss));
+    if (measurement.accuracy) {
+      line["accuracy"] = *measurement.accuracy;
+      absl::StrAppend(&text, absl::StrFormat(", accuracy %.2f %%", 100 * *measurement.accuracy));
+    }
+  }
+  console.JsonLine(line);
+  console.Result(text);
+  console.Result(absl::StrCat("weights:  sha256 ", sha256));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> Train(const TrainFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (flags.resume && flags.checkpoint_folder.empty()) {
+    return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
+  }
+  ASSIGN_OR_RETURN(const TrainConfig config, LoadConfig(flags, session.flags.seed));
+  RETURN_IF_ERROR(
+      CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true}}, {flags.config}, session));
+  TrainerOptions options;
+  options.data_folder = FolderOf(flags.config);
+  options.checkpoint_folder = flags.checkpoint_folder;
+  options.resume = flags.resume;
+  options.threads = omp_get_max_threads();
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadTrainedModel(config, options.data_folder, console));
+  ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
+  auto trainer = Trainer::Create(config, model.graph, engine.runner(), options);
+  if (!trainer.ok()) {
+    return absl::Status(trainer.status().code(), absl::StrCat(flags.config, ": ", trainer.status().message()));
+  }
+  for (const std::string& note : (*trainer)->notes()) console.Warning(note);
+  if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
+
+  {
+    const InterruptGuard interrupt;
+    Reporter reporter(**trainer, config, console);
+    RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
+                                    [] { return InterruptGuard::interrupted(); }));
+  }
+  RETURN_IF_ERROR(Finish(**trainer, config, flags, model.metadata, console));
+  if ((*trainer)->ended_by() != "stop") return Answer::kYes;
+  return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
+                                           flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
+}
+
+}  // namespace
+
+Action DeclareTrain(CLI::App& app) {
+  auto flags = std::make_shared<TrainFlags>();
+  app.add_option("config", flags->config, "What to train, on what and how (docs/training.md)")
+      ->required()
+      ->type_name("CONFIG.json");
+  AddOutputPath(app, "--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there")->type_name("DIR");
+  app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
+  AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
+  AddDevice(app, &flags->device, /*with_reference=*/true);
+  return [flags, &app](Session& session) {
+    flags->seed_given = app.count("--seed") > 0;
+    return Train(*flags, session);
+  };
+}
+
+}  // namespace rewright
