@@ -370,18 +370,23 @@ class MeaningBuilder {
     return b_.Sym(layout_.Shape(layout_.num_fixed), original_.group_offsets[member] + axis);
   }
   ExprPtr InSymbols(const ExprPtr& expr) const { return Substitute(expr, symbols_, {}); }
+  std::vector<Index> InSymbols(const std::vector<ExprPtr>& shape) const {
+    std::vector<Index> sizes;
+    for (const ExprPtr& size : shape) sizes.emplace_back(InSymbols(size));
+    return sizes;
+  }
 
   // The direction is like a tensor of that type and shape.
-  absl::Status Match(int direction, DType dtype, const std::vector<ExprPtr>& shape, const std::string& what) {
+  absl::Status Match(int direction, DType dtype, const std::vector<Index>& shape, const std::string& what) {
     const int operand = original_.first_direction + direction;
     const std::string& name = b_.op().inputs[std::min<size_t>(operand, b_.op().inputs.size() - 1)];
     if (b_.dtype(operand) != dtype || b_.rank(operand) != static_cast<int>(shape.size())) {
       return b_.Error(absl::StrCat(name, " must be of ", DTypeName(dtype), " and rank ", shape.size(), ", as ", what));
     }
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      const Index size = b_.size(operand, static_cast<int>(axis)), expected(InSymbols(shape[axis]));
-      if (size.node() == expected.node()) continue;
-      b_.Require(size == expected,
+      const Index size = b_.size(operand, static_cast<int>(axis));
+      if (size.node() == shape[axis].node()) continue;
+      b_.Require(size == shape[axis],
                  absl::StrCat(name, " must have the shape of ", what));
     }
     return absl::OkStatus();
@@ -403,7 +408,7 @@ class MeaningBuilder {
       if (outputs[i] >= static_cast<int>(meaning_->outputs.size())) return b_.Error("there are fewer outputs");
       const OutputMeaning& output = meaning_->outputs[outputs[i]];
       if (!IsFloating(output.dtype)) return b_.Error(absl::StrCat("a cotangent of ", DTypeName(output.dtype)));
-      RETURN_IF_ERROR(Match(static_cast<int>(i), output.dtype, output.shape, "the output"));
+      RETURN_IF_ERROR(Match(static_cast<int>(i), output.dtype, InSymbols(output.shape), "the output"));
       operands_.resize(std::max<size_t>(operands_.size(), n + outputs[i] + 1), -1);
       operands_[n + outputs[i]] = original_.first_direction + static_cast<int>(i);
     }
@@ -427,8 +432,8 @@ class MeaningBuilder {
       if (!IsFloating(original_.key.dtypes[k])) {
         return b_.Error(absl::StrCat("a tangent of ", DTypeName(original_.key.dtypes[k])));
       }
-      std::vector<ExprPtr> shape;
-      for (int axis = 0; axis < original_.key.ranks[k]; ++axis) shape.push_back(SizeOf(k, axis).node());
+      std::vector<Index> shape;
+      for (int axis = 0; axis < original_.key.ranks[k]; ++axis) shape.push_back(SizeOf(k, axis));
       RETURN_IF_ERROR(Match(static_cast<int>(i), original_.key.dtypes[k], shape, layout_.NameOf(k)));
       operands_[n + k] = original_.first_direction + static_cast<int>(i);
     }
@@ -447,10 +452,10 @@ class MeaningBuilder {
       return b_.Error(absl::StrCat("elements of operand ", operand, " are read, which no sample of ",
                                    layout_.base->name, " needs"));
     }
-    std::vector<Index> shape;
-    for (const ExprPtr& size : derivative.shape) shape.emplace_back(InSymbols(size));
+    bound_.clear();
+    here_.clear();
     b_.Output(
-        derivative.dtype, shape,
+        derivative.dtype, InSymbols(derivative.shape),
         [&](const std::vector<Index>& position) {
           std::vector<ExprPtr> at;
           for (const Index& index : position) at.push_back(index.node());
@@ -461,30 +466,32 @@ class MeaningBuilder {
     return absl::OkStatus();
   }
 
-  // An expression of the derivative in the variables, operands and parameters of the operator.
+  // An expression of the derivative in the variables, operands and parameters of the operator. Not by Rewrite: on the
+  // way to new numbers of all variables no node may have old ones and new ones.
   ExprPtr Here(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
-    return Rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
-      switch (node->kind()) {
-        case ExprKind::kVar: {
-          const int id = node->variable();
-          const auto place = std::find(derivative.position.begin(), derivative.position.end(), id);
-          if (place != derivative.position.end()) return at[place - derivative.position.begin()];
-          if (static_cast<size_t>(id) < symbols_.size() && symbols_[id] != nullptr) return symbols_[id];
-          return Bound(id, node->name());
-        }
-        case ExprKind::kParam: return b_.Real(node->name(), node->dtype()).node();
-        case ExprKind::kRead: {
-          const std::vector<Index> indices(node->args().begin(), node->args().end());
-          return ReadOperand(operands_[node->operand()], indices, node->dtype()).node();
-        }
-        case ExprKind::kReduce: {
-          std::vector<BoundVar> bound = node->bound();
-          for (BoundVar& var : bound) var.id = Bound(var.id, var.name)->variable();
-          return WithChildren(node, node->args(), std::move(bound));
-        }
-        default: return node;
-      }
-    });
+    if (const auto found = here_.find(expr); found != here_.end()) return found->second;
+    return here_[expr] = NewHere(expr, derivative, at);
+  }
+
+  ExprPtr NewHere(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
+    if (expr->IsVariable()) {
+      const int id = expr->variable();
+      const auto place = std::find(derivative.position.begin(), derivative.position.end(), id);
+      if (place != derivative.position.end()) return at[place - derivative.position.begin()];
+      const bool is_symbol = static_cast<size_t>(id) < symbols_.size() && symbols_[id] != nullptr;
+      return is_symbol ? symbols_[id] : Bound(id, expr->name());
+    }
+    if (expr->kind() == ExprKind::kParam) return b_.Real(expr->name(), expr->dtype()).node();
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& arg : expr->args()) args.push_back(Here(arg, derivative, at));
+    if (expr->IsRead()) {
+      return ReadOperand(operands_[expr->operand()], {args.begin(), args.end()}, expr->dtype()).node();
+    }
+    std::vector<BoundVar> bound;
+    for (const BoundVar& var : expr->bound()) {
+      bound.push_back({Bound(var.id, var.name)->variable(), var.name, Here(var.extent, derivative, at)});
+    }
+    return WithChildren(expr, std::move(args), std::move(bound));
   }
 
   ExprPtr Bound(int id, const std::string& name) {
@@ -500,6 +507,7 @@ class MeaningBuilder {
   std::vector<ExprPtr> symbols_;  // by the original's variables
   std::vector<int> operands_;     // by the original's operands, directions included
   absl::flat_hash_map<int, ExprPtr> bound_;
+  absl::flat_hash_map<ExprPtr, ExprPtr> here_;
 };
 
 // ---------------------------------------------------------------- operators

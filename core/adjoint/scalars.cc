@@ -17,7 +17,7 @@ bool Has(const std::vector<ExprPtr>& list, const ExprPtr& expr) {
 // A selection of constants.
 bool IsStep(const Scalar& value) {
   const ExprPtr& node = value.node();
-  if (node->IsConst()) return true;
+  if (node->IsConst() || (node->IsCall(Fn::kNeg) && node->arg(0)->IsConst())) return true;
   return node->kind() == ExprKind::kSelect && IsStep(Scalar(node->yes())) && IsStep(Scalar(node->no()));
 }
 
@@ -55,13 +55,20 @@ bool SameProduct(const Monomial& a, const Monomial& b) {
   return Sorted(a.above) == Sorted(b.above) && Sorted(a.below) == Sorted(b.below);
 }
 
-// The place of a condition in `a` whose negation `b` has in its place; -1 where the lists differ otherwise.
+bool AreOpposite(const ExprPtr& a, const ExprPtr& b) {
+  if ((!Cond(a)).node() == b) return true;
+  const bool less = a->kind() == ExprKind::kLess && b->kind() == ExprKind::kLessEqual;
+  const bool more = a->kind() == ExprKind::kLessEqual && b->kind() == ExprKind::kLess;
+  return (less || more) && a->arg(0) == b->arg(1) && a->arg(1) == b->arg(0);
+}
+
+// The place of a condition in `a` in whose place `b` has the opposite; -1 where the lists differ otherwise.
 int ComplementAt(const std::vector<ExprPtr>& a, const std::vector<ExprPtr>& b) {
   if (a.size() != b.size()) return -1;
   int found = -1;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
-    if (found >= 0 || (!Cond(a[i])).node() != b[i]) return -1;
+    if (found >= 0 || !AreOpposite(a[i], b[i])) return -1;
     found = static_cast<int>(i);
   }
   return found;
@@ -96,12 +103,9 @@ std::vector<Guarded> Merged(const std::vector<Scalar>& terms, DType dtype) {
     bool taken = false;
     for (Guarded& other : merged) {
       const int at = ComplementAt(other.conditions, guarded.conditions);
-      const int turned = ComplementAt(guarded.conditions, other.conditions);
-      if (at < 0 && turned < 0) continue;
-      const Cond condition(at >= 0 ? other.conditions[at] : guarded.conditions[turned]);
-      other.value = at >= 0 ? Choose(condition, other.value, guarded.value)
-                            : Choose(condition, guarded.value, other.value);
-      other.conditions.erase(other.conditions.begin() + std::max(at, turned));
+      if (at < 0) continue;
+      other.value = Choose(Cond(other.conditions[at]), other.value, guarded.value);
+      other.conditions.erase(other.conditions.begin() + at);
       taken = true;
       break;
     }
@@ -183,7 +187,10 @@ Scalar Times(const Scalar& a, const Scalar& b) {
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     const ExprPtr& node = x->node();
     if (node->kind() != ExprKind::kSelect) continue;
-    if (IsConstant(Scalar(node->no()), 0) || IsStep(*x)) {
+    if (IsConstant(Scalar(node->yes()), 0)) {
+      return Join({{(!Cond(node->condition())).node()}, Times(Scalar(node->no()), *y)});
+    }
+    if (IsConstant(Scalar(node->no()), 0) || IsStep(*x) || IsStep(*y)) {
       return Choose(Cond(node->condition()), Times(Scalar(node->yes()), *y), Times(Scalar(node->no()), *y));
     }
   }

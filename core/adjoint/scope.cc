@@ -29,6 +29,11 @@ Scope::Scope(const Meaning& meaning) {
       if (part->IsEquation()) Define(part->arg(0), part->arg(1));
     }
   }
+  for (const Requirement& requirement : meaning.requirements) {
+    for (const ExprPtr& part : Conjuncts(requirement.condition)) {
+      if (part->kind() == ExprKind::kLessEqual) DefineAtMost(part->arg(0), part->arg(1));
+    }
+  }
   for (const OutputMeaning& output : meaning.outputs) NoteExtents(output);
 }
 
@@ -110,7 +115,73 @@ void Scope::Define(const ExprPtr& a, const ExprPtr& b) {
     DefineAs(right, left);
     return;
   }
-  if (!DefineAs(left, right)) DefineAs(right, left);
+  if (DefineAs(left, right) || DefineAs(right, left)) return;
+  const auto is_product = [](const Atom* atom) { return atom != nullptr && atom->kind == Atom::Kind::kProduct; };
+  if (is_product(x) && is_product(y)) products_.emplace_back(x, y);
+}
+
+// a <= b for symbols, of which b has the range that follows.
+void Scope::DefineAtMost(const ExprPtr& a, const ExprPtr& b) {
+  const Form left = FormOf(a), right = FormOf(b);
+  const Atom *x = left.AsAtom(), *y = right.AsAtom();
+  if (x == nullptr || y == nullptr || x == y || x->kind != Atom::Kind::kSymbol || y->kind != Atom::Kind::kSymbol) return;
+  if (x->range.low < y->range.low || written_.contains(x)) return;
+  const Form more = space_.Symbol(x->name + ".." + y->name, 0);
+  leaves_[more.AsAtom()] = (Index(leaves_.at(y)) - Index(leaves_.at(x))).node();
+  if (DefineAs(right, left + more)) written_[more.AsAtom()] = {right - left};
+}
+
+namespace {
+
+// The form with products in place of those that they equal.
+class WithProducts {
+ public:
+  WithProducts(const Atom* from, const Atom* to) : from_(from), to_(Form::OfAtom(to)) {}
+
+  Form Of(const Form& form) {
+    if (!form.IsKnown()) return form;
+    Form result = form.constant();
+    for (const Form::Term& term : form.terms()) {
+      Form rest;
+      if (index::DivideMonomial(term.atom, from_, &rest)) {
+        result = result + Of(rest) * to_ * term.factor;
+        continue;
+      }
+      Form product = term.factor;
+      for (const Atom* factor : index::FactorsOf(term.atom)) product = product * OfAtom(factor);
+      result = result + product;
+    }
+    return result;
+  }
+
+ private:
+  Form OfAtom(const Atom* atom) {
+    if (atom->IsLeaf()) return Form::OfAtom(atom);
+    const Form a = Of(atom->a), b = Of(atom->b);
+    switch (atom->kind) {
+      case Atom::Kind::kFloorDiv: return FloorDiv(a, b);
+      case Atom::Kind::kMod: return Mod(a, b);
+      case Atom::Kind::kMin: return Min(a, b);
+      default: return Max(a, b);
+    }
+  }
+
+  const Atom* from_;
+  const Form to_;
+};
+
+}  // namespace
+
+bool Scope::IsNonNegative(const Form& form) {
+  if (index::IsNonNegative(form)) return true;
+  for (const auto& [a, b] : products_) {
+    const Form bound = BoundOf(form, /*upper=*/false);
+    if (!bound.IsKnown()) return false;
+    if (index::IsNonNegative(WithProducts(a, b).Of(bound)) || index::IsNonNegative(WithProducts(b, a).Of(bound))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // ---------------------------------------------------------------- forms
@@ -192,8 +263,9 @@ Index Scope::ProductOf(const Atom* atom) {
   return product;
 }
 
-ExprPtr Scope::ExprOf(const Form& form) {
-  CHECK(form.IsKnown()) << "an index that does not fit 64 bits";
+ExprPtr Scope::ExprOf(const Form& value) {
+  CHECK(value.IsKnown()) << "an index that does not fit 64 bits";
+  const Form form = Compose(value, written_);
   Index sum(0);
   const auto add = [&](bool negative) {
     for (const Form::Term& term : form.terms()) {
@@ -209,8 +281,12 @@ ExprPtr Scope::ExprOf(const Form& form) {
   return sum.node();
 }
 
-ExprPtr Scope::CondOf(const Form& form, bool zero) {
-  CHECK(form.IsKnown()) << "a condition that does not fit 64 bits";
+ExprPtr Scope::CondOf(const Form& value, bool zero) {
+  CHECK(value.IsKnown()) << "a condition that does not fit 64 bits";
+  if (zero && (index::IsPositive(value) || index::IsPositive(-value))) return Cond(false).node();
+  if (!zero && IsNonNegative(value)) return Cond(true).node();
+  if (!zero && index::IsPositive(-value)) return Cond(false).node();
+  const Form form = Compose(value, written_);
   Form more = 0, less = 0;
   for (const Form::Term& term : form.terms()) {
     const Form part = Form::OfAtom(term.atom) * term.factor;
@@ -219,12 +295,9 @@ ExprPtr Scope::CondOf(const Form& form, bool zero) {
   const int64_t constant = form.constant();
   if (zero) {
     if (form.Is(0)) return Cond(true).node();
-    if (IsPositive(form) || IsPositive(-form)) return Cond(false).node();
     (constant > 0 ? more : less) = constant > 0 ? more + constant : less - constant;
     return (more.Is(0) ? Index(ExprOf(less)) == Index(0) : Index(ExprOf(more)) == Index(ExprOf(less))).node();
   }
-  if (IsNonNegative(form)) return Cond(true).node();
-  if (IsPositive(-form)) return Cond(false).node();
   if (constant >= 0) return (Index(ExprOf(less)) <= Index(ExprOf(more + constant))).node();
   return (Index(ExprOf(less - constant - 1)) < Index(ExprOf(more))).node();
 }

@@ -1,8 +1,9 @@
 // What is known of the variables of one application, and the simplification of its expressions by it.
 //
 // Sizes and integer attributes are symbols with their least values; index variables run from 0 to their extents. The
-// application's requirements are used as far as they determine a symbol: where C = g*d is required, C is g*d, and where
-// O = g*(O div g) is, O div g is a number q >= 1 with O = g*q.
+// application's requirements are used as far as they determine a symbol: where C = g*d is required, C is g*d; where
+// O = g*(O div g) is, O div g is a number q >= 1 with O = g*q; where a <= b is, b is a + s for a number s >= 0. Equal
+// products of symbols are used where bounds are compared.
 #pragma once
 
 #include <set>
@@ -59,6 +60,8 @@ class Scope {
   void NoteExtents(const OutputMeaning& output);
   void Define(const ExprPtr& a, const ExprPtr& b);
   bool DefineAs(const index::Form& symbol, const index::Form& value);
+  void DefineAtMost(const ExprPtr& a, const ExprPtr& b);
+  bool IsNonNegative(const index::Form& form);
   index::Form NewForm(const ExprPtr& index);
   Index ProductOf(const index::Atom* atom);
 
@@ -66,6 +69,9 @@ class Scope {
   std::vector<Variable_> variables_;
   std::vector<int64_t> least_;  // of symbols
   index::Substitution definitions_;
+  index::Substitution written_;  // what stands for numbers that definitions have brought in
+  // Products that are equal.
+  std::vector<std::pair<const index::Atom*, const index::Atom*>> products_;
   // Monomials that are written as one symbol.
   std::vector<std::pair<const index::Atom*, ExprPtr>> monomials_;
   absl::flat_hash_map<const index::Atom*, ExprPtr> leaves_;

@@ -171,6 +171,9 @@ inline bool IsPositive(const Form& form) { return IsNonNegative(form - 1); }
 inline bool IsWithin(const Form& form, const Form& extent) {
   return IsNonNegative(form) && IsNonNegative(extent - form - 1);
 }
+// A form over symbols alone that `form` is nowhere below (`upper`: above); unknown where none is seen. It may be far
+// away where variables occur in several terms.
+Form BoundOf(const Form& form, bool upper);
 // The largest magnitude of a number that an evaluation goes through, as the form is written; at most kInfinity.
 int64_t Magnitude(const Form& form);
 // Symbols and variables that occur, ascending by id.

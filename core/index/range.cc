@@ -74,10 +74,6 @@ int64_t Largest(const Interval& range) { return std::max(std::abs(range.low), st
 
 // ---- polynomials of symbols
 
-// A form over symbols alone that `form` is nowhere below (`upper`: above); unknown where none is seen. It may be far
-// away where variables occur in several terms.
-Form BoundOf(const Form& form, bool upper);
-
 // Of an atom that is no product.
 Form BoundOfAtom(const Atom& atom, bool upper) {
   const int64_t end = upper ? atom.range.high : atom.range.low;
@@ -94,24 +90,15 @@ Form BoundOfAtom(const Atom& atom, bool upper) {
       if (!atom.symbolic || !std::all_of(leaves.begin(), leaves.end(), is_symbol) || !IsPositive(atom.b)) return number;
       return FloorDiv(BoundOf(atom.a, upper), atom.b);
     }
+    case Kind::kMin:
+    case Kind::kMax: {
+      const Form a = BoundOf(atom.a, upper), b = BoundOf(atom.b, upper);
+      // From the one side a bound of one operand will do.
+      if (upper == (atom.kind == Kind::kMin) && !(a.IsKnown() && b.IsKnown())) return a.IsKnown() ? a : b;
+      return atom.kind == Kind::kMin ? Min(a, b) : Max(a, b);
+    }
     default: return number;
   }
-}
-
-Form BoundOf(const Form& form, bool upper) {
-  Form bound = form.IsKnown() ? Form(form.constant()) : form;
-  for (const Form::Term& term : form.terms()) {
-    const bool up = (term.factor > 0) == upper;
-    const auto factors = FactorsOf(term.atom);
-    Form product = 1;
-    for (const Atom* factor : factors) {
-      // Bounds of a product are products of bounds where nothing is negative.
-      if (factors.size() > 1 && factor->range.low < 0) return Form::Unknown();
-      product = product * BoundOfAtom(*factor, up);
-    }
-    bound = bound + product * term.factor;
-  }
-  return bound;
 }
 
 // With every symbol s written as (its least value) + t for a new t >= 0 no term is negative.
@@ -129,6 +116,22 @@ bool IsNonNegativePolynomial(const Form& form) {
 }
 
 }  // namespace
+
+Form BoundOf(const Form& form, bool upper) {
+  Form bound = form.IsKnown() ? Form(form.constant()) : form;
+  for (const Form::Term& term : form.terms()) {
+    const bool up = (term.factor > 0) == upper;
+    const auto factors = FactorsOf(term.atom);
+    Form product = 1;
+    for (const Atom* factor : factors) {
+      // Bounds of a product are products of bounds where nothing is negative.
+      if (factors.size() > 1 && factor->range.low < 0) return Form::Unknown();
+      product = product * BoundOfAtom(*factor, up);
+    }
+    bound = bound + product * term.factor;
+  }
+  return bound;
+}
 
 const Atom* Space::Intern(Atom atom) {
   if (const auto found = interned_.find(&atom); found != interned_.end()) return *found;

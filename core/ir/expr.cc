@@ -353,7 +353,8 @@ Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guar
   CHECK(!IsPosition(kind) || bound.size() == 1) << ReduceName(kind) << " binds " << bound.size() << " variables";
   for (const BoundVar& var : bound) {
     for (const BoundVar& other : bound) {
-      CHECK(!other.extent->MayMention(var.id) || other.extent->greatest_variable() >= kExactVariables)
+      CHECK(!other.extent->MayMention(var.id) ||
+            std::max(var.id, other.extent->greatest_variable()) >= kExactVariables)
           << "the extent of " << other.name << " mentions " << var.name;
     }
   }
