@@ -51,8 +51,8 @@ absl::StatusOr<Lowering> Lower(const Graph& graph, const RuleSet& rules) {
     if (!lower.ok()) return lower.status();
     lowering.graph = *std::move(lower);
   }
-  return absl::InvalidArgumentError(absl::StrCat("rules still apply after ", kMaxRounds, " rounds, at last ",
-                                                 lowering.steps.back().rule));
+  return absl::InvalidArgumentError(
+      absl::StrCat("rules still apply after ", kMaxRounds, " rounds, at last ", lowering.steps.back().rule));
 }
 
 }  // namespace rewright

@@ -44,7 +44,8 @@ TensorTerm InnerProduct(TensorTerm a, TensorTerm b, int rank) {
   if (rank == 0) return product;
   std::vector<int64_t> axes;
   for (int axis = 0; axis < rank; ++axis) axes.push_back(axis);
-  return CallOf(*FindOp("reduce_sum"), {std::move(product)}, {{"axes", NumbersArg(axes)}, {"keepdims", ArgExpr::Int(0)}});
+  return CallOf(*FindOp("reduce_sum"), {std::move(product)},
+                {{"axes", NumbersArg(axes)}, {"keepdims", ArgExpr::Int(0)}});
 }
 
 TensorTerm SumOf(std::vector<TensorTerm> terms) {
@@ -120,7 +121,9 @@ class Claimant {
     for (size_t axis = 0; axis < shape.size(); ++axis) sizes.push_back(Size(tensor, shape[axis], axis));
     return sizes;
   }
-  TensorTerm Input(int k) const { return VariableTerm(names_[k], inputs_[k].dtype, Sizes(names_[k], inputs_[k].shape)); }
+  TensorTerm Input(int k) const {
+    return VariableTerm(names_[k], inputs_[k].dtype, Sizes(names_[k], inputs_[k].shape));
+  }
   TensorTerm Tangent(int k) const {
     return VariableTerm("d" + names_[k], inputs_[k].dtype, Sizes(names_[k], inputs_[k].shape));
   }
@@ -151,7 +154,8 @@ class Claimant {
     return ArgExpr::List(std::move(items));
   }
 
-  // Those of a derived operator: of the operator's own ones, and shapes, ranks and types of inputs that are no operands.
+  // Those of a derived operator: of the operator's own ones, and shapes, ranks and types of inputs that are no
+  // operands.
   std::vector<NamedArg> Attributes(const DerivedCall& call, const OpDef& derived) const {
     std::vector<NamedArg> attrs;
     for (const AttrSpec& spec : derived.attrs) {
@@ -247,7 +251,8 @@ class Claimant {
     std::vector<TensorTerm> operands;
     for (size_t k = 0; k < inputs_.size(); ++k) operands.push_back(Input(static_cast<int>(k)));
     std::vector<NamedArg> attrs;
-    for (const AttrSpec& spec : op_.attrs) attrs.push_back({spec.name, Attribute(spec, application_.attrs.at(spec.name))});
+    for (const AttrSpec& spec : op_.attrs)
+      attrs.push_back({spec.name, Attribute(spec, application_.attrs.at(spec.name))});
     const TensorTerm term = CallOf(op_, std::move(operands), std::move(attrs));
     const auto compiled = CompileRule(Law(absl::StrCat("shift-", op_.name), term, term), RuleUse::kProof);
     if (!compiled.ok()) return compiled.status();
@@ -322,9 +327,8 @@ absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int s
     Rng rng(seed);
     const OpSample sample = op.sample(rng);
     // What holds of the one floating type holds of the other: the expressions differ in it alone.
-    if (HasDoubles(sample.inputs) || !std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const TensorType& t) {
-          return IsFloating(t.dtype);
-        })) {
+    if (HasDoubles(sample.inputs) || !std::any_of(sample.inputs.begin(), sample.inputs.end(),
+                                                  [](const TensorType& t) { return IsFloating(t.dtype); })) {
       continue;
     }
     absl::StatusOr<struct Application> application = Apply(op, sample.inputs, sample.attrs, cache);

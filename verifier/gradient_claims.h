@@ -1,4 +1,5 @@
-// What has to hold of the operators that are derived from an operator (core/adjoint/operators.h), stated for the prover:
+// What has to hold of the operators that are derived from an operator (core/adjoint/operators.h), stated for the
+// prover:
 //
 //   inversion   the gradient as it is gathered equals the definition: the sum over all reads under the equations
 //   duality     <u, J v> = <J^T u, v>, J v being the tangent of the output along v, J^T u the gradient by every input
