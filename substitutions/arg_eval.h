@@ -434,6 +434,7 @@ class ArgEvaluator {
       }
       case ArgFn::kCompose: return Compose(expr, list, value);
       case ArgFn::kInverse: return Inverse(list, value);
+      case ArgFn::kReplace: return Replace(expr, list, value);
       default: return Count(expr, list, value);
     }
   }
@@ -448,6 +449,19 @@ class ArgEvaluator {
       if (!Literal(element, 0, static_cast<int64_t>(outer.list.size()) - 1, &at)) return false;
       value->list.push_back(outer.list[at]);
     }
+    return true;
+  }
+
+  bool Replace(const ArgExpr& expr, Value list, Value* value) {
+    Value places;
+    Int element{};
+    if (!ListArg(expr.args[1], &places) || !Int64(expr.args[2], &element)) return false;
+    for (const Int& place : places.list) {
+      int64_t at;
+      if (!Literal(place, 0, static_cast<int64_t>(list.list.size()) - 1, &at)) return false;
+      list.list[at] = element;
+    }
+    *value = std::move(list);
     return true;
   }
 

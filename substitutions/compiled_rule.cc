@@ -32,6 +32,7 @@ int ArgCount(ArgFn fn) {
     case ArgFn::kDrop:
     case ArgFn::kContains:
     case ArgFn::kCountLess: return 2;
+    case ArgFn::kReplace: return 3;
     default: return 1;
   }
 }

@@ -74,6 +74,7 @@ enum class ArgFn : uint8_t {
   kRepeat,   // repeat(v, n) = [v, .., v]
   kTake,
   kDrop,       // take(l, n), drop(l, n): the first n elements, the others
+  kReplace,    // replace(l, places, v): the list with v at those places
   kContains,   // contains(l, v): fixed values only
   kCountLess,  // count_less(l, v): how many elements of l are less than v; fixed values only
   kPositive,   // of a tensor: a known constant, all elements > 0 and finite; of a real attribute

@@ -15,7 +15,7 @@ constexpr const char* kOpNames[] = {
 
 constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",    "len",     "sum",
                                     "prod",     "compose",    "inverse",  "iota",   "repeat", "take",    "drop",
-                                    "contains", "count_less", "positive", "finite", "weight", "constant"};
+                                    "replace", "contains", "count_less", "positive", "finite", "weight", "constant"};
 
 // How strongly an operator binds, from `or` on.
 int Precedence(const ArgExpr& expr) {

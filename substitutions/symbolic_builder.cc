@@ -322,17 +322,24 @@ bool SymbolicBuilder::BuildApplication(const RuleNode& application, SymbolicNode
     const std::vector<ExprPtr>& shape = operand.shapes[input.output];
     key.ranks.push_back(static_cast<int>(shape.size()));
     key.dtypes.push_back(operand.dtypes[input.output]);
-    if (shape.size() > 31) return Fail("a value has more than 31 axes");
-    if (!op.broadcasts) continue;
-    uint32_t units = 0;
-    for (size_t axis = 0; axis < shape.size(); ++axis) units |= Index(shape[axis]).Is(1) ? 1u << axis : 0u;
-    key.units.push_back(units);
+    if (!NoteUnits(op, shape, &key)) return false;
   }
   std::vector<std::vector<ExprPtr>> values(op.attrs.size());
   for (size_t i = 0; i < op.attrs.size(); ++i) {
     if (!Attribute(op, op.attrs[i], application.attrs[i], &key, &values[i])) return false;
+    if (op.attrs[i].is_shape && !NoteUnits(op, values[i], &key)) return false;
   }
   return Bind(key, values, node);
+}
+
+// As StructuralKeyOf() does for sizes that are known to be one.
+bool SymbolicBuilder::NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key) {
+  if (shape.size() > 31) return Fail("a value has more than 31 axes");
+  if (!op.broadcasts) return true;
+  uint32_t units = 0;
+  for (size_t axis = 0; axis < shape.size(); ++axis) units |= Index(shape[axis]).Is(1) ? 1u << axis : 0u;
+  key->units.push_back(units);
+  return true;
 }
 
 bool SymbolicBuilder::Attribute(const OpDef& op, const AttrSpec& spec, const ArgExpr& expr, StructuralKey* key,

@@ -55,6 +55,7 @@ class SymbolicBuilder {
   bool Splat(const RuleNode& leaf, Number number, SymbolicNode* node);
   bool Fill(const Scalar& value, SymbolicNode* node);
   bool BuildApplication(const RuleNode& application, SymbolicNode* node);
+  bool NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key);
   bool Operands(const std::vector<RuleValue>& operands, std::vector<SymbolicValue>* inputs);
   // The attribute's part of the key, and its symbolic values.
   bool Attribute(const OpDef& op, const AttrSpec& spec, const ArgExpr& expr, StructuralKey* key,

@@ -1,4 +1,5 @@
-// rewright verify FILE.rules: a verdict for every rule of a file.
+// rewright verify FILE.rules: a verdict for every rule of a file. rewright verify --gradients: for the derived
+// gradients.
 
 #include <algorithm>
 #include <atomic>
@@ -31,6 +32,7 @@
 #include "tools/progress.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
+#include "tools/verify_gradients.h"
 #include "tools/verify_journal.h"
 #include "verifier/certificate.h"
 #include "verifier/infer.h"
@@ -439,7 +441,17 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 
 Action DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
-  app.add_option("file", flags->file, "Rules to prove")->required()->type_name("FILE.rules");
+  auto* const file = app.add_option("file", flags->file, "Rules to prove")->type_name("FILE.rules");
+  auto gradients = std::make_shared<GradientFlags>();
+  auto* const derived = app.add_option("--gradients", gradients->operators,
+                                       "Prove the gradients that are derived of these operators, of all where none is "
+                                       "named: inversion, duality, shifts")
+                            ->type_name("OP")
+                            ->expected(0, -1)
+                            ->excludes(file);
+  app.add_option("--structures", gradients->structures, "Of how many structures of an operator (default 2)")
+      ->check(CLI::Range(1, 1000))
+      ->needs(derived);
   AddOutputPath(app, "-o,--output", &flags->output,
                 "Write the rules with the records of their proofs; - is standard output")
       ->type_name("PROVED.rules");
@@ -455,7 +467,16 @@ Action DeclareVerify(CLI::App& app) {
   app.add_flag("--infer", flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
           "Seconds of CPU time for one rule, then it is unknown (default 60)");
-  return [flags](Session& session) { return Verify(*flags, session); };
+  return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
+    if (derived->count() > 0) {
+      gradients->time_limit = flags->time_limit;
+      return VerifyGradients(*gradients, session);
+    }
+    if (flags->file.empty()) {
+      return absl::InvalidArgumentError("verify: found neither a file nor --gradients, expected one: FILE.rules");
+    }
+    return Verify(*flags, session);
+  };
 }
 
 }  // namespace rewright

@@ -50,6 +50,7 @@ struct Strategy {
   bool probe = false;           // give up as soon as a division survives both sides
   int factor_order = 0;         // which order of the factors of a product axis
   bool unfold = false;          // tanh by sigmoid, sigmoid by exp
+  bool quotients = false;       // sums over what divisions determine: v = e div d
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 

@@ -20,6 +20,15 @@ bool MentionsHolds(const ExprPtr& e) {
          (IsCondKind(e->kind()) && std::any_of(e->args().begin(), e->args().end(), MentionsHolds));
 }
 
+// The parts of a conjunction that depend on indices alone, and the others.
+void SplitHolds(const ExprPtr& condition, std::vector<ExprPtr>* indices, std::vector<ExprPtr>* elements) {
+  if (condition->kind() != ExprKind::kAnd) {
+    (MentionsHolds(condition) ? elements : indices)->push_back(condition);
+    return;
+  }
+  for (const ExprPtr& part : condition->args()) SplitHolds(part, indices, elements);
+}
+
 std::vector<Poly> PrimeFactors(int64_t n) {
   constexpr int64_t kGreatest = 64;
   std::vector<Poly> out;
@@ -595,15 +604,19 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
     scope.variables[b.id] = Poly::Of(v);
     scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
   }
-  const bool element_guard = MentionsHolds(e->guard());
-  if (element_guard && e->reduction() != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
-  Guard guard = element_guard ? Guard::True() : ToGuard(e->guard(), scope);
+  std::vector<ExprPtr> indices, elements;
+  SplitHolds(e->guard(), &indices, &elements);
+  if (!elements.empty() && e->reduction() != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
+  // [c and d] x = [c] d x where d is the truth of elements, 0 or 1.
+  Cond plain(true);
+  for (const ExprPtr& index : indices) plain = plain && Cond(index);
+  Guard guard = ToGuard(plain.node(), scope);
   NormalForm body;
   {
     Under under(ctx_, scope, guard);
     body = ToForm(e->body(), scope);
+    for (const ExprPtr& element : elements) body = Multiply(ctx_, ToIndicator(element, scope), body);
   }
-  if (element_guard) body = Multiply(ctx_, ToIndicator(e->guard(), scope), body);
   scope.path.resize(path_size);
 
   Substitution s;

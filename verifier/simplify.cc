@@ -60,6 +60,67 @@ bool EliminateSingleton(Context& ctx, Term* t) {
 
 namespace {
 
+// t without the bound variable v, which is `value` wherever the guard holds; `rest` is what the guard says besides.
+void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>& rest, Term* t) {
+  Term open{t->coef, {}, Guard::And(rest), t->atoms};
+  for (Var other : t->bound) {
+    if (other != v) open.bound.push_back(other);
+  }
+  Substitution s;
+  s.Set(v, value);
+  *t = SubstFree(ctx, open, s);
+}
+
+// p = factor * v + b with v in neither, and factor or -factor proved positive.
+bool ScaledBy(Context& ctx, const Poly& p, Var v, Poly* factor, Poly* b) {
+  if (!p.Decompose(v, factor, b) || factor->IsZero() || ctx.Mentions(*factor, {v}) || ctx.Mentions(*b, {v}))
+    return false;
+  return ctx.QuickNonneg(*factor - Poly(1)) || ctx.QuickNonneg(-*factor - Poly(1));
+}
+
+// d v = e says that d divides e and v = e div d, for d > 0.
+bool EliminateByScale(Context& ctx, Term* t) {
+  const std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (!parts[k].IsEq()) continue;
+    for (Var v : t->bound) {
+      Poly factor, b;
+      if (!ScaledBy(ctx, parts[k].poly(), v, &factor, &b)) continue;
+      const bool positive = ctx.QuickNonneg(factor - Poly(1));
+      const Poly d = positive ? factor : -factor, e = positive ? -b : b;
+      const Poly quotient = ctx.FloorDiv(e, d);
+      std::vector<Guard> rest = parts;
+      rest[k] = Guard::Eq(e - d * quotient);
+      Eliminate(ctx, v, quotient, rest, t);
+      return true;
+    }
+  }
+  return false;
+}
+
+// 0 <= e - d v < d says v = e div d.
+bool EliminateByQuotient(Context& ctx, Term* t) {
+  const std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (!parts[k].IsGe()) continue;
+    for (Var v : t->bound) {
+      Poly factor, e;
+      if (!ScaledBy(ctx, parts[k].poly(), v, &factor, &e) || !ctx.QuickNonneg(-factor - Poly(1))) continue;
+      const Poly d = -factor;
+      for (size_t l = 0; l < parts.size(); ++l) {
+        if (l == k || !parts[l].IsGe() || parts[k].poly() + parts[l].poly() != d - Poly(1)) continue;
+        std::vector<Guard> rest;
+        for (size_t m = 0; m < parts.size(); ++m) {
+          if (m != k && m != l) rest.push_back(parts[m]);
+        }
+        Eliminate(ctx, v, ctx.FloorDiv(e, d), rest, t);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Where p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
 struct Scaled {
   Poly unit, a, b;
@@ -334,7 +395,8 @@ bool SimplifyTerm(Context& ctx, Term* t) {
   for (bool again = true; again;) {
     if (t->guard.IsFalse()) return false;
     again = SplitEquation(ctx, t) || SplitRange(ctx, t) || EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) ||
-            CountUnused(ctx, t);
+            CountUnused(ctx, t) ||
+            (ctx.strategy.quotients && (EliminateByQuotient(ctx, t) || EliminateByScale(ctx, t)));
     if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   }
   while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) || PositiveParts(ctx, t)) {
@@ -358,8 +420,8 @@ std::vector<Var> Unguarded(const Context& ctx, const std::vector<Guard>& parts, 
   std::vector<Var> out;
   for (Var v : bound) {
     const auto& range = ctx.Info(v).range;
-    const bool guarded = range.has_value() && stated(Poly::Of(v) - range->first) &&
-                         stated(range->second - Poly::Of(v) - Poly(1));
+    const bool guarded =
+        range.has_value() && stated(Poly::Of(v) - range->first) && stated(range->second - Poly::Of(v) - Poly(1));
     if (!guarded) out.push_back(v);
   }
   return out;
@@ -422,10 +484,9 @@ bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* c
   if (lower.size() + upper.size() > kMaxBounds) return false;
   for (const Bound& low : lower) {
     for (const Bound& high : upper) {
-      conditions->push_back(low.scale == high.scale
-                                ? low.other + high.other - low.scale + Poly(1)
-                                : low.scale * high.other + high.scale * low.other -
-                                      (low.scale - Poly(1)) * (high.scale - Poly(1)));
+      conditions->push_back(low.scale == high.scale ? low.other + high.other - low.scale + Poly(1)
+                                                    : low.scale * high.other + high.scale * low.other -
+                                                          (low.scale - Poly(1)) * (high.scale - Poly(1)));
     }
   }
   *rest = Guard::And(without);

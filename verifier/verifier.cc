@@ -336,6 +336,7 @@ std::vector<Strategy> Strategies() {
     }
   }
   out.push_back({.finite_laws = true, .unfold = true});
+  for (bool split : {false, true}) out.push_back({.split_products = split, .finite_laws = true, .quotients = true});
   return out;
 }
 
@@ -352,7 +353,7 @@ class Differences {
   bool Matters(const Strategy& s) const {
     if (!products_ && (s.split_products || s.factor_order != 0)) return false;
     if (!sums_ && s.sum_cases) return false;
-    return s.probe || s.unfold || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
+    return s.probe || s.unfold || s.quotients || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
              t.probe = false;
              return t == s;
            });

@@ -1,0 +1,180 @@
+// Gradients of small models, lowered by the rules that come with the program: the same values, and no derived operator
+// is left.
+#include "substitutions/lowering.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "core/adjoint/operators.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_tensor.h"
+#include "core/ir/text.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+namespace {
+
+Graph GraphOf(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *graph;
+}
+
+RuleSet GradientRules() {
+  const LoadOptions options{.allow_finite_only = true};
+  auto rules = RuleSet::FromFiles({std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/gradients.rules"}, options);
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  return *std::move(rules);
+}
+
+// The gradients of the first output, weighted by the graph's last input, by all inputs before that.
+Graph WithGradients(const Graph& graph) {
+  Arena& arena = *graph.arena();
+  ValueMap cotangents;
+  cotangents[graph.outputs()[0].value] = graph.inputs().back();
+  for (auto id = graph.nodes().rbegin(); id != graph.nodes().rend(); ++id) {
+    const Node node = graph.node(*id);
+    if (node.op == nullptr || !cotangents.contains(Value{*id, 0})) continue;
+    std::vector<TensorType> types;
+    for (Value operand : node.operands) types.push_back(arena.type(operand));
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      if (!IsFloating(types[k].dtype)) continue;
+      const auto call = GradientCall(*node.op, types, node.attrs, node.outputs, static_cast<int>(k));
+      EXPECT_TRUE(call.ok()) << call.status();
+      std::vector<Value> operands;
+      for (const DerivedCall::Operand& operand : call->operands) {
+        operands.push_back(operand.is_direction ? cotangents.at(Value{*id, operand.number})
+                                                : node.operands[operand.number]);
+      }
+      auto gradient = arena.Add(*call->op, operands, call->attrs);
+      EXPECT_TRUE(gradient.ok()) << gradient.status();
+      Value sum{*gradient, 0};
+      if (const auto before = cotangents.find(node.operands[k]); before != cotangents.end()) {
+        sum = Value{*arena.Add(*FindOp("add"), {before->second, sum}, {}), 0};
+      }
+      cotangents[node.operands[k]] = sum;
+    }
+  }
+  std::vector<Output> outputs;
+  for (size_t k = 0; k + 1 < graph.inputs().size(); ++k) {
+    const auto found = cotangents.find(graph.inputs()[k]);
+    if (found != cotangents.end()) outputs.push_back({found->second, "d" + std::to_string(k)});
+  }
+  EXPECT_FALSE(outputs.empty());
+  return Graph(graph.arena(), graph.inputs(), outputs);
+}
+
+std::set<std::string> DerivedOps(const Graph& graph) {
+  std::set<std::string> names;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op != nullptr && absl::StrContains(node.op->name, "_grad_")) names.insert(node.op->name);
+  }
+  return names;
+}
+
+absl::flat_hash_map<std::string, Tensor> Inputs(const Graph& graph) {
+  Rng rng(20261122);
+  absl::flat_hash_map<std::string, Tensor> inputs;
+  for (Value input : graph.inputs()) {
+    inputs.emplace(graph.node(input.node).name, RandomTensor(graph.type(input), rng, -1, 1));
+  }
+  return inputs;
+}
+
+struct Model {
+  const char* name;
+  const char* text;
+};
+
+class LoweredModels : public ::testing::TestWithParam<Model> {};
+
+TEST_P(LoweredModels, HaveNoDerivedOperatorAndTheSameValues) {
+  const Graph derived = WithGradients(GraphOf(GetParam().text));
+  ASSERT_FALSE(DerivedOps(derived).empty());
+  const auto lowering = Lower(derived, GradientRules());
+  ASSERT_TRUE(lowering.ok()) << lowering.status();
+  EXPECT_THAT(DerivedOps(lowering->graph), ::testing::IsEmpty());
+  std::set<std::string> replaced;
+  for (const Lowering::Step& step : lowering->steps) replaced.insert(step.replaced);
+  EXPECT_EQ(replaced, DerivedOps(derived));
+  const auto inputs = Inputs(derived);
+  const auto expected = InterpretGraph(derived, inputs), found = InterpretGraph(lowering->graph, inputs);
+  ASSERT_TRUE(expected.ok() && found.ok()) << expected.status() << found.status();
+  for (size_t o = 0; o < expected->size(); ++o) {
+    for (int64_t i = 0; i < (*expected)[o].num_elements(); ++i) {
+      const double value = (*expected)[o].At(i);
+      EXPECT_NEAR((*found)[o].At(i), value, 1e-4 * (1 + std::abs(value))) << "output " << o << " at " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LoweredModels,
+                         ::testing::Values(Model{"Mlp", R"(
+input x: f32[3,5]
+input w: f32[5,4]
+input b: f32[4]
+input v: f32[4,2]
+input u: f32[3,2]
+%1 = matmul(x, w)
+%2 = expand(b, shape=[3,4])
+%3 = add(%1, %2)
+%4 = relu(%3)
+%5 = matmul(%4, v)
+%6 = log_softmax(%5)
+output y = %6
+)"},
+                                           Model{"ConvNet", R"(
+input x: f32[2,3,7,6]
+input w: f32[4,3,3,3]
+input v: f32[4,2,3,2]
+input u: f32[2,4,1,1]
+%1 = conv2d(x, w, strides=[2,1], pads=[1,1,1,1])
+%2 = sigmoid(%1)
+%3 = conv2d(%2, v, pads=[1,0,1,0], groups=2)
+%4 = avg_pool2d(%3, kernel=[2,2], count_include_pad=1)
+%5 = reduce_mean(%4, axes=[2,3])
+output y = %5
+)"},
+                                           Model{"Attention", R"(
+input x: f32[2,3,4]
+input q: f32[4,4]
+input k: f32[4,4]
+input g: f32[4]
+input b: f32[4]
+input u: f32[2,3,4]
+%1 = layer_norm(x, g, b, axis=2)
+%2 = matmul(%1, q)
+%3 = matmul(%1, k)
+%4 = transpose(%3, perm=[0,2,1])
+%5 = matmul(%2, %4)
+%6 = softmax(%5)
+%7 = matmul(%6, %1)
+%8 = gelu(%7)
+%9 = add(%8, x)
+output y = %9
+)"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Lowering, ARuleWithSeveralOutputsIsAnError) {
+  const std::string text = "rule two\n  { add(x[n], y[n]), mul(x, z[n]) } => { add(y, x), mul(z, x) }\n";
+  const auto rules = RuleSet::FromText(text, "two.rules", {.trust_unverified = true});
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto lowering = Lower(GraphOf("input x: f32[2]\n%1 = neg(x)\noutput y = %1\n"), *rules);
+  EXPECT_EQ(lowering.status().message(), "rule two: found 2 outputs, expected one");
+}
+
+TEST(Lowering, RulesThatUndoOneAnotherAreAnError) {
+  const std::string text = "rule there\n  neg(x[n]) => sub(0[n], x)\nrule back\n  sub(0[n], x[n]) => neg(x)\n";
+  const auto rules = RuleSet::FromText(text, "two.rules", {.trust_unverified = true});
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto lowering = Lower(GraphOf("input x: f32[2]\n%1 = neg(x)\noutput y = %1\n"), *rules);
+  EXPECT_THAT(std::string(lowering.status().message()), ::testing::HasSubstr("still apply after 100 rounds"));
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,112 @@
+// Claims about derived operators: what the prover makes of true ones and of ones that were made false.
+#include "verifier/gradient_claims.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "core/ops/ops.h"
+#include "substitutions/instances.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "tests/counts.h"
+#include "tests/support/distinguish.h"
+#include "tests/support/rule_mutation.h"
+
+namespace rewright {
+namespace {
+
+constexpr double kLimitSeconds = 10;
+
+std::vector<GradientClaim> ClaimsOf(const char* name) {
+  const OpDef* op = FindOp(name);
+  EXPECT_NE(op, nullptr) << name;
+  auto claims = GradientClaims(*op, 1);
+  EXPECT_TRUE(claims.ok()) << claims.status();
+  return claims.ok() ? *claims : std::vector<GradientClaim>();
+}
+
+class ProvedClaims : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ProvedClaims, AreProvedForEverySize) {
+  const std::vector<GradientClaim> claims = ClaimsOf(GetParam());
+  ASSERT_FALSE(claims.empty());
+  for (const GradientClaim& claim : claims) {
+    const RuleVerdict verdict = JudgeClaim(claim, kLimitSeconds);
+    EXPECT_EQ(verdict.verdict, Verdict::kProved)
+        << ClaimName(claim.kind) << " " << claim.input << " " << claim.structure << ": " << verdict.reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, ProvedClaims,
+                         ::testing::Values("exp", "relu", "max", "where", "matmul", "dot_general", "softmax",
+                                           "log_softmax", "layer_norm", "batch_norm", "reduce_max", "reduce_mean",
+                                           "concat", "split", "pad", "transpose", "expand", "gather", "dynamic_slice"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(GradientClaims, OperatorsWithoutGradientsHaveNone) {
+  EXPECT_TRUE(ClaimsOf("argmax").empty());
+  EXPECT_TRUE(ClaimsOf("logical_and").empty());
+}
+
+TEST(GradientClaims, AShiftThatCountsIsRefuted) {
+  for (const GradientClaim& claim : ClaimsOf("softmax")) {
+    if (claim.kind != GradientClaim::Kind::kShift) continue;
+    GradientClaim wrong = claim;
+    // The element plus the shift depends on the shift.
+    SymbolicNode& node = wrong.instance.nodes[wrong.instance.rhs[0].node];
+    auto meaning = std::make_shared<Meaning>(*node.meaning);
+    OutputMeaning& output = meaning->outputs[0];
+    std::vector<Index> at;
+    for (int id : output.index_vars) at.emplace_back(Variable(id, meaning->variables[id].name));
+    const Scalar shift = ReadOperand(static_cast<int>(node.inputs.size()) - 1, at, output.dtype);
+    output.element = (Scalar(output.element) + shift).node();
+    node.meaning = std::move(meaning);
+    EXPECT_EQ(JudgeClaim(wrong, kLimitSeconds).verdict, Verdict::kRefuted);
+    return;
+  }
+  FAIL() << "softmax has no claim about its shift";
+}
+
+// Rules about gradients, changed at one place of their right sides or conditions: where the interpreter tells the
+// sides apart the prover must not have accepted them.
+TEST(GradientRules, NoMutantThatIsRefutedIsProved) {
+  constexpr uint64_t kSeed = 20261122;
+  const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/gradients.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  MutationRng rng(kSeed);
+  const int wanted = std::max(100, Cases(500));
+  int refuted = 0, open = 0, equivalent = 0;
+  for (int judged = 0; judged < wanted;) {
+    const std::optional<Mutant> mutant = MutateRule((*rules)[rng() % rules->size()], rng);
+    if (!mutant) continue;
+    const auto compiled = CompileRule(mutant->rule, RuleUse::kProof);
+    if (!compiled.ok()) continue;
+    std::vector<RuleInstance> instances;
+    (void)ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
+      instances.push_back(std::move(instance));
+      return instances.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
+    });
+    if (instances.empty()) continue;
+    ++judged;
+    ProofOptions proof;
+    proof.search_counterexample = false;  // the proof alone is on trial
+    proof.time_limit_s = 0.5;
+    const RuleInstance& instance = instances.back();
+    const bool accepted = Prove(instance, proof).verdict == Verdict::kProved;
+    const auto apart = Distinguished(instance, 100, rng);
+    EXPECT_FALSE(accepted && apart.has_value()) << "seed " << kSeed << ": proved and false: " << mutant->change << "\n"
+                                                << PrintLaw(mutant->rule) << instance.description << "\n"
+                                                << apart.value_or("");
+    ++(apart.has_value() ? refuted : accepted ? equivalent : open);
+  }
+  std::cout << wanted << " mutants: " << refuted << " told apart by the interpreter, " << equivalent
+            << " proved (equivalent), " << open << " open\n";
+  EXPECT_GT(refuted, wanted / 2);
+}
+
+}  // namespace
+}  // namespace rewright

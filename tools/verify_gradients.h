@@ -1,0 +1,21 @@
+// rewright verify --gradients: the claims about derived gradients (verifier/gradient_claims.h), proved and listed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/verb.h"
+
+namespace rewright {
+
+struct GradientFlags {
+  std::vector<std::string> operators;  // none: all
+  double time_limit = 60;              // seconds of CPU time for one claim
+  int structures = 2;                  // of each operator
+};
+
+// kYes: every claim is proved. Error: there is no such operator, or one cannot be derived.
+absl::StatusOr<Answer> VerifyGradients(const GradientFlags& flags, Session& session);
+
+}  // namespace rewright

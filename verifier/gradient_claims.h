@@ -1,0 +1,38 @@
+// What has to hold of the operators that are derived from an operator (core/adjoint/operators.h), stated for the
+// prover:
+//
+//   inversion   the gradient as it is gathered equals the definition: the sum over all reads under the equations
+//   duality     <u, J v> = <J^T u, v>, J v being the tangent of the output along v, J^T u the gradient by every input
+//   shift       the output does not depend on a value that the declaration marks as a shift (OpBuilder::Shift)
+//
+// A claim is made of one structure of the operator (ranks, axes, flags); sizes and integer attributes are symbols, so
+// that it holds for all of them. Structures are those of the operator's samples.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/op.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+
+struct GradientClaim {
+  enum class Kind : uint8_t { kInversion, kDuality, kShift };
+  Kind kind = Kind::kInversion;
+  std::string input;      // of kInversion: its name
+  std::string structure;  // "f32[3] f32[1, 3]; axis=1", sizes other than one left out: "f32[_, 1]"
+  Rule rule;              // empty of kShift
+  RuleInstance instance;  // of kShift
+};
+const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "shift"
+
+// None where the operator has no gradients. At most `structures` structures, the first ones of the operator's samples.
+// Error: an operator cannot be derived.
+absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
+
+// The verdict, with the reason of one that is open.
+RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s);
+
+}  // namespace rewright
