@@ -99,11 +99,12 @@ OpDef ReluOp() {
                [](const OpBuilder&, const Scalar& x) { return Max(x, 0.0); });
 }
 
-// out[i..] = max(x[i..], 0) + alpha * min(x[i..], 0)
+// out[i..] = x[i..] where 0 < x[i..], and alpha * x[i..] elsewhere
 OpDef LeakyReluOp() {
   return Unary("leaky_relu", "The operand where it is positive, alpha times the operand elsewhere.", Elements::kFloats,
                [](const OpBuilder& b, const Scalar& x) {
-                 return Max(x, 0.0) + b.Real("alpha", x.dtype()) * Min(x, Constant(0, x.dtype()));
+                 const Cond positive = Holds(Call(Fn::kLess, {Constant(0, x.dtype()), x}));
+                 return Select(positive, x, b.Real("alpha", x.dtype()) * x);
                },
                {}, {RealAttr("alpha", 0.01, "slope of the negative side")}, {{"alpha", 0.125}});
 }
