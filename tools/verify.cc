@@ -469,6 +469,7 @@ Action DeclareVerify(CLI::App& app) {
           "Seconds of CPU time for one rule, then it is unknown (default 60)");
   return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
     if (derived->count() > 0) {
+      std::erase(gradients->operators, "");  // what the parser makes of the option alone
       gradients->time_limit = flags->time_limit;
       return VerifyGradients(*gradients, session);
     }

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,9 +77,7 @@ absl::StatusOr<Answer> VerifyGradients(const GradientFlags& flags, Session& sess
                       absl::StrFormat("%d of %d  %s", done.load(), all.size(), Title(all[i])));
     }
   };
-  const unsigned wanted = session.flags.threads > 0 ? static_cast<unsigned>(session.flags.threads)
-                                                    : std::max(1u, std::thread::hardware_concurrency());
-  OnThreads(std::min<int64_t>(wanted, std::ssize(all)), work);
+  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(all)), work);
 
   std::map<Verdict, int> counts;
   std::set<const OpDef*> with_claims, open;

@@ -64,7 +64,8 @@ class Claimant {
   }
 
   absl::Status AddTo(std::vector<GradientClaim>* claims) const {
-    if (!HasFloating(application_.outputs)) return absl::OkStatus();
+    // Of an opaque operator nothing is derived.
+    if (application_.meaning->IsOpaque() || !HasFloating(application_.outputs)) return absl::OkStatus();
     for (size_t k = 0; k < inputs_.size(); ++k) {
       if (!IsFloating(inputs_[k].dtype)) continue;
       const absl::StatusOr<GradientClaim> claim = Inversion(static_cast<int>(k));

@@ -179,7 +179,7 @@ TEST_F(RandomGraphTest, AreComputedAsTheClassesOfTheRulesPromise) {
             << applied.size() << " rules applied, " << operators.size() << " operators\n";
   EXPECT_GT(improved, kGraphs / 2);
   EXPECT_GT(exact_graphs, kGraphs / 20);
-  EXPECT_EQ(operators.size(), AllOps().size()) << "every operator starts some graph";
+  for (const OpDef* op : AllOps()) EXPECT_TRUE(operators.contains(op->name)) << op->name << " starts no graph";
 }
 
 // That the test above can fail.
