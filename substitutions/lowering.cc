@@ -55,4 +55,10 @@ absl::StatusOr<Lowering> Lower(const Graph& graph, const RuleSet& rules) {
       absl::StrCat("rules still apply after ", kMaxRounds, " rounds, at last ", lowering.steps.back().rule));
 }
 
+absl::StatusOr<Lowering> LowerGradients(const Graph& graph) {
+  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("gradients.rules"));
+  ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({file}, {.allow_finite_only = true}));
+  return Lower(graph, rules);
+}
+
 }  // namespace rewright

@@ -26,4 +26,9 @@ struct Lowering {
 inline constexpr int kMaxRounds = 100;
 absl::StatusOr<Lowering> Lower(const Graph& graph, const RuleSet& rules);
 
+// By the rules of gradients that come with the program. Those that hold for finite values alone are among them: where
+// values are not finite, what is lowered to is the definition. Derived operators for which there is no rule stay.
+// Errors: also those of reading the rules.
+absl::StatusOr<Lowering> LowerGradients(const Graph& graph);
+
 }  // namespace rewright

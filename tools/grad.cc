@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
+#include "substitutions/lowering.h"
 #include "tools/flags.h"
 #include "tools/models.h"
 #include "tools/suggest.h"
@@ -88,8 +89,14 @@ absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
   for (const auto& [name, value] : leaves) by.push_back(value);
   ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(arena, loss, by));
   for (size_t i = 0; i < by.size(); ++i) outputs.push_back({gradients[i], absl::StrCat("grad_", leaves[i].first)});
-  const Graph graph(model.graph.arena(), model.graph.inputs(), std::move(outputs));
-
+  Graph graph(model.graph.arena(), model.graph.inputs(), std::move(outputs));
+  if (!flags.derived) {
+    ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(graph));
+    graph = lowering.graph;
+    std::set<std::string> rules;
+    for (const Lowering::Step& step : lowering.steps) rules.insert(step.rule);
+    console.json()["rules"] = rules;
+  }
   const std::set<std::string> derived = DerivedOps(graph);
   if (flags.output.ends_with(".onnx")) {
     if (!derived.empty()) {
@@ -119,7 +126,7 @@ Action DeclareGrad(CLI::App& app) {
   app.add_option("--by", flags->by, "What it is differentiated by: states (the weights) or inputs")
       ->check(CLI::IsMember({"states", "inputs"}))
       ->capture_default_str();
-  app.add_flag("--derived", flags->derived, "Leave derived operators as they are (there is no other form yet)");
+  app.add_flag("--derived", flags->derived, "Leave derived operators as they are; without it rules write them in others");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   AddOutputPath(app, "-o,--output", &flags->output, "Where the graph is written: as text, or .onnx")->type_name("FILE");
   return [flags](Session& session) { return Grad(*flags, session); };

@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "runtime/train/trainer.h"
+#include "substitutions/lowering.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
@@ -149,6 +150,10 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Session& session) {
   options.checkpoint_folder = flags.checkpoint_folder;
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
+  options.rewrite = [](const Graph& step) -> absl::StatusOr<Graph> {
+    ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
+    return lowering.graph;
+  };
   ASSIGN_OR_RETURN(const ImportedModel model, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
   auto trainer = Trainer::Create(config, model.graph, engine.runner(), options);

@@ -123,7 +123,10 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     RETURN_IF_ERROR(MakeFolder(folder));
     RETURN_IF_ERROR(CheckWritable(absl::StrCat(folder, "/latest")));
   }
-  ASSIGN_OR_RETURN(const StepGraphs graphs, BuildStep(model_, step));
+  ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model_, step));
+  if (options_.rewrite != nullptr && !checkpoint) {
+    ASSIGN_OR_RETURN(graphs.step, options_.rewrite(graphs.step));
+  }
   trained_ = graphs.trained;
   NamedTensors states;
   for (Value state : graphs.step.states()) {

@@ -38,6 +38,8 @@ struct TrainerOptions {
   std::string checkpoint_folder;  // empty: no checkpoints
   bool resume = false;            // from the last checkpoint there; an error where there is none
   int threads = 1;                // noted in checkpoints: another number may round differently
+  // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived.
+  std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
 };
 
 class Trainer {

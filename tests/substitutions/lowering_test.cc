@@ -9,7 +9,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "core/adjoint/operators.h"
+#include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensor.h"
 #include "core/ir/text.h"
@@ -24,47 +24,15 @@ Graph GraphOf(const std::string& text) {
   return *graph;
 }
 
-RuleSet GradientRules() {
-  const LoadOptions options{.allow_finite_only = true};
-  auto rules = RuleSet::FromFiles({std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/gradients.rules"}, options);
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return *std::move(rules);
-}
-
 // The gradients of the first output, weighted by the graph's last input, by all inputs before that.
 Graph WithGradients(const Graph& graph) {
-  Arena& arena = *graph.arena();
-  ValueMap cotangents;
-  cotangents[graph.outputs()[0].value] = graph.inputs().back();
-  for (auto id = graph.nodes().rbegin(); id != graph.nodes().rend(); ++id) {
-    const Node node = graph.node(*id);
-    if (node.op == nullptr || !cotangents.contains(Value{*id, 0})) continue;
-    std::vector<TensorType> types;
-    for (Value operand : node.operands) types.push_back(arena.type(operand));
-    for (size_t k = 0; k < node.operands.size(); ++k) {
-      if (!IsFloating(types[k].dtype)) continue;
-      const auto call = GradientCall(*node.op, types, node.attrs, node.outputs, static_cast<int>(k));
-      EXPECT_TRUE(call.ok()) << call.status();
-      std::vector<Value> operands;
-      for (const DerivedCall::Operand& operand : call->operands) {
-        operands.push_back(operand.is_direction ? cotangents.at(Value{*id, operand.number})
-                                                : node.operands[operand.number]);
-      }
-      auto gradient = arena.Add(*call->op, operands, call->attrs);
-      EXPECT_TRUE(gradient.ok()) << gradient.status();
-      Value sum{*gradient, 0};
-      if (const auto before = cotangents.find(node.operands[k]); before != cotangents.end()) {
-        sum = Value{*arena.Add(*FindOp("add"), {before->second, sum}, {}), 0};
-      }
-      cotangents[node.operands[k]] = sum;
-    }
-  }
+  std::vector<Value> by = graph.inputs();
+  const Value cotangent = by.back();
+  by.pop_back();
+  const auto gradients = PullBack(*graph.arena(), {graph.outputs()[0].value}, {cotangent}, by);
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
   std::vector<Output> outputs;
-  for (size_t k = 0; k + 1 < graph.inputs().size(); ++k) {
-    const auto found = cotangents.find(graph.inputs()[k]);
-    if (found != cotangents.end()) outputs.push_back({found->second, "d" + std::to_string(k)});
-  }
-  EXPECT_FALSE(outputs.empty());
+  for (size_t k = 0; k < by.size(); ++k) outputs.push_back({(*gradients)[k], "d" + std::to_string(k)});
   return Graph(graph.arena(), graph.inputs(), outputs);
 }
 
@@ -96,7 +64,7 @@ class LoweredModels : public ::testing::TestWithParam<Model> {};
 TEST_P(LoweredModels, HaveNoDerivedOperatorAndTheSameValues) {
   const Graph derived = WithGradients(GraphOf(GetParam().text));
   ASSERT_FALSE(DerivedOps(derived).empty());
-  const auto lowering = Lower(derived, GradientRules());
+  const auto lowering = LowerGradients(derived);
   ASSERT_TRUE(lowering.ok()) << lowering.status();
   EXPECT_THAT(DerivedOps(lowering->graph), ::testing::IsEmpty());
   std::set<std::string> replaced;
