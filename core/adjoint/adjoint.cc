@@ -139,7 +139,8 @@ class Derivation {
     for (int k = 0; k < n; ++k) {
       if (!IsFloating(key_.dtypes[k])) continue;
       tangents[k] = n + k;
-      shapes_[n + k] = shapes_[k];
+      std::vector<ExprPtr> shape = shapes_[k];  // a copy: the map moves what it holds
+      shapes_[n + k] = std::move(shape);
     }
     Derivative result;
     result.dtype = primal.dtype;
