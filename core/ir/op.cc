@@ -351,6 +351,22 @@ StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& in
   return key;
 }
 
+// Axes as they stand in a key are canonical. What makes its key by hand, not from an application, may be wrong there: a
+// derived operator takes them from whoever applies it, of an input that it need not have.
+static absl::Status CheckAxes(const OpDef& op, const StructuralKey& key) {
+  for (const AttrSpec& spec : op.attrs) {
+    if (spec.kind != AttrKind::kAxis && spec.kind != AttrKind::kAxes) continue;
+    const Attr& given = key.attrs.at(spec.name);
+    Attr canonical = given;
+    const absl::Status status = CanonicalizeAttr(op, spec, key.ranks.empty() ? 0 : key.ranks[0], canonical);
+    if (!status.ok()) return status;
+    if (canonical != given) {
+      return AttrError(op, spec, absl::StrCat("found ", AttrString(given), ", expected ", AttrString(canonical)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op, const StructuralKey& key) {
   auto& slot = cache_[{&op, key}];
   if (slot) return slot;
@@ -365,6 +381,7 @@ absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op
       return absl::InvalidArgumentError(absl::StrCat(op.name, ": a tensor with ", rank, " axes; at most ", kMaxRank));
     }
   }
+  if (auto status = CheckAxes(op, key); !status.ok()) return status;
   OpBuilder builder(op, key);
   if (auto status = op.meaning(builder); !status.ok()) return status;
   slot = std::make_shared<const Meaning>(builder.Take());

@@ -144,6 +144,17 @@ TEST(DerivedOperators, RefuseWhatDoesNotFit) {
   EXPECT_THAT(Apply(gradient, {b, u}, {{"a_shape", std::vector<int64_t>{0, 4}}}, cache).status().message(),
               HasSubstr("found 0, expected at least 1"));
   EXPECT_THAT(Apply(gradient, {b, u}, {}, cache).status().message(), HasSubstr("attribute a_shape is missing"));
+  // An axis of an input that is no operand here.
+  const TensorType indices{DType::kInt64, {3}}, rows{DType::kFloat32, {3, 5}};
+  const auto picked = [&](int64_t axis) {
+    const Attrs attrs = {{"axis", axis}, {"x_shape", std::vector<int64_t>{4, 5}}};
+    return Apply(*FindOp("gather_grad_x"), {indices, rows}, attrs, cache).status();
+  };
+  EXPECT_TRUE(picked(0).ok()) << picked(0);
+  EXPECT_THAT(picked(2).message(), HasSubstr("axis 2 of a tensor with 2 axes"));
+  const Attrs unsorted = {{"axes", std::vector<int64_t>{1, 0}}, {"keepdims", 0}, {"x_shape", Shape{4, 5}}};
+  EXPECT_THAT(Apply(*FindOp("reduce_sum_grad_x"), {{DType::kFloat32, {}}}, unsorted, cache).status().message(),
+              HasSubstr("found [1,0], expected [0,1]"));
 }
 
 // ---------------------------------------------------------------- kinks
