@@ -4,21 +4,12 @@
 
 #include "backends/attrs.h"
 #include "core/index/form.h"
-#include "core/ir/rewrite.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
 
 using index::Form;
-
-// Axis of the output that variable `id` stands for, or -1.
-int OutputAxis(const OutputMeaning& output, int64_t id) {
-  for (size_t k = 0; k < output.index_vars.size(); ++k) {
-    if (output.index_vars[k] == id) return static_cast<int>(k);
-  }
-  return -1;
-}
 
 // The form of an index over variables; unknown where elements are read.
 Form FormOf(const ExprNode& expr, const std::vector<Form>& variables) {
@@ -38,36 +29,6 @@ std::optional<LinearIndex> Linear(const Form& form, const std::vector<const inde
     index.coefficients.push_back(factor.constant());
   }
   return index;
-}
-
-// Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
-bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
-  switch (expr.kind()) {
-    case ExprKind::kBool:
-    case ExprKind::kConst:
-    case ExprKind::kParam: return true;
-    case ExprKind::kRead: {
-      std::vector<bool> seen(meaning.outputs[0].index_vars.size());
-      for (const ExprPtr& index : expr.args()) {
-        if (index->IsInt(0)) continue;
-        if (!index->IsVariable()) return false;
-        const int axis = OutputAxis(meaning.outputs[0], index->variable());
-        if (axis < 0 || seen[axis]) return false;
-        seen[axis] = true;
-      }
-      return true;
-    }
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-    case ExprKind::kNot:
-    case ExprKind::kHolds:
-    case ExprKind::kCall:
-    case ExprKind::kSelect:
-    case ExprKind::kCast:
-      return std::all_of(expr.args().begin(), expr.args().end(),
-                         [&](const ExprPtr& arg) { return PointwiseExpr(meaning, *arg); });
-    default: return false;
-  }
 }
 
 }  // namespace
@@ -100,37 +61,6 @@ bool OnlyMoves(const Graph& graph, const Node& node) {
   if (node.op == ops::Reshape()) return true;
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     if (!CopyAccessOf(graph, node, output)) return false;
-  }
-  return true;
-}
-
-bool IsPointwise(const Meaning& meaning) {
-  return meaning.outputs.size() == 1 && !meaning.outputs[0].element->IsRead() &&
-         PointwiseExpr(meaning, *meaning.outputs[0].element);
-}
-
-PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read) {
-  PointwiseRead result{read.operand(), {}};
-  for (const ExprPtr& index : read.args()) {
-    result.axes.push_back(index->IsVariable() ? OutputAxis(meaning.outputs[0], index->variable()) : -1);
-  }
-  return result;
-}
-
-std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning) {
-  std::vector<PointwiseRead> reads;
-  Visit(meaning.outputs[0].element, [&](const ExprPtr& expr) {
-    if (!expr->IsRead()) return;
-    PointwiseRead read = PointwiseReadOf(meaning, *expr);
-    if (std::find(reads.begin(), reads.end(), read) == reads.end()) reads.push_back(std::move(read));
-  });
-  return reads;
-}
-
-bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output) {
-  if (operand.shape != output.shape) return false;
-  for (size_t d = 0; d < read.axes.size(); ++d) {
-    if (read.axes[d] != static_cast<int>(d) && operand.shape[d] != 1) return false;
   }
   return true;
 }

@@ -10,20 +10,24 @@
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
 #include "core/base/status_macros.h"
+#include "core/ir/pointwise.h"
 #include "core/ir/tensor.h"
 
 namespace rewright {
 namespace {
 
 absl::Status At(const Arena& arena, NodeId id, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(arena.node(id).op->name, " (node ", id, "): ", status.message()));
+  return ErrorAt(absl::StrCat(arena.node(id).op->name, " (node ", id, ")"), status);
+}
+
+absl::StatusOr<Value> Stretched(Arena& arena, Value value, const Shape& shape) {
+  if (arena.type(value).shape == shape) return value;
+  return arena.Apply("expand", {value}, {{"shape", shape}});
 }
 
 // A tensor that is one number throughout.
 absl::StatusOr<Value> Filled(Arena& arena, const TensorType& type, double number) {
-  const Value constant = arena.AddConstant(Tensor::Scalar(type.dtype, number));
-  if (type.shape.empty()) return constant;
-  return arena.Apply("expand", {constant}, {{"shape", type.shape}});
+  return Stretched(arena, arena.AddConstant(Tensor::Scalar(type.dtype, number)), type.shape);
 }
 
 // What a derived application amounts to.
@@ -43,6 +47,23 @@ Outcome OutcomeOf(const Application& application, const std::vector<TensorType>&
                  [](const ExprPtr& index, int variable) { return index->IsVariable(variable); });
   if (in_place) outcome.copies = static_cast<size_t>(element.operand());
   return outcome;
+}
+
+// An elementwise application of which operands broadcast as in NumPy: axes meet from the last one on.
+bool Broadcasts(const Arena& arena, const Node& node) {
+  const auto has_shape = [&](Value operand) { return arena.type(operand).shape == node.outputs[0].shape; };
+  if (!node.op->broadcasts || !IsPointwise(*node.meaning) ||
+      std::all_of(node.operands.begin(), node.operands.end(), has_shape)) {
+    return false;
+  }
+  const std::vector<PointwiseRead> reads = PointwiseReads(*node.meaning);
+  return std::all_of(reads.begin(), reads.end(), [&](const PointwiseRead& read) {
+    const int skipped = node.outputs[0].rank() - static_cast<int>(read.axes.size());
+    for (size_t d = 0; d < read.axes.size(); ++d) {
+      if (read.axes[d] >= 0 && read.axes[d] != static_cast<int>(d) + skipped) return false;
+    }
+    return true;
+  });
 }
 
 absl::Status CheckFloating(const Arena& arena, Value value, const std::string& what) {
@@ -165,21 +186,34 @@ class Reverse : Derivation {
       some |= total.has_value();
     }
     if (!some) return absl::OkStatus();
+    // What broadcasts is stretched first: an operator's gradients are then those of equal shapes, and that of being
+    // stretched is one for all.
+    std::vector<Value> stretched = node.operands;
+    if (Broadcasts(arena_, node)) {
+      for (Value& operand : stretched) {
+        ASSIGN_OR_RETURN(operand, Stretched(arena_, operand, node.outputs[0].shape));
+      }
+    }
     for (size_t k = 0; k < node.operands.size(); ++k) {
       const Value operand = node.operands[k];
       if (!IsFloating(arena_.type(operand).dtype) || !between_.contains(operand.node)) continue;
-      RETURN_IF_ERROR(Give(node, static_cast<int>(k), cotangents));
+      ASSIGN_OR_RETURN(std::optional<Value> part, Part(node, stretched, static_cast<int>(k), cotangents));
+      if (part && stretched[k] != operand) {
+        ASSIGN_OR_RETURN(part, Part(arena_.node(stretched[k].node), {operand}, 0, {part}));
+      }
+      if (part) parts_[operand].push_back(*part);
     }
     return absl::OkStatus();
   }
 
-  absl::Status Give(const Node& node, int input, const std::vector<std::optional<Value>>& cotangents) {
-    ASSIGN_OR_RETURN(const DerivedCall call,
-                     GradientCall(*node.op, TypesOf(node.operands), node.attrs, node.outputs, input));
+  // What the application, to these operands, gives to the cotangent of one of them; nothing where that is zero.
+  absl::StatusOr<std::optional<Value>> Part(const Node& node, const std::vector<Value>& inputs, int input,
+                                            const std::vector<std::optional<Value>>& cotangents) {
+    ASSIGN_OR_RETURN(const DerivedCall call, GradientCall(*node.op, TypesOf(inputs), node.attrs, node.outputs, input));
     std::vector<Value> operands;
     for (const DerivedCall::Operand& operand : call.operands) {
       if (!operand.is_direction) {
-        operands.push_back(node.operands[operand.number]);
+        operands.push_back(inputs[operand.number]);
       } else if (cotangents[operand.number]) {
         operands.push_back(*cotangents[operand.number]);
       } else {
@@ -188,8 +222,7 @@ class Reverse : Derivation {
       }
     }
     ASSIGN_OR_RETURN(const auto results, Applied(*call.op, operands, call.attrs));
-    if (results[0]) parts_[node.operands[input]].push_back(*results[0]);
-    return absl::OkStatus();
+    return results[0];
   }
 
   const absl::flat_hash_set<Value> by_;

@@ -1,0 +1,34 @@
+// Operators whose elements are functions of operand elements at the same position.
+#pragma once
+
+#include <vector>
+
+#include "core/ir/op.h"
+
+namespace rewright {
+
+// One read of a pointwise node: axis d of the operand is read at output position `axes[d]`, or at index 0 where that
+// is -1 (an axis of size one).
+struct PointwiseRead {
+  int input = 0;
+  std::vector<int> axes;
+  friend bool operator==(const PointwiseRead& a, const PointwiseRead& b) {
+    return a.input == b.input && a.axes == b.axes;
+  }
+};
+
+// True when the node has one output, every element of which is a function of operand elements at the same position
+// (axes of the operands may be left out, permuted or of size one), and it computes something. Answers follow from the
+// Meaning alone.
+bool IsPointwise(const Meaning& meaning);
+
+// All reads, each distinct one once. Requires IsPointwise.
+std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning);
+
+// The axes of one read expression of a pointwise meaning.
+PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
+
+// The read is of the operand's element at the very output position, for every axis.
+bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
+
+}  // namespace rewright
