@@ -58,8 +58,7 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
     }
     absl::StatusOr<std::unique_ptr<KernelHandles>> handles = step.kernel->MakeHandles();
     if (!handles.ok()) {
-      return absl::Status(handles.status().code(),
-                          absl::StrCat("step ", s, " (", step.label, "): ", handles.status().message()));
+      return ErrorAt(absl::StrCat("step ", s, " (", step.label, ")"), handles.status());
     }
     handles_.push_back(*std::move(handles));
   }
@@ -104,7 +103,7 @@ absl::Status Instance::RunStep(int s) {
   RunContext context{handles_[s].get()};
   const absl::Status status = Guarded([&] { return step.kernel->Run(arguments_.data() + first_[s], context); });
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("step ", s, " (", step.label, "): ", status.message()));
+    return ErrorAt(absl::StrCat("step ", s, " (", step.label, ")"), status);
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -159,8 +160,7 @@ absl::StatusOr<double> CostModel::GroupCost(const Graph& graph, const Group& gro
   if (auto it = seconds_.find(signature); it != seconds_.end()) return it->second;
   const absl::StatusOr<double> seconds = device_.Cost(graph, group);
   if (!seconds.ok()) {
-    return absl::Status(seconds.status().code(), absl::StrCat("cost of ", GroupString(graph, group), " on ",
-                                                              device_.name(), ": ", seconds.status().message()));
+    return ErrorAt(absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name()), seconds.status());
   }
   seconds_.emplace(std::move(signature), *seconds);
   return *seconds;

@@ -172,14 +172,12 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
   std::vector<Outcome> outcomes(files.size());
   Checker checker(flags, rules);
   Progress progress(session.console, "check");
-  std::atomic<size_t> next{0}, done{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < files.size() && !InterruptGuard::interrupted(); i = next++) {
-      outcomes[i] = checker.Check(files[i].first, files[i].second);
-      progress.Update(static_cast<double>(++done) / static_cast<double>(files.size()), files[i].first);
-    }
-  };
-  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(files)), work);
+  std::atomic<size_t> done{0};
+  ForEachIndex(files.size(), NumThreads(session.flags.threads), [&](size_t i) {
+    if (InterruptGuard::interrupted()) return;
+    outcomes[i] = checker.Check(files[i].first, files[i].second);
+    progress.Update(static_cast<double>(++done) / static_cast<double>(files.size()), files[i].first);
+  });
   return outcomes;
 }
 

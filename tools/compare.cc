@@ -236,7 +236,7 @@ class Contest {
     PeerSetting setting;
     setting.model = std::filesystem::absolute(path).string();
     setting.folder = folder_.path();
-    setting.threads = ThreadCount(session_.flags.threads);
+    setting.threads = NumThreads(session_.flags.threads);
     setting.device = flags_.device == "cuda" ? "cuda:0" : flags_.device;
     setting.precision = flags_.precision;
     for (const std::string& kind : PeerKinds()) {
@@ -358,7 +358,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     absl::Status status = contest.Prepare(path, model->graph, *baseline, *rules);
     if (status.ok()) status = contest.Run();
     if (status.ok()) status = contest.CheckOutputs();
-    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+    if (!status.ok()) return ErrorAt(path, status);
     progress.Update(1, "");
     Report(name, contest, console, &csv);
     for (const Contestant& one : contest.contestants()) equal &= one.equal;

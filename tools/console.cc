@@ -34,8 +34,7 @@ absl::Status Console::Open(const CommonFlags& flags) {
   quiet_ = flags.quiet;
   terminal_ = isatty(STDERR_FILENO) == 1;
   if (flags.log_file.empty()) return absl::OkStatus();
-  absl::Status status = OpenLog(flags.log_file);
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--log-file: ", status.message()));
+  return ErrorAt("--log-file", OpenLog(flags.log_file));
 }
 
 absl::Status Console::OpenLog(const std::string& path) {

@@ -85,16 +85,14 @@ void DeriveAll(const DeriveFlags& flags, const std::vector<DirectedRule>& rules,
   options.limits.stop = [] { return InterruptGuard::flag().load(); };
   options.seed = session.flags.seed;
   Progress progress(session.console, "derive");
-  std::atomic<size_t> next{0}, done{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < goals->size() && !InterruptGuard::flag(); i = next++) {
-      Goal& goal = (*goals)[i];
-      if (goal.rule != nullptr) goal.outcome = Derive(*goal.rule, rules, options);
-      progress.Update(static_cast<double>(++done) / static_cast<double>(goals->size()),
-                      absl::StrFormat("%d of %d  %s", done.load(), goals->size(), goal.name));
-    }
-  };
-  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(*goals)), work);
+  std::atomic<size_t> done{0};
+  ForEachIndex(goals->size(), NumThreads(session.flags.threads), [&](size_t i) {
+    if (InterruptGuard::flag()) return;
+    Goal& goal = (*goals)[i];
+    if (goal.rule != nullptr) goal.outcome = Derive(*goal.rule, rules, options);
+    progress.Update(static_cast<double>(++done) / static_cast<double>(goals->size()),
+                    absl::StrFormat("%d of %d  %s", done.load(), goals->size(), goal.name));
+  });
 }
 
 const char* EndName(SaturationEnd end) {

@@ -208,7 +208,7 @@ class Generation {
   }
 
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  int Threads() const { return ThreadCount(session_.flags.threads); }
+  int Threads() const { return NumThreads(session_.flags.threads); }
   // What is kept of a space.
   std::string FolderOf(const generate::Space& space, int restart) const {
     if (flags_.resume.empty()) return "";
@@ -396,7 +396,7 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   Progress progress(session.console, "combine");
   std::atomic<bool> stop{false};
   generate::CombineOptions options;
-  options.threads = ThreadCount(session.flags.threads);
+  options.threads = NumThreads(session.flags.threads);
   options.seed = session.flags.seed;
   options.stop = &stop;
   options.progress = [&](size_t done, size_t rules) {

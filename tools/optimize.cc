@@ -106,7 +106,7 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   options.search.memory_limit_bytes = flags.memory_limit;
   options.search.stop = &InterruptGuard::flag();
   // Measurements are taken one at a time, and nothing else runs meanwhile.
-  options.search.threads = flags.measured() ? 1 : ThreadCount(common.threads);
+  options.search.threads = flags.measured() ? 1 : NumThreads(common.threads);
   options.measure = flags.measured();
   options.check = flags.check;
   options.checking.rtol = flags.rtol;

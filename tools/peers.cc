@@ -140,7 +140,7 @@ absl::StatusOr<std::string> Peer::Ask(const std::string& line, const std::string
   }
   absl::StatusOr<std::string> answer = ReadLine(seconds);
   if (!answer.ok()) {
-    return absl::Status(answer.status().code(), absl::StrCat(setting_.kind, ": ", answer.status().message()));
+    return ErrorAt(setting_.kind, answer.status());
   }
   if (answer->rfind(word + " ", 0) != 0) {
     return absl::InternalError(absl::StrCat(setting_.kind, ": answered `", *answer, "`, expected ", word));

@@ -37,7 +37,7 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(flags.config));
   auto config = ParseTrainConfig(text);
   if (!config.ok()) {
-    return absl::Status(config.status().code(), absl::StrCat(flags.config, ": ", config.status().message()));
+    return ErrorAt(flags.config, config.status());
   }
   if (flags.seed_given) config->seed = seed;
   return config;
@@ -49,7 +49,7 @@ absl::StatusOr<ImportedModel> LoadTrainedModel(const TrainConfig& config, const 
     model.graph = MakeMlp(*config.mlp, config.batch, config.seed);
     return model;
   }
-  const std::string path = config.onnx[0] == '/' ? config.onnx : absl::StrCat(folder, "/", config.onnx);
+  const std::string path = PathFrom(folder, config.onnx);
   // The size of the batch, where the file leaves it open.
   std::map<std::string, int64_t> dims = config.dims;
   ASSIGN_OR_RETURN(const ImportedModel open, ImportOnnx(path));
@@ -158,7 +158,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
   auto trainer = Trainer::Create(config, model.graph, engine.runner(), options);
   if (!trainer.ok()) {
-    return absl::Status(trainer.status().code(), absl::StrCat(flags.config, ": ", trainer.status().message()));
+    return ErrorAt(flags.config, trainer.status());
   }
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));

@@ -96,15 +96,12 @@ class Verification {
       if (known.ok()) index_ = *std::move(known);
     }
     Progress progress(session_.console, "verify");
-    std::atomic<size_t> next{0}, done{0};
-    const auto work = [&] {
-      for (size_t i = next++; i < rules_.size(); i = next++) {
-        Visit(i);
-        progress.Update(static_cast<double>(++done) / static_cast<double>(rules_.size()),
-                        absl::StrFormat("%d of %d  %s", done.load(), rules_.size(), rules_[i].name));
-      }
-    };
-    OnThreads(std::min<int64_t>(ThreadCount(session_.flags.threads), std::ssize(rules_)), work);
+    std::atomic<size_t> done{0};
+    ForEachIndex(rules_.size(), NumThreads(session_.flags.threads), [&](size_t i) {
+      Visit(i);
+      progress.Update(static_cast<double>(++done) / static_cast<double>(rules_.size()),
+                      absl::StrFormat("%d of %d  %s", done.load(), rules_.size(), rules_[i].name));
+    });
     if (fault_.ok() && !flags_.certificates.empty()) return WriteIndex();
     return fault_;
   }

@@ -69,15 +69,12 @@ absl::StatusOr<Answer> VerifyGradients(const GradientFlags& flags, Session& sess
     for (GradientClaim& claim : *claims) all.push_back({op, std::move(claim), {}});
   }
   Progress progress(console, "verify");
-  std::atomic<size_t> next{0}, done{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < all.size(); i = next++) {
-      all[i].verdict = JudgeClaim(all[i].claim, flags.time_limit);
-      progress.Update(static_cast<double>(++done) / static_cast<double>(all.size()),
-                      absl::StrFormat("%d of %d  %s", done.load(), all.size(), Title(all[i])));
-    }
-  };
-  OnThreads(std::min<int64_t>(ThreadCount(session.flags.threads), std::ssize(all)), work);
+  std::atomic<size_t> done{0};
+  ForEachIndex(all.size(), NumThreads(session.flags.threads), [&](size_t i) {
+    all[i].verdict = JudgeClaim(all[i].claim, flags.time_limit);
+    progress.Update(static_cast<double>(++done) / static_cast<double>(all.size()),
+                    absl::StrFormat("%d of %d  %s", done.load(), all.size(), Title(all[i])));
+  });
 
   std::map<Verdict, int> counts;
   std::set<const OpDef*> with_claims, open;

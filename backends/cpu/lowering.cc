@@ -41,8 +41,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
     group_ = static_cast<int>(i);
     current_ = &groups[i].group;
     if (absl::Status status = PlanGroup(*this, groups[i]); !status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(GroupLabel(graph_, groups[i].group), ": ", std::string(status.message())));
+      return ErrorAt(GroupLabel(graph_, groups[i].group), status);
     }
     for (Value input : groups[i].group.inputs) --readers_[input];
   }

@@ -81,7 +81,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
     group_ = static_cast<int>(schedule_.groups.size());
     schedule_.groups.push_back(group.group);
     if (absl::Status status = LowerGroup(group); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(GroupLabel(graph_, group.group), ": ", status.message()));
+      return ErrorAt(GroupLabel(graph_, group.group), status);
     }
   }
   group_ = -1;
@@ -96,7 +96,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
 
 absl::Status Lowering::FoldConstants() {
   const std::vector<Value> wanted = FoldedValues(graph_);
-  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), wanted, ThreadCount(0)));
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), wanted, NumThreads(0)));
   for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i]] = std::move(tensors[i]);
   return absl::OkStatus();
 }

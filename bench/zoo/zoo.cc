@@ -113,7 +113,7 @@ absl::StatusOr<Graph> BuildZooModel(const std::string& name, const ZooOptions& o
     if (entry.model.name != name) continue;
     RETURN_IF_ERROR(CheckTaken(entry.model, options));
     absl::StatusOr<Graph> graph = entry.build(options);
-    if (!graph.ok()) return absl::Status(graph.status().code(), absl::StrCat(name, ": ", graph.status().message()));
+    if (!graph.ok()) return ErrorAt(name, graph.status());
     return graph;
   }
   const auto append_name = [](std::string* out, const ZooModel& model) { out->append(model.name); };

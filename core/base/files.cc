@@ -181,7 +181,7 @@ absl::StatusOr<std::pair<std::string, int>> OpenTemporary(const std::string& pat
   static std::atomic<uint64_t> next{0};
   const mode_t mode = target.exists ? target.status.st_mode & 0777 : 0666;
   for (;;) {
-    std::string name = absl::StrCat(FolderOf(target.path), "/.rewright-", getpid(), "-", next++);
+    std::string name = absl::StrCat(FolderOf(target.path), "/", kTemporaryPrefix, getpid(), "-", next++);
     const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (descriptor >= 0) return std::pair(std::move(name), descriptor);
     if (errno != EEXIST && errno != EINTR) return SystemError(path, "cannot be written");
@@ -319,6 +319,10 @@ absl::Status WriteStandardOutput(const std::string& contents) {
 }
 
 // ---------------------------------------------------------------- paths
+
+std::string PathFrom(const std::string& folder, const std::string& path) {
+  return !path.empty() && path[0] == '/' ? path : absl::StrCat(folder, "/", path);
+}
 
 std::string FolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();

@@ -120,6 +120,11 @@ std::string AbsolutePath(const std::string& path);
 // Whether both are there and one file, by links or other names.
 bool IsSameFile(const std::string& a, const std::string& b);
 
+// What a path that stands in a file of `folder` names: absolute ones are what they are.
+std::string PathFrom(const std::string& folder, const std::string& path);
+// How the names of files begin that are written aside and renamed; one is left over where the process was killed.
+inline constexpr char kTemporaryPrefix[] = ".rewright-";
+
 // The folder part of a path: "." where there is none.
 std::string FolderOf(const std::string& path);
 // The part after the last slash.

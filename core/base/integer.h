@@ -1,4 +1,4 @@
-// Integer arithmetic that C++ lacks: division rounded down, and operations that report what does not fit 64 bits.
+// Integer arithmetic that C++ lacks: division rounded down, operations that report what does not fit 64 bits, mixing.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,15 @@ namespace rewright {
 // floor(a / b) and a - b * floor(a / b), for b > 0.
 constexpr int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 constexpr int64_t FloorRemainder(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+
+// 64 bits in which every bit of `x` has a part: the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast Splittable
+// Pseudorandom Number Generators", OOPSLA 2014).
+constexpr uint64_t MixBits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
 
 // |a|, which the least number has too.
 constexpr uint64_t AbsoluteValue(int64_t a) { return a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a); }

@@ -1,10 +1,12 @@
-// Early return on errors.
+// Early return on errors, and their place in front of what they say.
 #pragma once
 
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #define RETURN_IF_ERROR(expression)                             \
   do {                                                          \
@@ -21,3 +23,12 @@
   auto result = (expression);                               \
   if (!result.ok()) return result.status();                 \
   variable = *std::move(result)
+
+namespace rewright {
+
+// "model.onnx: " and what the error says; no error stays none.
+inline absl::Status ErrorAt(absl::string_view place, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
+}
+
+}  // namespace rewright

@@ -13,7 +13,7 @@
 
 namespace rewright {
 
-int ThreadCount(int asked) {
+int NumThreads(int asked) {
   return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

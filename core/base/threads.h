@@ -11,7 +11,7 @@
 namespace rewright {
 
 // The number of threads that somebody asked for; 0: as many as this process may run at once.
-int ThreadCount(int asked);
+int NumThreads(int asked);
 
 // Calls `work` on so many threads at once, this one among them, and returns when all calls have ended; `work` hands out
 // its parts by itself. Where the machine gives fewer threads, they do it all. Throws the first of what calls threw.

@@ -108,8 +108,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
       if (results.ok()) values[i] = *std::move(results);
     }
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(node.op->name, " (node ", graph.nodes()[i], "): ", status.message()));
+      return ErrorAt(absl::StrCat(node.op->name, " (node ", graph.nodes()[i], ")"), status);
     }
     for (int dead : dying[i]) values[dead].clear();
   }

@@ -82,13 +82,7 @@ class ExprTable {
 
 namespace {
 
-// Mixes as the finalizer of splitmix64 does (Steele, Lea and Flood, OOPSLA 2014).
-uint64_t Mix(uint64_t hash, uint64_t word) {
-  hash += word + 0x9e3779b97f4a7c15u;
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-  return hash ^ (hash >> 31);
-}
+uint64_t Mix(uint64_t hash, uint64_t word) { return MixBits(hash + word); }
 
 uint64_t Mix(uint64_t hash, const std::string& text) {
   hash = Mix(hash, text.size());

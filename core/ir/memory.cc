@@ -94,7 +94,7 @@ absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
   const size_t bytes = static_cast<size_t>(type.num_bytes());
   RETURN_IF_ERROR(CheckMemory(type.num_bytes(), text));
   absl::StatusOr<std::shared_ptr<void>> memory = AllocateBytes(bytes);
-  if (!memory.ok()) return absl::Status(memory.status().code(), absl::StrCat(text, ": ", memory.status().message()));
+  if (!memory.ok()) return ErrorAt(text, memory.status());
   std::memset(memory->get(), 0, bytes + 64);
   void* const data = memory->get();
   return Tensor(std::move(type), *std::move(memory), data);

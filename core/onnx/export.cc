@@ -261,7 +261,7 @@ class Exporter {
     if (needed.empty()) return absl::OkStatus();
     const auto tensors = ComputeKnown(graph_.arena(), needed);
     if (!tensors.ok()) {
-      return absl::Status(tensors.status().code(), absl::StrCat("computing weights: ", tensors.status().message()));
+      return ErrorAt("computing weights", tensors.status());
     }
     for (size_t i = 0; i < needed.size(); ++i) {
       folded_[needed[i]] = (*tensors)[i];

@@ -27,11 +27,6 @@ namespace {
 constexpr int kMaxNodes = 1000000;
 constexpr int kMaxListedNodes = 3;  // names per operator in the list of unsupported ones
 
-absl::Status Annotate(const absl::Status& status, const std::string& where) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
-}
-
 bool IsOnnxDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 std::string QualifiedName(const onnx::NodeProto& node) {
@@ -64,7 +59,7 @@ absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadModel(const std::string& p
   }
   auto model = std::make_unique<onnx::ModelProto>();
   google::protobuf::io::FileInputStream stream(file.descriptor());
-  RETURN_IF_ERROR(Annotate(ParseModel(&stream, model.get()), path));
+  RETURN_IF_ERROR(ErrorAt(path, ParseModel(&stream, model.get())));
   return model;
 }
 
@@ -219,7 +214,7 @@ class GraphImporter {
       auto known = initializers_.find(proto.name());
       if (known == initializers_.end()) {
         auto tensor = TensorFromProto(proto, state_.directory);
-        if (!tensor.ok()) return Annotate(tensor.status(), where);
+        if (!tensor.ok()) return ErrorAt(where, tensor.status());
         known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
         // Two copies of all weights would be one too many; clear_raw_data would keep the memory.
         delete proto.release_raw_data();
@@ -242,7 +237,7 @@ class GraphImporter {
         continue;
       }
       auto type = InputType(info);
-      if (!type.ok()) return Annotate(type.status(), where);
+      if (!type.ok()) return ErrorAt(where, type.status());
       if (info.name().empty()) return absl::InvalidArgumentError("an input has no name");
       ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
       RETURN_IF_ERROR(Define(info.name(), value, "input"));
@@ -342,7 +337,7 @@ class GraphImporter {
       unknown_.erase("");
       return absl::OkStatus();
     }
-    if (!values.ok()) return Annotate(values.status(), NodeText(node));
+    if (!values.ok()) return ErrorAt(NodeText(node), values.status());
     for (size_t k = 0; k < values->size(); ++k) {
       if (static_cast<int>(k) >= node.output_size() || node.output(static_cast<int>(k)).empty()) continue;
       const std::string& name = node.output(static_cast<int>(k));
@@ -497,7 +492,7 @@ absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
   parts->name = path;
   parts->directory = FolderOf(path);
   ASSIGN_OR_RETURN(parts->model, ReadModel(path));
-  RETURN_IF_ERROR(Annotate(parts->Check(), path));
+  RETURN_IF_ERROR(ErrorAt(path, parts->Check()));
   return OnnxModel(std::move(parts));
 }
 
@@ -511,14 +506,14 @@ absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const s
   parts->directory = directory;
   parts->model = std::make_unique<onnx::ModelProto>();
   google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  RETURN_IF_ERROR(Annotate(ParseModel(&stream, parts->model.get()), name));
-  RETURN_IF_ERROR(Annotate(parts->Check(), name));
+  RETURN_IF_ERROR(ErrorAt(name, ParseModel(&stream, parts->model.get())));
+  RETURN_IF_ERROR(ErrorAt(name, parts->Check()));
   return OnnxModel(std::move(parts));
 }
 
 absl::StatusOr<ImportedModel> OnnxModel::Import(const ImportOptions& options) {
   auto imported = parts_->Import(options);
-  if (!imported.ok()) return Annotate(imported.status(), parts_->name);
+  if (!imported.ok()) return ErrorAt(parts_->name, imported.status());
   return imported;
 }
 
@@ -537,7 +532,7 @@ absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<onnx::ModelProto> model, ReadModel(path));
   OnnxContents contents;
   contents.metadata = MetadataOf(*model);
-  RETURN_IF_ERROR(Annotate(CheckModel(*model, contents.metadata), path));
+  RETURN_IF_ERROR(ErrorAt(path, CheckModel(*model, contents.metadata)));
   for (const onnx::NodeProto& node : model->graph().node()) {
     ++contents.operators[QualifiedName(node)];
     if (FindOperator(node, OpsetOf(contents.metadata)) == nullptr) ++contents.unsupported[QualifiedName(node)];

@@ -135,7 +135,7 @@ absl::StatusOr<Tensor> OnnxNode::TensorAttribute(const std::string& name) {
   ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::TENSOR, true));
   auto tensor = TensorFromProto(attribute->t(), state_.directory);
   if (tensor.ok()) return tensor;
-  return absl::Status(tensor.status().code(), absl::StrCat("attribute ", name, ": ", tensor.status().message()));
+  return ErrorAt(absl::StrCat("attribute ", name), tensor.status());
 }
 
 void OnnxNode::Ignore(std::initializer_list<const char*> names) {

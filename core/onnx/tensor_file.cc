@@ -34,7 +34,7 @@ absl::StatusOr<Tensor> LoadTensorFile(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   auto tensor = npy ? LoadNpy(file) : LoadTensorProto(file);
   if (!tensor.ok()) {
-    return absl::Status(tensor.status().code(), absl::StrCat(path, ": ", tensor.status().message()));
+    return ErrorAt(path, tensor.status());
   }
   return tensor;
 }

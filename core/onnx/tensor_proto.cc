@@ -5,9 +5,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/base/files.h"
 
 namespace rewright {
 namespace {
@@ -65,7 +65,7 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
   if (directory.empty()) return absl::InvalidArgumentError("external data is not read here");
   ASSIGN_OR_RETURN(const ExternalData external, ReadExternalEntries(proto));
   auto path = PathInside(directory, external.location);
-  if (!path.ok()) return absl::Status(path.status().code(), absl::StrCat("external data: ", path.status().message()));
+  if (!path.ok()) return ErrorAt("external data", path.status());
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(*path));
   const int64_t bytes = type.num_bytes();
   if (external.length >= 0 && external.length != bytes) {

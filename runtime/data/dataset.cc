@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/integer.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/data/permutation.h"
@@ -107,9 +108,7 @@ absl::Status CheckElements(const Column& column, const NpyType& type, const void
 absl::Status Dataset::Add(Column column) {
   CHECK(!column.batch.shape.empty()) << column.file;
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(column.file));
-  const auto named = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat(column.file, ": ", status.message()));
-  };
+  const auto named = [&](const absl::Status& status) { return ErrorAt(column.file, status); };
   const auto layout = ReadNpyLayout(file);
   if (!layout.ok()) return named(layout.status());
   if (const absl::Status status = CheckType(column, *layout); !status.ok()) return named(status);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/base/check.h"
+#include "core/base/integer.h"
 
 namespace rewright {
 namespace {
@@ -10,13 +11,6 @@ namespace {
 constexpr int kRounds = 6;
 
 }  // namespace
-
-uint64_t MixBits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 KeyedPermutation::KeyedPermutation(int64_t size, uint64_t key) : size_(size), key_(key) {
   CHECK(size >= 1) << size;

@@ -5,10 +5,6 @@
 
 namespace rewright {
 
-// 64 bits in which every bit of `x` has a part: the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable
-// Pseudorandom Number Generators", 2014).
-uint64_t MixBits(uint64_t x);
-
 // A Feistel network on the smallest even number of bits that holds the numbers below `size`, walked until it falls
 // below `size` again (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Fewer than four rounds of the
 // network are expected for an index. For shuffling; it keeps no secrets.

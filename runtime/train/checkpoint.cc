@@ -30,7 +30,6 @@ constexpr char kProgram[] = "program.txt";
 constexpr char kFormat[] = "rewright checkpoint 1";
 constexpr char kStep[] = "step-";
 constexpr char kAside[] = ".writing-";
-constexpr char kTemporary[] = ".rewright-";  // of core/base/files.cc
 
 std::string NameOf(int64_t steps) { return absl::StrFormat("%s%08d", kStep, steps); }
 
@@ -93,7 +92,7 @@ absl::Status RemoveOld(const std::string& folder, int keep) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporary);
+    const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporaryPrefix);
     if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
     if (absl::StartsWith(name, kStep)) names.push_back(name);
   }

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/integer.h"
 #include "core/base/text_hash.h"
 #include "core/ir/random_tensor.h"
 #include "core/ops/ops.h"
-#include "runtime/data/permutation.h"
 #include "runtime/train/term.h"
 
 namespace rewright {

@@ -176,7 +176,7 @@ std::string SafetensorsSha256(const NamedTensors& tensors) {
 absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   auto tensors = Read(file);
-  if (!tensors.ok()) return absl::Status(tensors.status().code(), absl::StrCat(path, ": ", tensors.status().message()));
+  if (!tensors.ok()) return ErrorAt(path, tensors.status());
   return tensors;
 }
 

@@ -17,10 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string PathIn(const std::string& folder, const std::string& file) {
-  return !file.empty() && file[0] == '/' ? file : absl::StrCat(folder, "/", file);
-}
-
 // The columns of a data set, in the order of the graph's inputs, then the target.
 absl::StatusOr<std::vector<Column>> ColumnsOf(const Graph& model, const TargetSignature& target, const DataConfig& data,
                                               const std::string& field, const std::string& folder) {
@@ -35,13 +31,13 @@ absl::StatusOr<std::vector<Column>> ColumnsOf(const Graph& model, const TargetSi
           field, ".inputs.", name, ": is missing; the model has that input, ", model.type(input).ToString()));
     }
     missing.erase(name);
-    columns.push_back({PathIn(folder, found->second.file), model.type(input), found->second.scale});
+    columns.push_back({PathFrom(folder, found->second.file), model.type(input), found->second.scale});
   }
   if (!missing.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".inputs.", *missing.begin(), ": the model has no such input"));
   }
-  columns.push_back({PathIn(folder, data.target.file), target.type, data.target.scale, target.classes});
+  columns.push_back({PathFrom(folder, data.target.file), target.type, data.target.scale, target.classes});
   return columns;
 }
 
@@ -72,10 +68,6 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
   }
   *value = found.get<int64_t>();
   return absl::OkStatus();
-}
-
-absl::Status Named(const std::string& what, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
 }
 
 }  // namespace
@@ -135,13 +127,13 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   program_ = PrintGraph(graphs.step);
   if (checkpoint) {
     const absl::Status restored = Restore(*checkpoint, graphs.step, &states);
-    if (!restored.ok()) return Named(folder, restored);
+    if (!restored.ok()) return ErrorAt(folder, restored);
   }
   const auto parsed = ParseGraph(program_, states);
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
-  if (!parsed.ok()) return Named(name, parsed.status());
+  if (!parsed.ok()) return ErrorAt(name, parsed.status());
   step_ = *parsed;
-  if (const absl::Status same = CheckSameInterface(step_, graphs.step); !same.ok()) return Named(name, same);
+  if (const absl::Status same = CheckSameInterface(step_, graphs.step); !same.ok()) return ErrorAt(name, same);
   ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "core/base/integer.h"
+
 namespace rewright {
 namespace {
 
@@ -44,13 +46,7 @@ uint64_t FieldFromReal(double value) {
 
 uint64_t KeyedHash(uint64_t key, uint64_t a, uint64_t b) {
   uint64_t hash = key * 0x9e3779b97f4a7c15u;
-  for (uint64_t word : {a, b}) {  // the finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014) for each word
-    hash += word + 0x9e3779b97f4a7c15u;
-    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-    hash ^= hash >> 31;
-  }
-  return hash;
+  return MixBits(MixBits(hash + a) + b);
 }
 
 uint64_t FieldExp(uint64_t x) {

@@ -91,7 +91,6 @@ TEST(GradientRules, NoMutantThatIsRefutedIsProved) {
       return instances.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
     });
     if (instances.empty()) continue;
-    ++judged;
     ProofOptions proof;
     proof.search_counterexample = false;  // the proof alone is on trial
     proof.time_limit_s = 0.5;
@@ -102,10 +101,11 @@ TEST(GradientRules, NoMutantThatIsRefutedIsProved) {
                                                 << PrintLaw(mutant->rule) << instance.description << "\n"
                                                 << apart.value_or("");
     ++(apart.has_value() ? refuted : accepted ? equivalent : open);
+    judged = refuted + open;  // those that are equal tell nothing
   }
   std::cout << wanted << " mutants: " << refuted << " told apart by the interpreter, " << equivalent
             << " proved (equivalent), " << open << " open\n";
-  EXPECT_GT(refuted, wanted / 3);
+  EXPECT_GT(refuted, wanted / 2);
 }
 
 }  // namespace

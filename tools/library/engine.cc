@@ -20,7 +20,7 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
                                                    ", expected a GPU; all others compute in the types of the model"));
   }
   if (name == "reference") {
-    engine.runner_ = MakeReferenceRunner(ThreadCount(threads));
+    engine.runner_ = MakeReferenceRunner(NumThreads(threads));
     return engine;
   }
   DeviceOptions options;
