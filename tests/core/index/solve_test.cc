@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "forms_util.h"
 #include "gtest/gtest.h"
+#include "tests/counts.h"
 
 namespace rewright::index {
 namespace {
@@ -217,7 +218,7 @@ TEST_F(SolveTest, AllSmallMaps) {
 }
 
 TEST_F(SolveTest, RandomSystems) {
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+  for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(2000)); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 rng(seed);
     const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
