@@ -10,7 +10,7 @@ packages=(
   libsqlite3-dev nlohmann-json3-dev libcli11-dev
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
-  python3-venv
+  python3-venv python3-dev
 )
 
 missing=()

@@ -19,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "search/optimize.h"
+#include "tools/library/border.h"
 #include "tools/library/engine.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/library/rewright/rewright.h"
@@ -27,42 +28,6 @@
 
 namespace rewright {
 namespace {
-
-ErrorCode CodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kResourceExhausted: return ErrorCode::kOutOfMemory;
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted: return ErrorCode::kInternal;
-    default: return ErrorCode::kInvalidInput;
-  }
-}
-
-[[noreturn]] void Throw(const absl::Status& status) { throw Error(CodeOf(status), std::string(status.message())); }
-
-void Take(const absl::Status& status) {
-  if (!status.ok()) Throw(status);
-}
-
-template <typename T>
-T Take(absl::StatusOr<T> value) {
-  if (!value.ok()) Throw(value.status());
-  return *std::move(value);
-}
-
-// A call of the library: nothing but Error leaves it.
-template <typename F>
-auto Call(const F& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kOutOfMemory, "out of memory");
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInternal, error.what());
-  }
-}
 
 DType DTypeOf(ElementType type) {
   switch (type) {

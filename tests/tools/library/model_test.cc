@@ -265,5 +265,22 @@ TEST(Model, BertIsOptimizedOnceAndRunsAtAllSizes) {
   }
 }
 
+TEST(VerifyRules, JudgesOneByOne) {
+  const std::vector<RuleJudgement> judged = VerifyRules(
+      "rule twice\n  relu(relu(x[a..])) => relu(x)\n"
+      "rule wrong\n  relu(add(x[n], y[n])) => add(relu(x), relu(y))\n"
+      "rule strange\n  frob(x[n]) => x\n");
+  ASSERT_EQ(judged.size(), 3u);
+  EXPECT_EQ(judged[0].verdict, "proved");
+  EXPECT_EQ(judged[0].rule_class, "exact");
+  EXPECT_EQ(judged[1].verdict, "refuted");
+  EXPECT_THAT(judged[1].explanation, HasSubstr("elements differ n=1"));
+  EXPECT_EQ(judged[2].verdict, "unknown");
+  EXPECT_THAT(judged[2].explanation, HasSubstr("text:6:3: found `frob`"));
+  EXPECT_THAT(VerifyRules(""), IsEmpty());
+  EXPECT_THAT(ErrorOf(ErrorCode::kInvalidInput, [] { VerifyRules("nothing"); }), HasSubstr("expected `rule`"));
+  EXPECT_THAT(ErrorOf(ErrorCode::kInvalidInput, [] { VerifyRules("", 0); }), HasSubstr("time limit"));
+}
+
 }  // namespace
 }  // namespace rewright

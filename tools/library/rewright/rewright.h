@@ -205,6 +205,18 @@ class REWRIGHT_API Model {
   std::unique_ptr<Impl> impl_;
 };
 
+// What the prover says of one rule (docs/rules.md has the language).
+struct RuleJudgement {
+  std::string name;
+  std::string verdict;      // proved: for tensors of every size; refuted; unknown
+  std::string rule_class;   // of a proved one: exact, reassociating, finite-only
+  std::string explanation;  // of a proved one: for which ranks; else what is open, or sizes and values of a counterexample
+};
+
+// Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
+// and its explanation says where it is wrong. `time_limit_seconds`: of CPU time, for each rule.
+REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60);
+
 // Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
 // place of the library. For the whole process; to be called first.
 REWRIGHT_API void SetDataFolder(const std::string& folder);

@@ -1,0 +1,182 @@
+// rewright._rewright: the library for Python, one call each. Arrays come and go without a copy, and no call holds the
+// interpreter's lock while it computes. What is pleasant to type is in rewright/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "rewright/rewright.h"
+
+namespace nb = nanobind;
+using namespace rewright;
+
+namespace {
+
+// What the library computes with, in row-major order in the processor's memory. From whatever has DLPack or the buffer
+// protocol; another order is copied.
+using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+std::optional<ElementType> TypeOf(const nb::dlpack::dtype& type) {
+  if (type == nb::dtype<float>()) return ElementType::kFloat32;
+  if (type == nb::dtype<double>()) return ElementType::kFloat64;
+  if (type == nb::dtype<int64_t>()) return ElementType::kInt64;
+  if (type == nb::dtype<int32_t>()) return ElementType::kInt32;
+  if (type == nb::dtype<bool>()) return ElementType::kBool;
+  return std::nullopt;
+}
+
+nb::dlpack::dtype TypeFrom(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return nb::dtype<float>();
+    case ElementType::kFloat64: return nb::dtype<double>();
+    case ElementType::kInt64: return nb::dtype<int64_t>();
+    case ElementType::kInt32: return nb::dtype<int32_t>();
+    case ElementType::kBool: return nb::dtype<bool>();
+  }
+  throw Error(ErrorCode::kInternal, "an element type without a name");
+}
+
+const char* NameOf(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return "float32";
+    case ElementType::kFloat64: return "float64";
+    case ElementType::kInt64: return "int64";
+    case ElementType::kInt32: return "int32";
+    case ElementType::kBool: return "bool";
+  }
+  throw Error(ErrorCode::kInternal, "an element type without a name");
+}
+
+InputView ViewOf(const std::string& name, const Input& array) {
+  const std::optional<ElementType> type = TypeOf(array.dtype());
+  if (!type) {
+    throw Error(ErrorCode::kInvalidInput,
+                "input " + name + ": its elements are of none of float32, float64, int64, int32 and bool");
+  }
+  std::vector<int64_t> shape;
+  for (size_t axis = 0; axis < array.ndim(); ++axis) shape.push_back(static_cast<int64_t>(array.shape(axis)));
+  return {name, *type, std::move(shape), array.data()};
+}
+
+// Copies share the elements of an OutputArray, and so does the array, which keeps them alive.
+nb::object ArrayOf(const OutputArray& output) {
+  auto memory = std::make_unique<std::shared_ptr<const void>>(output.memory);
+  void* const elements = const_cast<void*>(memory->get());
+  nb::capsule owner(memory.get(), [](void* held) noexcept { delete static_cast<std::shared_ptr<const void>*>(held); });
+  (void)memory.release();
+  const std::vector<size_t> shape(output.shape.begin(), output.shape.end());
+  return nb::cast(nb::ndarray<nb::numpy>(elements, shape.size(), shape.data(), owner, nullptr, TypeFrom(output.type)));
+}
+
+nb::dict Run(const Model& model, const nb::dict& inputs) {
+  std::vector<Input> arrays;  // keep what was copied
+  std::vector<InputView> views;
+  for (const auto& [key, value] : inputs) {
+    const std::string name = nb::cast<std::string>(key);
+    arrays.emplace_back();
+    if (!nb::try_cast(value, arrays.back())) {
+      throw Error(ErrorCode::kInvalidInput, "input " + name + ": found " + nb::inst_name(value).c_str() +
+                                                ", expected an array in the processor's memory (of PyTorch: detached)");
+    }
+    views.push_back(ViewOf(name, arrays.back()));
+  }
+  std::vector<OutputArray> outputs;
+  {
+    const nb::gil_scoped_release unlocked;
+    outputs = model.Run(views);
+  }
+  nb::dict results;
+  for (const OutputArray& output : outputs) results[output.name.c_str()] = ArrayOf(output);
+  return results;
+}
+
+nb::list Infos(const std::vector<TensorInfo>& infos) {
+  nb::list list;
+  for (const TensorInfo& info : infos) {
+    nb::list shape;
+    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+      if (axis < info.dims.size() && !info.dims[axis].empty()) {
+        shape.append(info.dims[axis]);
+      } else {
+        shape.append(info.shape[axis]);
+      }
+    }
+    list.append(nb::make_tuple(info.name, NameOf(info.type), nb::tuple(shape)));
+  }
+  return list;
+}
+
+}  // namespace
+
+NB_MODULE(_rewright, m) {
+  static PyObject* const kError = PyErr_NewException("rewright.Error", PyExc_RuntimeError, nullptr);
+  m.attr("Error") = nb::handle(kError);
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      PyErr_SetString(error.code() == ErrorCode::kOutOfMemory ? PyExc_MemoryError : kError, error.what());
+    }
+  });
+
+  nb::class_<ModelOptions>(m, "ModelOptions")
+      .def(nb::init<>())
+      .def_rw("dims", &ModelOptions::dims)
+      .def_rw("device", &ModelOptions::device)
+      .def_rw("precision", &ModelOptions::precision)
+      .def_rw("profile", &ModelOptions::profile)
+      .def_rw("threads", &ModelOptions::threads)
+      .def_rw("cached_sizes", &ModelOptions::cached_sizes);
+  nb::class_<OptimizeSettings>(m, "OptimizeSettings")
+      .def(nb::init<>())
+      .def_rw("rules", &OptimizeSettings::rules)
+      .def_rw("disabled_rules", &OptimizeSettings::disabled_rules)
+      .def_rw("assume_finite", &OptimizeSettings::assume_finite)
+      .def_rw("exact", &OptimizeSettings::exact)
+      .def_rw("search", &OptimizeSettings::search)
+      .def_rw("cost", &OptimizeSettings::cost)
+      .def_rw("time_limit_seconds", &OptimizeSettings::time_limit_seconds)
+      .def_rw("check", &OptimizeSettings::check)
+      .def_rw("rtol", &OptimizeSettings::rtol)
+      .def_rw("seed", &OptimizeSettings::seed);
+  nb::class_<OptimizeSummary>(m, "OptimizeSummary")
+      .def_ro("rewritten", &OptimizeSummary::rewritten)
+      .def_ro("verdict", &OptimizeSummary::verdict)
+      .def_ro("seconds_before", &OptimizeSummary::seconds_before)
+      .def_ro("seconds_after", &OptimizeSummary::seconds_after)
+      .def_ro("checked", &OptimizeSummary::checked)
+      .def_ro("max_abs_diff", &OptimizeSummary::max_abs_diff)
+      .def_ro("rewrites", &OptimizeSummary::rewrites)
+      .def("__repr__", [](const OptimizeSummary& summary) { return "<OptimizeSummary: " + summary.verdict + ">"; });
+  nb::class_<RuleJudgement>(m, "RuleJudgement")
+      .def_ro("name", &RuleJudgement::name)
+      .def_ro("verdict", &RuleJudgement::verdict)
+      .def_ro("rule_class", &RuleJudgement::rule_class)
+      .def_ro("explanation", &RuleJudgement::explanation)
+      .def("__repr__", [](const RuleJudgement& judgement) {
+        return "<RuleJudgement: " + judgement.name + " " + judgement.verdict + ">";
+      });
+
+  nb::class_<Model>(m, "Model")
+      .def_static("load", &Model::Load, nb::arg("path"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>())
+      .def_static(
+          "from_bytes",
+          [](nb::bytes data, const ModelOptions& options) {
+            const nb::gil_scoped_release unlocked;
+            return Model::FromBytes(data.data(), data.size(), options);
+          },
+          nb::arg("data"), nb::arg("options"))
+      .def("inputs", [](const Model& model) { return Infos(model.inputs()); })
+      .def("outputs", [](const Model& model) { return Infos(model.outputs()); })
+      .def("dims", &Model::dims)
+      .def("notes", &Model::notes)
+      .def("optimize", &Model::Optimize, nb::arg("settings"), nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &Run, nb::arg("inputs"))
+      .def("save", &Model::Save, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+  m.def("verify_rules", &VerifyRules, nb::arg("text"), nb::arg("time_limit_seconds"),
+        nb::call_guard<nb::gil_scoped_release>());
+}

@@ -1,0 +1,119 @@
+"""Rewright: ONNX models made faster by rewrites that are proved for tensors of every size.
+
+    import rewright
+
+    model = rewright.optimize("resnet50.onnx")      # or the bytes of a model, or an onnx.ModelProto
+    outputs = model.run(data=images)                # NumPy arrays, or whatever has DLPack
+    model.save("resnet50.opt.onnx")
+    print(model.summary.verdict)
+
+    for rule in rewright.verify('rule r\\n  relu(relu(x[a..])) => relu(x)'):
+        print(rule.name, rule.verdict)
+
+With PyTorch, `torch.compile(model, backend="rewright")` (see rewright.torch_backend).
+"""
+
+import os
+
+import numpy
+
+from . import _rewright
+from ._rewright import Error, OptimizeSummary, RuleJudgement
+
+__all__ = ["Error", "Model", "OptimizeSummary", "RuleJudgement", "load", "optimize", "verify"]
+
+
+def _filled(options, values, kind):
+    for name, value in values.items():
+        if not hasattr(options, name):
+            known = ", ".join(sorted(field for field in dir(options) if not field.startswith("_")))
+            raise TypeError(f"there is no {kind} {name!r}; there are {known}")
+        try:
+            setattr(options, name, value)
+        except TypeError:
+            wanted = type(getattr(options, name)).__name__
+            raise TypeError(f"{kind} {name!r}: found {value!r}, expected a value of type {wanted}") from None
+    return options
+
+
+class Model:
+    """A model, ready to run. Made by `load` and `optimize`; runs may be made from several threads at a time."""
+
+    def __init__(self, handle):
+        self._handle = handle
+        #: What `optimize` did; None before.
+        self.summary = None
+
+    @property
+    def inputs(self):
+        """(name, element type, shape) of every input; a symbolic dimension stands there by its name."""
+        return self._handle.inputs()
+
+    @property
+    def outputs(self):
+        """(name, element type, shape) of every output, at the sizes that the model was loaded with."""
+        return self._handle.outputs()
+
+    @property
+    def dims(self):
+        """The sizes of symbolic dimensions that `optimize` and `save` take."""
+        return self._handle.dims()
+
+    @property
+    def notes(self):
+        """What the reader of the file has to say."""
+        return self._handle.notes()
+
+    def optimize(self, **settings):
+        """Searches for a faster graph, measures and checks it. Returns the summary, and keeps it.
+
+        Settings: rules, disabled_rules, assume_finite, exact, search, cost, time_limit_seconds, check, rtol, seed, as
+        `rewright optimize --help` explains them. After an error the model is as before.
+        """
+        self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"))
+        return self.summary
+
+    def run(self, inputs=None, /, **named):
+        """Outputs by name, as NumPy arrays.
+
+        Inputs are given by name, as a dict, as keywords, or both: NumPy arrays, or whatever has DLPack, in the
+        processor's memory. They are read where they lie; an array in another order than row-major is copied. Numbers
+        and lists are made arrays first.
+        """
+        arrays = {**(inputs or {}), **named}
+        for name, value in arrays.items():
+            if not hasattr(value, "__dlpack__"):
+                arrays[name] = numpy.asarray(value)
+        return self._handle.run(arrays)
+
+    def save(self, path):
+        """Writes the model as ONNX: the optimized one, read back and compared first, or the input byte for byte."""
+        self._handle.save(os.fspath(path))
+
+
+def load(model, **options):
+    """Reads a model: the path of a file, its bytes, or an onnx.ModelProto.
+
+    Options: dims, device, precision, profile, threads, cached_sizes, as `rewright optimize --help` explains them.
+    """
+    options = _filled(_rewright.ModelOptions(), options, "option")
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return Model(_rewright.Model.from_bytes(bytes(model), options))
+    return Model(_rewright.Model.load(os.fspath(model), options))
+
+
+def optimize(model, *, settings=None, **options):
+    """`load` with the options, then `Model.optimize` with the dict of settings."""
+    loaded = load(model, **options)
+    loaded.optimize(**(settings or {}))
+    return loaded
+
+
+def verify(text, *, time_limit_seconds=60.0):
+    """Judges the rules of a text, one by one: name, verdict (proved, refuted or unknown), rule_class, explanation.
+
+    The time limit is of CPU time, for each rule.
+    """
+    return _rewright.verify_rules(text, time_limit_seconds)

@@ -1,0 +1,77 @@
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, Protocol, TypedDict, Unpack
+
+import numpy
+
+class Error(RuntimeError): ...
+
+class OptimizeSummary:
+    @property
+    def rewritten(self) -> bool: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def seconds_before(self) -> float: ...
+    @property
+    def seconds_after(self) -> float: ...
+    @property
+    def checked(self) -> bool: ...
+    @property
+    def max_abs_diff(self) -> float: ...
+    @property
+    def rewrites(self) -> list[tuple[str, int]]: ...
+
+class RuleJudgement:
+    @property
+    def name(self) -> str: ...
+    @property
+    def verdict(self) -> Literal["proved", "refuted", "unknown"]: ...
+    @property
+    def rule_class(self) -> str: ...
+    @property
+    def explanation(self) -> str: ...
+
+class ModelOptions(TypedDict, total=False):
+    dims: Mapping[str, int]
+    device: str
+    precision: Literal["fp32", "tf32", "fp16", "bf16"]
+    profile: str
+    threads: int
+    cached_sizes: int
+
+class OptimizeSettings(TypedDict, total=False):
+    rules: Sequence[str]
+    disabled_rules: Sequence[str]
+    assume_finite: bool
+    exact: bool
+    search: Literal["backtrack", "greedy", "eqsat"]
+    cost: str
+    time_limit_seconds: float
+    check: bool
+    rtol: float
+    seed: int
+
+class _ModelProto(Protocol):
+    def SerializeToString(self) -> bytes: ...
+
+_Source = str | PathLike[str] | bytes | bytearray | memoryview | _ModelProto
+_Info = tuple[str, str, tuple[int | str, ...]]
+
+class Model:
+    summary: OptimizeSummary | None
+    @property
+    def inputs(self) -> list[_Info]: ...
+    @property
+    def outputs(self) -> list[_Info]: ...
+    @property
+    def dims(self) -> dict[str, int]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    def optimize(self, **settings: Unpack[OptimizeSettings]) -> OptimizeSummary: ...
+    def run(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, numpy.ndarray]: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+
+def load(model: _Source, **options: Unpack[ModelOptions]) -> Model: ...
+def optimize(model: _Source, *, settings: OptimizeSettings | None = None, **options: Unpack[ModelOptions]) -> Model: ...
+def verify(text: str, *, time_limit_seconds: float = 60.0) -> list[RuleJudgement]: ...
