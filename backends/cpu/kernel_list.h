@@ -56,6 +56,7 @@ struct KernelEntry {
   X(Lrn)                        \
   X(Reduce)                     \
   X(Argmax)                     \
+  X(Cumsum)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
   X(Gather)                     \

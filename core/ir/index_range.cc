@@ -68,8 +68,9 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   const auto look_at_equation = [&](const ExprPtr& side) {
     if (!IsWrapped(side) || !side->arg(1)->IsVariable()) return;
     const Meaning::Variable& size = meaning.variables[side->arg(1)->variable()];
-    if (size.kind != Meaning::VarKind::kSize) return;
-    axes.push_back({side->arg(0)->arg(0)->operand(), size.input, size.axis, /*wraps=*/true});
+    const int indices = side->arg(0)->arg(0)->operand();
+    if (size.kind == Meaning::VarKind::kSize) axes.push_back({indices, size.input, size.axis, /*wraps=*/true});
+    if (size.kind == Meaning::VarKind::kAttr) axes.push_back({indices, -1, -1, true, side->arg(1)->variable()});
   };
   const auto look = [&](const ExprPtr& read) {
     if (read->IsEquation()) std::for_each(read->args().begin(), read->args().end(), look_at_equation);
@@ -89,15 +90,24 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   return axes;
 }
 
+int64_t IndexedAxis::Size(const Graph& graph, NodeId id) const {
+  const Node& node = graph.node(id);
+  if (size_variable < 0) return graph.type(node.operands[indexed]).shape[axis];
+  std::vector<TensorType> inputs;
+  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
+  return BindingsOf(*node.meaning, inputs, node.attrs).variables[size_variable];
+}
+
 IndexRange::IndexRange(const Graph& graph, NodeId id, const IndexedAxis& at) {
   const Node& node = graph.node(id);
   const Value indices = node.operands[at.indices];
-  const TensorType& indexed = graph.type(node.operands[at.indexed]);
   const std::string& name = graph.node(indices.node).name;
   application_ = absl::StrCat(node.op->name, " (node ", id, ")");
   indices_ = absl::StrCat(name.empty() ? "the indices" : name, " ", graph.type(indices).ToString());
-  axis_ = absl::StrCat("axis ", at.axis, " of ", indexed.ToString());
-  size_ = indexed.shape[at.axis];
+  size_ = at.Size(graph, id);
+  axis_ = at.size_variable < 0
+              ? absl::StrCat("axis ", at.axis, " of ", graph.type(node.operands[at.indexed]).ToString())
+              : absl::StrCat(node.meaning->variables[at.size_variable].name, " = ", size_);
 }
 
 absl::Status IndexRange::Error(int64_t element, int64_t index) const {

@@ -22,6 +22,11 @@ struct IndexedAxis {
   int indexed = 0;
   int axis = 0;
   bool wraps = false;  // at the element itself mod the size; otherwise at what is computed from it, made to lie inside
+  // Where no operand has the axis (the gradient of gather knows the shape of x by an attribute): the variable of the
+  // meaning that is its size. `indexed` and `axis` say nothing then.
+  int size_variable = -1;
+
+  int64_t Size(const Graph& graph, NodeId node) const;
 };
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);

@@ -36,11 +36,11 @@ int64_t IndexedSize(const Graph& graph, Value input) {
   int64_t size = 0;
   if (!graph.contains(input.node)) return size;
   for (int user : graph.users(graph.index(input.node))) {
-    const Node& node = graph.node(graph.nodes()[user]);
+    const NodeId id = graph.nodes()[user];
+    const Node& node = graph.node(id);
     for (const IndexedAxis& at : IndexedAxes(*node.meaning)) {
       if (node.operands[at.indices] != input) continue;
-      const TensorType& indexed = graph.type(node.operands[at.indexed]);
-      const int64_t extent = indexed.shape[at.axis];
+      const int64_t extent = at.Size(graph, id);
       size = size == 0 ? extent : std::min(size, extent);
     }
   }

@@ -498,6 +498,13 @@ void ScatterAdd(OnnxWriter& writer, const ExportedNode& node) {
   writer.SetInts(writer.AddNode("Transpose", {sum}, node.outputs), "perm", back);
 }
 
+void CumSum(OnnxWriter& writer, const ExportedNode& node) {
+  const std::string axis = writer.Number(DType::kInt64, static_cast<double>(node.Int("axis")));
+  onnx::NodeProto* sums = writer.AddNode("CumSum", {node.inputs[0], axis}, node.outputs);
+  writer.SetInt(sums, "exclusive", node.Int("exclusive"));
+  writer.SetInt(sums, "reverse", node.Int("reverse"));
+}
+
 void ScatterElementsAdd(OnnxWriter& writer, const ExportedNode& node) {
   onnx::NodeProto* scatter = writer.AddNode("ScatterElements", node.inputs, node.outputs);
   writer.SetInt(scatter, "axis", node.Int("axis"));
@@ -569,6 +576,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"reduce_and", {ReduceTruth}},
       {"reduce_or", {ReduceTruth}},
       {"argmax", {ArgMax}},
+      {"cumsum", {CumSum}},
       {"concat", {AlongAxis, "Concat"}},
       {"split", {Split}},
       {"slice", {Slice}},
@@ -582,6 +590,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"broadcast_in_dim", {BroadcastInDim}},
       {"iota", {Iota}},
       {"gather", {AlongAxis, "Gather"}},
+      {"gather_elements", {AlongAxis, "GatherElements"}},
       {"scatter_add", {ScatterAdd, "", 16}},
       {"scatter_elements_add", {ScatterElementsAdd, "", 16}},
       {"top_k", {TopK}},

@@ -421,6 +421,13 @@ Values Gather(OnnxNode& node) {
   return OneOutput(node.Apply("gather", {node.input(0), node.input(1)}, {{"axis", axis}}));
 }
 
+Values GatherElements(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
+  return OneOutput(node.Apply("gather_elements", node.inputs(), {{"axis", axis}}));
+}
+
 absl::StatusOr<int64_t> BlockSize(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
   if (block < 1 || block > 1024) return node.Invalid(absl::StrCat("blocksize is ", block, "; expected 1 to 1024"));
@@ -501,6 +508,7 @@ OnnxOperatorList MoveOperators() {
       {"Upsample", {7, 10, 1, 2, Resize}},
       {"Resize", {10, 19, 1, 4, Resize}},
       {"Gather", {1, 13, 2, 2, Gather}},
+      {"GatherElements", {11, 13, 2, 2, GatherElements}},
       {"DepthToSpace", {1, 28, 1, 1, DepthToSpace}},
       {"SpaceToDepth", {1, 28, 1, 1, SpaceToDepth}},
       {"Trilu", {14, 14, 1, 2, Trilu}},

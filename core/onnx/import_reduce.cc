@@ -78,6 +78,16 @@ Values ReduceLogSumExp(OnnxNode& node) {
   return f.Output(f("add", {f("reduce_max", {x}, attrs), f("log", {sum})}));
 }
 
+Values CumSum(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsInput(1, "axis"));
+  if (axes.size() != 1) return node.Invalid(absl::StrCat("axis has ", axes.size(), " elements, expected one"));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(axes[0], node.input_rank(0)));
+  ASSIGN_OR_RETURN(const int64_t exclusive, node.Int("exclusive", 0));
+  ASSIGN_OR_RETURN(const int64_t reverse, node.Int("reverse", 0));
+  const Attrs attrs = {{"axis", axis}, {"exclusive", int64_t{exclusive != 0}}, {"reverse", int64_t{reverse != 0}}};
+  return OneOutput(node.Apply("cumsum", {node.input(0)}, attrs));
+}
+
 // ArgMax and ArgMin (of the negative), the first or the last of equal elements.
 Values ArgMax(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
@@ -120,6 +130,7 @@ OnnxOperatorList ReduceOperators() {
       {"ReduceSumSquare", {1, 18, 1, 2, ReduceSumSquare}},
       {"ReduceLogSum", {1, 28, 1, 2, ReduceLogSum}},
       {"ReduceLogSumExp", {1, 28, 1, 2, ReduceLogSumExp}},
+      {"CumSum", {11, 14, 2, 2, CumSum}},
       {"ArgMax", {1, 13, 1, 1, ArgMax}},
       {"ArgMin", {1, 13, 1, 1, ArgMax}},
   };

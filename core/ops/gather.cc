@@ -47,4 +47,42 @@ OpDef GatherOp() {
                .sample = GatherSample};
 }
 
+// x[a.., n, c..], indices[a'.., k.., c'..] with a' <= a and c' <= c:  out[i.., k, l..] = x[i.., indices[i.., k, l..]
+// mod n, l..]
+static absl::Status GatherElementsMeaning(OpBuilder& b) {
+  RETURN_IF_ERROR(CheckElements(b, 1, Elements::kIntegers));
+  const int axis = static_cast<int>(b.Int("axis"));
+  if (b.rank(1) != b.rank(0)) return b.Error("the inputs must have one rank");
+  b.Require(b.size(0, axis) >= 1, "the axis must not be empty");
+  for (int k = 0; k < b.rank(0); ++k) {
+    if (k != axis) b.Require(b.size(1, k) <= b.size(0, k), "indices must not be larger than x");
+  }
+  b.Output(b.dtype(0), b.sizes(1), [&](const std::vector<Index>& i) {
+    return b.Read(0, With(i, axis, Mod(ToIndex(b.Read(1, i)), b.size(0, axis))));
+  });
+  return absl::OkStatus();
+}
+
+static OpSample GatherElementsSample(Rng& rng) {
+  const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
+  const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
+  Shape shape = x.shape;
+  for (int64_t& size : shape) size = RandomInt(rng, 1, size);
+  shape[axis] = RandomInt(rng, 1, 7);
+  const double size = static_cast<double>(x.shape[axis]);
+  return OpSample{.inputs = {x, {RandomDType(rng, Elements::kIntegers), shape}},
+                  .attrs = {{"axis", axis}},
+                  .low = -size,
+                  .high = size - 1};
+}
+
+OpDef GatherElementsOp() {
+  return OpDef{.name = "gather_elements",
+               .summary = "Picks elements of a tensor along an axis, each position by an index of its own.",
+               .inputs = {"x", "indices"},
+               .attrs = {AxisAttr("axis", Attr(0), "axis of x that the indices count along")},
+               .meaning = GatherElementsMeaning,
+               .sample = GatherElementsSample};
+}
+
 }  // namespace rewright

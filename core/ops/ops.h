@@ -20,10 +20,10 @@
   /* Normalization */ \
   X(BatchNorm) X(LayerNorm) X(Lrn) X(Softmax) X(LogSoftmax) \
   /* Reductions */ \
-  X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceAnd) X(ReduceOr) X(Argmax) \
+  X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceAnd) X(ReduceOr) X(Argmax) X(Cumsum) \
   /* Movement of elements */ \
   X(Concat) X(Split) X(Slice) X(DynamicSlice) X(DynamicUpdateSlice) X(Reverse) X(Pad) X(Transpose) X(Reshape) \
-  X(Expand) X(BroadcastInDim) X(Iota) X(Gather) X(DepthToSpace) X(SpaceToDepth) \
+  X(Expand) X(BroadcastInDim) X(Iota) X(Gather) X(GatherElements) X(DepthToSpace) X(SpaceToDepth) \
   /* Sums where data says, orders, random numbers */ \
   X(ScatterAdd) X(ScatterElementsAdd) X(TopK) X(RandomUniform)
 // clang-format on

@@ -288,8 +288,8 @@ TEST(DerivedOperators, AllEquationsWithoutDataAreSolved) {
       }
     }
   }
-  // Which row is picked, and which element of a window is the greatest.
-  EXPECT_THAT(unsolved, testing::ElementsAre("gather", "max_pool2d"));
+  // Which row or element is picked, and which element of a window is the greatest.
+  EXPECT_THAT(unsolved, testing::ElementsAre("gather", "gather_elements", "max_pool2d"));
 }
 
 // ---------------------------------------------------------------- sources

@@ -44,6 +44,15 @@ TEST(IndexRange, OperatorsTellWhatTheyIndex) {
   EXPECT_TRUE(sums[0].wraps);
   EXPECT_EQ(IndexInputs(scatter).size(), 1u);
 
+  // The axis of a tensor that is no operand.
+  const Graph gradient =
+      Parse("input i: i64[4]\ninput u: f32[2,4]\n%1 = gather_grad_x(i, u, axis=1, x_shape=[2,7])\noutput y = %1\n");
+  const std::vector<IndexInput> inputs = IndexInputs(gradient);
+  ASSERT_EQ(inputs.size(), 1u);
+  EXPECT_EQ(inputs[0].range.size(), 7);
+  EXPECT_EQ(inputs[0].range.Error(3, 7).message(),
+            "gather_grad_x (node 2): index 7 at element 3 of i i64[4], expected -7 <= index < 7 along x_shape1 = 7");
+
   EXPECT_TRUE(IndexedAxes(MeaningOfLast(Parse("input x: i64[9]\n%1 = add(x, x)\noutput y = %1\n"))).empty());
 }
 

@@ -696,7 +696,8 @@ TEST(ImportOpsTest, ScattersThatDoNotAddAreNotSupported) {
     if (reduction.empty()) return model.Node(op, {"x", "i", "u"}, {"y"}).Output("y").Error();
     return model.Node(op, {"x", "i", "u"}, {"y"}, {{"reduction", reduction}}).Output("y").Error();
   };
-  EXPECT_THAT(error("ScatterElements", {2, 3}, ""), testing::HasSubstr("ScatterElements: reduction = none; expected add"));
+  EXPECT_THAT(error("ScatterElements", {2, 3}, ""),
+              testing::HasSubstr("ScatterElements: reduction = none; expected add"));
   EXPECT_THAT(error("ScatterND", {2, 1}, "max"), testing::HasSubstr("ScatterND: reduction = max; expected add"));
   EXPECT_THAT(error("ScatterND", {2, 2}, "add"), testing::HasSubstr("ScatterND: indices of 2 axes; expected one"));
 }
@@ -710,6 +711,25 @@ TEST(ImportOpsTest, KnownIndicesOfScattersAreChecked) {
                 .Output("y")
                 .Error(),
             "test.onnx: node giving \"y\" (ScatterElements): index 3 along axis 0 of f32[3]");
+}
+
+TEST(ImportOpsTest, ElementsThatIndicesPickAndSumsAlongAnAxis) {
+  const TestModel model = TestModel(14)
+                              .Input("x", {4, 3})
+                              .Input("i", {2, 3}, DType::kInt64)
+                              .Ints("a", {-2})
+                              .Node("GatherElements", {"x", "i"}, {"g"}, {{"axis", int64_t{-2}}})
+                              .Node("CumSum", {"g", "a"}, {"y"}, {{"exclusive", int64_t{1}}})
+                              .Output("y");
+  EXPECT_EQ(Printed(model), R"(
+input x: f32[4,3]
+input i: i64[2,3]
+%0 = gather_elements(x, i)
+%1 = cumsum(%0, axis=0, exclusive=1)
+output y = %1
+)");
+  EXPECT_EQ(TestModel(14).Input("x", {4, 3}).Ints("a", {2}).Node("CumSum", {"x", "a"}, {"y"}).Output("y").Error(),
+            "test.onnx: node giving \"y\" (CumSum): axis 2 of a tensor with 2 axes");
 }
 
 TEST(ImportOpsTest, TopKInAllVersions) {

@@ -293,6 +293,13 @@ TEST(OpsValueTest, Movement) {
       {"expand", {F64({2, 1}, {1, 2})}, {{"shape", Ints{2, 2, 2}}}, {F64({2, 2, 2}, {1, 1, 2, 2, 1, 1, 2, 2})}},
       {"gather", {x, I64({2}, {-1, 0})}, {{"axis", 1}}, {F64({2, 2}, {2, 0, 5, 3})}},
       {"gather", {x, I64({1, 2}, {1, -2})}, {}, {F64({1, 2, 3}, {3, 4, 5, 0, 1, 2})}},
+      {"gather_elements", {x, I64({1, 3}, {1, 0, -1})}, {}, {F64({1, 3}, {3, 1, 5})}},
+      {"gather_elements", {x, I64({2, 2}, {-1, 0, 1, 1})}, {{"axis", 1}}, {F64({2, 2}, {2, 0, 4, 4})}},
+      {"cumsum", {x}, {}, {F64({2, 3}, {0, 1, 3, 3, 7, 12})}},
+      {"cumsum", {x}, {{"axis", 0}}, {F64({2, 3}, {0, 1, 2, 3, 5, 7})}},
+      {"cumsum", {x}, {{"exclusive", 1}}, {F64({2, 3}, {0, 0, 1, 0, 3, 7})}},
+      {"cumsum", {x}, {{"reverse", 1}}, {F64({2, 3}, {3, 3, 2, 12, 9, 5})}},
+      {"cumsum", {x}, {{"exclusive", 1}, {"reverse", 1}}, {F64({2, 3}, {3, 2, 0, 9, 5, 0})}},
       // The examples of the ONNX specification, cut down to one output row of blocks.
       {"depth_to_space",
        {Iota({1, 8, 1, 2})},
