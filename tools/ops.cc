@@ -10,6 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "core/ir/op.h"
 #include "core/onnx/onnx.h"
+#include "tools/flags.h"
+#include "tools/ops_sharding.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
 
@@ -77,13 +79,28 @@ absl::StatusOr<Answer> ListOnnx(Session& session) {
 }  // namespace
 
 Action DeclareOps(CLI::App& app) {
-  auto name = std::make_shared<std::string>();
-  auto onnx = std::make_shared<bool>(false);
-  CLI::Option* option = app.add_option("name", *name, "An operator; all are listed without one");
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto onnx = std::make_shared<bool>(false), sharding = std::make_shared<bool>(false);
+  auto flags = std::make_shared<ShardingFlags>();
+  CLI::Option* option = app.add_option("name", *names, "An operator (with --sharding several); all are listed without");
   app.add_flag("--onnx", *onnx, "The operators of ONNX that can be read")->excludes(option);
-  return [name, onnx](Session& session) {
+  CLI::Option* laws = app.add_flag("--sharding", *sharding,
+                                   "How each axis may be cut over devices, derived from the declaration and proved");
+  app.add_option("--structures", flags->structures, "Of how many structures of an operator")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(laws);
+  AddOutputPath(app, "-o,--output", &flags->output, "Write the laws as rules with the records of their proofs")
+      ->type_name("LAWS.rules")
+      ->needs(laws);
+  return [names, onnx, sharding, flags](Session& session) -> absl::StatusOr<Answer> {
     if (*onnx) return ListOnnx(session);
-    return name->empty() ? ListOps(session) : DescribeOne(*name, session);
+    if (*sharding) {
+      flags->operators = *names;
+      return ShardingTable(*flags, session);
+    }
+    if (names->size() > 1) return absl::InvalidArgumentError("found several operators, expected one");
+    return names->empty() ? ListOps(session) : DescribeOne(names->front(), session);
   };
 }
 

@@ -135,52 +135,23 @@ class MeaningBuilder {
       return b_.Error(absl::StrCat("elements of operand ", operand, " are read, which no sample of ",
                                    layout_.base->name, " needs"));
     }
-    bound_.clear();
-    here_.clear();
     b_.Output(
         derivative.dtype, InSymbols(derivative.shape),
         [&](const std::vector<Index>& position) {
-          std::vector<ExprPtr> at;
-          for (const Index& index : position) at.push_back(index.node());
-          for (const ExprPtr& shift : derivative.shifts) b_.Shift(Scalar(Here(shift, derivative, at)));
-          return Scalar(Here(derivative.element, derivative, at));
+          std::vector<ExprPtr> variables = symbols_;
+          for (size_t axis = 0; axis < position.size(); ++axis) {
+            const size_t id = static_cast<size_t>(derivative.position[axis]);
+            if (id >= variables.size()) variables.resize(id + 1);
+            variables[id] = position[axis].node();
+          }
+          Transplant here(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
+            return ReadOperand(operands_[operand], at, dtype);
+          });
+          for (const ExprPtr& shift : derivative.shifts) b_.Shift(Scalar(here(shift)));
+          return Scalar(here(derivative.element));
         },
         derivative.position_names);
     return absl::OkStatus();
-  }
-
-  // An expression of the derivative in the variables, operands and parameters of the operator. Not by Rewrite: on the
-  // way to new numbers of all variables no node may have old ones and new ones.
-  ExprPtr Here(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
-    if (const auto found = here_.find(expr); found != here_.end()) return found->second;
-    return here_[expr] = NewHere(expr, derivative, at);
-  }
-
-  ExprPtr NewHere(const ExprPtr& expr, const Derivative& derivative, const std::vector<ExprPtr>& at) {
-    if (expr->IsVariable()) {
-      const int id = expr->variable();
-      const auto place = std::find(derivative.position.begin(), derivative.position.end(), id);
-      if (place != derivative.position.end()) return at[place - derivative.position.begin()];
-      const bool is_symbol = static_cast<size_t>(id) < symbols_.size() && symbols_[id] != nullptr;
-      return is_symbol ? symbols_[id] : Bound(id, expr->name());
-    }
-    if (expr->kind() == ExprKind::kParam) return b_.Real(expr->name(), expr->dtype()).node();
-    std::vector<ExprPtr> args;
-    for (const ExprPtr& arg : expr->args()) args.push_back(Here(arg, derivative, at));
-    if (expr->IsRead()) {
-      return ReadOperand(operands_[expr->operand()], {args.begin(), args.end()}, expr->dtype()).node();
-    }
-    std::vector<BoundVar> bound;
-    for (const BoundVar& var : expr->bound()) {
-      bound.push_back({Bound(var.id, var.name)->variable(), var.name, Here(var.extent, derivative, at)});
-    }
-    return WithChildren(expr, std::move(args), std::move(bound));
-  }
-
-  ExprPtr Bound(int id, const std::string& name) {
-    const auto [found, is_new] = bound_.try_emplace(id);
-    if (is_new) found->second = b_.NewBound(name).node();
-    return found->second;
   }
 
   const DerivedLayout& layout_;
@@ -189,8 +160,6 @@ class MeaningBuilder {
   std::shared_ptr<const Meaning> meaning_;
   std::vector<ExprPtr> symbols_;  // by the original's variables
   std::vector<int> operands_;     // by the original's operands, directions included
-  absl::flat_hash_map<int, ExprPtr> bound_;
-  absl::flat_hash_map<ExprPtr, ExprPtr> here_;
 };
 
 }  // namespace

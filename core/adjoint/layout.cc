@@ -182,16 +182,7 @@ std::vector<std::string> OperandNames(const DerivedLayout& layout, bool* variadi
 }
 
 std::vector<AttrSpec> AttrSpecsOf(const DerivedLayout& layout) {
-  std::vector<AttrSpec> specs = layout.base->attrs;
-  for (AttrSpec& spec : specs) {
-    if (spec.kind != AttrKind::kAxis && spec.kind != AttrKind::kAxes) continue;
-    // Axes of an input that need not be the first operand here, if it is one at all.
-    const auto* axis = spec.fallback ? std::get_if<int64_t>(&*spec.fallback) : nullptr;
-    if (axis == nullptr || *axis < 0) spec.fallback.reset();
-    spec.kind = spec.kind == AttrKind::kAxis ? AttrKind::kInt : AttrKind::kInts;
-    spec.structural = true;
-    spec.min = 0;
-  }
+  std::vector<AttrSpec> specs = WithPlainAxes(layout.base->attrs);
   const auto add = [&](AttrSpec spec) { specs.push_back(std::move(spec)); };
   for (int k = 0; k < layout.num_fixed; ++k) {
     if (layout.Keeps(k)) continue;

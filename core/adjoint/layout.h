@@ -10,29 +10,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/ir/made_op.h"
 #include "core/ir/op.h"
 
 namespace rewright {
 
 enum class DerivedKind : uint8_t { kGradient, kScattered, kTangent };
-
-// Meanings of one operator. Thread-safe.
-class SharedMeanings {
- public:
-  absl::StatusOr<std::shared_ptr<const Meaning>> Get(const OpDef& op, const StructuralKey& key) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return cache_.Get(op, key);
-  }
-  absl::StatusOr<Application> Applied(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return Apply(op, inputs, attrs, cache_);
-  }
-
- private:
-  std::mutex mutex_;
-  MeaningCache cache_;
-};
-
 // How the operands and attributes of a derived operator stand for those of its base.
 struct DerivedLayout {
   const OpDef* base = nullptr;

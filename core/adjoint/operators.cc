@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
+#include "core/lift/lift.h"
 
 namespace rewright {
 namespace {
@@ -155,6 +156,11 @@ class Registry {
 };
 
 absl::StatusOr<const OpDef*> OpOf(const OpDef& op, DerivedKind kind, int input) {
+  if (const OpDef* base = LiftedFrom(op)) {
+    absl::StatusOr<const OpDef*> derived = OpOf(*base, kind, input);
+    if (derived.ok()) derived = LiftedOp(**derived);
+    return derived;
+  }
   const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, kind, input);
   if (!derived.ok()) return derived.status();
   return &(*derived)->op;
@@ -195,14 +201,32 @@ const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const s
   return derived.ok() ? *derived : nullptr;
 }
 
+namespace {
+
+std::vector<TensorType> OnOneDevice(std::vector<TensorType> types) {
+  for (TensorType& type : types) type.shape.erase(type.shape.begin());
+  return types;
+}
+
+absl::StatusOr<DerivedCall> Lifted(absl::StatusOr<DerivedCall> call) {
+  if (call.ok()) call->op = LiftedOp(*call->op);
+  return call;
+}
+
+}  // namespace
+
 absl::StatusOr<DerivedCall> GradientCall(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs,
                                          const std::vector<TensorType>& outputs, int input) {
+  if (const OpDef* base = LiftedFrom(op)) {
+    return Lifted(GradientCall(*base, OnOneDevice(inputs), attrs, OnOneDevice(outputs), input));
+  }
   const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, DerivedKind::kGradient, input);
   if (!derived.ok()) return derived.status();
   return CallOf((*derived)->layout, &(*derived)->op, inputs, attrs, static_cast<int>(outputs.size()));
 }
 
 absl::StatusOr<DerivedCall> TangentCall(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
+  if (const OpDef* base = LiftedFrom(op)) return Lifted(TangentCall(*base, OnOneDevice(inputs), attrs));
   const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, DerivedKind::kTangent, -1);
   if (!derived.ok()) return derived.status();
   return CallOf((*derived)->layout, &(*derived)->op, inputs, attrs, 0);

@@ -19,7 +19,7 @@ bool IsSymbol(const Meaning::VarKind kind) {
 
 }  // namespace
 
-Scope::Scope(const Meaning& meaning) {
+Scope::Scope(const Meaning& meaning, Uses uses) {
   for (const Meaning::Variable& variable : meaning.variables) {
     variables_.push_back({variable.name, variable.kind, nullptr});
     least_.push_back(variable.kind == Meaning::VarKind::kSize ? 1 : variable.min);
@@ -31,7 +31,7 @@ Scope::Scope(const Meaning& meaning) {
   }
   for (const Requirement& requirement : meaning.requirements) {
     for (const ExprPtr& part : Conjuncts(requirement.condition)) {
-      if (part->kind() == ExprKind::kLessEqual) DefineAtMost(part->arg(0), part->arg(1));
+      if (uses == Uses::kAll && part->kind() == ExprKind::kLessEqual) DefineAtMost(part->arg(0), part->arg(1));
     }
   }
   for (const OutputMeaning& output : meaning.outputs) NoteExtents(output);

@@ -20,8 +20,10 @@ namespace rewright {
 
 class Scope {
  public:
+  // Which requirements define symbols: a + s for b where a <= b changes what a size is called.
+  enum class Uses : uint8_t { kEquations, kAll };
   // Variables are numbered as in the Meaning, and from its last one on.
-  explicit Scope(const Meaning& meaning);
+  explicit Scope(const Meaning& meaning, Uses uses = Uses::kAll);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
@@ -39,6 +41,10 @@ class Scope {
   // The value of an index expression; unknown where numbers do not fit 64 bits.
   index::Form FormOf(const ExprPtr& index);
   ExprPtr ExprOf(const index::Form& form);
+  // A symbol of at least `least` that no variable of the Meaning stands for.
+  index::Form NewSymbol(const std::string& name, int64_t least) {
+    return space_.Symbol(name, least, index::kInfinity, -1);
+  }
   // Names a leaf that was made in the space of forms alone.
   void Register(const index::Atom* leaf, const ExprPtr& variable);
   // The expression that a leaf stands for.

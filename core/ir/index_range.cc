@@ -29,6 +29,13 @@ bool IsWrapped(const ExprPtr& index) {
          index->arg(0)->arg(0)->kind() == ExprKind::kRead;
 }
 
+// A condition in which elements stand only as positions that they select, or that has parts.
+bool IsPosition(const ExprNode& condition) {
+  if (condition.kind() == ExprKind::kAnd) return true;
+  const auto plain = [](const ExprPtr& side) { return !side->Contains(ExprKind::kFromValue) || IsWrapped(side); };
+  return condition.IsEquation() && plain(condition.arg(0)) && plain(condition.arg(1));
+}
+
 void AddConjuncts(const ExprNode& condition, std::vector<const ExprNode*>* parts) {
   if (condition.kind() != ExprKind::kAnd) return parts->push_back(&condition);
   for (const ExprPtr& arg : condition.args()) AddConjuncts(*arg, parts);
@@ -82,11 +89,16 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
     }
   };
   absl::flat_hash_set<const ExprNode*> seen;
+  bool tests_data = false;
   for (const OutputMeaning& output : meaning.outputs) {
     Visit(output.element, [&](const ExprPtr& node) {
-      if (seen.insert(node.get()).second) look(node);
+      if (!seen.insert(node.get()).second) return;
+      look(node);
+      tests_data |= IsCondKind(node->kind()) && node->Contains(ExprKind::kFromValue) && !IsPosition(*node);
     });
   }
+  // Of an operator that asks about its indices itself (which device has the row?) nothing is known.
+  for (IndexedAxis& axis : axes) axis.wraps &= !tests_data;
   return axes;
 }
 

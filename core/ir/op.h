@@ -237,7 +237,7 @@ class OpDef {
 
 // The operators, by name (core/ops/ops.cc). Built once, never changed.
 const std::vector<const OpDef*>& AllOps();
-// One of them, or one that is derived from one (core/adjoint/operators.h). Null when there is no such operator.
+// One of them, or one that is made from one (core/adjoint/operators.h, core/lift/lift.h). Null when there is no such operator.
 const OpDef* FindOp(const std::string& name);
 
 // ---------------------------------------------------------------- applications

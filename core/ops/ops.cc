@@ -5,6 +5,7 @@
 
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
+#include "core/lift/lift.h"
 
 namespace rewright {
 namespace {
@@ -66,7 +67,9 @@ const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
 const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
-  return found == by_name.end() ? FindDerivedOp(name, FindOp) : found->second;
+  if (found != by_name.end()) return found->second;
+  const OpDef* lifted = FindLiftedOp(name, FindOp);
+  return lifted != nullptr ? lifted : FindDerivedOp(name, FindOp);
 }
 
 }  // namespace rewright

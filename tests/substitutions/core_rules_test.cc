@@ -31,7 +31,7 @@ const std::vector<Rule>& CoreRules() {
     auto* rules = new std::vector<Rule>();
     std::set<std::string> names;
     for (const char* file : {"core.rules", "all.rules", "linear.rules", "conv.rules", "reduce-softmax.rules",
-                             "elementwise.rules", "shape.rules", "definitions.rules"}) {
+                             "elementwise.rules", "shape.rules", "definitions.rules", "placements.rules"}) {
       auto read = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/" + file);
       EXPECT_TRUE(read.ok()) << read.status();
       for (Rule& rule : *read) {

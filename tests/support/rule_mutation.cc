@@ -1,13 +1,17 @@
 #include "tests/support/rule_mutation.h"
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/expr.h"
 #include "core/ops/ops.h"
+#include "substitutions/instances.h"
 #include "substitutions/rule_printer.h"
+#include "tests/support/distinguish.h"
+#include "verifier/verifier.h"
 
 namespace rewright {
 namespace {
@@ -268,6 +272,37 @@ bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInsta
     return true;
   }
   return false;
+}
+
+MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed) {
+  MutationRng rng(seed);
+  MutantCounts counts;
+  while (counts.refuted + counts.open < wanted) {
+    const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
+    if (!mutant) continue;
+    const auto compiled = CompileRule(mutant->rule, RuleUse::kProof);
+    if (!compiled.ok()) continue;
+    std::vector<RuleInstance> instances;
+    (void)ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
+      instances.push_back(std::move(instance));
+      return instances.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
+    });
+    if (instances.empty()) continue;
+    ProofOptions proof;
+    proof.search_counterexample = false;  // the proof alone is on trial
+    proof.time_limit_s = 0.5;
+    const RuleInstance& instance = instances.back();
+    const bool accepted = Prove(instance, proof).verdict == Verdict::kProved;
+    const std::optional<std::string> apart = Distinguished(instance, 100, rng);
+    if (accepted && apart) {
+      counts.false_proofs.push_back(
+          absl::StrCat(mutant->change, "\n", PrintLaw(mutant->rule), instance.description, "\n", *apart));
+    }
+    ++(apart ? counts.refuted : accepted ? counts.equivalent : counts.open);
+  }
+  std::cout << wanted << " mutants: " << counts.refuted << " told apart by the interpreter, " << counts.equivalent
+            << " proved (equivalent), " << counts.open << " open\n";
+  return counts;
 }
 
 }  // namespace rewright

@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "substitutions/instance.h"
 #include "substitutions/rule.h"
@@ -25,5 +26,15 @@ std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng);
 // Changes an index, a bound, a guard or a function in one declaration that the right side uses. False when no place
 // was found.
 bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant);
+
+// Rules changed at one place: where the interpreter tells the sides apart the prover must not have accepted them.
+struct MutantCounts {
+  int refuted = 0;                        // told apart by the interpreter
+  int open = 0;                           // neither told apart nor proved
+  int equivalent = 0;                     // proved and not told apart
+  std::vector<std::string> false_proofs;  // proved and told apart
+};
+// `wanted` mutants that are refuted or open, of rules drawn at random; prints the counts.
+MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed);
 
 }  // namespace rewright

@@ -288,8 +288,9 @@ TEST(DerivedOperators, AllEquationsWithoutDataAreSolved) {
       }
     }
   }
-  // Which row or element is picked, and which element of a window is the greatest.
-  EXPECT_THAT(unsolved, testing::ElementsAre("gather", "gather_elements", "max_pool2d"));
+  // Which row or element is picked, which element of a window is the greatest, and, of a block that overlaps its
+  // neighbours, which blocks it overlaps.
+  EXPECT_THAT(unsolved, testing::ElementsAre("gather", "gather_elements", "gather_rows", "halo", "max_pool2d"));
 }
 
 // ---------------------------------------------------------------- sources

@@ -1,0 +1,60 @@
+// What operators that are made from other operators share (core/adjoint: derivatives; core/lift: f on every device).
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/op.h"
+
+namespace rewright {
+
+// A MeaningCache for the operators that something is made from. Thread-safe.
+class SharedMeanings {
+ public:
+  absl::StatusOr<std::shared_ptr<const Meaning>> Get(const OpDef& op, const StructuralKey& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return cache_.Get(op, key);
+  }
+  absl::StatusOr<Application> Applied(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return Apply(op, inputs, attrs, cache_);
+  }
+
+ private:
+  std::mutex mutex_;
+  MeaningCache cache_;
+};
+
+// The attributes with axes as plain structural integers counted from the front: they are axes of an operand of the
+// operator that another is made from, which need not be the first operand here. A default that counts from the back
+// goes.
+std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs);
+
+// Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Not by Rewrite
+// or Substitute: on the way to new numbers of all variables no node may have old ones and new ones.
+class Transplant {
+ public:
+  // What a read of the other declaration's operand at those indices, which are written here already, is here.
+  using Read = std::function<Scalar(int operand, const std::vector<Index>& at, DType dtype)>;
+
+  // `variables`: by number in the other declaration what stands for it; null: bound, and gets a number of its own.
+  Transplant(OpBuilder& b, std::vector<ExprPtr> variables, Read read)
+      : b_(b), variables_(std::move(variables)), read_(std::move(read)) {}
+
+  ExprPtr operator()(const ExprPtr& expr);
+
+ private:
+  ExprPtr Written(const ExprPtr& expr);
+  ExprPtr VariableHere(int id, const std::string& name);
+
+  OpBuilder& b_;
+  std::vector<ExprPtr> variables_;
+  const Read read_;
+  absl::flat_hash_map<ExprPtr, ExprPtr> done_;
+};
+
+}  // namespace rewright

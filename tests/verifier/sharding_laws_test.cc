@@ -1,0 +1,162 @@
+// The sharding laws of all operators: which are derived, that they are proved, and that false ones are not.
+#include "verifier/sharding_laws.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/adjoint/operators.h"
+#include "core/base/threads.h"
+#include "core/ops/ops.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_set.h"
+#include "tests/counts.h"
+#include "tests/support/rule_mutation.h"
+
+namespace rewright {
+namespace {
+
+using sharding::Effect;
+using sharding::Obstacle;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr double kLimitSeconds = 10;
+
+std::vector<FactorLaws> LawsOf(const OpDef& op, int structures = 1) {
+  auto laws = ShardingLaws(op, structures, kLimitSeconds);
+  EXPECT_TRUE(laws.ok()) << op.name << ": " << laws.status();
+  return laws.ok() ? *std::move(laws) : std::vector<FactorLaws>();
+}
+
+// "x.0 w.1: partial sum", of the axes of one structure.
+std::vector<std::string> Table(const std::string& name, int structure = 0) {
+  std::vector<std::string> rows;
+  std::vector<std::string> structures;
+  for (const FactorLaws& laws : LawsOf(*FindOp(name), structure + 1)) {
+    if (structures.empty() || structures.back() != laws.structure) structures.push_back(laws.structure);
+    if (static_cast<int>(structures.size()) != structure + 1) continue;
+    std::string entry = laws.law ? sharding::EffectName(laws.factor.conjectures[laws.proved].effect)
+                                 : sharding::ObstacleText(laws.factor.obstacle);
+    if (laws.law && !laws.factor.conjectures[laws.proved].detail.empty()) {
+      absl::StrAppend(&entry, " ", laws.factor.conjectures[laws.proved].detail);
+    }
+    rows.push_back(absl::StrCat(absl::StrJoin(laws.factor.axes, " "), ": ", entry));
+  }
+  return rows;
+}
+
+TEST(ShardingLaws, AreWhatIsKnownOfOperators) {
+  const std::vector<std::string> matmul = Table("matmul", 1);
+  EXPECT_THAT(matmul, Contains("a.2 out.2: cut"));
+  EXPECT_THAT(matmul, Contains("a.3 b.0: partial sum"));
+  const std::vector<std::string> conv = Table("conv2d");
+  EXPECT_THAT(conv, Contains("x.0 out.0: cut"));
+  EXPECT_THAT(conv, Contains("x.1 w.1: partial sum, groups=1"));
+  EXPECT_THAT(conv, Contains("x.1 w.0 out.1: cut"));  // groups
+  EXPECT_THAT(conv, Contains(HasSubstr("x.2 out.2: halo ?pads0 before")));
+  EXPECT_THAT(conv, Contains(HasSubstr("w.2 out.2: seam")));
+  EXPECT_THAT(Table("softmax"), testing::ElementsAre("x.0 out.0: cut", "x.1 out.1: reduced inside"));
+  EXPECT_THAT(Table("gather"), Contains(HasSubstr("indexed by elements")));
+  EXPECT_THAT(Table("reduce_mean"), Contains("x.0: partial mean"));
+  EXPECT_THAT(Table("argmax"), Contains(HasSubstr("the position is an element")));
+  EXPECT_THAT(Table("max_pool2d"), Contains(HasSubstr("x.2 out.2: cut kernel0=strides0")));
+  EXPECT_THAT(Table("concat", 0), Not(testing::IsEmpty()));
+  EXPECT_THAT(Table("lrn"), Contains(HasSubstr("x.1 out.1: halo")));
+}
+
+// Every axis of every operator, those that training adds included, has a proved law or an obstacle.
+TEST(ShardingLaws, EveryAxisHasALawOrAnObstacle) {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : AllOps()) {
+    ops.push_back(op);
+    for (size_t k = 0; k < op->inputs.size(); ++k) {
+      if (const auto gradient = GradientOp(*op, static_cast<int>(k)); gradient.ok()) ops.push_back(*gradient);
+    }
+  }
+  std::vector<std::vector<FactorLaws>> all(ops.size());
+  ForEachIndex(ops.size(), NumThreads(0), [&](size_t i) { all[i] = LawsOf(*ops[i]); });
+  int factors = 0, proved = 0, unknown = 0;
+  double cpu_ms = 0;
+  std::map<Obstacle, int> obstacles;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    MeaningCache cache;
+    for (const FactorLaws& laws : all[i]) {
+      ++factors;
+      proved += laws.law.has_value();
+      if (laws.law) cpu_ms += laws.law->verdict.cpu_ms;
+      if (!laws.law) {
+        EXPECT_NE(laws.factor.obstacle, Obstacle::kNone) << ops[i]->name;
+        ++obstacles[laws.factor.obstacle];
+      }
+      for (const ShardingLaw& failed : laws.failed) {
+        cpu_ms += failed.verdict.cpu_ms;
+        unknown += failed.verdict.verdict == Verdict::kUnknown;
+        if (failed.verdict.verdict == Verdict::kRefuted) {
+          EXPECT_NE(failed.verdict.reason, "") << failed.rule.name;
+        }
+      }
+    }
+  }
+  std::cout << ops.size() << " operators, " << factors << " factors, " << proved << " with a proved law, " << unknown
+            << " conjectures open, " << cpu_ms / 1000 << " s of CPU time\n";
+  EXPECT_GT(proved, factors * 4 / 5);
+  EXPECT_LE(unknown, 5);
+  EXPECT_LE(obstacles[Obstacle::kRefuted], factors / 20);
+}
+
+TEST(ShardingLaws, FalseOnesAreRefutedWithValues) {
+  const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/tests/cases/rules/sharding_false.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_GE(rules->size(), 40u);
+  for (const Rule& rule : *rules) {
+    RuleProofOptions options;
+    options.time_limit_s = kLimitSeconds;
+    const RuleVerdict verdict = ProveRule(rule, options);
+    EXPECT_EQ(verdict.verdict, Verdict::kRefuted) << rule.name << ": " << verdict.reason;
+    EXPECT_THAT(verdict.reason, testing::AnyOf(HasSubstr("differ"), HasSubstr("right side"))) << rule.name;
+  }
+}
+
+TEST(ShardingLaws, NoMutantThatIsRefutedIsProved) {
+  const auto placements = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/placements.rules");
+  ASSERT_TRUE(placements.ok()) << placements.status();
+  std::vector<Rule> rules = *placements;
+  for (const char* name : {"matmul", "conv2d", "add", "softmax", "reduce_sum", "layer_norm", "gather", "transpose",
+                           "reshape", "concat", "slice", "matmul_grad_b"}) {
+    for (FactorLaws& laws : LawsOf(*FindOp(name))) {
+      if (laws.law) rules.push_back(laws.law->rule);
+    }
+  }
+  const int wanted = std::max(100, Cases(500));
+  const MutantCounts counts = JudgeMutants(rules, wanted, /*seed=*/20261123);
+  EXPECT_THAT(counts.false_proofs, testing::IsEmpty());
+  EXPECT_GT(counts.refuted, wanted / 3);
+}
+
+// What the verdicts rest on: with the declaration of the lifted operator changed the law is not proved.
+TEST(ShardingLaws, AChangedLawIsRefuted) {
+  for (const FactorLaws& laws : LawsOf(*FindOp("conv2d"))) {
+    if (!laws.law || laws.factor.conjectures[laws.proved].effect != Effect::kHalo) continue;
+    std::string text = laws.factor.conjectures[laws.proved].rule;
+    const size_t at = text.find("before=");
+    ASSERT_NE(at, std::string::npos);
+    text.insert(at + 7, "1 + ");
+    const size_t after = text.find("after=");
+    text.insert(after + 6, "0 - 1 + ");
+    const auto rules = ParseRules("rule shifted\n  " + text + "\n", "test");
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    RuleProofOptions options;
+    options.time_limit_s = kLimitSeconds;
+    EXPECT_EQ(ProveRule((*rules)[0], options).verdict, Verdict::kRefuted) << text;
+    return;
+  }
+  FAIL() << "conv2d has no law with halos";
+}
+
+}  // namespace
+}  // namespace rewright

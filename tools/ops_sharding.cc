@@ -1,0 +1,150 @@
+#include "tools/ops_sharding.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/adjoint/operators.h"
+#include "core/base/threads.h"
+#include "core/ops/ops.h"
+#include "search/resources.h"
+#include "substitutions/rule_printer.h"
+#include "tools/outputs.h"
+#include "tools/progress.h"
+#include "tools/suggest.h"
+#include "verifier/sharding_laws.h"
+
+namespace rewright {
+namespace {
+
+absl::StatusOr<std::vector<const OpDef*>> Chosen(const std::vector<std::string>& names) {
+  std::vector<const OpDef*> ops;
+  for (const std::string& name : names) {
+    ops.push_back(FindOp(name));
+    if (ops.back() != nullptr) continue;
+    std::vector<std::string> known;
+    for (const OpDef* op : AllOps()) known.push_back(op->name);
+    return absl::NotFoundError(absl::StrCat("no operator is called `", name, "`", DidYouMean(name, known)));
+  }
+  if (!names.empty()) return ops;
+  for (const OpDef* op : AllOps()) {
+    ops.push_back(op);
+    for (size_t k = 0; k < op->inputs.size(); ++k) {
+      if (const auto gradient = GradientOp(*op, static_cast<int>(k)); gradient.ok()) ops.push_back(*gradient);
+    }
+  }
+  return ops;
+}
+
+// "cut", "halo (1 before, 1 after)", "partial (sum)", or why not.
+std::string Entry(const FactorLaws& laws) {
+  if (!laws.law) return absl::StrCat("-- ", ObstacleText(laws.factor.obstacle));
+  const sharding::Conjecture& law = laws.factor.conjectures[laws.proved];
+  const std::string effect = sharding::EffectName(law.effect);
+  return law.detail.empty() ? effect : absl::StrCat(effect, " (", law.detail, ")");
+}
+
+Json ToJson(const OpDef& op, const FactorLaws& laws) {
+  Json json = {{"operator", op.name}, {"structure", laws.structure}, {"axes", laws.factor.axes}};
+  if (laws.law) {
+    const sharding::Conjecture& law = laws.factor.conjectures[laws.proved];
+    json["effect"] = sharding::EffectName(law.effect);
+    json["detail"] = law.detail;
+    json["law"] = law.rule;
+    json["class"] = RuleClassName(laws.law->verdict.rule_class);
+    json["cpu_ms"] = laws.law->verdict.cpu_ms;
+  } else {
+    json["obstacle"] = ObstacleText(laws.factor.obstacle);
+  }
+  for (const ShardingLaw& failed : laws.failed) {
+    json["failed"].push_back({{"law", PrintRule(failed.rule)},
+                              {"verdict", VerdictName(failed.verdict.verdict)},
+                              {"reason", failed.verdict.reason},
+                              {"witness", failed.verdict.witness}});
+  }
+  return json;
+}
+
+struct Counts {
+  int factors = 0, proved = 0, refuted = 0, unknown = 0;
+};
+
+void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Session& session, Counts* counts) {
+  std::string structure = " ";
+  for (const FactorLaws& laws : all) {
+    if (laws.structure != structure) session.console.Result(absl::StrCat(op.name, "  ", laws.structure));
+    structure = laws.structure;
+    session.console.Result(absl::StrFormat("  %-28s %s", absl::StrJoin(laws.factor.axes, " "), Entry(laws)));
+    if (in_full && laws.law) session.console.Result("    " + laws.factor.conjectures[laws.proved].rule);
+    ++counts->factors;
+    counts->proved += laws.law.has_value();
+    for (const ShardingLaw& failed : laws.failed) {
+      const bool refuted = failed.verdict.verdict == Verdict::kRefuted;
+      ++(refuted ? counts->refuted : counts->unknown);
+      if (!in_full || laws.law) continue;
+      session.console.Result(absl::StrCat("    ", VerdictName(failed.verdict.verdict), ": ",
+                                          PrintRule(failed.rule).substr(failed.rule.name.size() + 6)));
+      session.console.Result(absl::StrCat("      ", failed.verdict.reason));
+    }
+    session.console.json()["factors"].push_back(ToJson(op, laws));
+  }
+}
+
+absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const std::string& path) {
+  std::vector<Rule> rules;
+  for (const std::vector<FactorLaws>& of_op : all) {
+    for (const FactorLaws& laws : of_op) {
+      if (!laws.law) continue;
+      absl::StatusOr<ProofRecord> record = RecordOf(laws.law->rule, laws.law->verdict);
+      if (!record.ok()) return record.status();
+      rules.push_back(laws.law->rule);
+      rules.back().proof = *std::move(record);
+    }
+  }
+  const std::vector<std::string> header = {
+      "How operators are applied to blocks of their operands on any number of devices: derived from their declarations",
+      "and proved (rewright ops --sharding -o FILE)."};
+  return WriteOutput(path, PrintRules(header, rules));
+}
+
+}  // namespace
+
+absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& session) {
+  const absl::StatusOr<std::vector<const OpDef*>> ops = Chosen(flags.operators);
+  if (!ops.ok()) return ops.status();
+  const double cpu_before = ProcessCpuSeconds();
+  std::vector<std::vector<FactorLaws>> all(ops->size());
+  std::vector<absl::Status> errors(ops->size());
+  Progress progress(session.console, "ops");
+  std::atomic<size_t> done{0};
+  ForEachIndex(ops->size(), NumThreads(session.flags.threads), [&](size_t i) {
+    absl::StatusOr<std::vector<FactorLaws>> laws = ShardingLaws(*(*ops)[i], flags.structures, flags.time_limit);
+    errors[i] = laws.status();
+    if (laws.ok()) all[i] = *std::move(laws);
+    progress.Update(static_cast<double>(++done) / static_cast<double>(ops->size()), (*ops)[i]->name);
+  });
+  for (const absl::Status& error : errors) {
+    if (!error.ok()) return error;
+  }
+  Counts counts;
+  for (size_t i = 0; i < ops->size(); ++i) Show(*(*ops)[i], all[i], !flags.operators.empty(), session, &counts);
+  const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
+  session.console.Result(absl::StrFormat(
+      "%d operators; %d factors, %d with a proved law; %d conjectures refuted, %d unknown; %.1f s of CPU time",
+      ops->size(), counts.factors, counts.proved, counts.refuted, counts.unknown, cpu_seconds));
+  Json& json = session.console.json();
+  json["proved"] = counts.proved;
+  json["refuted"] = counts.refuted;
+  json["unknown"] = counts.unknown;
+  json["cpu_seconds"] = cpu_seconds;
+  if (!flags.output.empty()) {
+    if (absl::Status written = WriteLaws(all, flags.output); !written.ok()) return written;
+  }
+  return Answer::kYes;
+}
+
+}  // namespace rewright

@@ -1,0 +1,35 @@
+// The sharding laws of an operator, proved: for every factor of a few of its applications (substitutions/sharding) the
+// first conjecture that holds for all sizes and every number of devices.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/op.h"
+#include "substitutions/sharding/factors.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+
+struct ShardingLaw {
+  Rule rule;  // named operator-structure-axes
+  RuleVerdict verdict;
+};
+
+struct FactorLaws {
+  std::string structure;  // "ranks 2 2; groups=1"
+  sharding::Factor factor;
+  // The conjecture that is proved, and its number.
+  int proved = -1;
+  std::optional<ShardingLaw> law;
+  // Those that are not, with counterexample or reason.
+  std::vector<ShardingLaw> failed;
+};
+
+// Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
+// Errors: those of the derivation; a conjecture that is no rule.
+absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s);
+
+}  // namespace rewright
