@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ir/index_value.h"
+#include "core/ir/random_inputs.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/match_scope.h"
 
@@ -179,10 +180,20 @@ class Builder {
     result.match = Match{&rule_, {}, nodes_, std::move(bindings_)};
     for (const Output& output : outputs) result.match.roots.push_back(output.value);
     result.graph = Graph(arena_, inputs_, std::move(outputs));
+    for (Value input : result.graph.inputs()) KeepInside(result.graph, input, &result);
     return result;
   }
 
  private:
+  // Elements that select positions are some that there are.
+  static void KeepInside(const Graph& graph, Value input, RandomApplication* result) {
+    const auto found = result->inputs.find(graph.node(input.node).name);
+    const int64_t size = IsInteger(graph.type(input).dtype) ? IndexedSize(graph, input) : 0;
+    if (found == result->inputs.end() || size == 0) return;
+    Tensor& tensor = found->second;
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.SetInt(i, tensor.AtInt(i) % size);
+  }
+
   Tensor RandomTensor(const TensorType& type, bool positive) {
     Tensor tensor(type);
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {

@@ -157,6 +157,7 @@ std::vector<Verb> AllVerbs() {
       {"ops", "The operators: formula, attributes, inputs", DeclareOps},
       {"inspect", "What a model consists of", DeclareInspect},
       {"grad", "The graph of a model's gradients", DeclareGrad},
+      {"shard", "Cut a model over devices by proved laws", DeclareShard},
   };
 }
 

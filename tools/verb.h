@@ -45,6 +45,7 @@ Action DeclareZoo(CLI::App& app);
 Action DeclareOps(CLI::App& app);
 Action DeclareInspect(CLI::App& app);
 Action DeclareGrad(CLI::App& app);
+Action DeclareShard(CLI::App& app);
 
 // In the order of the help page.
 std::vector<Verb> AllVerbs();

@@ -16,15 +16,15 @@ namespace {
 using sharding::Conjecture;
 using sharding::Factor;
 
-struct Structure {
+struct Sampled {
   OpSample sample;
   Application application;
 };
 
 // Applications to numbers of 32 bits first: laws say nothing about element types.
-absl::StatusOr<std::vector<Structure>> Structures(const OpDef& op, int count) {
+absl::StatusOr<std::vector<Sampled>> Structures(const OpDef& op, int count) {
   constexpr uint64_t kSeeds = 200;
-  std::vector<Structure> structures;
+  std::vector<Sampled> structures;
   std::set<StructuralKey> seen;
   MeaningCache cache;
   for (const bool plain : {true, false}) {
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<Structure>> Structures(const OpDef& op, int count) {
   return structures;
 }
 
-std::string Describe(const OpDef& op, const Structure& structure) {
+std::string Describe(const OpDef& op, const Sampled& structure) {
   std::vector<int> ranks;
   for (const TensorType& input : structure.sample.inputs) ranks.push_back(input.rank());
   std::string text = ranks.empty() ? "" : absl::StrCat("ranks ", absl::StrJoin(ranks, " "));
@@ -56,15 +56,21 @@ std::string Describe(const OpDef& op, const Structure& structure) {
   return text;
 }
 
+absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double time_limit_s) {
+  RuleProofOptions options;
+  options.time_limit_s = options.instance_limit_s = time_limit_s;
+  ASSIGN_OR_RETURN(const std::vector<Rule> rules,
+                   ParseRules(absl::StrCat("rule ", name, "\n  ", conjecture.rule, "\n"), name));
+  return ShardingLaw{rules[0], ProveRule(rules[0], options)};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s) {
   std::vector<FactorLaws> all;
-  ASSIGN_OR_RETURN(const std::vector<Structure> applications, Structures(op, structures));
-  RuleProofOptions options;
-  options.time_limit_s = options.instance_limit_s = time_limit_s;
+  ASSIGN_OR_RETURN(const std::vector<Sampled> applications, Structures(op, structures));
   for (size_t number = 0; number < applications.size(); ++number) {
-    const Structure& structure = applications[number];
+    const Sampled& structure = applications[number];
     ASSIGN_OR_RETURN(std::vector<Factor> factors,
                      sharding::FactorsOf(op, structure.sample.inputs, structure.application.attrs));
     for (Factor& factor : factors) {
@@ -72,10 +78,7 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
       const std::string name = absl::StrReplaceAll(
           absl::StrCat(op.name, "-", number, "-", absl::StrJoin(laws.factor.axes, "-")), {{".", ""}, {"_", "-"}});
       for (size_t k = 0; k < laws.factor.conjectures.size() && !laws.law; ++k) {
-        const Conjecture& conjecture = laws.factor.conjectures[k];
-        ASSIGN_OR_RETURN(const std::vector<Rule> rules,
-                         ParseRules(absl::StrCat("rule ", name, "\n  ", conjecture.rule, "\n"), op.name));
-        ShardingLaw law{rules[0], ProveRule(rules[0], options)};
+        ASSIGN_OR_RETURN(ShardingLaw law, Judge(laws.factor.conjectures[k], name, time_limit_s));
         if (law.verdict.verdict == Verdict::kProved) {
           laws.proved = static_cast<int>(k);
           laws.law = std::move(law);
@@ -87,6 +90,41 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
     }
   }
   return all;
+}
+
+absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const Conjecture& conjecture) {
+  const auto [found, is_new] = laws_.try_emplace(conjecture.rule);
+  if (is_new) {
+    const std::string name =
+        absl::StrReplaceAll(absl::StrCat(op.name, "-", sharding::EffectName(conjecture.effect)), {{"_", "-"}});
+    ASSIGN_OR_RETURN(const ShardingLaw law, Judge(conjecture, name, time_limit_s_));
+    auto compiled = CompileRule(law.rule);
+    if (law.verdict.verdict == Verdict::kProved && compiled.ok()) {
+      found->second =
+          sharding::Law{.effect = conjecture.effect,
+                        .operands = conjecture.operands,
+                        .exact = law.verdict.rule_class == RuleClass::kExact,
+                        .matcher = std::make_shared<const Matcher>(*std::move(compiled), law.verdict.limits)};
+      ++num_proved_;
+    }
+  }
+  return found->second ? &*found->second : nullptr;
+}
+
+absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& op,
+                                                                  const std::vector<TensorType>& inputs,
+                                                                  const Attrs& attrs) {
+  std::vector<sharding::Law> laws;
+  ASSIGN_OR_RETURN(const std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
+  for (const Factor& factor : factors) {
+    for (const Conjecture& conjecture : factor.conjectures) {
+      ASSIGN_OR_RETURN(const sharding::Law* law, Proved(op, conjecture));
+      if (law == nullptr) continue;
+      laws.push_back(*law);
+      break;
+    }
+  }
+  return laws;
 }
 
 }  // namespace rewright

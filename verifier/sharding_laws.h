@@ -2,13 +2,16 @@
 // first conjecture that holds for all sizes and every number of devices.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/ir/op.h"
 #include "substitutions/sharding/factors.h"
+#include "substitutions/sharding/shard.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -26,6 +29,24 @@ struct FactorLaws {
   std::optional<ShardingLaw> law;
   // Those that are not, with counterexample or reason.
   std::vector<ShardingLaw> failed;
+};
+
+// For sharding::Shard: proves the conjectures about what it is asked for, each once.
+class ProvedLaws {
+ public:
+  explicit ProvedLaws(double time_limit_s) : time_limit_s_(time_limit_s) {}
+  absl::StatusOr<std::vector<sharding::Law>> operator()(const OpDef& op, const std::vector<TensorType>& inputs,
+                                                        const Attrs& attrs);
+
+  int num_proved() const { return num_proved_; }
+
+ private:
+  // Null: it is not proved, or no matcher can find its left side.
+  absl::StatusOr<const sharding::Law*> Proved(const OpDef& op, const sharding::Conjecture& conjecture);
+
+  const double time_limit_s_;
+  int num_proved_ = 0;
+  std::map<std::string, std::optional<sharding::Law>> laws_;  // by conjecture
 };
 
 // Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).

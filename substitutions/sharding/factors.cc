@@ -79,6 +79,7 @@ class Analysis {
       whole_.results.push_back(std::move(shape));
       Visit(output.element, [&](const ExprPtr& node) { Note(node); });
     }
+    Tie(BindingsOf(meaning_, inputs, application.attrs));
   }
 
   std::vector<Factor> Run() {
@@ -88,6 +89,61 @@ class Analysis {
   }
 
  private:
+  // A product of sizes is required to be a product of others (a reshape), and nothing says which of them are equal:
+  // those that are so here, from the front and from the back, are taken to be. Where one is left on a side, it is the
+  // product of what is left on the other.
+  void Tie(const Bindings& here) {
+    for (const Requirement& requirement : meaning_.requirements) {
+      if (!requirement.condition->IsEquation()) continue;
+      std::vector<const Atom*> a, b;
+      const Form left = scope_.FormOf(requirement.condition->arg(0)),
+                 right = scope_.FormOf(requirement.condition->arg(1));
+      if (left == right || !SymbolsOf(left, &a) || !SymbolsOf(right, &b)) continue;
+      const auto equal = [&](const Atom* x, const Atom* y) { return here.variables[x->tag] == here.variables[y->tag]; };
+      Substitution ties;
+      const auto tie = [&](const Atom* x, const Form& value) {
+        ties[x] = {value};
+        ties_.push_back(absl::StrCat(x->name, "=", index::Text(value)));
+      };
+      size_t first = 0, last = 0;
+      const size_t most = std::min(a.size(), b.size()) - 1;
+      for (; first < most && equal(a[first], b[first]); ++first) tie(b[first], Form::OfAtom(a[first]));
+      while (first + last < most && equal(a[a.size() - 1 - last], b[b.size() - 1 - last])) {
+        tie(b[b.size() - 1 - last], Form::OfAtom(a[a.size() - 1 - last]));
+        ++last;
+      }
+      const auto rest = [&](const std::vector<const Atom*>& all) {
+        Form product = 1;
+        for (size_t k = first; k + last < all.size(); ++k) product = product * Form::OfAtom(all[k]);
+        return product;
+      };
+      if (a.size() - first - last == 1) {
+        tie(a[first], rest(b));
+      } else if (b.size() - first - last == 1) {
+        tie(b[first], rest(a));
+      }
+      // A size that is a product may stand for an attribute that was tied to it.
+      for (auto& entry : ties) entry.second.value = Compose(entry.second.value, ties);
+      const auto apply = [&](Sizes& sizes) {
+        for (Form& size : sizes) size = Compose(size, ties);
+      };
+      for (std::vector<Sizes>* all : {&whole_.operands, &whole_.results, &whole_.variables}) {
+        std::for_each(all->begin(), all->end(), apply);
+      }
+    }
+  }
+
+  // The factors of a product of two or more symbols, in the order of the axes.
+  static bool SymbolsOf(const Form& form, std::vector<const Atom*>* symbols) {
+    const Atom* atom = form.AsAtom();
+    if (atom == nullptr) return false;
+    for (const Atom* factor : index::FactorsOf(atom)) {
+      if (factor->kind != Atom::Kind::kSymbol || factor->tag < 0) return false;
+      symbols->push_back(factor);
+    }
+    return true;
+  }
+
   void Note(const ExprPtr& node) {
     if (node->IsRead()) {
       for (size_t axis = 0; axis < node->args().size(); ++axis) {
@@ -208,7 +264,7 @@ class Analysis {
     if (factor.axes.empty()) return factor;
     factor.obstacle = ObstacleOf(symbol);
     if (meaning_.IsOpaque()) return factor;
-    ConjectureCut(symbol, {}, 1, "", &factor);
+    ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
     ConjectureHalos(symbol, &factor);
     ConjectureFixed(symbol, &factor);
     return factor;
@@ -558,6 +614,7 @@ class Analysis {
   const Meaning& meaning_;
   Scope scope_;
   const Form degree_, block_;
+  std::vector<std::string> ties_;  // what is taken to be equal, for the reader
   Symbolic whole_;
   std::vector<const Atom*> attributes_;  // symbols that are integer attributes
   std::vector<Reading> readings_;

@@ -1,0 +1,230 @@
+#include "substitutions/sharding/shard.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/lift/lift.h"
+#include "core/ops/ops.h"
+
+namespace rewright::sharding {
+namespace {
+
+// Whether the name is the pattern, in which `*` stands for any characters.
+bool Fits(absl::string_view pattern, absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '*');
+  if (parts.size() == 1) return pattern == name;
+  if (!absl::StartsWith(name, parts.front())) return false;
+  name.remove_prefix(parts.front().size());
+  for (size_t k = 1; k + 1 < parts.size(); ++k) {
+    const size_t at = name.find(parts[k]);
+    if (at == absl::string_view::npos) return false;
+    name.remove_prefix(at + parts[k].size());
+  }
+  return absl::EndsWith(name, parts.back());
+}
+
+class Sharder {
+ public:
+  Sharder(const Graph& graph, int64_t degree, const LawSource& laws)
+      : graph_(graph), arena_(*graph.arena()), degree_(degree), laws_(laws) {}
+
+  absl::StatusOr<Sharded> Run(const std::vector<Placement>& placements) {
+    for (const Placement& placement : placements) RETURN_IF_ERROR(Place(placement));
+    for (NodeId id : graph_.nodes()) {
+      if (graph_.node(id).op != nullptr) RETURN_IF_ERROR(Carry(id));
+    }
+    std::vector<Output> outputs = graph_.outputs();
+    for (Output& output : outputs) output.value = At(output.value);
+    result_.graph = Graph(graph_.arena(), graph_.inputs(), std::move(outputs));
+    result_.whole.assign(whole_.begin(), whole_.end());
+    return std::move(result_);
+  }
+
+ private:
+  Value At(Value value) const {
+    const auto found = values_.find(value);
+    return found == values_.end() ? value : found->second;
+  }
+
+  absl::Status Place(const Placement& placement) {
+    bool some = false;
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if ((node.leaf != LeafKind::kInput && node.leaf != LeafKind::kState) || !Fits(placement.tensor, node.name))
+        continue;
+      some = true;
+      const TensorType& type = node.outputs[0];
+      const auto error = [&](const std::string& what) {
+        return absl::InvalidArgumentError(absl::StrCat("placement ", placement.tensor, ": ", node.name, " is ",
+                                                       type.ToString(), ", expected ", what));
+      };
+      if (placement.axis < 0 || placement.axis >= type.rank()) return error(absl::StrCat("an axis ", placement.axis));
+      if (type.shape[placement.axis] % degree_ != 0) {
+        return error(absl::StrCat("a size along axis ", placement.axis, " that ", degree_, " divides"));
+      }
+      const Value leaf{id, 0};
+      ASSIGN_OR_RETURN(values_[leaf], Cut(leaf, placement.axis));
+      result_.steps.push_back({"combine-of-partition", node.name, absl::StrCat("axis=", placement.axis)});
+    }
+    return some ? absl::OkStatus()
+                : absl::NotFoundError(
+                      absl::StrCat("placement ", placement.tensor, ": no input or weight has that name"));
+  }
+
+  // combine(partition(value)), which is the value.
+  absl::StatusOr<Value> Cut(Value value, int64_t axis) {
+    ASSIGN_OR_RETURN(const Value parts, arena_.Apply("partition", {value}, {{"axis", axis}, {"degree", degree_}}));
+    return arena_.Apply("combine", {parts}, {{"axis", axis}});
+  }
+
+  // The axis along which the value is joined; -1: it is not on devices.
+  int AxisOf(Value value) const {
+    const Node& node = arena_.node(value.node);
+    return node.op == ops::Combine() ? static_cast<int>(std::get<int64_t>(node.attrs.at("axis"))) : -1;
+  }
+
+  double Bytes(Value value) const { return static_cast<double>(arena_.type(value).num_bytes()); }
+
+  // Bytes that are moved between devices where the law is used. None where it cannot be.
+  std::optional<double> CostOf(const Law& law, const std::vector<Value>& operands, NodeId id) const {
+    double bytes = 0;
+    bool some = false;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      const int is = AxisOf(operands[k]), wanted = law.operands[k];
+      some |= is >= 0 && is == wanted;
+      if (wanted >= 0 && arena_.type(operands[k]).shape[wanted] % degree_ != 0) return std::nullopt;
+      if (is < 0 || is == wanted) continue;
+      bytes += Bytes(operands[k]) / (wanted < 0 ? 1.0 : static_cast<double>(degree_));
+    }
+    if (law.effect == Effect::kPartial) {
+      for (const TensorType& type : graph_.node(id).outputs) bytes += 2 * static_cast<double>(type.num_bytes());
+    }
+    if (!some) return std::nullopt;
+    return bytes;
+  }
+
+  absl::Status Carry(NodeId id) {
+    const Node& node = graph_.node(id);
+    std::vector<Value> operands;
+    double joined = 0;
+    for (Value operand : node.operands) {
+      operands.push_back(At(operand));
+      if (AxisOf(operands.back()) >= 0) joined += Bytes(operands.back());
+    }
+    if (joined > 0) {
+      std::vector<TensorType> types;
+      for (Value operand : operands) types.push_back(arena_.type(operand));
+      ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
+      std::vector<std::pair<double, const Law*>> choices;
+      for (const Law& law : laws) {
+        if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
+      }
+      std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      // What is joined is computed on every device, which costs at least the time of reading it.
+      for (const auto& [cost, law] : choices) {
+        if (cost > 2 * joined) break;
+        ASSIGN_OR_RETURN(const bool done, Use(*law, id, operands));
+        if (done) return absl::OkStatus();
+      }
+      whole_.insert(node.op->name);
+    }
+    const NodeId copy = arena_.AddLike(node, operands);
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) values_[{id, k}] = {copy, k};
+    return absl::OkStatus();
+  }
+
+  // Rewrites the application by the law; false where its conditions do not hold.
+  absl::StatusOr<bool> Use(const Law& law, NodeId id, std::vector<Value> operands) {
+    const Node& node = graph_.node(id);
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (law.operands[k] < 0 || AxisOf(operands[k]) == law.operands[k]) continue;
+      ASSIGN_OR_RETURN(operands[k], Cut(operands[k], law.operands[k]));
+    }
+    const NodeId left = arena_.AddLike(node, std::move(operands));
+    std::vector<Output> outputs;
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      outputs.push_back({Value{left, k}, absl::StrCat("y", k)});
+    }
+    const Graph graph(graph_.arena(), graph_.inputs(), std::move(outputs));
+    std::vector<Match> matches;
+    law.matcher->MatchAt(graph, left, &matches);
+    for (const Match& match : matches) {
+      const absl::StatusOr<ValueMap> made = Instantiate(graph, match);
+      if (!made.ok() && made.status().code() == absl::StatusCode::kOutOfRange) continue;
+      if (!made.ok()) return made.status();
+      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+        const auto found = made->find(Value{left, k});
+        values_[{id, k}] = found == made->end() ? Value{left, k} : found->second;
+      }
+      result_.steps.push_back({law.matcher->rule().name(), node.op->name, match.Describe()});
+      result_.exact &= law.exact;
+      ++result_.cut;
+      return true;
+    }
+    return false;
+  }
+
+  const Graph& graph_;
+  Arena& arena_;
+  const int64_t degree_;
+  const LawSource& laws_;
+  absl::flat_hash_map<Value, Value> values_;
+  std::set<std::string> whole_;
+  Sharded result_;
+};
+
+}  // namespace
+
+absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
+                              const LawSource& laws) {
+  if (degree < 1) return absl::InvalidArgumentError(absl::StrCat("found ", degree, " devices, expected at least 1"));
+  return Sharder(graph, degree, laws).Run(placements);
+}
+
+std::vector<Exchange> ExchangesOf(const Graph& graph) {
+  std::map<std::string, Exchange> found;
+  const auto add = [&](const std::string& collective, double bytes) {
+    Exchange& exchange = found[collective];
+    exchange.collective = collective;
+    ++exchange.count;
+    exchange.bytes += bytes;
+  };
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || node.operands.empty()) continue;
+    const TensorType& operand = graph.type(node.operands[0]);
+    const Node& producer = graph.node(node.operands[0].node);
+    const auto part_sent = [&](const TensorType& whole, int64_t degree) {
+      return static_cast<double>(whole.num_bytes()) * static_cast<double>(degree - 1) / static_cast<double>(degree);
+    };
+    if (node.op == ops::Combine()) {
+      // Joined to be cut again: every device sends all but its own block of its part.
+      const std::vector<int>& users = graph.users(graph.index(id));
+      const bool cut_again = !users.empty() && std::all_of(users.begin(), users.end(), [&](int user) {
+        return graph.node(graph.nodes()[user]).op == ops::Partition();
+      });
+      const int64_t degree = operand.shape[0];
+      const double bytes = part_sent(node.outputs[0], degree);
+      cut_again ? add("all-to-all", bytes / static_cast<double>(degree)) : add("all-gather", bytes);
+    } else if (node.op == ops::Halo()) {
+      const double whole = static_cast<double>(node.outputs[0].num_bytes() - operand.num_bytes());
+      add("halo", whole / static_cast<double>(operand.shape[0]));
+    } else if (node.op->name.starts_with("reduce_") && producer.op != nullptr && LiftedFrom(*producer.op) != nullptr &&
+               std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0}) {
+      add("all-reduce", 2 * part_sent(node.outputs[0], operand.shape[0]));
+    }
+  }
+  std::vector<Exchange> exchanges;
+  for (auto& [name, exchange] : found) exchanges.push_back(std::move(exchange));
+  return exchanges;
+}
+
+}  // namespace rewright::sharding

@@ -1,0 +1,67 @@
+// A graph cut over devices: placements of a few tensors, carried through the graph by proved laws.
+//
+// The result is a graph with one meaning (docs/sharding.md): its inputs and outputs are those of the original, whole;
+// what is between runs on every device, as `each_f`, with placements where values are exchanged. Every change is the
+// application of a rule, and all rules are proved.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "substitutions/matcher.h"
+#include "substitutions/sharding/factors.h"
+
+namespace rewright::sharding {
+
+// A proved law of one application's structure.
+struct Law {
+  Effect effect = Effect::kCut;
+  std::vector<int> operands;  // Conjecture::operands
+  bool exact = false;         // the same numbers bit for bit
+  std::shared_ptr<const Matcher> matcher;
+};
+
+// The laws for applications of that operator to such types, with canonical attributes.
+using LawSource = std::function<absl::StatusOr<std::vector<Law>>(const OpDef& op, const std::vector<TensorType>& inputs,
+                                                                 const Attrs& attrs)>;
+
+struct Placement {
+  std::string tensor;  // of an input or state: its name; `*` stands for any characters
+  int axis = 0;
+};
+
+struct Sharded {
+  struct Step {
+    std::string rule;
+    std::string replaced;  // the operator, or the leaf that was placed
+    std::string bindings;  // Match::Describe
+  };
+  Graph graph;
+  std::vector<Step> steps;
+  bool exact = true;               // all laws used are
+  int cut = 0;                     // applications that run on blocks
+  std::vector<std::string> whole;  // operators that run on all of what was cut, for want of a law, sorted
+};
+
+// Where an operand is cut otherwise than a law wants it, it is joined and cut again; of several laws the one that moves
+// the fewest bytes between devices is taken, and no law where joining everything moves fewer. Errors: a placement that
+// no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
+absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
+                              const LawSource& laws);
+
+// Bytes that a device sends for what the graph exchanges, by collective, with rings: an all-gather or reduce-scatter of
+// n bytes sends (degree-1)/degree of them, an all-reduce twice that, an all-to-all (degree-1)/degree of a device's
+// part.
+struct Exchange {
+  std::string collective;  // "all-gather", "all-reduce", "all-to-all", "halo"
+  int count = 0;
+  double bytes = 0;
+};
+std::vector<Exchange> ExchangesOf(const Graph& graph);
+
+}  // namespace rewright::sharding
