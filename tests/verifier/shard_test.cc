@@ -25,7 +25,7 @@ using sharding::Sharded;
 using testing::HasSubstr;
 
 ProvedLaws& Laws() {
-  static auto* const laws = new ProvedLaws(5);
+  static auto* const laws = new ProvedLaws(1);
   return *laws;
 }
 
