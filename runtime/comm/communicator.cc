@@ -1,5 +1,7 @@
 #include "runtime/comm/communicator.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -62,6 +64,11 @@ absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const st
     return Incoming{other, text.data(), text.size()};
   }));
   return all;
+}
+
+absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, what, mine ? "yes" : ""));
+  return std::any_of(all.begin(), all.end(), [](const std::string& answer) { return !answer.empty(); });
 }
 
 absl::Status CheckSame(Communicator& ranks, const std::string& what,

@@ -80,6 +80,9 @@ class Communicator {
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);
 
+// Whether any rank says yes.
+absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine);
+
 // That all ranks have the same values, given as names and texts; the names are the same everywhere. The error, which
 // every rank finds, names the first one that differs from rank 0: "start: rank 2 differs from rank 0: threads: found 2,
 // rank 0 has 1".
