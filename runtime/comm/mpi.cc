@@ -24,6 +24,7 @@ Communicator& ProcessRanks() {
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -35,6 +36,11 @@ using Clock = std::chrono::steady_clock;
 
 // MPI counts in int, and a part of this size is no burden to any transport.
 constexpr size_t kMostBytes = size_t{1} << 30;
+// How long a rank looks for messages all the time, and how often later.
+constexpr double kSpinSeconds = 1e-4;
+constexpr std::chrono::microseconds kNap{20};
+// From one look to the next; if more seconds go by, the process did not run.
+constexpr double kLongestTurn = 0.1;
 constexpr int kAborted = 2;  // exit status
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
@@ -115,9 +121,10 @@ class MpiRanks : private Environment, public Communicator {
     return absl::OkStatus();
   }
 
-  // The limit counts from the last part that arrived.
+  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
   absl::Status Wait(const std::string& what, Requests* under_way) {
-    Clock::time_point last = Clock::now();
+    double waited = 0;
+    Clock::time_point before = Clock::now();
     size_t left = under_way->requests.size();
     while (left > 0) {
       int index = MPI_UNDEFINED, done = 0;
@@ -128,14 +135,19 @@ class MpiRanks : private Environment, public Communicator {
         const int other = under_way->others[static_cast<size_t>(index)];
         RETURN_IF_ERROR(Checked(what, other, code));
         --left;
-        last = Clock::now();
+        waited = 0;
         continue;
       }
       if (code != MPI_SUCCESS) return Checked(what, FirstLeft(*under_way), code);
-      if (std::chrono::duration<double>(Clock::now() - last).count() > limit()) {
-        return WaitedFor(what, FirstLeft(*under_way));
+      const Clock::time_point now = Clock::now();
+      waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
+      before = now;
+      if (waited > limit()) return WaitedFor(what, FirstLeft(*under_way));
+      if (waited < kSpinSeconds) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(kNap);  // ranks may share a core
       }
-      sched_yield();  // ranks may share a core
     }
     return absl::OkStatus();
   }
