@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -14,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "core/base/files.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/train/trainer.h"
@@ -24,6 +22,7 @@
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -205,22 +204,6 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
 }
 
-// On every rank. What ends one of them ends all.
-absl::StatusOr<Answer> TrainOnRanks(const TrainFlags& flags, Session& session) {
-  Communicator& ranks = ProcessRanks();
-  ranks.set_limit(flags.hang_limit);
-  if (ranks.rank() != 0) session.console.Mute();
-  const absl::StatusOr<Answer> answer = Guarded([&] { return Train(flags, ranks, session); });
-  if (!answer.ok() && !absl::IsCancelled(answer.status()) && ranks.size() > 1) {
-    // What all of them find is said once, by rank 0, which ends the others meanwhile.
-    if (ranks.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    session.console.Error(
-        absl::StrCat("rewright train: rank ", ranks.rank(), ": ", std::string(answer.status().message())));
-    ranks.Abort(answer.status());
-  }
-  return answer;
-}
-
 }  // namespace
 
 Action DeclareTrain(CLI::App& app) {
@@ -239,7 +222,10 @@ Action DeclareTrain(CLI::App& app) {
           "Seconds that a process waits for another one before all of them end");
   return [flags, &app](Session& session) {
     flags->seed_given = app.count("--seed") > 0;
-    return TrainOnRanks(*flags, session);
+    Communicator& ranks = ProcessRanks();
+    ranks.set_limit(flags->hang_limit);
+    if (ranks.rank() != 0) session.console.Mute();
+    return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
   };
 }
 
