@@ -67,7 +67,8 @@ class Environment {
  protected:
   Environment() : begun_(StartedByMpirun()) {
     if (!begun_) return;
-    MPI_Init(nullptr, nullptr);
+    int provided = 0;  // other threads of the process compute; they call nothing here
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
   ~Environment() {

@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <random>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/support/mpirun.h"
 #include "tests/tools/program_util.h"
 
@@ -31,6 +35,14 @@ double BytesSent(const std::string& file) {
   }
   return sent;
 }
+
+// A function of the shell: the process of that rank of the job $mpirun.
+const std::string kRankOf = R"(
+      rank_of() {
+        for child in $(pgrep -P $mpirun); do
+          tr '\0' '\n' </proc/$child/environ 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=$1 && echo $child
+        done
+      })";
 
 class TrainRanksTest : public ::testing::Test {
  protected:
@@ -70,15 +82,10 @@ class TrainRanksTest : public ::testing::Test {
   Outcome Signalled(const std::string& signal, const std::string& arguments) {
     const std::string config = Config("long.json", R"({"steps": 100000000})");
     return RewrightScript(Mpirun(4) + "$program train --threads 1 --json --quiet " + config + " " + arguments +
-                          R"( >$out 2>$err & mpirun=$!
-      rank2() {
-        for child in $(pgrep -P $mpirun); do
-          tr '\0' '\n' </proc/$child/environ 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=2 && echo $child
-        done
-      }
+                          " >$out 2>$err & mpirun=$!;" + kRankOf + R"(
       while ! grep -q '"step":9,' $out && kill -0 $mpirun; do sleep 0.1; done
       children=$(pgrep -P $mpirun); kill -)" +
-                          signal + R"( $(rank2); wait $mpirun; status=$?
+                          signal + R"( $(rank_of 2); wait $mpirun; status=$?
       for try in $(seq 50); do
         left=; for child in $children; do grep -qs '^State:.[^Z]' /proc/$child/status && left="$left $child"; done
         [ -z "$left" ] && break; sleep 0.1
@@ -140,6 +147,56 @@ TEST_F(TrainRanksTest, ARankThatHangsIsNamedWithStepAndOperation) {
                                "step [0-9]+, (sum of gradients|whether to stop): rank [013] waited 2 s for rank 2"));
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("left over")));
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 2 waited"))) << "it was stopped, the others were not";
+}
+
+// Any rank, at any moment, among them those when a checkpoint is written; then on any number of processes.
+TEST_F(TrainRanksTest, ARunThatLosesRanksEndsWithTheSameWeights) {
+  const std::string config = Config("config.json", R"({"steps": 300, "checkpoint": {"every_steps": 1, "keep": 2}})");
+  const std::string folder = folder_ / "checkpoints";
+  const std::string sha256 = Trained(1, config)["weights_sha256"];
+  std::mt19937_64 rng(5);
+  const int kills = std::getenv("REWRIGHT_FULL") != nullptr ? 50 : 5;
+  int killed = 0, resumed = 0;
+  for (int trial = 0; killed < kills && trial < 3 * kills; ++trial) {
+    const bool resume = std::filesystem::exists(folder + "/latest");
+    const int processes = static_cast<int>(2 + rng() % 3);
+    const Outcome outcome = RewrightScript(absl::StrFormat(
+        "%s $program train --threads 1 --json --quiet %s --checkpoint-dir %s %s >$out 2>$err & mpirun=$!; %s\n"
+        "while ! [ -s $out ] && kill -0 $mpirun; do sleep 0.05; done; sleep %.3f; kill -KILL $(rank_of %d); "
+        "wait $mpirun",
+        Mpirun(processes), config, folder, resume ? "--resume" : "", kRankOf, static_cast<double>(rng() % 1000) / 1000,
+        rng() % static_cast<uint64_t>(processes)));
+    resumed += resume ? 1 : 0;
+    if (outcome.status == 0) {
+      EXPECT_THAT(outcome.out, HasSubstr(sha256));
+      std::filesystem::remove_all(folder);
+    } else {
+      EXPECT_THAT(outcome.err, HasSubstr("exited on signal 9")) << "no rank has another reason to end";
+      ++killed;
+    }
+  }
+  EXPECT_GT(resumed, 0);
+  const bool resume = std::filesystem::exists(folder + "/latest");
+  const Outcome last = Rewright(absl::StrCat("train --threads 1 --json --quiet ", config, " --checkpoint-dir ", folder,
+                                             resume ? " --resume" : ""));
+  EXPECT_EQ(last.status, 0) << last.err;
+  EXPECT_THAT(last.out, HasSubstr(sha256));
+}
+
+// A file's model is read at the batch of a micro-batch.
+TEST_F(TrainRanksTest, AModelOfAFileIsTrained) {
+  const std::string model = folder_ / "first.onnx";
+  const Outcome first = Rewright("train --threads 1 --json --quiet " + Config("first.json") + " -o " + model);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const std::string config =
+      Config("second.json", R"({"model": {"mlp": null, "onnx": "first.onnx", "frozen": ["layer0.*"]}})");
+  const Json alone = Trained(1, config), shared = Trained(2, config + " -o " + (folder_ / "second.onnx"));
+  EXPECT_EQ(shared["weights_sha256"], alone["weights_sha256"]);
+  EXPECT_EQ(Rewright("run --iterations 1 " + (folder_ / "second.onnx")).status, 0);
+  EXPECT_THAT(Rewright("train " + Config("third.json", R"({"model": {"mlp": null, "onnx": "first.onnx"},
+                                                          "data": {"micro_batches": 2}})"))
+                  .err,
+              HasSubstr("data.batch / data.micro_batches: found 16, expected the size of axis 0 of input x f32[8,64]"));
 }
 
 TEST_F(TrainRanksTest, SaysWhatIsWrong) {
