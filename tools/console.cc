@@ -76,6 +76,12 @@ void Console::LeaveStandardOutput() {
   results_on_error_ = true;
 }
 
+void Console::Mute() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  quiet_ = results_on_error_ = true;
+  json_wanted_ = false;
+}
+
 void Console::Result(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ToLog("result", text);

@@ -44,6 +44,8 @@ class Console {
 
   // Standard output is for something else from now on.
   void LeaveStandardOutput();
+  // Another process says the same: from now on nothing but errors and the log file.
+  void Mute();
 
   // Each takes one or more lines, without a newline at the end.
   void Result(const std::string& text);

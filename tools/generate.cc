@@ -14,6 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "runtime/comm/mpi.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/counterexamples.h"
@@ -28,6 +29,7 @@
 #include "tools/interrupt.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -511,14 +513,8 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
-  absl::StatusOr<Answer> answer = Generation(flags, *std::move(spaces), session).Run();
-  generate::Ranks& ranks = generate::Ranks::World();
-  if (!answer.ok() && ranks.size() > 1) {
-    // The others wait for this one.
-    session.console.Error(absl::StrCat("rank ", ranks.rank(), ": ", std::string(answer.status().message())));
-    ranks.Abort(2);
-  }
-  return answer;
+  return OnProcessRanks("generate", ProcessRanks(), session.console,
+                        [&] { return Generation(flags, *std::move(spaces), session).Run(); });
 }
 
 }  // namespace

@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/train/trainer.h"
 #include "substitutions/lowering.h"
 #include "tools/flags.h"
@@ -19,6 +22,7 @@
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -31,7 +35,24 @@ struct TrainFlags {
   bool seed_given = false;
   std::string output;
   std::string device = "cpu";
+  std::string layout;
+  double hang_limit = 300;
 };
+
+// "dp=4": a step's micro-batches are shared by four ranks. Empty: by all that there are.
+absl::Status CheckLayout(const std::string& layout, const Communicator& ranks) {
+  if (layout.empty()) return absl::OkStatus();
+  absl::string_view count = layout;
+  int number = 0;
+  if (!absl::ConsumePrefix(&count, "dp=") || !absl::SimpleAtoi(count, &number) || number < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--layout: found `", layout, "`, expected dp=N, the number of processes"));
+  }
+  if (number == ranks.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--layout: found ", layout, " and ",
+                                                 Counted(static_cast<size_t>(ranks.size()), "rank"),
+                                                 ", expected mpirun -n ", number, " rewright train .."));
+}
 
 absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(flags.config));
@@ -46,7 +67,7 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
 absl::StatusOr<ImportedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
   if (config.mlp) {
     ImportedModel model;
-    model.graph = MakeMlp(*config.mlp, config.batch, config.seed);
+    model.graph = MakeMlp(*config.mlp, config.micro_batch(), config.seed);
     return model;
   }
   const std::string path = PathFrom(folder, config.onnx);
@@ -54,7 +75,7 @@ absl::StatusOr<ImportedModel> LoadTrainedModel(const TrainConfig& config, const 
   std::map<std::string, int64_t> dims = config.dims;
   ASSIGN_OR_RETURN(const ImportedModel open, ImportOnnx(path));
   for (const std::vector<std::string>& names : open.dim_names) {
-    if (!names.empty() && !names[0].empty()) dims.try_emplace(names[0], config.batch);
+    if (!names.empty() && !names[0].empty()) dims.try_emplace(names[0], config.micro_batch());
   }
   return LoadModel(path, dims, console);
 }
@@ -111,8 +132,8 @@ class Reporter {
 };
 
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
-                    Console& console) {
-  if (!flags.output.empty()) {
+                    const Communicator& ranks, Console& console) {
+  if (!flags.output.empty() && ranks.rank() == 0) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
     RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output));
   }
@@ -121,6 +142,10 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
                {"steps", trainer.position()},
                {"weights_sha256", sha256},
                {"ended_by", trainer.ended_by()}};
+  if (ranks.size() > 1) {
+    line["ranks"] = ranks.size();
+    line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
+  }
   std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
   if (config.validation) {
     ASSIGN_OR_RETURN(const Measurement measurement, trainer.Measure());
@@ -137,19 +162,23 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answer> Train(const TrainFlags& flags, Session& session) {
+absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
+  RETURN_IF_ERROR(CheckLayout(flags.layout, ranks));
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
   ASSIGN_OR_RETURN(const TrainConfig config, LoadConfig(flags, session.flags.seed));
-  RETURN_IF_ERROR(
-      CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true}}, {flags.config}, session));
+  if (ranks.rank() == 0) {
+    RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true}},
+                                 {flags.config}, session));
+  }
   TrainerOptions options;
   options.data_folder = FolderOf(flags.config);
   options.checkpoint_folder = flags.checkpoint_folder;
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
+  options.ranks = &ranks;
   options.rewrite = [](const Graph& step) -> absl::StatusOr<Graph> {
     ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
     return lowering.graph;
@@ -169,7 +198,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Session& session) {
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
                                     [] { return InterruptGuard::interrupted(); }));
   }
-  RETURN_IF_ERROR(Finish(**trainer, config, flags, model.metadata, console));
+  RETURN_IF_ERROR(Finish(**trainer, config, flags, model.metadata, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
@@ -186,9 +215,17 @@ Action DeclareTrain(CLI::App& app) {
   app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
   AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
   AddDevice(app, &flags->device, /*with_reference=*/true);
+  app.add_option("--layout", flags->layout,
+                 "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default)")
+      ->type_name("dp=N");
+  AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
+          "Seconds that a process waits for another one before all of them end");
   return [flags, &app](Session& session) {
     flags->seed_given = app.count("--seed") > 0;
-    return Train(*flags, session);
+    Communicator& ranks = ProcessRanks();
+    ranks.set_limit(flags->hang_limit);
+    if (ranks.rank() != 0) session.console.Mute();
+    return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
   };
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/integer.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/data/permutation.h"
@@ -160,16 +161,34 @@ absl::StatusOr<std::vector<Tensor>> Dataset::Gather(const std::vector<int64_t>& 
   return batch;
 }
 
+std::string Dataset::Sha256Of(int64_t most) const {
+  CHECK(most >= 2) << most;
+  Sha256 hash;
+  const int64_t count = std::min(most, size_);
+  for (const Array& array : arrays_) {
+    hash.Add(absl::StrCat(array.type->descr, " ", array.sample, " ", size_, " ", array.column.scale, " ",
+                          array.column.batch.ToString(), "\n"));
+    const int64_t bytes = array.sample * array.type->bytes;
+    // Both ends are among them.
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = count == size_ ? i : i * (size_ - 1) / (count - 1);
+      hash.Add(array.elements + row * bytes, static_cast<size_t>(bytes));
+    }
+  }
+  return hash.Hex();
+}
+
 BatchOrder::BatchOrder(int64_t samples, int64_t batch, uint64_t seed) : samples_(samples), batch_(batch), seed_(seed) {
   CHECK(batch >= 1 && batch <= samples) << batch << " of " << samples;
 }
 
-std::vector<int64_t> BatchOrder::Rows(int64_t number) const {
+std::vector<int64_t> BatchOrder::Rows(int64_t number, int64_t first, int64_t count) const {
+  CHECK(first >= 0 && count >= 0 && first + count <= batch_) << first << ", " << count << " of " << batch_;
   const int64_t epoch = number / batches_per_epoch();
   const KeyedPermutation order(samples_, MixBits(seed_) ^ MixBits(~static_cast<uint64_t>(epoch)));
   std::vector<int64_t> rows;
-  const int64_t first = number % batches_per_epoch() * batch_;
-  for (int64_t i = 0; i < batch_; ++i) rows.push_back(order(first + i));
+  const int64_t begin = number % batches_per_epoch() * batch_ + first;
+  for (int64_t i = 0; i < count; ++i) rows.push_back(order(begin + i));
   return rows;
 }
 

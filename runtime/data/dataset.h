@@ -37,6 +37,9 @@ class Dataset {
   // The samples `rows`, as one tensor a column. Fewer rows than a batch has leave the rest zero. REQUIRES: rows within
   // 0..size-1. Errors: too little memory.
   absl::StatusOr<std::vector<Tensor>> Gather(const std::vector<int64_t>& rows) const;
+  // The SHA-256 of types, shapes and up to `most` samples, at least two, spread evenly: what differs elsewhere it does
+  // not tell.
+  std::string Sha256Of(int64_t most) const;
 
  private:
   struct Array {
@@ -59,7 +62,9 @@ class BatchOrder {
   // `batch` of 1..samples.
   BatchOrder(int64_t samples, int64_t batch, uint64_t seed);
   int64_t batches_per_epoch() const { return samples_ / batch_; }
-  std::vector<int64_t> Rows(int64_t number) const;
+  std::vector<int64_t> Rows(int64_t number) const { return Rows(number, 0, batch_); }
+  // Of these the part [first, first + count).
+  std::vector<int64_t> Rows(int64_t number, int64_t first, int64_t count) const;
 
  private:
   int64_t samples_, batch_;

@@ -27,6 +27,7 @@ constexpr char kProgress[] = "train.json";
 constexpr char kWeights[] = "weights.safetensors";
 constexpr char kOptimizer[] = "optimizer.safetensors";
 constexpr char kProgram[] = "program.txt";
+constexpr char kGradients[] = "gradients.txt";
 constexpr char kFormat[] = "rewright checkpoint 1";
 constexpr char kStep[] = "step-";
 constexpr char kAside[] = ".writing-";
@@ -74,12 +75,16 @@ absl::Status WriteFiles(const std::string& folder, const Checkpoint& checkpoint,
   RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", kWeights), checkpoint.weights));
   RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", kOptimizer), checkpoint.optimizer));
   RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kProgram), checkpoint.program));
-  const Json json = {{"format", kFormat},
-                     {"progress", checkpoint.progress},
-                     {"sha256",
-                      {{kWeights, SafetensorsSha256(checkpoint.weights)},
-                       {kOptimizer, SafetensorsSha256(checkpoint.optimizer)},
-                       {kProgram, Sha256::HexOf(checkpoint.program)}}}};
+  Json json = {{"format", kFormat},
+               {"progress", checkpoint.progress},
+               {"sha256",
+                {{kWeights, SafetensorsSha256(checkpoint.weights)},
+                 {kOptimizer, SafetensorsSha256(checkpoint.optimizer)},
+                 {kProgram, Sha256::HexOf(checkpoint.program)}}}};
+  if (!checkpoint.gradients.empty()) {
+    RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kGradients), checkpoint.gradients));
+    json["sha256"][kGradients] = Sha256::HexOf(checkpoint.gradients);
+  }
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   *digest = Sha256::HexOf(text);
   RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kProgress), text));
@@ -139,7 +144,10 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
       !json["progress"].is_object() || !json.contains("sha256") || !json["sha256"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(progress, ": expected an object with format `", kFormat, "`"));
   }
-  for (const char* file : {kWeights, kOptimizer, kProgram}) {
+  const bool has_gradients = json["sha256"].contains(kGradients);
+  std::vector<const char*> files = {kWeights, kOptimizer, kProgram};
+  if (has_gradients) files.push_back(kGradients);
+  for (const char* file : files) {
     const Json digest = json["sha256"].value(file, Json());
     if (!digest.is_string()) return absl::InvalidArgumentError(absl::StrCat(progress, ": has no digest of ", file));
     RETURN_IF_ERROR(CheckDigest(absl::StrCat(path, "/", file), digest.get<std::string>()));
@@ -148,6 +156,9 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
   ASSIGN_OR_RETURN(checkpoint.weights, ReadSafetensors(absl::StrCat(path, "/", kWeights)));
   ASSIGN_OR_RETURN(checkpoint.optimizer, ReadSafetensors(absl::StrCat(path, "/", kOptimizer)));
   ASSIGN_OR_RETURN(checkpoint.program, ReadText(absl::StrCat(path, "/", kProgram)));
+  if (has_gradients) {
+    ASSIGN_OR_RETURN(checkpoint.gradients, ReadText(absl::StrCat(path, "/", kGradients)));
+  }
   checkpoint.progress = json["progress"];
   return checkpoint;
 }

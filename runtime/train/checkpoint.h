@@ -1,11 +1,12 @@
 // Checkpoints: all that a run of training needs to go on as if it had never ended.
 //
-// A checkpoint is a folder of four files inside the checkpoint folder:
+// A checkpoint is a folder of four or five files inside the checkpoint folder:
 //
 //   step-00000120/weights.safetensors    the model's weights, under their names
 //   step-00000120/optimizer.safetensors  what the optimizer keeps
 //   step-00000120/program.txt            the graph of a step that runs, in its printed form (core/ir/text.h)
-//   step-00000120/train.json             where the run stands, and the SHA-256 of the other three
+//   step-00000120/gradients.txt          likewise that of a micro-batch, where a step is cut into these
+//   step-00000120/train.json             where the run stands, and the SHA-256 of the others
 //   latest                               the name of the last checkpoint and the SHA-256 of its train.json
 //
 // It is written aside, synced and renamed; then `latest` is replaced. So whenever the run is killed, `latest` names a
@@ -25,6 +26,7 @@ struct Checkpoint {
   NamedTensors weights;
   NamedTensors optimizer;
   std::string program;
+  std::string gradients;                                               // empty: there is none
   nlohmann::ordered_json progress = nlohmann::ordered_json::object();  // of train.json: who trains gives it a meaning
 };
 

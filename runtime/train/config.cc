@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -294,6 +295,11 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(const std::string& text) {
     ReadData(data, &config.train);
     data.Require("batch");
     data.Int("batch", 1, int64_t{1} << 24, &config.batch);
+    data.Int("micro_batches", 1, int64_t{1} << 24, &config.step.micro_batches);
+    if (config.batch % config.step.micro_batches != 0) {
+      data.Fail(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
+                             ", expected a divisor of data.batch, ", config.batch));
+    }
     data.Int("prefetch_threads", 0, 64, &config.prefetch_threads);
   });
   fields.Choice<LossKind>(
@@ -311,6 +317,8 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(const std::string& text) {
     if (json.contains(name)) config.identity[name] = json[name];
   }
   config.identity["data"].erase("prefetch_threads");
+  if (config.step.micro_batches == 1) config.identity["data"].erase("micro_batches");
+  config.sha256 = Sha256::HexOf(nlohmann::json(json).dump());
   return config;
 }
 

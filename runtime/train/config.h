@@ -37,7 +37,9 @@ struct TrainConfig {
 
   DataConfig train;
   std::optional<DataConfig> validation;
-  int64_t batch = 1;
+  int64_t batch = 1;  // of a step
+  // What a graph takes at once: the batch, or one of its micro-batches (step.micro_batches).
+  int64_t micro_batch() const { return batch / step.micro_batches; }
   int64_t prefetch_threads = 1;
   uint64_t seed = 1;
 
@@ -56,6 +58,7 @@ struct TrainConfig {
   // The fields that decide what a run computes, for the comparison with those of a checkpoint: all but how long it is,
   // what is measured on the way and what is kept.
   nlohmann::ordered_json identity;
+  std::string sha256;  // of all fields, whatever the order of an object's
 };
 
 // Errors name the field, what was found and what was expected:

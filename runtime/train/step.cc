@@ -7,6 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "core/autodiff/autodiff.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+#include "runtime/train/term.h"
 
 namespace rewright {
 namespace {
@@ -25,11 +27,29 @@ absl::StatusOr<Value> Prediction(const Graph& graph, const std::string& name) {
 
 std::string NameOf(const Graph& graph, Value leaf) { return graph.node(leaf.node).name; }
 
+std::string FreeName(std::string name, const std::vector<std::string>& taken) {
+  while (std::find(taken.begin(), taken.end(), name) != taken.end()) name += "_";
+  return name;
+}
+
+std::vector<std::string> NamesOf(const Arena& arena, const std::vector<Value>& leaves) {
+  std::vector<std::string> names;
+  for (Value leaf : leaves) names.push_back(arena.node(leaf.node).name);
+  return names;
+}
+
 // A copy of the model for training, with its loss.
 struct Forward {
   Graph model;
   std::vector<Value> inputs;  // and the target
   LossGraph loss;
+
+  // Of all leaves.
+  std::vector<std::string> Names() const {
+    std::vector<Value> leaves = inputs;
+    for (Value state : model.states()) leaves.push_back(state);
+    return NamesOf(*model.arena(), leaves);
+  }
 };
 
 absl::StatusOr<Forward> AddForward(const Graph& model, const StepOptions& options) {
@@ -38,12 +58,8 @@ absl::StatusOr<Forward> AddForward(const Graph& model, const StepOptions& option
   forward.inputs = forward.model.inputs();
   ASSIGN_OR_RETURN(const Value prediction, Prediction(forward.model, options.output));
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model, options));
-  std::vector<std::string> taken;
-  for (Value input : forward.inputs) taken.push_back(arena.node(input.node).name);
-  for (Value state : forward.model.states()) taken.push_back(arena.node(state.node).name);
-  std::string name = "target";
-  while (std::find(taken.begin(), taken.end(), name) != taken.end()) name += "_";
-  ASSIGN_OR_RETURN(const Value target, arena.AddInput(name, signature.type));
+  const std::vector<std::string> taken = forward.Names();
+  ASSIGN_OR_RETURN(const Value target, arena.AddInput(FreeName("target", taken), signature.type));
   forward.inputs.push_back(target);
   forward.loss = AddLoss(arena, options.loss, prediction, target);
   return forward;
@@ -88,6 +104,104 @@ std::string ListedOutputs(const Graph& graph) {
   return absl::StrJoin(texts, ", ");
 }
 
+// The loss and the gradients by element type, in their order: each is one vector, the loss first in the first one.
+struct Packed {
+  DType dtype;
+  std::vector<size_t> parts;  // 0: the loss, else the number of a weight, from 1
+
+  std::string name() const { return absl::StrCat("gradients.", DTypeName(dtype)); }
+};
+
+std::vector<Packed> Pack(const Arena& arena, const std::vector<Value>& values) {
+  std::vector<Packed> packs;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const DType dtype = arena.type(values[i]).dtype;
+    const auto found =
+        std::find_if(packs.begin(), packs.end(), [&](const Packed& pack) { return pack.dtype == dtype; });
+    if (found == packs.end()) {
+      packs.push_back({dtype, {i}});
+    } else {
+      found->parts.push_back(i);
+    }
+  }
+  return packs;
+}
+
+// The vectors of a micro-batch as results; `values` are the loss and the gradients.
+std::vector<Output> AddPacked(Arena& arena, const std::vector<Packed>& packs, const std::vector<Value>& values) {
+  std::vector<Output> outputs;
+  for (const Packed& pack : packs) {
+    std::vector<Term> parts;
+    for (size_t i : pack.parts) {
+      const Term part(arena, values[i]);
+      parts.push_back(part.Reshape({part.type().num_elements()}));
+    }
+    outputs.push_back({Apply(ops::Concat(), parts, {{"axis", int64_t{0}}}).value(), pack.name()});
+  }
+  return outputs;
+}
+
+// From vectors that are summed over `count` micro-batches, the inputs, to means of the types of the values that were
+// packed.
+absl::StatusOr<std::vector<Value>> AddMeans(Arena& arena, const std::vector<Packed>& packs,
+                                            const std::vector<TensorType>& types, int64_t count,
+                                            const std::vector<std::string>& taken, std::vector<Value>* inputs) {
+  std::vector<Value> means(types.size());
+  for (const Packed& pack : packs) {
+    int64_t size = 0;
+    for (size_t i : pack.parts) size += types[i].num_elements();
+    ASSIGN_OR_RETURN(const Value input, arena.AddInput(FreeName(pack.name(), taken), {pack.dtype, {size}}));
+    inputs->push_back(input);
+    const Term mean = Term(arena, input) / static_cast<double>(count);
+    int64_t at = 0;
+    for (size_t i : pack.parts) {
+      const int64_t next = at + types[i].num_elements();
+      const Term part = Apply(ops::Slice(), {mean}, {{"starts", Shape{at}}, {"stops", Shape{next}}});
+      means[i] = part.Reshape(types[i].shape).value();
+      at = next;
+    }
+  }
+  return means;
+}
+
+// The update by the optimizer, its results and next values.
+absl::StatusOr<Graph> AddUpdate(const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
+                                const OptimizerOptions& options, const std::vector<Value>& weights,
+                                const std::vector<Value>& gradients, Value loss,
+                                const std::vector<std::string>& taken) {
+  ASSIGN_OR_RETURN(const OptimizerGraph update, AddOptimizer(*arena, options, weights, gradients, loss, taken));
+  std::vector<Output> outputs = {
+      {loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
+  if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
+  outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
+  return Graph(arena, inputs, std::move(outputs));
+}
+
+// The graphs of a step in micro-batches.
+absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options, const std::vector<Value>& weights,
+                             const std::vector<Value>& gradients, StepGraphs* graphs) {
+  const std::shared_ptr<Arena>& arena = forward.model.arena();
+  std::vector<Value> values = {forward.loss.mean};
+  values.insert(values.end(), gradients.begin(), gradients.end());
+  const std::vector<Packed> packs = Pack(*arena, values);
+  graphs->gradients = CopyGraph(Graph(arena, forward.inputs, AddPacked(*arena, packs, values)));
+
+  const auto update = std::make_shared<Arena>(Mode::kTraining);
+  std::vector<Value> states, inputs;
+  for (Value weight : weights) {
+    ASSIGN_OR_RETURN(const Value state, update->AddState(arena->node(weight.node).name, *arena->Elements(weight.node)));
+    states.push_back(state);
+  }
+  std::vector<TensorType> types;
+  for (Value value : values) types.push_back(arena->type(value));
+  const std::vector<std::string> taken = forward.Names();
+  ASSIGN_OR_RETURN(const std::vector<Value> means,
+                   AddMeans(*update, packs, types, options.micro_batches, taken, &inputs));
+  ASSIGN_OR_RETURN(graphs->step, AddUpdate(update, inputs, options.optimizer, states,
+                                           std::vector<Value>(means.begin() + 1, means.end()), means[0], taken));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options) {
@@ -114,17 +228,13 @@ absl::StatusOr<StepGraphs> BuildStep(const Graph& model, const StepOptions& opti
   ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options.frozen));
   ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(*arena, forward.loss.mean, weights));
   StepGraphs graphs;
-  for (Value weight : weights) graphs.trained.push_back(arena->node(weight.node).name);
-  std::vector<std::string> names;
-  for (Value state : forward.model.states()) names.push_back(arena->node(state.node).name);
-  for (Value input : forward.inputs) names.push_back(arena->node(input.node).name);
-  ASSIGN_OR_RETURN(const OptimizerGraph update,
-                   AddOptimizer(*arena, options.optimizer, weights, gradients, forward.loss.mean, names));
-  std::vector<Output> outputs = {
-      {forward.loss.mean, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
-  if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
-  outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
-  graphs.step = Graph(arena, forward.inputs, std::move(outputs));
+  graphs.trained = NamesOf(*arena, weights);
+  if (options.micro_batches > 1) {
+    RETURN_IF_ERROR(AddMicroBatches(forward, options, weights, gradients, &graphs));
+  } else {
+    ASSIGN_OR_RETURN(graphs.step, AddUpdate(arena, forward.inputs, options.optimizer, weights, gradients,
+                                            forward.loss.mean, forward.Names()));
+  }
 
   std::vector<Output> measured = {{forward.loss.samples, "samples"}};
   if (forward.loss.correct.node >= 0) measured.push_back({forward.loss.correct, "correct"});

@@ -1,4 +1,7 @@
 // The graph of a step of training: forward pass, loss, gradients and update are one graph.
+//
+// Where a step is cut into micro-batches there are two: the gradients of a micro-batch, and the update from the sums of
+// these, which are added in between (runtime/comm/all_reduce.h).
 #pragma once
 
 #include <string>
@@ -16,6 +19,7 @@ struct StepOptions {
   std::string output;               // the model's output that the loss reads; empty: its only one
   std::vector<std::string> frozen;  // patterns of weights that keep their values
   OptimizerOptions optimizer;
+  int64_t micro_batches = 1;  // of a step; the model is one of the batch of each
 };
 
 // What the loss reads beside the model's output.
@@ -34,10 +38,16 @@ inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
 inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, where gradients are clipped
 
 struct StepGraphs {
-  // Inputs: those of the model, then the target. Results: the ones above.
+  // Inputs: those of the model, then the target; with micro-batches sums of the results of `gradients`, in their order.
+  // Results: the ones above, of the whole batch.
   Graph step;
-  // The same inputs; for training, without next values, so that its weights can be set. Results: the loss of every
-  // sample, [n], and where the loss has it the share of labels that are right, [n].
+  // With micro-batches: the loss of one and its gradients by the weights of `trained`, one after another in a vector
+  // for each element type, `gradients.f32` and so on; the loss stands first in the first one. Inputs are those of the
+  // model and the target; there are no next values. Without: no arena.
+  Graph gradients;
+  bool has_gradients() const { return gradients.arena() != nullptr; }
+  // Inputs: those of the model, then the target; for training, without next values, so that its weights can be set.
+  // Results: the loss of every sample, [n], and where the loss has it the share of labels that are right, [n].
   Graph evaluation;
   // The weights that are trained, in the order of the magnitudes of their gradients.
   std::vector<std::string> trained;

@@ -2,20 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
 
 namespace rewright {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of a data set, when ranks compare theirs.
+constexpr int64_t kSamplesCompared = 4096;
+
+std::string StepName(int64_t step) { return absl::StrCat("step ", step); }
 
 // The columns of a data set, in the order of the graph's inputs, then the target.
 absl::StatusOr<std::vector<Column>> ColumnsOf(const Graph& model, const TargetSignature& target, const DataConfig& data,
@@ -41,12 +50,14 @@ absl::StatusOr<std::vector<Column>> ColumnsOf(const Graph& model, const TargetSi
   return columns;
 }
 
-absl::Status CheckBatch(const Graph& model, int64_t batch) {
+absl::Status CheckBatch(const Graph& model, const TrainConfig& config) {
+  const int64_t batch = config.micro_batch();
   for (Value input : model.inputs()) {
     const TensorType& type = model.type(input);
     if (type.rank() == 0 || type.shape[0] != batch) {
-      return absl::InvalidArgumentError(absl::StrCat("data.batch: found ", batch,
-                                                     ", expected the size of axis 0 of input ",
+      const bool whole = batch == config.batch;
+      return absl::InvalidArgumentError(absl::StrCat(whole ? "data.batch" : "data.batch / data.micro_batches",
+                                                     ": found ", batch, ", expected the size of axis 0 of input ",
                                                      model.node(input.node).name, " ", type.ToString()));
     }
   }
@@ -57,6 +68,22 @@ double SumOfFirst(const Tensor& tensor, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; ++i) sum += tensor.At(static_cast<int64_t>(i));
   return sum;
+}
+
+// Of a program in its printed form, with the values of its states. `expected` has its interface; `name` stands before
+// errors.
+absl::StatusOr<Graph> ReadProgram(const std::string& name, const std::string& text, const NamedTensors& states,
+                                  const Graph& expected) {
+  const auto graph = ParseGraph(text, states);
+  if (!graph.ok()) return ErrorAt(name, graph.status());
+  if (const absl::Status same = CheckSameInterface(*graph, expected); !same.ok()) return ErrorAt(name, same);
+  return graph;
+}
+
+void AddStates(const Graph& graph, NamedTensors* states) {
+  for (Value state : graph.states()) {
+    (*states)[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
+  }
 }
 
 // A number of a checkpoint's train.json.
@@ -74,7 +101,12 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const Graph& model,
                                                          GraphRunner& runner, const TrainerOptions& options) {
-  RETURN_IF_ERROR(CheckBatch(model, config.batch));
+  RETURN_IF_ERROR(CheckBatch(model, config));
+  if (options.ranks != nullptr && options.ranks->size() > config.step.micro_batches) {
+    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
+                                                   ", expected at least ", options.ranks->size(),
+                                                   ", one for each rank"));
+  }
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model, config.step));
   ASSIGN_OR_RETURN(std::vector<Column> columns, ColumnsOf(model, signature, config.train, "data", options.data_folder));
   ASSIGN_OR_RETURN(Dataset data, Dataset::Open(std::move(columns)));
@@ -91,6 +123,17 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   RETURN_IF_ERROR(trainer->Init(runner));
   return trainer;
 }
+
+Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data,
+                 BatchOrder order)
+    : config_(config),
+      options_(options),
+      model_(model),
+      data_(std::move(data)),
+      order_(order),
+      alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
+      ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
+      own_(LeavesOfRanks(config.step.micro_batches, ranks_.size())[static_cast<size_t>(ranks_.rank())]) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();
@@ -111,35 +154,65 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   if (options_.resume) {
     ASSIGN_OR_RETURN(checkpoint, ReadCheckpoint(folder));
   }
-  if (!folder.empty()) {  // that it can be written is known before the work begins
+  if (!folder.empty() && ranks_.rank() == 0) {  // that it can be written is known before the work begins
     RETURN_IF_ERROR(MakeFolder(folder));
     RETURN_IF_ERROR(CheckWritable(absl::StrCat(folder, "/latest")));
   }
   ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model_, step));
   if (options_.rewrite != nullptr && !checkpoint) {
     ASSIGN_OR_RETURN(graphs.step, options_.rewrite(graphs.step));
+    if (graphs.has_gradients()) {
+      ASSIGN_OR_RETURN(graphs.gradients, options_.rewrite(graphs.gradients));
+    }
   }
   trained_ = graphs.trained;
   NamedTensors states;
-  for (Value state : graphs.step.states()) {
-    states[graphs.step.node(state.node).name] = *graphs.step.arena()->Elements(state.node);
-  }
+  AddStates(graphs.step, &states);
   program_ = PrintGraph(graphs.step);
+  if (graphs.has_gradients()) {
+    AddStates(graphs.gradients, &states);
+    gradients_program_ = PrintGraph(graphs.gradients);
+  }
   if (checkpoint) {
     const absl::Status restored = Restore(*checkpoint, graphs.step, &states);
     if (!restored.ok()) return ErrorAt(folder, restored);
   }
-  const auto parsed = ParseGraph(program_, states);
+  RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
-  if (!parsed.ok()) return ErrorAt(name, parsed.status());
-  step_ = *parsed;
-  if (const absl::Status same = CheckSameInterface(step_, graphs.step); !same.ok()) return ErrorAt(name, same);
+  ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
   ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
+  if (graphs.has_gradients()) {
+    ASSIGN_OR_RETURN(const Graph gradients,
+                     ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
+    ASSIGN_OR_RETURN(auto executable, runner.Prepare(gradients));
+    micro_batches_ =
+        std::make_unique<MicroBatches>(std::move(executable), trained_, config_.step.micro_batches, ranks_);
+  }
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
+    counts_right_ = graphs.evaluation.results().size() > 1;
     for (Value state : graphs.evaluation.states()) evaluated_.push_back(graphs.evaluation.node(state.node).name);
   }
   return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckRanks(const NamedTensors& states) {
+  if (ranks_.size() == 1) return absl::OkStatus();
+  std::string data = data_.Sha256Of(kSamplesCompared);
+  if (validation_) data += validation_->Sha256Of(kSamplesCompared);
+  return CheckSame(ranks_, "the start",
+                   {{"the configuration", Sha256::HexOf(config_.sha256 + identity_.dump())},
+                    {"the data", Sha256::HexOf(data)},
+                    {"threads", absl::StrCat(options_.threads)},
+                    {"the program", Sha256::HexOf(program_ + gradients_program_)},
+                    {"the step", absl::StrCat(position_)},
+                    {"the weights and what the optimizer keeps", SafetensorsSha256(states)}});
+}
+
+absl::Status Trainer::CheckWeights(const std::string& what) {
+  if (ranks_.size() == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string sha256, WeightsSha256());
+  return CheckSame(ranks_, what, {{"the weights", sha256}});
 }
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states) {
@@ -166,6 +239,7 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Graph& step, N
     }
   }
   program_ = checkpoint.program;
+  gradients_program_ = checkpoint.gradients;
   return absl::OkStatus();
 }
 
@@ -182,9 +256,20 @@ absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepReport> Trainer::RunStep(const std::vector<Tensor>& batch) {
-  std::vector<Tensor> results;
-  RETURN_IF_ERROR(executable_->Run(batch, &results));
+absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
+  const int64_t size = config_.micro_batch();
+  return data_.Gather(order_.Rows(number / own_.count, (own_.first + number % own_.count) * size, size));
+}
+
+absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
+  std::vector<Tensor> inputs, results;
+  if (micro_batches_ != nullptr) {
+    RETURN_IF_ERROR(micro_batches_->ReadWeights(*executable_));
+    ASSIGN_OR_RETURN(inputs, micro_batches_->Sums(StepName(position_ + 1), batches));
+  } else {
+    ASSIGN_OR_RETURN(inputs, batches.Next());
+  }
+  RETURN_IF_ERROR(executable_->Run(inputs, &results));
   StepReport report;
   report.step = position_ + 1;
   report.epoch = position_ / batches_per_epoch() + 1;
@@ -218,27 +303,26 @@ absl::Status Trainer::Validate(StepReport* report) {
 }
 
 absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
-  Prefetcher batches([this](int64_t number) { return data_.Gather(order_.Rows(number)); }, position_,
+  Prefetcher batches([this](int64_t number) { return MakeBatch(number); }, position_ * own_.count,
                      static_cast<int>(config_.prefetch_threads));
   const auto out_of_patience = [this] { return config_.patience > 0 && waited_ >= config_.patience; };
   while (position_ < total_steps_ && !out_of_patience()) {
-    ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
-    ASSIGN_OR_RETURN(StepReport report, RunStep(batch));
+    ASSIGN_OR_RETURN(StepReport report, RunStep(batches));
     const bool last = position_ == total_steps_;
     if (validation_ && (last || IsDue(config_.validate_steps, config_.validate_epochs))) {
       RETURN_IF_ERROR(Validate(&report));
     }
     observer(report);
-    const bool stopped = !last && stop();
+    ASSIGN_OR_RETURN(const bool stopped, AnyRank(ranks_, StepName(position_) + ", whether to stop", !last && stop()));
     const bool save = last || stopped || out_of_patience() || IsDue(config_.checkpoint_steps, 1);
     if (save && !options_.checkpoint_folder.empty()) RETURN_IF_ERROR(Save());
     if (stopped) {
       ended_by_ = "stop";
-      return absl::OkStatus();
+      return CheckWeights("the end");
     }
   }
   ended_by_ = position_ < total_steps_ ? "patience" : "steps";
-  return absl::OkStatus();
+  return CheckWeights("the end");
 }
 
 absl::StatusOr<NamedTensors> Trainer::Weights() {
@@ -270,22 +354,43 @@ absl::StatusOr<Measurement> Trainer::Measure() {
   CHECK(evaluation_ != nullptr);
   ASSIGN_OR_RETURN(const NamedTensors weights, Weights());
   for (const std::string& name : evaluated_) RETURN_IF_ERROR(evaluation_->WriteState(name, weights.at(name)));
-  Measurement sums;
-  const int64_t samples = validation_->size();
-  for (int64_t number = 0; number * config_.batch < samples; ++number) {
-    const std::vector<int64_t> rows = RowsInOrder(samples, config_.batch, number);
+  // Ranks share the batches, and add what these give in the order of the batches.
+  const int64_t samples = validation_->size(), batches = (samples - 1) / config_.micro_batch() + 1;
+  ASSIGN_OR_RETURN(const std::vector<double> own, MeasureBatches(batches * ranks_.rank() / ranks_.size(),
+                                                                 batches * (ranks_.rank() + 1) / ranks_.size()));
+  std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
+  ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                   AllGather(ranks_, StepName(position_) + ", the validation set", bytes));
+  bytes = absl::StrJoin(all, "");
+  std::vector<double> sums(bytes.size() / sizeof(double));
+  std::memcpy(sums.data(), bytes.data(), bytes.size());
+  Measurement measurement;
+  double right = 0;
+  for (size_t i = 0; i < sums.size(); i += 2) {
+    measurement.loss += sums[i];
+    right += sums[i + 1];
+  }
+  measurement.loss /= static_cast<double>(samples);
+  if (counts_right_) measurement.accuracy = right / static_cast<double>(samples);
+  return measurement;
+}
+
+absl::StatusOr<std::vector<double>> Trainer::MeasureBatches(int64_t begin, int64_t end) {
+  std::vector<double> sums;
+  for (int64_t number = begin; number < end; ++number) {
+    const std::vector<int64_t> rows = RowsInOrder(validation_->size(), config_.micro_batch(), number);
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, validation_->Gather(rows));
     std::vector<Tensor> results;
     RETURN_IF_ERROR(evaluation_->Run(batch, &results));
-    sums.loss += SumOfFirst(results[0], rows.size());
-    if (results.size() > 1) sums.accuracy = sums.accuracy.value_or(0) + SumOfFirst(results[1], rows.size());
+    sums.push_back(SumOfFirst(results[0], rows.size()));
+    sums.push_back(counts_right_ ? SumOfFirst(results[1], rows.size()) : 0);
   }
-  sums.loss /= static_cast<double>(samples);
-  if (sums.accuracy) *sums.accuracy /= static_cast<double>(samples);
   return sums;
 }
 
 absl::Status Trainer::Save() {
+  RETURN_IF_ERROR(CheckWeights(StepName(position_) + ", the checkpoint"));
+  if (ranks_.rank() != 0) return absl::OkStatus();
   Checkpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.weights, Weights());
   for (Value state : step_.states()) {
@@ -294,6 +399,7 @@ absl::Status Trainer::Save() {
     ASSIGN_OR_RETURN(checkpoint.optimizer[name], executable_->ReadState(name));
   }
   checkpoint.program = program_;
+  checkpoint.gradients = gradients_program_;
   checkpoint.progress = {{"position", position_}, {"steps", total_steps_}, {"last_loss", last_loss_},
                          {"best", nullptr},       {"waited", waited_},     {"threads", options_.threads},
                          {"identity", identity_}};

@@ -11,9 +11,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
+#include "runtime/comm/all_reduce.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/prefetch.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/config.h"
+#include "runtime/train/micro_batches.h"
 
 namespace rewright {
 
@@ -38,6 +42,9 @@ struct TrainerOptions {
   std::string checkpoint_folder;  // empty: no checkpoints
   bool resume = false;            // from the last checkpoint there; an error where there is none
   int threads = 1;                // noted in checkpoints: another number may round differently
+  // Among which the micro-batches of a step are shared; outlives the trainer. Null: there is one. All ranks create
+  // their trainers and make their calls together. Rank 0 alone writes checkpoints; all of them read them.
+  Communicator* ranks = nullptr;
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
 };
@@ -48,15 +55,19 @@ class Trainer {
   // Asked after every step; true ends the run, with a checkpoint.
   using Stop = std::function<bool()>;
 
-  // `model`: at inference, its states the initial weights; its inputs have batches of config.batch. The runner outlives
-  // the trainer. What runs is always read from its printed form, so a resumed run and the one before it compile the
-  // same text. Errors: those of BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint
-  // of another configuration (the field is named); a folder with checkpoints where none is to be resumed.
+  // `model`: at inference, its states the initial weights; its inputs have batches of config.micro_batch(). The runner
+  // outlives the trainer. What runs is always read from its printed form, so a resumed run and the one before it
+  // compile the same text. Errors: those of BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a
+  // checkpoint of another configuration (the field is named); a folder with checkpoints where none is to be resumed;
+  // fewer micro-batches than ranks; a rank whose configuration, data, programs, weights or threads differ from rank
+  // 0's.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, const Graph& model,
                                                          GraphRunner& runner, const TrainerOptions& options);
 
-  // Up to the last step, or until `stop` or the validation loss ends it. Errors: those of the executables and of
-  // checkpoints; numbers that are not finite, with the step and the tensor: weights are then as before that step.
+  // Up to the last step, or until `stop` (of any rank) or the validation loss ends it. Errors: those of the executables
+  // and of checkpoints; numbers that are not finite, with the step and the tensor: weights are then as before that
+  // step; of ranks, those of Communicator::Exchange, and weights that differ from rank 0's, where they are saved or at
+  // the end.
   absl::Status Run(const Observer& observer, const Stop& stop);
 
   int64_t position() const { return position_; }  // batches that were used
@@ -76,15 +87,22 @@ class Trainer {
   absl::StatusOr<Measurement> Measure();
 
  private:
-  Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data, BatchOrder order)
-      : config_(config), options_(options), model_(model), data_(std::move(data)), order_(order) {}
+  Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data, BatchOrder order);
   absl::Status Init(GraphRunner& runner);
+  absl::Status CheckRanks(const NamedTensors& states);
   // Takes over where the run stood, and adds its states to those of the graph.
   absl::Status Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states);
-  absl::StatusOr<StepReport> RunStep(const std::vector<Tensor>& batch);
+  // The samples of the number-th batch that this rank computes on.
+  absl::StatusOr<std::vector<Tensor>> MakeBatch(int64_t number) const;
+  absl::StatusOr<StepReport> RunStep(Prefetcher& batches);
   // An error where numbers are not finite and the run is to stop then.
   absl::Status CheckFinite(const Tensor& magnitudes, StepReport* report) const;
   absl::Status Validate(StepReport* report);
+  // For each of these batches of the validation set, one after the other: the sum of its samples' losses, and of the
+  // shares of their labels that are right.
+  absl::StatusOr<std::vector<double>> MeasureBatches(int64_t begin, int64_t end);
+  // That all ranks have the same weights.
+  absl::Status CheckWeights(const std::string& what);
   absl::Status Save();
   bool IsDue(int64_t every_steps, int64_t every_epochs) const;
 
@@ -95,12 +113,18 @@ class Trainer {
   const BatchOrder order_;
   std::optional<Dataset> validation_;
 
+  const std::unique_ptr<Communicator> alone_;  // where there are no ranks
+  Communicator& ranks_;
+  const LeafRange own_;  // micro-batches of this rank
+
   nlohmann::ordered_json identity_;
-  std::string program_;
+  std::string program_, gradients_program_;
   Graph step_;
   std::vector<std::string> trained_;
   std::unique_ptr<Executable> executable_, evaluation_;
-  std::vector<std::string> evaluated_;  // weights that the evaluation reads
+  std::unique_ptr<MicroBatches> micro_batches_;  // null: a step is one graph
+  std::vector<std::string> evaluated_;           // weights that the evaluation reads
+  bool counts_right_ = false;                    // the loss has labels
 
   int64_t total_steps_ = 0;
   int64_t position_ = 0;

@@ -1,36 +1,32 @@
-// Processes that work on one enumeration, where the program is started by mpirun and was built with MPI. Otherwise
-// there is one.
+// Processes that work on one enumeration (runtime/comm/mpi.h), and the words that they exchange.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "runtime/comm/communicator.h"
+
 namespace rewright::generate {
 
+// All ranks have to call each of these, in the same order. An exchange that fails is thrown (InternalFault): it ends
+// the work, and whoever answers for that ends the other ranks.
 class Ranks {
  public:
   // Of this process. Joins the others at the first call.
   static Ranks& World();
-  ~Ranks();
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
+  explicit Ranks(Communicator& communicator) : communicator_(communicator) {}
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
 
-  // All ranks have to call each of these, in the same order. A rank that dies ends all of them.
-  //
   // `out[r]` goes to rank r; what comes is in order of ranks.
   std::vector<uint64_t> Exchange(const std::vector<std::vector<uint64_t>>& out);
   // At rank 0 those of all ranks, in their order; empty at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);
   uint64_t Max(uint64_t word);
-  // Ends the other ranks, too. Does not return where there are any.
-  void Abort(int status);
 
  private:
-  Ranks();
-  int rank_ = 0, size_ = 1;
+  Communicator& communicator_;
 };
 
 }  // namespace rewright::generate

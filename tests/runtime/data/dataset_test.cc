@@ -55,6 +55,15 @@ TEST_F(DatasetTest, ConvertsWhatItGathers) {
   EXPECT_TRUE((*batch)[1].BitEqual(Tensor::Int64s({-8, 7})));
   EXPECT_TRUE((*batch)[2].BitEqual(Tensor::FromVector(DType::kFloat32, {2, 1}, std::vector<double>{1.5, 0.5})));
   EXPECT_TRUE((*batch)[3].BitEqual(Tensor::FromVector(DType::kBool, {2}, std::vector<int>{0, 1})));
+  EXPECT_NE(dataset->Sha256Of(2), dataset->Sha256Of(3)) << "the sample in the middle is one of three";
+  EXPECT_EQ(dataset->Sha256Of(3), dataset->Sha256Of(100));
+  WriteContents(folder_ / "x.npy", Npy("|u1", "(3, 2)", std::string("\x00\x10\xff\x01\x02\x04", 6)));
+  const auto other = Dataset::Open({{folder_ / "x.npy", {DType::kFloat32, {2, 2}}, 0.0625},
+                                    {y, {DType::kInt64, {2}}},
+                                    {z, {DType::kFloat32, {2, 1}}},
+                                    {b, {DType::kBool, {2}}}});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_NE(other->Sha256Of(2), dataset->Sha256Of(2)) << "the last sample differs";
   const auto rest = dataset->Gather({2});
   EXPECT_TRUE((*rest)[1].BitEqual(Tensor::Int64s({9, 0}))) << "what is missing is zero";
 }
@@ -128,6 +137,8 @@ TEST(BatchOrderTest, AnEpochTakesEverySampleAtMostOnce) {
   EXPECT_NE(epochs[0], epochs[2]);
   EXPECT_EQ(order.Rows(6), BatchOrder(23, 5, 7).Rows(6));
   EXPECT_NE(order.Rows(6), BatchOrder(23, 5, 8).Rows(6));
+  const std::vector<int64_t> rows = order.Rows(6);
+  EXPECT_EQ(order.Rows(6, 1, 3), (std::vector<int64_t>{rows[1], rows[2], rows[3]}));
 }
 
 TEST(BatchOrderTest, InOrderEverySampleIsTakenOnce) {

@@ -93,6 +93,10 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"({"model": {"frozen": "w"}})", "model.frozen: found \"w\", expected a list of texts"},
         ErrorCase{R"({"data": {"batch": "16"}})", "data.batch: found \"16\", expected an integer from 1 to 16777216"},
         ErrorCase{R"({"data": {"batch": 0}})", "data.batch: found 0, expected an integer from 1 to 16777216"},
+        ErrorCase{R"({"data": {"micro_batches": 3}})",
+                  "data.micro_batches: found 3, expected a divisor of data.batch, 16"},
+        ErrorCase{R"({"data": {"micro_batches": 0}})",
+                  "data.micro_batches: found 0, expected an integer from 1 to 16777216"},
         ErrorCase{R"({"data": {"batch": 1.5}})", "data.batch: found 1.5, expected an integer from 1 to 16777216"},
         ErrorCase{R"({"data": {"inputs": {"x": null}}})", "data.inputs: found {}, expected the inputs of the model"},
         ErrorCase{R"({"data": {"inputs": {"x": 3}}})", "data.inputs.x: found 3, expected an object"},
@@ -140,6 +144,14 @@ TEST(TrainConfigTest, OnlyWhatARunComputesIsItsIdentity) {
   EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first),
             "data.batch: found 8, the checkpoint has 16");
   json["data"]["batch"] = 16;
+  // One micro-batch is the same as none, and four are another sum.
+  json["data"]["micro_batches"] = 1;
+  EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first), "");
+  json["data"]["micro_batches"] = 4;
+  EXPECT_EQ(ParseTrainConfig(json.dump())->micro_batch(), 4);
+  EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first),
+            "data.micro_batches: found 4, the checkpoint has nothing");
+  json["data"].erase("micro_batches");
   json["optimizer"].erase("clip_norm");
   EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first),
             "optimizer.clip_norm: found nothing, the checkpoint has 1");

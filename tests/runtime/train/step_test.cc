@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensor.h"
@@ -149,6 +150,57 @@ TEST(StepTest, FrozenWeightsHaveNoNextValue) {
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   EXPECT_EQ(graphs->trained.size(), 2u);
   for (const Output& output : graphs->step.outputs()) EXPECT_THAT(output.name, ::testing::Not(HasSubstr("layer0")));
+}
+
+// Gradients of two halves, added, give the next values that the whole batch gives; of two element types.
+TEST(StepTest, MicroBatchesMakeTheSameStep) {
+  const auto model = [](int64_t batch) {
+    return *ParseGraph(
+        "input x: f64[" + std::to_string(batch) +
+            ",3]\nstate w: f64[3,4]\nstate b: f32[4]\nstate k: f64[4]\n%0 = matmul(x, w)\n%1 = cast(b, "
+            "to=f64)\n%2 = add(%0, %1)\n%3 = mul(%2, k)\noutput y = %3\n",
+        {{"w", Tensor::FromVector(DType::kFloat64, {3, 4}, std::vector<double>{1, 2, 3, 4, 0, 1, 2, 3, -1, 0, 1, 2})},
+         {"b", Tensor::FromVector(DType::kFloat32, {4}, std::vector<double>{0.5, 1, 2, 0})},
+         {"k", Tensor::FromVector(DType::kFloat64, {4}, std::vector<double>{1, -1, 2, 0.5})}});
+  };
+  StepOptions options;
+  options.frozen = {"k"};
+  options.optimizer.clip_norm = 0.1;
+  const auto whole = BuildStep(model(4), options);
+  options.micro_batches = 2;
+  const auto halves = BuildStep(model(2), options);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  EXPECT_FALSE(whole->has_gradients());
+  ASSERT_TRUE(halves->has_gradients());
+  EXPECT_EQ(halves->trained, whole->trained);
+  Rng rng(6);
+  const Tensor x = RandomTensor({DType::kFloat64, {4, 3}}, rng, -1, 1);
+  const std::vector<int64_t> labels = {3, 0, 2, 1};
+  Named sums;
+  for (int64_t half = 0; half < 2; ++half) {
+    Tensor rows({DType::kFloat64, {2, 3}});
+    for (int64_t i = 0; i < 6; ++i) rows.Set(i, x.At(6 * half + i));
+    const auto results =
+        Compute(halves->gradients, {{"x", rows},
+                                    {"target", Tensor::Int64s({labels[static_cast<size_t>(2 * half)],
+                                                               labels[static_cast<size_t>(2 * half + 1)]})}});
+    EXPECT_EQ(results.at("gradients.f64").shape(), Shape{1 + 12});
+    EXPECT_EQ(results.at("gradients.f32").shape(), Shape{4});
+    for (const auto& [name, tensor] : results) {
+      Tensor& sum = sums.try_emplace(name, tensor.type()).first->second;
+      for (int64_t i = 0; i < sum.num_elements(); ++i) sum.Set(i, sum.At(i) + tensor.At(i));
+    }
+  }
+  const auto expected = Compute(whole->step, {{"x", x}, {"target", Tensor::Int64s(labels)}});
+  const auto found = Compute(halves->step, sums);
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    const Tensor& other = found.at(name);
+    ASSERT_EQ(other.type(), tensor.type()) << name;
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) EXPECT_NEAR(other.At(i), tensor.At(i), 1e-7) << name << i;
+  }
+  EXPECT_GT(expected.at(kGradientNormResult).At(0), 0.1) << "what is clipped is the mean";
 }
 
 TEST(StepTest, TheProgramReadsBackAsItIsPrinted) {

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "substitutions/generate/find_pairs.h"
+#include "tests/support/mpirun.h"
 
 namespace rewright::generate {
 namespace {
@@ -93,10 +94,6 @@ std::string Output(const std::string& command) {
 }
 
 const std::string kProgram = REWRIGHT_BINARY_DIR "/rewright generate --quiet ";
-// As root it wants to be told twice.
-const std::string kTwoProcesses =
-    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 ";
-bool HasProcesses() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
 
 // After the command, which names the file.
 std::string RulesOf(const std::string& path) {
@@ -105,11 +102,11 @@ std::string RulesOf(const std::string& path) {
 }
 
 TEST(Ranks, ShareTheWorkAndFindTheSame) {
-  if (!HasProcesses()) GTEST_SKIP() << "there is no mpirun";
+  if (!HasMpirun()) GTEST_SKIP() << "there is no mpirun";
   const Folder folder;
   const std::string space = "--ops matmul,relu,concat0_2d,split0 --inputs 2 --max-ops 3 --threads 1 ";
   Output(kProgram + space + "-o " + (folder / "one.rules"));
-  Output(kTwoProcesses + kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "two.rules"));
+  Output(Mpirun(2) + kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "two.rules"));
   EXPECT_GT(RulesOf(folder / "one.rules").size(), 200u);
   EXPECT_EQ(RulesOf(folder / "one.rules"), RulesOf(folder / "two.rules"));
   EXPECT_TRUE(std::filesystem::exists(folder / "run/enumeration.1.journal"));
@@ -138,8 +135,8 @@ TEST(Restarts, GoOnFromAnyByteOfTheJournals) {
     }
     if (trial == 2) std::filesystem::remove_all(folder / "run/again1");  // ended before it was begun
   }
-  if (!HasProcesses()) return;
-  Output(kTwoProcesses + run + "--threads 1 --resume " + (folder / "ranks") + " -o " + (folder / "two.rules"));
+  if (!HasMpirun()) return;
+  Output(Mpirun(2) + run + "--threads 1 --resume " + (folder / "ranks") + " -o " + (folder / "two.rules"));
   EXPECT_EQ(RulesOf(folder / "two.rules"), whole);
 }
 

@@ -1,0 +1,131 @@
+#include "runtime/comm/all_reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+// Of a node of so many leaves, more than one: those of its left child.
+int64_t LeftLeaves(int64_t leaves) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(leaves) - 1)); }
+
+template <typename T>
+void AddElements(T* a, const T* b, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) a[i] += b[i];
+}
+
+// Adds the parts of the ranks [begin, end), which have the leaves of one node between them, in the order of the tree.
+// Overwrites parts; the sum is in the first one.
+template <typename T>
+void AddParts(const std::vector<LeafRange>& leaves, const std::vector<T*>& parts, size_t begin, size_t end,
+              int64_t count) {
+  if (end - begin == 1) return;
+  const int64_t first = leaves[begin].first;
+  const int64_t middle = first + LeftLeaves(leaves[end - 1].first + leaves[end - 1].count - first);
+  size_t right = begin + 1;
+  while (right < end && leaves[right].first < middle) ++right;
+  CHECK(right < end && leaves[right].first == middle) << "rank " << right << " has no node of the tree";
+  AddParts(leaves, parts, begin, right, count);
+  AddParts(leaves, parts, right, end, count);
+  AddElements(parts[begin], parts[right], count);
+}
+
+template <typename T>
+absl::Status AllReduceElements(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                               T* elements, int64_t count) {
+  const int size = ranks.size(), self = ranks.rank();
+  const auto begin_of = [&](int rank) { return count * rank / size; };
+  const auto bytes_of = [&](int rank) { return static_cast<size_t>(begin_of(rank + 1) - begin_of(rank)) * sizeof(T); };
+  T* const own = elements + begin_of(self);
+  const int64_t own_count = begin_of(self + 1) - begin_of(self);
+  std::vector<T> received(static_cast<size_t>(own_count * (size - 1)));
+  std::vector<T*> parts;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == self) {
+      parts.push_back(own);
+      continue;
+    }
+    parts.push_back(received.data() + own_count * static_cast<int64_t>(in.size()));
+    out.push_back({rank, elements + begin_of(rank), bytes_of(rank)});
+    in.push_back({rank, parts.back(), bytes_of(self)});
+  }
+  RETURN_IF_ERROR(ranks.Exchange(what, out, in));
+  AddParts(leaves, parts, 0, parts.size(), own_count);
+  if (own != parts[0]) std::memcpy(own, parts[0], bytes_of(self));
+  for (Outgoing& part : out) part = {part.to, own, bytes_of(self)};
+  for (Incoming& part : in) part = {part.from, elements + begin_of(part.from), bytes_of(part.from)};
+  return ranks.Exchange(what, out, in);
+}
+
+// Calls work(elements) with those of a floating-point tensor.
+template <typename Work>
+auto WithElements(Tensor& tensor, const Work& work) {
+  CHECK(IsFloating(tensor.dtype())) << tensor.type().ToString();
+  return tensor.dtype() == DType::kFloat64 ? work(tensor.as<double>()) : work(tensor.as<float>());
+}
+
+}  // namespace
+
+std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks) {
+  CHECK(ranks >= 1 && ranks <= leaves) << leaves << " leaves for " << ranks << " ranks";
+  std::vector<LeafRange> nodes = {{0, leaves}};
+  while (nodes.size() < static_cast<size_t>(ranks)) {
+    const auto largest = std::max_element(nodes.begin(), nodes.end(),
+                                          [](const LeafRange& a, const LeafRange& b) { return a.count < b.count; });
+    const int64_t left = LeftLeaves(largest->count);
+    const LeafRange right = {largest->first + left, largest->count - left};
+    largest->count = left;
+    nodes.insert(largest + 1, right);
+  }
+  return nodes;
+}
+
+void AddTo(Tensor& a, const Tensor& b) {
+  CHECK(a.type() == b.type()) << a.type().ToString() << " and " << b.type().ToString();
+  WithElements(a, [&](auto* elements) {
+    AddElements(elements, b.as<std::remove_pointer_t<decltype(elements)>>(), b.num_elements());
+  });
+}
+
+void TreeSum::Add(Tensor leaf) {
+  nodes_.emplace_back(1, std::move(leaf));
+  while (nodes_.size() > 1 && nodes_[nodes_.size() - 2].first == nodes_.back().first) {
+    auto& left = nodes_[nodes_.size() - 2];
+    AddTo(left.second, nodes_.back().second);
+    left.first *= 2;
+    nodes_.pop_back();
+  }
+}
+
+Tensor TreeSum::Take() {
+  CHECK(!nodes_.empty());
+  while (nodes_.size() > 1) {
+    AddTo(nodes_[nodes_.size() - 2].second, nodes_.back().second);
+    nodes_.pop_back();
+  }
+  Tensor sum = std::move(nodes_.back().second);
+  nodes_.clear();
+  return sum;
+}
+
+absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                       Tensor* tensor) {
+  CHECK(leaves.size() == static_cast<size_t>(ranks.size())) << leaves.size();
+  if (ranks.size() == 1) return absl::OkStatus();
+  return WithElements(*tensor, [&](auto* elements) -> absl::Status {
+    const int64_t most = kAllReduceBytes / static_cast<int64_t>(sizeof *elements), count = tensor->num_elements();
+    for (int64_t at = 0; at < count; at += most) {
+      RETURN_IF_ERROR(AllReduceElements(ranks, what, leaves, elements + at, std::min(most, count - at)));
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace rewright

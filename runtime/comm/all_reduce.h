@@ -1,0 +1,56 @@
+// Sums over ranks whose bits do not depend on the number of ranks.
+//
+// What is added are the leaves of one binary tree, which their number alone determines: a node of n > 1 leaves has the
+// largest power of two below n in its left child, the rest in its right one. A rank has all leaves of one node and adds
+// them itself (TreeSum); AllReduce continues with the nodes above. So every addition is that of the tree, whoever makes
+// it, and floating-point numbers give the same bits on any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/ir/tensor.h"
+#include "runtime/comm/communicator.h"
+
+namespace rewright {
+
+// Leaves [first, first + count).
+struct LeafRange {
+  int64_t first = 0, count = 0;
+};
+
+// The node of each rank, in order; together they have every leaf. As even as the tree permits: the largest node is as
+// small as it can be, and all are equal where leaves / ranks is a power of two. REQUIRES: 1 <= ranks <= leaves.
+std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks);
+
+// a += b, element by element. REQUIRES: the same type, of floating-point elements.
+void AddTo(Tensor& a, const Tensor& b);
+
+// The sum of the leaves of one node, given in their order. Keeps at most one tensor for each level of the tree.
+class TreeSum {
+ public:
+  // Takes over the tensor, whose elements nobody else may use.
+  void Add(Tensor leaf);
+  // Of all leaves given, at least one; then there are none.
+  Tensor Take();
+
+ private:
+  // Left to right: sums of 2^k leaves each, ever fewer.
+  std::vector<std::pair<int64_t, Tensor>> nodes_;
+};
+
+// The bytes of a tensor that AllReduce works on at once: what it needs as much of again, as memory.
+inline constexpr int64_t kAllReduceBytes = int64_t{25} << 20;
+
+// From the sum of each rank's leaves to that of all leaves, at every rank and in place. Of every stretch of
+// kAllReduceBytes each rank adds one part, which the others send to it, and sends the sum to them: with N ranks
+// 2 (N - 1) / N of the tensor's bytes are sent by each, as in a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+// algorithms for clusters of workstations", 2009), up to one element for each other rank where N does not divide.
+// REQUIRES: `leaves` are LeavesOfRanks; floating-point elements. Errors: those of Communicator::Exchange.
+absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                       Tensor* tensor);
+
+}  // namespace rewright

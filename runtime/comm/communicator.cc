@@ -1,0 +1,87 @@
+#include "runtime/comm/communicator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+
+absl::Status Communicator::Exchange(const std::string& what, const std::vector<Outgoing>& out,
+                                    const std::vector<Incoming>& in) {
+  int64_t bytes = 0;
+  for (const Outgoing& part : out) {
+    CHECK(part.to != rank_ && part.to >= 0 && part.to < size_) << what << ": rank " << rank_ << " to " << part.to;
+    bytes += static_cast<int64_t>(part.bytes);
+  }
+  for (const Incoming& part : in) {
+    CHECK(part.from != rank_ && part.from >= 0 && part.from < size_) << what << ": " << rank_ << " from " << part.from;
+  }
+  RETURN_IF_ERROR(Transfer(what, out, in));
+  bytes_sent_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::Barrier(const std::string& what) {
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    out.push_back({other, nullptr, 0});
+    in.push_back({other, nullptr, 0});
+  }
+  return Exchange(what, out, in);
+}
+
+absl::Status Communicator::WaitedFor(const std::string& what, int other) const {
+  return absl::DeadlineExceededError(
+      absl::StrCat(what, ": rank ", rank_, " waited ", limit_, " s for rank ", other, ", which may hang"));
+}
+
+absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
+                                                   const std::string& mine) {
+  std::vector<std::string> all(static_cast<size_t>(ranks.size()));
+  std::vector<uint64_t> sizes(all.size());
+  const uint64_t size = mine.size();
+  all[static_cast<size_t>(ranks.rank())] = mine;
+  const auto with_all = [&](const void* data, size_t bytes, const auto& to) {
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (int other = 0; other < ranks.size(); ++other) {
+      if (other == ranks.rank()) continue;
+      out.push_back({other, data, bytes});
+      in.push_back(to(other));
+    }
+    return ranks.Exchange(what, out, in);
+  };
+  RETURN_IF_ERROR(with_all(&size, sizeof size, [&](int other) {
+    return Incoming{other, &sizes[static_cast<size_t>(other)], sizeof size};
+  }));
+  RETURN_IF_ERROR(with_all(mine.data(), mine.size(), [&](int other) {
+    std::string& text = all[static_cast<size_t>(other)];
+    text.resize(sizes[static_cast<size_t>(other)]);
+    return Incoming{other, text.data(), text.size()};
+  }));
+  return all;
+}
+
+absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, what, mine ? "yes" : ""));
+  return std::any_of(all.begin(), all.end(), [](const std::string& answer) { return !answer.empty(); });
+}
+
+absl::Status CheckSame(Communicator& ranks, const std::string& what,
+                       const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [name, value] : values) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, what, value));
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      return absl::FailedPreconditionError(absl::StrCat(what, ": rank ", rank, " differs from rank 0: ", name,
+                                                        ": found ", all[rank], ", rank 0 has ", all[0]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rewright

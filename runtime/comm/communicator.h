@@ -1,0 +1,92 @@
+// Several ranks that work on one thing, and the bytes that go between them.
+//
+// A rank is a process that mpirun started (mpi.h) or a thread of this one (in_process.h). Every rank makes the same
+// calls in the same order. Nothing here adds numbers: the order of sums is all_reduce.h's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rewright {
+
+struct Outgoing {
+  int to = 0;
+  const void* data = nullptr;
+  size_t bytes = 0;
+};
+
+struct Incoming {
+  int from = 0;
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+// One rank's end. For one thread at a time.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }  // 0..size-1
+  int size() const { return size_; }
+
+  // Seconds that this rank waits for another one before it gives up, and all others with it; default: no end.
+  void set_limit(double seconds) { limit_ = seconds; }
+
+  // Sends and receives all of these at once; returns when the memory of all may be used again. What one rank sends to
+  // another arrives in that order, whole, at an Incoming of as many bytes. `what` says in errors what was being done.
+  // Errors end the work of all ranks: one that ended or was not there within the limit (both ranks and `what` are
+  // named), an Abort of another rank (its reason).
+  absl::Status Exchange(const std::string& what, const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
+  absl::Status Send(const std::string& what, int to, const void* data, size_t bytes) {
+    return Exchange(what, {{to, data, bytes}}, {});
+  }
+  absl::Status Receive(const std::string& what, int from, void* data, size_t bytes) {
+    return Exchange(what, {}, {{from, data, bytes}});
+  }
+  // Returns when every rank has called it.
+  absl::Status Barrier(const std::string& what);
+
+  // Ends the work of all ranks: their calls return the reason, or their processes end. Processes: does not return.
+  virtual void Abort(const absl::Status& reason) = 0;
+
+  // What this rank sent to others.
+  int64_t bytes_sent() const { return bytes_sent_; }
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  double limit() const { return limit_; }
+  // "step 3, sum of gradients: rank 0 waited 5 s for rank 2"
+  absl::Status WaitedFor(const std::string& what, int other) const;
+
+ private:
+  virtual absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
+                                const std::vector<Incoming>& in) = 0;
+
+  const int rank_, size_;
+  double limit_ = std::numeric_limits<double>::infinity();
+  int64_t bytes_sent_ = 0;
+};
+
+// What every rank gives, in the order of ranks, at all of them.
+absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
+                                                   const std::string& mine);
+
+// Whether any rank says yes.
+absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine);
+
+// That all ranks have the same values, given as names and texts; the names are the same everywhere. The error, which
+// every rank finds, names the first one that differs from rank 0: "start: rank 2 differs from rank 0: threads: found 2,
+// rank 0 has 1".
+absl::Status CheckSame(Communicator& ranks, const std::string& what,
+                       const std::vector<std::pair<std::string, std::string>>& values);
+
+}  // namespace rewright

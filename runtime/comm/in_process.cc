@@ -1,0 +1,123 @@
+#include "runtime/comm/in_process.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What the ranks share.
+struct Group {
+  explicit Group(int size) : messages(static_cast<size_t>(size * size)), has_ended(static_cast<size_t>(size)) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::deque<std::string>> messages;  // sent and not yet received: [from * size + to]
+  std::vector<bool> has_ended;                    // by rank
+  absl::Status failure;                           // the first one, which is that of all
+};
+
+class InProcess : public Communicator {
+ public:
+  InProcess(int rank, int size, std::shared_ptr<Group> group) : Communicator(rank, size), group_(std::move(group)) {}
+  ~InProcess() override {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
+    group_->has_ended[static_cast<size_t>(rank())] = true;
+    group_->changed.notify_all();
+  }
+
+  void Abort(const absl::Status& reason) override {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
+    Fail(reason).IgnoreError();
+  }
+
+ private:
+  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
+                        const std::vector<Incoming>& in) override {
+    std::unique_lock<std::mutex> lock(group_->mutex);
+    if (!group_->failure.ok()) return group_->failure;
+    for (const Outgoing& part : out) {
+      Messages(rank(), part.to).emplace_back(static_cast<const char*>(part.data), part.bytes);
+    }
+    group_->changed.notify_all();
+    const auto start = Clock::now();
+    for (const Incoming& part : in) RETURN_IF_ERROR(Receive(what, part, start, lock));
+    return absl::OkStatus();
+  }
+
+  absl::Status Receive(const std::string& what, const Incoming& part, Clock::time_point start,
+                       std::unique_lock<std::mutex>& lock) {
+    std::deque<std::string>& messages = Messages(part.from, rank());
+    const auto may_go_on = [&] {
+      return !messages.empty() || !group_->failure.ok() || group_->has_ended[static_cast<size_t>(part.from)];
+    };
+    while (!may_go_on()) {
+      const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
+      if (left <= 0) return Fail(WaitedFor(what, part.from));
+      // An hour at a time: no limit is no point in time.
+      group_->changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)), may_go_on);
+    }
+    if (!group_->failure.ok()) return group_->failure;
+    if (messages.empty()) {
+      return Fail(absl::UnavailableError(
+          absl::StrCat(what, ": rank ", part.from, " has ended; rank ", rank(), " waits for it")));
+    }
+    const std::string message = std::move(messages.front());
+    messages.pop_front();
+    if (message.size() != part.bytes) {
+      return Fail(absl::InternalError(absl::StrCat(what, ": rank ", part.from, " sent ", message.size(),
+                                                   " bytes, rank ", rank(), " expected ", part.bytes)));
+    }
+    if (!message.empty()) std::memcpy(part.data, message.data(), message.size());
+    return absl::OkStatus();
+  }
+
+  std::deque<std::string>& Messages(int from, int to) {
+    return group_->messages[static_cast<size_t>(from * size() + to)];
+  }
+  // With the lock held. Gives what all ranks fail with.
+  absl::Status Fail(const absl::Status& reason) {
+    if (group_->failure.ok()) group_->failure = reason;
+    group_->changed.notify_all();
+    return group_->failure;
+  }
+
+  const std::shared_ptr<Group> group_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> InProcessRanks(int size) {
+  const auto group = std::make_shared<Group>(size);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<InProcess>(rank, size, group));
+  return ranks;
+}
+
+std::vector<absl::Status> OnRanks(int size, const std::function<absl::Status(Communicator&)>& work) {
+  std::vector<std::unique_ptr<Communicator>> ranks = InProcessRanks(size);
+  std::vector<absl::Status> results(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&work, &result = results[i], rank = std::move(ranks[i])] {
+      result = Guarded([&] { return work(*rank); });
+      if (!result.ok()) rank->Abort(ErrorAt(absl::StrCat("rank ", rank->rank()), result));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+}  // namespace rewright

@@ -1,0 +1,20 @@
+// Ranks that are threads of this process: for tests, and for the one rank of a job that has no others.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/comm/communicator.h"
+
+namespace rewright {
+
+// The ends of `size` ranks, in their order, each for a thread of its own. A rank ends when its end is destroyed.
+std::vector<std::unique_ptr<Communicator>> InProcessRanks(int size);
+
+// Calls work(communicator) for so many ranks, each on a thread of its own, and gives what they returned, in the order
+// of ranks. An error of one aborts the others; what one throws is its error.
+std::vector<absl::Status> OnRanks(int size, const std::function<absl::Status(Communicator&)>& work);
+
+}  // namespace rewright

@@ -1,0 +1,177 @@
+#include "runtime/comm/mpi.h"
+
+#ifndef REWRIGHT_MPI
+
+#include <memory>
+#include <utility>
+
+#include "runtime/comm/in_process.h"
+
+namespace rewright {
+
+Communicator& ProcessRanks() {
+  static const std::unique_ptr<Communicator> alone = std::move(InProcessRanks(1)[0]);
+  return *alone;
+}
+
+}  // namespace rewright
+
+#else
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// MPI counts in int, and a part of this size is no burden to any transport.
+constexpr size_t kMostBytes = size_t{1} << 30;
+// How long a rank looks for messages all the time, and how often later.
+constexpr double kSpinSeconds = 1e-4;
+constexpr std::chrono::microseconds kNap{20};
+// From one look to the next; if more seconds go by, the process did not run.
+constexpr double kLongestTurn = 0.1;
+constexpr int kAborted = 2;  // exit status
+
+// What Open MPI and those that follow the PMI tell the processes that they start.
+bool StartedByMpirun() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
+         std::getenv("PMIX_RANK") != nullptr;
+}
+
+int Number(int (*read)(MPI_Comm, int*)) {
+  int number = 0;
+  read(MPI_COMM_WORLD, &number);
+  return number;
+}
+
+std::string ErrorText(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+// Begun before the communicator asks for its rank, ended behind it.
+class Environment {
+ protected:
+  Environment() : begun_(StartedByMpirun()) {
+    if (!begun_) return;
+    int provided = 0;  // other threads of the process compute; they call nothing here
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  }
+  ~Environment() {
+    if (begun_) MPI_Finalize();
+  }
+  const bool begun_;
+};
+
+class MpiRanks : private Environment, public Communicator {
+ public:
+  MpiRanks() : Communicator(begun_ ? Number(MPI_Comm_rank) : 0, begun_ ? Number(MPI_Comm_size) : 1) {}
+
+  void Abort(const absl::Status&) override {
+    if (begun_) MPI_Abort(MPI_COMM_WORLD, kAborted);
+  }
+
+ private:
+  // Parts of messages on their way.
+  struct Requests {
+    std::vector<MPI_Request> requests;
+    std::vector<int> others;  // whom each is to or from
+  };
+
+  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
+                        const std::vector<Incoming>& in) override {
+    Requests under_way;
+    for (const Incoming& part : in) {
+      RETURN_IF_ERROR(Begin(what, part.from, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, 0, MPI_COMM_WORLD, request);
+      }));
+    }
+    for (const Outgoing& part : out) {
+      RETURN_IF_ERROR(Begin(what, part.to, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, 0, MPI_COMM_WORLD,
+                         request);
+      }));
+    }
+    return Wait(what, &under_way);
+  }
+
+  template <typename Call>
+  absl::Status Begin(const std::string& what, int other, size_t bytes, Requests* under_way, const Call& call) {
+    size_t at = 0;
+    do {
+      const size_t part = std::min(bytes - at, kMostBytes);
+      under_way->requests.push_back(MPI_REQUEST_NULL);
+      under_way->others.push_back(other);
+      RETURN_IF_ERROR(Checked(what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
+      at += part;
+    } while (at < bytes);
+    return absl::OkStatus();
+  }
+
+  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
+  absl::Status Wait(const std::string& what, Requests* under_way) {
+    double waited = 0;
+    Clock::time_point before = Clock::now();
+    size_t left = under_way->requests.size();
+    while (left > 0) {
+      int index = MPI_UNDEFINED, done = 0;
+      MPI_Status status;
+      const int code =
+          MPI_Testany(static_cast<int>(under_way->requests.size()), under_way->requests.data(), &index, &done, &status);
+      if (done != 0 && index != MPI_UNDEFINED) {
+        const int other = under_way->others[static_cast<size_t>(index)];
+        RETURN_IF_ERROR(Checked(what, other, code));
+        --left;
+        waited = 0;
+        continue;
+      }
+      if (code != MPI_SUCCESS) return Checked(what, FirstLeft(*under_way), code);
+      const Clock::time_point now = Clock::now();
+      waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
+      before = now;
+      if (waited > limit()) return WaitedFor(what, FirstLeft(*under_way));
+      if (waited < kSpinSeconds) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(kNap);  // ranks may share a core
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static int FirstLeft(const Requests& under_way) {
+    size_t i = 0;
+    while (i + 1 < under_way.requests.size() && under_way.requests[i] == MPI_REQUEST_NULL) ++i;
+    return under_way.others[i];
+  }
+
+  absl::Status Checked(const std::string& what, int other, int code) const {
+    if (code == MPI_SUCCESS) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(what, ": rank ", rank(), " lost rank ", other, ": ", ErrorText(code)));
+  }
+};
+
+}  // namespace
+
+Communicator& ProcessRanks() {
+  static MpiRanks ranks;
+  return ranks;
+}
+
+}  // namespace rewright
+
+#endif

@@ -1,0 +1,122 @@
+// What arrives, and what is said of a rank that does not do its part.
+#include "runtime/comm/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "runtime/comm/in_process.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Messages(const std::vector<absl::Status>& statuses) {
+  std::vector<std::string> messages;
+  for (const absl::Status& status : statuses) messages.emplace_back(status.message());
+  return messages;
+}
+
+TEST(CommunicatorTest, MessagesArriveInTheOrderOfTheirSender) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    const int next = (ranks.rank() + 1) % 3, before = (ranks.rank() + 2) % 3;
+    for (int i = 0; i < 50; ++i) {
+      const int number = 100 * ranks.rank() + i;
+      RETURN_IF_ERROR(ranks.Send("numbers", next, &number, sizeof number));
+    }
+    for (int i = 0; i < 50; ++i) {
+      int number = 0;
+      RETURN_IF_ERROR(ranks.Receive("numbers", before, &number, sizeof number));
+      EXPECT_EQ(number, 100 * before + i);
+    }
+    EXPECT_EQ(ranks.bytes_sent(), 200);
+    RETURN_IF_ERROR(ranks.Barrier("end"));
+    EXPECT_EQ(ranks.bytes_sent(), 200);
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+TEST(CommunicatorTest, GathersTextsOfAnyLength) {
+  for (int size = 1; size <= 4; ++size) {
+    OnRanks(size, [&](Communicator& ranks) -> absl::Status {
+      ASSIGN_OR_RETURN(const auto all, AllGather(ranks, "texts", std::string(static_cast<size_t>(ranks.rank()), 'x')));
+      EXPECT_EQ(all.size(), static_cast<size_t>(size));
+      for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], std::string(i, 'x'));
+      return absl::OkStatus();
+    });
+  }
+}
+
+TEST(CommunicatorTest, TheRankThatDiffersIsNamedByAll) {
+  const auto statuses = OnRanks(4, [](Communicator& ranks) {
+    return CheckSame(ranks, "start", {{"seed", "7"}, {"threads", ranks.rank() == 2 ? "2" : "1"}});
+  });
+  // Found by each, unless another was faster and ended it.
+  EXPECT_THAT(Messages(statuses),
+              ::testing::Each(HasSubstr("start: rank 2 differs from rank 0: threads: found 2, rank 0 has 1")));
+}
+
+TEST(CommunicatorTest, ARankThatFailsEndsTheOthersWithItsReason) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    if (ranks.rank() == 1) return absl::ResourceExhaustedError("step 3: out of memory");
+    return ranks.Barrier("step 3");
+  });
+  const std::string others = "rank 1: step 3: out of memory";
+  EXPECT_THAT(Messages(statuses), ElementsAre(others, "step 3: out of memory", others));
+}
+
+TEST(CommunicatorTest, ARankThatThrowsEndsTheOthersToo) {
+  const auto statuses = OnRanks(2, [](Communicator& ranks) -> absl::Status {
+    if (ranks.rank() == 0) throw std::runtime_error("broken");
+    return ranks.Barrier("step 4");
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("broken", "rank 0: broken"));
+}
+
+// It says nothing; it is no longer there.
+TEST(CommunicatorTest, ARankThatIsGoneIsNamed) {
+  auto ranks = InProcessRanks(3);
+  const int number = 5;
+  ASSERT_TRUE(ranks[2]->Send("step 1", 0, &number, sizeof number).ok());
+  ranks[2].reset();
+  int received = 0;
+  EXPECT_TRUE(ranks[0]->Receive("step 1", 2, &received, sizeof received).ok()) << "what it sent before arrives";
+  EXPECT_EQ(received, 5);
+  const std::string error = "step 2, sum of gradients: rank 2 has ended; rank 0 waits for it";
+  EXPECT_EQ(ranks[0]->Receive("step 2, sum of gradients", 2, &received, sizeof received).message(), error);
+  EXPECT_EQ(ranks[1]->Barrier("step 2").message(), error) << "the others end for the same reason";
+}
+
+TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto statuses = OnRanks(3, [](Communicator& ranks) {
+    ranks.set_limit(0.2);
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    return ranks.Barrier("step 9");
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_LT(seconds, 5);
+  // Either of the two that wait may be the first to say it.
+  EXPECT_THAT(Messages(statuses), ::testing::Each(::testing::ContainsRegex(
+                                      "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
+}
+
+TEST(CommunicatorTest, SizesThatDifferAreAnError) {
+  auto ranks = InProcessRanks(2);
+  const int64_t number = 5;
+  ASSERT_TRUE(ranks[1]->Send("sizes", 0, &number, sizeof number).ok());
+  int received = 0;
+  EXPECT_EQ(ranks[0]->Receive("sizes", 1, &received, sizeof received).message(),
+            "sizes: rank 1 sent 8 bytes, rank 0 expected 4");
+}
+
+}  // namespace
+}  // namespace rewright

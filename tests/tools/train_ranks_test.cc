@@ -1,0 +1,226 @@
+// Training by several processes, as a user starts them: what comes out, what is sent, what is said when one is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/support/mpirun.h"
+#include "tests/tools/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+const std::string kDigits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
+constexpr int kSteps = 50;
+constexpr double kGradients = 4 * (64 * 24 + 24 + 24 * 10 + 10);  // bytes
+
+// By the file that Open MPI's monitoring writes for a rank; 0 where there is none.
+double BytesSent(const std::string& file) {
+  std::istringstream lines(FileContents(file));
+  double sent = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind, from, to;
+    double bytes = 0;
+    if (words >> kind >> from >> to >> bytes && kind == "E") sent += bytes;  // messages of the program, not MPI's own
+  }
+  return sent;
+}
+
+// A function of the shell: the process of that rank of the job $mpirun.
+const std::string kRankOf = R"(
+      rank_of() {
+        for child in $(pgrep -P $mpirun); do
+          tr '\0' '\n' </proc/$child/environ 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=$1 && echo $child
+        done
+      })";
+
+class TrainRanksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasMpirun()) GTEST_SKIP() << "there is no mpirun";
+  }
+  // A small run on the digits; the patch is a JSON merge patch.
+  std::string Config(const std::string& name, const std::string& patch = "{}") {
+    Json json = {{"model", {{"mlp", {{"sizes", {64, 24, 10}}}}}},
+                 {"data",
+                  {{"inputs", {{"x", {{"file", kDigits + "train_x.npy"}, {"scale", 0.0625}}}}},
+                   {"target", kDigits + "train_y.npy"},
+                   {"batch", 32},
+                   {"micro_batches", 4}}},
+                 {"loss", "cross_entropy"},
+                 {"optimizer", {{"kind", "adamw"}, {"learning_rate", 0.01}, {"clip_norm", 1}}},
+                 {"steps", kSteps}};
+    json.merge_patch(Json::parse(patch));
+    WriteContents(folder_ / name, json.dump());
+    return folder_ / name;
+  }
+  // The last line of a run that ends well, on so many processes.
+  static Json Trained(int processes, const std::string& arguments, const std::string& flags = "") {
+    const Outcome outcome = RewrightScript(Mpirun(processes, flags) + "$program train --threads 1 --json --quiet " +
+                                           arguments + " >$out 2>$err");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    std::string line, last;
+    int count = 0;
+    for (; std::getline(lines, line); ++count) last = line;
+    EXPECT_GT(count, 10) << "one line a step";
+    const Json json = Json::parse(last, nullptr, /*allow_exceptions=*/false);
+    EXPECT_TRUE(json.is_object() && json.contains("weights_sha256")) << outcome.out;
+    return json;
+  }
+  // A long run of four processes, of which rank 2 gets a signal once it trains.
+  Outcome Signalled(const std::string& signal, const std::string& arguments) {
+    const std::string config = Config("long.json", R"({"steps": 100000000})");
+    return RewrightScript(Mpirun(4) + "$program train --threads 1 --json --quiet " + config + " " + arguments +
+                          " >$out 2>$err & mpirun=$!;" + kRankOf + R"(
+      while ! grep -q '"step":9,' $out && kill -0 $mpirun; do sleep 0.1; done
+      children=$(pgrep -P $mpirun); kill -)" +
+                          signal + R"( $(rank_of 2); wait $mpirun; status=$?
+      for try in $(seq 50); do
+        left=; for child in $children; do grep -qs '^State:.[^Z]' /proc/$child/status && left="$left $child"; done
+        [ -z "$left" ] && break; sleep 0.1
+      done
+      [ -z "$left" ] || echo "left over:$left" >>$err
+      exit $status)");
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainRanksTest, AnyNumberOfProcessesGivesTheSameWeightsAtTheBytesOfARing) {
+  const std::string config = Config("config.json");
+  const Outcome alone = Rewright("train --threads 1 --json --quiet " + config);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  for (int processes : {2, 3, 4}) {
+    const std::string counts = folder_ / absl::StrCat("counts", processes);
+    const Json last = Trained(
+        processes, absl::StrCat(config, " --layout dp=", processes),
+        "--mca pml_monitoring_enable 1 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename " + counts);
+    EXPECT_THAT(alone.out, HasSubstr(last["weights_sha256"].get<std::string>())) << processes;
+    EXPECT_EQ(last["ranks"], processes);
+    const double formula = kSteps * kGradients * 2 * (processes - 1) / processes;
+    for (int rank = 0; rank < processes; ++rank) {
+      const double sent = BytesSent(absl::StrCat(counts, ".", rank, ".prof"));
+      if (sent == 0) continue;  // this MPI does not count
+      EXPECT_GE(sent, formula) << "rank " << rank << " of " << processes;
+      EXPECT_LE(sent, 1.02 * formula) << "rank " << rank << " of " << processes;
+      if (rank == 0) {
+        EXPECT_EQ(sent, last["bytes_sent"]) << "by both counters";
+      }
+    }
+  }
+}
+
+TEST_F(TrainRanksTest, ARunGoesOnOnAnotherNumberOfProcesses) {
+  const std::string config = Config("config.json");
+  const Outcome alone = Rewright("train --threads 1 --json --quiet " + config);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  const std::string arguments = " --checkpoint-dir " + (folder_ / "checkpoints");
+  Trained(4, Config("first.json", R"({"steps": 20, "checkpoint": {"every_steps": 7}})") + arguments);
+  Trained(2, Config("second.json", R"({"steps": 35})") + arguments + " --resume");
+  const Outcome rest = Rewright("train --threads 1 --json --quiet --resume " + config + arguments);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  const auto last_line = [](const std::string& text) { return text.substr(text.rfind('{')); };
+  EXPECT_EQ(last_line(rest.out), last_line(alone.out));
+}
+
+TEST_F(TrainRanksTest, AKilledRankIsNamed) {
+  const Outcome outcome = Signalled("KILL", "");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 2 "), ::testing::Not(HasSubstr("left over"))));
+}
+
+TEST_F(TrainRanksTest, ARankThatHangsIsNamedWithStepAndOperation) {
+  const Outcome outcome = Signalled("STOP", "--hang-limit 2");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, ::testing::ContainsRegex(
+                               "step [0-9]+, (sum of gradients|whether to stop): rank [013] waited 2 s for rank 2"));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("left over")));
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 2 waited"))) << "it was stopped, the others were not";
+}
+
+// Any rank, at any moment, among them those when a checkpoint is written; then on any number of processes.
+TEST_F(TrainRanksTest, ARunThatLosesRanksEndsWithTheSameWeights) {
+  const std::string config = Config("config.json", R"({"steps": 300, "checkpoint": {"every_steps": 1, "keep": 2}})");
+  const std::string folder = folder_ / "checkpoints";
+  const std::string sha256 = Trained(1, config)["weights_sha256"];
+  std::mt19937_64 rng(5);
+  const int kills = std::getenv("REWRIGHT_FULL") != nullptr ? 50 : 5;
+  int killed = 0, resumed = 0;
+  for (int trial = 0; killed < kills && trial < 3 * kills; ++trial) {
+    const bool resume = std::filesystem::exists(folder + "/latest");
+    const int processes = static_cast<int>(2 + rng() % 3);
+    const Outcome outcome = RewrightScript(absl::StrFormat(
+        "%s $program train --threads 1 --json --quiet %s --checkpoint-dir %s %s >$out 2>$err & mpirun=$!; %s\n"
+        "while ! [ -s $out ] && kill -0 $mpirun; do sleep 0.05; done; sleep %.3f; kill -KILL $(rank_of %d); "
+        "wait $mpirun",
+        Mpirun(processes), config, folder, resume ? "--resume" : "", kRankOf, static_cast<double>(rng() % 1000) / 1000,
+        rng() % static_cast<uint64_t>(processes)));
+    resumed += resume ? 1 : 0;
+    if (outcome.status == 0) {
+      EXPECT_THAT(outcome.out, HasSubstr(sha256));
+      std::filesystem::remove_all(folder);
+    } else {
+      EXPECT_THAT(outcome.err, HasSubstr("exited on signal 9")) << "no rank has another reason to end";
+      ++killed;
+    }
+  }
+  EXPECT_GT(resumed, 0);
+  const bool resume = std::filesystem::exists(folder + "/latest");
+  const Outcome last = Rewright(absl::StrCat("train --threads 1 --json --quiet ", config, " --checkpoint-dir ", folder,
+                                             resume ? " --resume" : ""));
+  EXPECT_EQ(last.status, 0) << last.err;
+  EXPECT_THAT(last.out, HasSubstr(sha256));
+}
+
+// A file's model is read at the batch of a micro-batch.
+TEST_F(TrainRanksTest, AModelOfAFileIsTrained) {
+  const std::string model = folder_ / "first.onnx";
+  const Outcome first = Rewright("train --threads 1 --json --quiet " + Config("first.json") + " -o " + model);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const std::string config =
+      Config("second.json", R"({"model": {"mlp": null, "onnx": "first.onnx", "frozen": ["layer0.*"]}})");
+  const Json alone = Trained(1, config), shared = Trained(2, config + " -o " + (folder_ / "second.onnx"));
+  EXPECT_EQ(shared["weights_sha256"], alone["weights_sha256"]);
+  EXPECT_EQ(Rewright("run --iterations 1 " + (folder_ / "second.onnx")).status, 0);
+  EXPECT_THAT(Rewright("train " + Config("third.json", R"({"model": {"mlp": null, "onnx": "first.onnx"},
+                                                          "data": {"micro_batches": 2}})"))
+                  .err,
+              HasSubstr("data.batch / data.micro_batches: found 16, expected the size of axis 0 of input x f32[8,64]"));
+}
+
+TEST_F(TrainRanksTest, SaysWhatIsWrong) {
+  const std::string config = Config("config.json");
+  const auto error = [](const std::string& command) {
+    const Outcome outcome = RewrightScript(command + " >$out 2>$err");
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_THAT(outcome.out, ::testing::IsEmpty());
+    return outcome.err;
+  };
+  EXPECT_THAT(error("$program train --layout tp=2 " + config),
+              HasSubstr("--layout: found `tp=2`, expected dp=N, the number of processes"));
+  EXPECT_THAT(error("$program train --layout dp=2 " + config),
+              HasSubstr("--layout: found dp=2 and 1 rank, expected mpirun -n 2 rewright train .."));
+  EXPECT_THAT(error(Mpirun(2) + "$program train --threads 1 --layout dp=4 " + config),
+              HasSubstr("rank 0: --layout: found dp=4 and 2 ranks"));
+  EXPECT_THAT(
+      error(Mpirun(3) + "$program train --threads 1 " + Config("two.json", R"({"data": {"micro_batches": 2}})")),
+      HasSubstr("rank 0: " + (folder_ / "two.json") +
+                ": data.micro_batches: found 2, expected at least 3, one for each rank"));
+  const std::string other = Config("other.json", R"({"optimizer": {"learning_rate": 0.02}})");
+  EXPECT_THAT(error(Mpirun(1) + "$program train --threads 1 " + config + " : -n 1 $program train --threads 1 " + other),
+              HasSubstr("the start: rank 1 differs from rank 0: the configuration: found "));
+}
+
+}  // namespace
+}  // namespace rewright
