@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <chrono>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/onnx/onnx.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/train/trainer.h"
 #include "substitutions/lowering.h"
@@ -64,20 +64,29 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   return config;
 }
 
-absl::StatusOr<ImportedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
-  if (config.mlp) {
-    ImportedModel model;
-    model.graph = MakeMlp(*config.mlp, config.micro_batch(), config.seed);
-    return model;
-  }
+struct LoadedModel {
+  TrainableModel model;
+  ModelMetadata metadata;
+};
+
+absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
+  if (config.mlp) return LoadedModel{MakeMlp(*config.mlp, config.micro_batch(), config.seed), {}};
   const std::string path = PathFrom(folder, config.onnx);
+  ASSIGN_OR_RETURN(OnnxModel file, OnnxModel::Open(path));
+  ImportOptions options;
+  options.training = OnnxTraining::kOff;
+  options.seed = config.seed;
+  ASSIGN_OR_RETURN(const ImportedModel open, file.Import(options));
   // The size of the batch, where the file leaves it open.
-  std::map<std::string, int64_t> dims = config.dims;
-  ASSIGN_OR_RETURN(const ImportedModel open, ImportOnnx(path));
+  options.dims = config.dims;
   for (const std::vector<std::string>& names : open.dim_names) {
-    if (!names.empty() && !names[0].empty()) dims.try_emplace(names[0], config.micro_batch());
+    if (!names.empty() && !names[0].empty()) options.dims.try_emplace(names[0], config.micro_batch());
   }
-  return LoadModel(path, dims, console);
+  ASSIGN_OR_RETURN(const ImportedModel inference, file.Import(options));
+  for (const std::string& note : inference.notes) console.Note(absl::StrCat(path, ": ", note));
+  options.training = OnnxTraining::kStep;
+  ASSIGN_OR_RETURN(const ImportedModel training, file.Import(options));
+  return LoadedModel{{inference.graph, training.graph}, inference.metadata};
 }
 
 // Progress and metrics of a run.
@@ -183,9 +192,9 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
     ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
     return lowering.graph;
   };
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadTrainedModel(config, options.data_folder, console));
+  ASSIGN_OR_RETURN(const LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
-  auto trainer = Trainer::Create(config, model.graph, engine.runner(), options);
+  auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
   }
@@ -198,7 +207,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
                                     [] { return InterruptGuard::interrupted(); }));
   }
-  RETURN_IF_ERROR(Finish(**trainer, config, flags, model.metadata, ranks, console));
+  RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));

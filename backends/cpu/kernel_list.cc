@@ -20,7 +20,8 @@ bool HasEmptyTensors(const Graph& graph, const Group& group) {
 }  // namespace
 
 bool KernelEntry::Takes(const OpDef* op) const {
-  return ops.empty() || std::find(ops.begin(), ops.end(), op) != ops.end();
+  return (ops.empty() && derived.empty()) || std::find(ops.begin(), ops.end(), op) != ops.end() ||
+         std::find(derived.begin(), derived.end(), op->name) != derived.end();
 }
 
 const std::vector<KernelEntry>& KernelList() {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,8 +35,9 @@ struct LayoutQuery {
 };
 
 struct KernelEntry {
-  // Operators of the first node of a group; empty: any.
+  // Operators of the first node of a group, derived ones by name: they are made when a graph has them. None: any.
   std::vector<const OpDef*> ops;
+  std::vector<std::string> derived = {};
   // Plans the steps of the group. False, and nothing is planned, where the kernel does not run it.
   absl::StatusOr<bool> (*plan)(Lowering& lowering, const FusedGroup& group) = nullptr;
   // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
@@ -49,10 +51,13 @@ struct KernelEntry {
 
 #define REWRIGHT_CPU_KERNELS(X) \
   X(Conv)                       \
+  X(Convolution)                \
   X(Matmul)                     \
+  X(DotGeneral)                 \
   X(View)                       \
   X(Pointwise)                  \
   X(Pool)                       \
+  X(PoolGrad)                   \
   X(Lrn)                        \
   X(Reduce)                     \
   X(Argmax)                     \

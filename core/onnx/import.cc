@@ -171,6 +171,8 @@ class GraphImporter {
     state_.opset = opset;
     state_.directory = directory;
     state_.generated_bytes_left = options.max_generated_bytes;
+    state_.training = options.training;
+    state_.seed = options.seed;
   }
 
   absl::StatusOr<Graph> Import() {
@@ -181,7 +183,10 @@ class GraphImporter {
     for (int i = 0; i < graph_.node_size(); ++i) RETURN_IF_ERROR(ImportNode(i));
     if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are");
     ASSIGN_OR_RETURN(std::vector<Output> outputs, ImportOutputs());
-    return Graph(state_.arena, inputs_, std::move(outputs));
+    outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
+    const Graph graph(state_.arena, inputs_, std::move(outputs));
+    // While nodes are imported weights count as known: they may be shapes and scales.
+    return options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
   }
 
   const std::vector<std::string>& notes() const { return notes_; }

@@ -13,21 +13,6 @@ using Values = absl::StatusOr<std::vector<Value>>;
 
 constexpr double kEpsilon = 1e-5f;
 
-Values BatchNormalization(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
-  ASSIGN_OR_RETURN(const int64_t training, node.Int("training_mode", 0));
-  ASSIGN_OR_RETURN(const int64_t spatial, node.Int("spatial", 1));
-  node.Ignore({"momentum"});
-  if (training != 0) return node.Unsupported("training_mode = 1");
-  if (spatial == 0) return node.Unsupported("spatial = 0");
-  std::vector<Value> operands;
-  for (int i = 0; i < 5; ++i) {
-    ASSIGN_OR_RETURN(const Value operand, node.CastTo(node.input(i), node.input_type(0).dtype));
-    operands.push_back(operand);
-  }
-  return OneOutput(node.Apply("batch_norm", operands, {{"epsilon", epsilon}}));
-}
-
 std::vector<int64_t> AxesFrom(int64_t axis, int rank) {
   std::vector<int64_t> axes(static_cast<size_t>(rank - axis));
   std::iota(axes.begin(), axes.end(), axis);
@@ -45,6 +30,65 @@ Moments MomentsOf(Formula& f, Value x, const std::vector<int64_t>& axes) {
   moments.centered = f("sub", {x, moments.mean});
   moments.variance = f("reduce_mean", {f("mul", {moments.centered, moments.centered})}, over);
   return moments;
+}
+
+// By mean and variance of the batch, and the running averages behind it: momentum * average + (1 - momentum) * batch.
+// In a step of training these are the next values of the averages.
+Values TrainingBatchNorm(OnnxNode& node, double epsilon, double momentum) {
+  const Value x = node.input(0);
+  const int rank = node.type(x).rank();
+  if (rank < 2) return node.Invalid(absl::StrCat("operand ", node.type(x).ToString(), "; expected [n, c, ..]"));
+  std::vector<int64_t> axes = AxesFrom(1, rank);
+  axes[0] = 0;
+  const Shape channels = {node.shape(x)[1]};
+  Formula f(node);
+  const Moments moments = MomentsOf(f, x, axes);
+  std::vector<Value> statistics, results(1);
+  for (const auto& [input, moment] : {std::pair(3, moments.mean), std::pair(4, moments.variance)}) {
+    const bool keeps = node.training() == OnnxTraining::kStep;
+    ASSIGN_OR_RETURN(const Value average, keeps ? node.StateInput(input) : node.input(input));
+    if (node.shape(average) != channels) {
+      return node.Invalid(absl::StrCat("running averages ", node.type(average).ToString(), "; expected ", channels[0],
+                                       " elements, one a channel"));
+    }
+    ASSIGN_OR_RETURN(const Value statistic, f.Done(f("reshape", {moment}, {{"shape", channels}})));
+    ASSIGN_OR_RETURN(const Value batch, node.CastTo(statistic, node.type(average).dtype));
+    const Value old_part = f("mul", {f.Number(average, momentum), node.Latest(average)});
+    const Value new_part = f("mul", {f.Number(average, 1 - momentum), batch});
+    ASSIGN_OR_RETURN(const Value next, f.Done(f("add", {old_part, new_part})));
+    if (keeps) node.SetLatest(average, next);
+    statistics.push_back(statistic);
+    results.push_back(next);
+  }
+  std::vector<Value> operands = {x};
+  for (int i : {1, 2}) {
+    ASSIGN_OR_RETURN(const Value operand, node.CastTo(node.input(i), node.type(x).dtype));
+    operands.push_back(operand);
+  }
+  operands.insert(operands.end(), statistics.begin(), statistics.end());
+  ASSIGN_OR_RETURN(results[0], node.Apply("batch_norm", operands, {{"epsilon", epsilon}}));
+  return results;
+}
+
+Values BatchNormalization(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
+  ASSIGN_OR_RETURN(const int64_t training, node.Int("training_mode", 0));
+  ASSIGN_OR_RETURN(const int64_t spatial, node.Int("spatial", 1));
+  ASSIGN_OR_RETURN(const double momentum, node.Float("momentum", 0.9f));
+  if (spatial == 0) return node.Unsupported("spatial = 0");
+  if (training != 0 && node.training() != OnnxTraining::kOff) return TrainingBatchNorm(node, epsilon, momentum);
+  std::vector<Value> operands = node.inputs();
+  if (training != 0) {  // the averages that training has left
+    for (int i : {3, 4}) {
+      ASSIGN_OR_RETURN(operands[i], node.StateInput(i));
+    }
+  }
+  const std::vector<Value> averages = {operands[3], operands[4]};
+  for (Value& operand : operands) {
+    ASSIGN_OR_RETURN(operand, node.CastTo(operand, node.input_type(0).dtype));
+  }
+  ASSIGN_OR_RETURN(const Value y, node.Apply("batch_norm", operands, {{"epsilon", epsilon}}));
+  return training != 0 ? std::vector<Value>{y, averages[0], averages[1]} : std::vector<Value>{y};
 }
 
 // Optional outputs: the mean and the inverse of the deviation.

@@ -14,21 +14,6 @@ using Values = absl::StatusOr<std::vector<Value>>;
 
 Values Identity(OnnxNode& node) { return std::vector<Value>{node.input(0)}; }
 
-// The operand itself, and where it is asked for a mask of ones.
-Values Dropout(OnnxNode& node) {
-  node.Ignore({"ratio", "seed"});
-  if (node.has_input(2)) {
-    ASSIGN_OR_RETURN(const Tensor training, node.ConstantInput(2, "training_mode"));
-    if (training.num_elements() != 1) return node.Invalid("training_mode is not one truth value");
-    if (training.At(0) != 0) return node.Unsupported("training_mode = true");
-  }
-  const Value x = node.input(0);
-  if (!node.wants_output(1)) return std::vector<Value>{x};
-  const DType mask_type = node.opset() < 10 ? node.type(x).dtype : DType::kBool;
-  ASSIGN_OR_RETURN(const Value mask, node.Expand(node.Number(mask_type, 1), node.shape(x)));
-  return std::vector<Value>{x, mask};
-}
-
 // Sizes of 0 keep the operand's (unless allowzero is set), one of -1 takes what is left.
 Values Reshape(OnnxNode& node) {
   int64_t allow_zero = 0;
@@ -126,9 +111,9 @@ absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis) {
 
 OnnxOperatorList ShapeOperators() {
   return {
-      {"Identity", {1, 25, 1, 1, Identity}}, {"Dropout", {7, 22, 1, 3, Dropout}},
-      {"Reshape", {5, 25, 2, 2, Reshape}},   {"Flatten", {1, 25, 1, 1, Flatten}},
-      {"Squeeze", {1, 25, 1, 2, Squeeze}},   {"Unsqueeze", {1, 25, 1, 2, Unsqueeze}},
+      {"Identity", {1, 25, 1, 1, Identity}},   {"Reshape", {5, 25, 2, 2, Reshape}},
+      {"Flatten", {1, 25, 1, 1, Flatten}},     {"Squeeze", {1, 25, 1, 2, Squeeze}},
+      {"Unsqueeze", {1, 25, 1, 2, Unsqueeze}},
   };
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/integer.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
@@ -74,6 +75,44 @@ absl::StatusOr<std::vector<int64_t>> OnnxNode::IntsInput(int i, const std::strin
   std::vector<int64_t> values;
   for (int64_t k = 0; k < tensor.num_elements(); ++k) values.push_back(tensor.AtInt(k));
   return values;
+}
+
+// ---------------------------------------------------------------- training
+
+absl::StatusOr<Value> OnnxNode::StateInput(int i) {
+  const Value value = input(i);
+  if (state_.arena->node(value.node).leaf == LeafKind::kState) return value;
+  const Tensor* known = KnownTensor(value);
+  if (known == nullptr) {
+    return Unsupported(absl::StrCat("input ", i, " (tensor \"", proto_.input(i), "\") is no initializer"));
+  }
+  return state_.arena->AddState(proto_.input(i), *known);
+}
+
+Value OnnxNode::Latest(Value state) const {
+  for (const Output& update : state_.updates) {
+    if (update.updates == state) return update.value;
+  }
+  return state;
+}
+
+void OnnxNode::SetLatest(Value state, Value next) {
+  for (Output& update : state_.updates) {
+    if (update.updates != state) continue;
+    update.value = next;
+    return;
+  }
+  state_.updates.push_back({next, state_.arena->node(state.node).name, state});
+}
+
+absl::StatusOr<Value> OnnxNode::Random(const Shape& shape) {
+  // Streams of one seed do not overlap up to 2^32: 31 bits leave room for as many steps.
+  Tensor start({DType::kInt64, {}});
+  start.SetInt(0, static_cast<int64_t>(MixBits(state_.seed) >> 33));
+  ASSIGN_OR_RETURN(const Value seed, state_.arena->AddState(kDropoutState, start));
+  ASSIGN_OR_RETURN(const Value next, Apply("add", {seed, Number(DType::kInt64, 1)}));
+  SetLatest(seed, next);
+  return Apply("random_uniform", {seed}, {{"shape", shape}, {"stream", state_.masks++}});
 }
 
 // ---------------------------------------------------------------- attributes

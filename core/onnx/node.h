@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
+#include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {
@@ -23,6 +24,10 @@ struct ImportState {
   int64_t opset = 0;
   std::string directory;  // of external data; empty: none is read
   int64_t generated_bytes_left = 0;
+  OnnxTraining training = OnnxTraining::kAsWritten;
+  uint64_t seed = 1;
+  int64_t masks = 0;            // drawn by the nodes so far
+  std::vector<Output> updates;  // the next values of states, by the nodes so far
 };
 
 class OnnxNode;
@@ -74,6 +79,16 @@ class OnnxNode {
   absl::StatusOr<std::vector<int64_t>> IntsInput(int i, const std::string& name);
   // The value of a constant without computing anything; null for all others.
   const Tensor* KnownTensor(Value value) const;
+
+  // ---- training
+  OnnxTraining training() const { return state_.training; }
+  // An input that must be an initializer, as a state of its name, of a single element too.
+  absl::StatusOr<Value> StateInput(int i);
+  // What the state holds behind the nodes so far, and what it holds from here on.
+  Value Latest(Value state) const;
+  void SetLatest(Value state, Value next);
+  // Numbers in [0, 1) that differ from those of all other nodes and steps.
+  absl::StatusOr<Value> Random(const Shape& shape);
 
   // ---- attributes; an error where the type is another. Those that are never asked for are unknown.
   bool HasAttribute(const std::string& name);

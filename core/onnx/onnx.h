@@ -6,8 +6,8 @@
 //
 // Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. What
 // has no operator of its own is composed of those there are: Gemm becomes matmul and add, Flatten a reshape, Dropout
-// nothing. Whatever depends on constants and shapes alone (the shape arithmetic that exporters write out) is computed
-// while reading.
+// nothing, or in a step of training a random mask. Whatever depends on constants and shapes alone (the shape arithmetic
+// that exporters write out) is computed while reading.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,21 @@ struct ModelMetadata {
   std::vector<std::pair<std::string, std::string>> properties;
 };
 
+// What nodes become that say training_mode = 1 (Dropout, BatchNormalization).
+enum class OnnxTraining : uint8_t {
+  kAsWritten,  // what one run of the model computes; a dropout is an error, since nothing draws its mask
+  kStep,       // part of a step of training: masks are drawn, running averages go on
+  kOff,        // what they are at inference
+};
+
+// The state that masks of dropout are drawn from, i64[]: it advances by one each step.
+inline constexpr char kDropoutState[] = "dropout.seed";
+
 struct ImportOptions {
+  // kStep gives a graph in mode training, whose running averages and kDropoutState have next values. Its results are
+  // those that kOff gives a graph at inference with, whose states are the same but for kDropoutState.
+  OnnxTraining training = OnnxTraining::kAsWritten;
+  uint64_t seed = 1;  // of kDropoutState
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
   std::map<std::string, int64_t> dims;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.

@@ -30,6 +30,7 @@ OnnxOperatorList ProductOperators();      // import_product.cc: MatMul, Gemm, Co
 OnnxOperatorList EinsumOperators();       // import_einsum.cc
 OnnxOperatorList PoolOperators();         // import_pool.cc
 OnnxOperatorList NormOperators();         // import_norm.cc
+OnnxOperatorList TrainingOperators();     // import_training.cc: dropout, losses of labels
 OnnxOperatorList ReduceOperators();       // import_reduce.cc
 OnnxOperatorList ShapeOperators();        // import_shape.cc: the elements stay in their order
 OnnxOperatorList MoveOperators();         // import_move.cc: elements are cut, joined, moved, repeated

@@ -59,7 +59,7 @@ class OptimizerBuilder {
     const Term rate(arena_, AddSchedule(arena_, options_.learning_rate, options_.schedule, step.value()));
     count_ = (step + 1).Cast(DType::kFloat64).value();
     graph_.learning_rate = rate.value();
-    finite_ = Finite(loss, gradients).value();
+    graph_.finite = Finite(loss, gradients).value();
     const Value clip = Clip(gradients);
     std::vector<Output> kept;
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -89,7 +89,7 @@ class OptimizerBuilder {
 
   // The next value of a state, or the old one where a number is not finite.
   void Next(const std::string& name, const Term& state, const Term& next, std::vector<Output>* outputs) {
-    const Term chosen = Where(Term(arena_, finite_), next, state);
+    const Term chosen = Where(Term(arena_, graph_.finite), next, state);
     outputs->push_back({chosen.value(), name, state.value()});
   }
 
@@ -154,8 +154,7 @@ class OptimizerBuilder {
   const OptimizerOptions& options_;
   const std::vector<std::string>& taken_;
   OptimizerGraph graph_;
-  Value finite_;  // bool[]
-  Value count_;   // f64[]: step + 1
+  Value count_;  // f64[]: step + 1
 };
 
 }  // namespace

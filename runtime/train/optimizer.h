@@ -76,6 +76,7 @@ struct OptimizerGraph {
   // exactly where an element is not (in f32, gradients in f64 may be larger).
   Value magnitudes;
   Value gradient_norm;  // f64[]: before clipping; no node without it
+  Value finite;         // bool[]: whether all magnitudes are, and states get next values
 };
 
 // `gradients[i]` is of the type of weights[i], a state. Errors: a group that fits no weight, a state of the model that

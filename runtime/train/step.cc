@@ -1,6 +1,7 @@
 #include "runtime/train/step.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,9 @@ namespace {
 
 absl::StatusOr<Value> Prediction(const Graph& graph, const std::string& name) {
   std::vector<std::string> names;
-  for (const Output& output : graph.outputs()) {
-    if (output.name == name || (name.empty() && graph.outputs().size() == 1)) return output.value;
+  const std::vector<Output> results = graph.results();
+  for (const Output& output : results) {
+    if (output.name == name || (name.empty() && results.size() == 1)) return output.value;
     names.push_back(output.name);
   }
   return absl::InvalidArgumentError(
@@ -67,6 +69,8 @@ absl::StatusOr<Forward> AddForward(const Graph& model, const StepOptions& option
 
 // The weights to train, in the order of the graph.
 absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const std::vector<std::string>& frozen) {
+  std::set<Value> updated;
+  for (const Output& output : forward.model.outputs()) updated.insert(output.updates);
   const Graph loss(forward.model.arena(), forward.inputs, {{forward.loss.mean, kLossResult}});
   std::vector<bool> fits(frozen.size(), false);
   std::vector<Value> trained;
@@ -77,7 +81,7 @@ absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const std::ve
       if (!MatchesPattern(frozen[i], node.name)) continue;
       fits[i] = is_frozen = true;
     }
-    if (!is_frozen && IsFloating(node.outputs[0].dtype)) trained.push_back(state);
+    if (!is_frozen && IsFloating(node.outputs[0].dtype) && !updated.contains(state)) trained.push_back(state);
   }
   for (size_t i = 0; i < frozen.size(); ++i) {
     if (!fits[i]) return absl::InvalidArgumentError(absl::StrCat("model.frozen: `", frozen[i], "` fits no weight"));
@@ -164,17 +168,34 @@ absl::StatusOr<std::vector<Value>> AddMeans(Arena& arena, const std::vector<Pack
   return means;
 }
 
-// The update by the optimizer, its results and next values.
-absl::StatusOr<Graph> AddUpdate(const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
-                                const OptimizerOptions& options, const std::vector<Value>& weights,
-                                const std::vector<Value>& gradients, Value loss,
-                                const std::vector<std::string>& taken) {
-  ASSIGN_OR_RETURN(const OptimizerGraph update, AddOptimizer(*arena, options, weights, gradients, loss, taken));
+// The update by the optimizer, its results and next values; those that the model gives its states are kept from
+// numbers that are not finite, like the weights.
+absl::StatusOr<Graph> AddUpdate(const Forward& forward, const OptimizerOptions& options,
+                                const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
+                                const std::vector<Value>& weights, const std::vector<Value>& gradients, Value loss) {
+  ASSIGN_OR_RETURN(const OptimizerGraph update,
+                   AddOptimizer(*arena, options, weights, gradients, loss, forward.Names()));
   std::vector<Output> outputs = {
       {loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
   if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
   outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
+  for (const Output& output : forward.model.outputs()) {
+    if (output.updates.node < 0) continue;
+    const Term next(*arena, output.value), old(*arena, output.updates);
+    outputs.push_back({Where(Term(*arena, update.finite), next, old).value(), output.name, output.updates});
+  }
   return Graph(arena, inputs, std::move(outputs));
+}
+
+// Of which micro-batch the next value of such a state would be, nobody has said.
+absl::Status CheckNoNextValues(const Graph& model, int64_t micro_batches) {
+  for (const Output& output : model.outputs()) {
+    if (output.updates.node < 0) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "data.micro_batches: found ", micro_batches, ", expected 1: a step of the model changes its state ",
+        model.arena()->node(output.updates.node).name, " (batch normalization or dropout in training)"));
+  }
+  return absl::OkStatus();
 }
 
 // The graphs of a step in micro-batches.
@@ -197,8 +218,8 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
   const std::vector<std::string> taken = forward.Names();
   ASSIGN_OR_RETURN(const std::vector<Value> means,
                    AddMeans(*update, packs, types, options.micro_batches, taken, &inputs));
-  ASSIGN_OR_RETURN(graphs->step, AddUpdate(update, inputs, options.optimizer, states,
-                                           std::vector<Value>(means.begin() + 1, means.end()), means[0], taken));
+  ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, states,
+                                           std::vector<Value>(means.begin() + 1, means.end()), means[0]));
   return absl::OkStatus();
 }
 
@@ -222,23 +243,25 @@ absl::Status CheckSameInterface(const Graph& found, const Graph& expected) {
   return differ("outputs", ListedOutputs(found), ListedOutputs(expected));
 }
 
-absl::StatusOr<StepGraphs> BuildStep(const Graph& model, const StepOptions& options) {
-  ASSIGN_OR_RETURN(const Forward forward, AddForward(model, options));
+absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options) {
+  ASSIGN_OR_RETURN(const Forward forward, AddForward(model.training, options));
   const std::shared_ptr<Arena>& arena = forward.model.arena();
   ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options.frozen));
   ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(*arena, forward.loss.mean, weights));
   StepGraphs graphs;
   graphs.trained = NamesOf(*arena, weights);
   if (options.micro_batches > 1) {
+    RETURN_IF_ERROR(CheckNoNextValues(forward.model, options.micro_batches));
     RETURN_IF_ERROR(AddMicroBatches(forward, options, weights, gradients, &graphs));
   } else {
-    ASSIGN_OR_RETURN(graphs.step, AddUpdate(arena, forward.inputs, options.optimizer, weights, gradients,
-                                            forward.loss.mean, forward.Names()));
+    ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, weights, gradients,
+                                            forward.loss.mean));
   }
 
-  std::vector<Output> measured = {{forward.loss.samples, "samples"}};
-  if (forward.loss.correct.node >= 0) measured.push_back({forward.loss.correct, "correct"});
-  graphs.evaluation = CopyGraph(Graph(arena, forward.inputs, std::move(measured)));
+  ASSIGN_OR_RETURN(const Forward measured, AddForward(model.inference, options));
+  std::vector<Output> measurements = {{measured.loss.samples, "samples"}};
+  if (measured.loss.correct.node >= 0) measurements.push_back({measured.loss.correct, "correct"});
+  graphs.evaluation = CopyGraph(Graph(measured.model.arena(), measured.inputs, std::move(measurements)));
   return graphs;
 }
 

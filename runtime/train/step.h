@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,13 +23,26 @@ struct StepOptions {
   int64_t micro_batches = 1;  // of a step; the model is one of the batch of each
 };
 
+// A model as it is used and as a step of training computes it: dropout and batch norm are something else there.
+struct TrainableModel {
+  // One that training does not change.
+  TrainableModel(const Graph& model)  // NOLINT(google-explicit-constructor): a graph is such a model
+      : inference(model), training(CopyGraph(model, Mode::kTraining)) {}
+  TrainableModel(Graph inference, Graph training) : inference(std::move(inference)), training(std::move(training)) {}
+
+  Graph inference;  // at inference; its states are the weights, with their initial values
+  // In mode training, with the inputs, results and weights of the other. States to which it gives next values, such as
+  // running averages, are not trained.
+  Graph training;
+};
+
 // What the loss reads beside the model's output.
 struct TargetSignature {
   TensorType type;
   int64_t classes = 0;  // labels are below it; 0: no labels
 };
 
-// Errors: no such output, an output that the loss is not defined for.
+// Of a model at inference. Errors: no such output, an output that the loss is not defined for.
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options);
 
 // Names of results of a step. Of its next values each has the name of its state.
@@ -46,17 +60,16 @@ struct StepGraphs {
   // model and the target; there are no next values. Without: no arena.
   Graph gradients;
   bool has_gradients() const { return gradients.arena() != nullptr; }
-  // Inputs: those of the model, then the target; for training, without next values, so that its weights can be set.
-  // Results: the loss of every sample, [n], and where the loss has it the share of labels that are right, [n].
+  // At inference, with the same inputs; for training, without next values, so that its weights can be set. Results: the
+  // loss of every sample, [n], and where the loss has it the share of labels that are right, [n].
   Graph evaluation;
   // The weights that are trained, in the order of the magnitudes of their gradients.
   std::vector<std::string> trained;
 };
 
-// The model is a graph at inference, whose states are its weights; their values are the initial ones. Trained are those
-// with floating-point elements that the output depends on and no pattern of `frozen` fits. Errors: those of TargetOf
-// and AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient.
-absl::StatusOr<StepGraphs> BuildStep(const Graph& model, const StepOptions& options);
+// Trained are the weights with floating-point elements that the output depends on and no pattern of `frozen` fits.
+// Errors: those of TargetOf and AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient.
+absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options);
 
 // That a graph takes, gives and keeps what the other does, by names and types. Errors name what differs.
 absl::Status CheckSameInterface(const Graph& found, const Graph& expected);

@@ -99,16 +99,17 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const Graph& model,
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const TrainableModel& model,
                                                          GraphRunner& runner, const TrainerOptions& options) {
-  RETURN_IF_ERROR(CheckBatch(model, config));
+  RETURN_IF_ERROR(CheckBatch(model.inference, config));
   if (options.ranks != nullptr && options.ranks->size() > config.step.micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
                                                    ", expected at least ", options.ranks->size(),
                                                    ", one for each rank"));
   }
-  ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model, config.step));
-  ASSIGN_OR_RETURN(std::vector<Column> columns, ColumnsOf(model, signature, config.train, "data", options.data_folder));
+  ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model.inference, config.step));
+  ASSIGN_OR_RETURN(std::vector<Column> columns,
+                   ColumnsOf(model.inference, signature, config.train, "data", options.data_folder));
   ASSIGN_OR_RETURN(Dataset data, Dataset::Open(std::move(columns)));
   if (data.size() < config.batch) {
     return absl::InvalidArgumentError(absl::StrCat("data.batch: found ", config.batch, ", expected at most the ",
@@ -117,15 +118,16 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   const BatchOrder order(data.size(), config.batch, config.seed);
   std::unique_ptr<Trainer> trainer(new Trainer(config, options, model, std::move(data), order));
   if (config.validation) {
-    ASSIGN_OR_RETURN(columns, ColumnsOf(model, signature, *config.validation, "validation", options.data_folder));
+    ASSIGN_OR_RETURN(columns,
+                     ColumnsOf(model.inference, signature, *config.validation, "validation", options.data_folder));
     ASSIGN_OR_RETURN(trainer->validation_, Dataset::Open(std::move(columns)));
   }
   RETURN_IF_ERROR(trainer->Init(runner));
   return trainer;
 }
 
-Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data,
-                 BatchOrder order)
+Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model,
+                 Dataset data, BatchOrder order)
     : config_(config),
       options_(options),
       model_(model),
@@ -329,12 +331,12 @@ absl::StatusOr<NamedTensors> Trainer::Weights() {
   std::set<std::string> kept;
   for (Value state : step_.states()) kept.insert(step_.node(state.node).name);
   NamedTensors weights;
-  for (Value state : model_.states()) {
-    const std::string& name = model_.node(state.node).name;
+  for (Value state : model_.inference.states()) {
+    const std::string& name = model_.inference.node(state.node).name;
     if (kept.contains(name)) {
       ASSIGN_OR_RETURN(weights[name], executable_->ReadState(name));
     } else {
-      weights[name] = *model_.arena()->Elements(state.node);
+      weights[name] = *model_.inference.arena()->Elements(state.node);
     }
   }
   return weights;
@@ -347,7 +349,7 @@ absl::StatusOr<std::string> Trainer::WeightsSha256() {
 
 absl::StatusOr<Graph> Trainer::Trained() {
   ASSIGN_OR_RETURN(const NamedTensors weights, Weights());
-  return ParseGraph(PrintGraph(model_), weights);
+  return ParseGraph(PrintGraph(model_.inference), weights);
 }
 
 absl::StatusOr<Measurement> Trainer::Measure() {

@@ -55,13 +55,12 @@ class Trainer {
   // Asked after every step; true ends the run, with a checkpoint.
   using Stop = std::function<bool()>;
 
-  // `model`: at inference, its states the initial weights; its inputs have batches of config.micro_batch(). The runner
-  // outlives the trainer. What runs is always read from its printed form, so a resumed run and the one before it
-  // compile the same text. Errors: those of BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a
-  // checkpoint of another configuration (the field is named); a folder with checkpoints where none is to be resumed;
-  // fewer micro-batches than ranks; a rank whose configuration, data, programs, weights or threads differ from rank
-  // 0's.
-  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, const Graph& model,
+  // The inputs of the model have batches of config.micro_batch(). The runner outlives the trainer. What runs is always
+  // read from its printed form, so a resumed run and the one before it compile the same text. Errors: those of
+  // BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint of another configuration
+  // (the field is named); a folder with checkpoints where none is to be resumed; fewer micro-batches than ranks; a rank
+  // whose configuration, data, programs, weights or threads differ from rank 0's.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, const TrainableModel& model,
                                                          GraphRunner& runner, const TrainerOptions& options);
 
   // Up to the last step, or until `stop` (of any rank) or the validation loss ends it. Errors: those of the executables
@@ -87,7 +86,8 @@ class Trainer {
   absl::StatusOr<Measurement> Measure();
 
  private:
-  Trainer(const TrainConfig& config, const TrainerOptions& options, const Graph& model, Dataset data, BatchOrder order);
+  Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,
+          BatchOrder order);
   absl::Status Init(GraphRunner& runner);
   absl::Status CheckRanks(const NamedTensors& states);
   // Takes over where the run stood, and adds its states to those of the graph.
@@ -108,7 +108,7 @@ class Trainer {
 
   const TrainConfig config_;
   const TrainerOptions options_;
-  const Graph model_;
+  const TrainableModel model_;
   const Dataset data_;
   const BatchOrder order_;
   std::optional<Dataset> validation_;

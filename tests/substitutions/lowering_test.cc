@@ -69,7 +69,8 @@ TEST_P(LoweredModels, HaveNoDerivedOperatorAndTheSameValues) {
   EXPECT_THAT(DerivedOps(lowering->graph), ::testing::IsEmpty());
   std::set<std::string> replaced;
   for (const Lowering::Step& step : lowering->steps) replaced.insert(step.replaced);
-  EXPECT_EQ(replaced, DerivedOps(derived));
+  // Other rules clear up behind them: a product need not have its operands stretched.
+  EXPECT_THAT(replaced, ::testing::IsSupersetOf(DerivedOps(derived)));
   const auto inputs = Inputs(derived);
   const auto expected = InterpretGraph(derived, inputs), found = InterpretGraph(lowering->graph, inputs);
   ASSERT_TRUE(expected.ok() && found.ok()) << expected.status() << found.status();
@@ -107,6 +108,30 @@ input u: f32[2,4,1,1]
 %4 = avg_pool2d(%3, kernel=[2,2], count_include_pad=1)
 %5 = reduce_mean(%4, axes=[2,3])
 output y = %5
+)"},
+                                           Model{"Pools", R"(
+input x: f32[2,2,15,23]
+input w: f32[3,2,2,2]
+input u: f32[2,3,1,2]
+%1 = conv2d(x, w)
+%2 = avg_pool2d(%1, kernel=[2,2], strides=[2,2])
+%3 = avg_pool2d(%2, kernel=[2,3], strides=[1,2])
+%4 = avg_pool2d(%3, kernel=[3,2], strides=[2,1], pads=[1,0,2,1], count_include_pad=1)
+%5 = avg_pool2d(%4, kernel=[4,2], strides=[4,2], count_include_pad=1)
+output y = %5
+)"},
+                                           Model{"TrainedBatchNorm", R"(
+input x: f32[3,2,4,3]
+input g: f32[2]
+input b: f32[2]
+input u: f32[3,2,4,3]
+%1 = reduce_mean(x, axes=[0,2,3])
+%2 = sub(x, %1)
+%3 = mul(%2, %2)
+%4 = reduce_mean(%3, axes=[0,2,3], keepdims=0)
+%5 = reshape(%1, shape=[2])
+%6 = batch_norm(x, g, b, %5, %4)
+output y = %6
 )"},
                                            Model{"Attention", R"(
 input x: f32[2,3,4]

@@ -1,14 +1,9 @@
 #include "tests/tools/program_util.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace rewright {
 
@@ -58,35 +53,6 @@ Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds) {
 Outcome RewrightScript(const std::string& script) {
   const TemporaryFolder folder;
   return RunScript(folder, script);
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "rewright-test-XXXXXX").string();
-  path_ = mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
-
-std::vector<std::string> TemporaryFolder::Files() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string FileContents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream contents;
-  contents << file.rdbuf();
-  return contents.str();
-}
-
-void WriteContents(const std::string& path, const std::string& contents) {
-  std::ofstream(path, std::ios::binary) << contents;
 }
 
 }  // namespace rewright

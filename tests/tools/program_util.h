@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 
@@ -27,22 +28,5 @@ Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds);
 
 // Runs a shell script in which $program is the program; $out and $err are the files of what is given back.
 Outcome RewrightScript(const std::string& script);
-
-// A folder that is removed, with what it holds, when it goes out of scope.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-  // Names of the files inside, sorted.
-  std::vector<std::string> Files() const;
-
- private:
-  std::string path_;
-};
-
-std::string FileContents(const std::string& path);
-void WriteContents(const std::string& path, const std::string& contents);
 
 }  // namespace rewright

@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/ir/npy.h"
+#include "core/ir/random_tensor.h"
 #include "core/onnx/tensor_file.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {
@@ -185,6 +187,43 @@ TEST_F(TrainTest, AModelOfAFileIsTrained) {
   EXPECT_THAT(
       Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "data": {"batch": 16}})")).err,
       HasSubstr("data.batch: found 16, expected the size of axis 0 of input x f32[32,64]"));
+}
+
+// Of the file as it is trained two graphs are made; a run that is interrupted goes on with the masks that would have
+// come, and the model that is written drops nothing.
+TEST_F(TrainTest, DropoutAndBatchNormOfAFileAreTrained) {
+  Rng rng(3);
+  const auto per_feature = [](double value) {
+    return Tensor::FromVector(DType::kFloat32, {64}, std::vector<double>(64, value));
+  };
+  TestModel model(15);
+  model.Input("x", {-1, 64}).Initializer("w", RandomTensor({DType::kFloat32, {64, 10}}, rng, -0.1, 0.1));
+  for (const auto& [name, value] : {std::pair("norm.scale", 1), {"norm.bias", 0}, {"norm.mean", 0}, {"norm.var", 1}}) {
+    model.Initializer(name, per_feature(value));
+  }
+  model
+      .Node("BatchNormalization", {"x", "norm.scale", "norm.bias", "norm.mean", "norm.var"}, {"b"},
+            {{"training_mode", int64_t{1}}})
+      .Initializer("ratio", Tensor::Scalar(DType::kFloat32, 0.2))
+      .Initializer("training", Tensor::Scalar(DType::kBool, 1))
+      .Node("Dropout", {"b", "ratio", "training"}, {"d"})
+      .Node("MatMul", {"d", "w"}, {"logits"})
+      .Output("logits");
+  WriteContents(folder_ / "model.onnx", model.Bytes());
+  const auto config = [this](int epochs) {
+    return Config(absl::StrFormat(R"({"model": {"mlp": null, "onnx": "model.onnx"}, "optimizer": {"schedule": null},
+                                      "epochs": %d})",
+                                  epochs));
+  };
+  const std::string trained = folder_ / "trained.onnx", checkpoints = " --checkpoint-dir " + (folder_ / "checkpoints");
+  const Json whole = Trained(config(2) + " -o " + trained);
+  EXPECT_GT(whole["accuracy"], 0.85);
+  EXPECT_NE(Trained(config(2) + " --seed 5")["weights_sha256"], whole["weights_sha256"]);
+  Trained(config(1) + checkpoints);
+  EXPECT_EQ(Trained(config(2) + " --resume" + checkpoints)["weights_sha256"], whole["weights_sha256"]);
+  const Outcome shown = Rewright("inspect " + trained);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("batch_norm"), ::testing::Not(HasSubstr("random_uniform"))));
+  EXPECT_EQ(Rewright("run --iterations 1 " + trained).status, 0);
 }
 
 }  // namespace

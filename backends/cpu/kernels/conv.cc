@@ -9,7 +9,6 @@
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
-#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -105,14 +104,6 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
 
 bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
 
-// How much slower than the rest an implementation is, by what oneDNN calls it: loops over single elements and products
-// with copied windows come last.
-int Slowness(const Primitive& desc) {
-  const std::string name = desc.impl_info_str();
-  if (name.find("ref") != std::string::npos) return 2;
-  return name.find("gemm") != std::string::npos ? 1 : 0;
-}
-
 // Empty where oneDNN has no implementation in these layouts, or takes others that the device has no form for.
 Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
   memory::desc src(problem.src, kF32, src_tag), dst(problem.dst, kF32, dst_tag);
@@ -124,7 +115,7 @@ Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag 
   }
   const Primitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
   // With channels last, oneDNN's products with copied windows read the operands of post-ops at wrong places.
-  if (!IsEmpty(desc) && Slowness(desc) == 1 && dst_tag != Tag::nchw) return {};
+  if (!IsEmpty(desc) && Slowness(desc.impl_info_str()) == 1 && dst_tag != Tag::nchw) return {};
   return desc;
 }
 
@@ -140,8 +131,8 @@ Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
   for (const auto& [src, dst] : candidates) {
     const Primitive desc = InLayouts(context, problem, src, dst);
     if (IsEmpty(desc)) continue;
-    if (IsEmpty(best) || Slowness(desc) < Slowness(best)) best = desc;
-    if (Slowness(best) == 0) break;
+    if (IsEmpty(best) || Slowness(desc.impl_info_str()) < Slowness(best.impl_info_str())) best = desc;
+    if (Slowness(best.impl_info_str()) == 0) break;
   }
   if (IsEmpty(best)) throw dnnl::error(dnnl_unimplemented, "no implementation in any layout");
   return best;
@@ -155,7 +146,7 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   plan.weights = desc.weights_desc();
   plan.scratch_bytes = desc.scratchpad_desc().get_size();
   plan.implementation = desc.impl_info_str();
-  plan.slowness = Slowness(desc);
+  plan.slowness = Slowness(desc.impl_info_str());
   std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
   if (problem.post_ops.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
   int post_op = 0;
@@ -201,23 +192,6 @@ std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
-// The buffer of the weights as the convolution reads them: packed at once where they are constant, else by a step.
-absl::StatusOr<int> PackWeights(Lowering& lowering, const ConvProblem& problem, Value w, const memory::desc& packed) {
-  const size_t bytes = packed.get_size();
-  ASSIGN_OR_RETURN(KernelPtr pack, MakeReorder(lowering.context(), PlainConvWeights(problem), packed));
-  if (!lowering.IsConstant(w)) {
-    ASSIGN_OR_RETURN(const Place weights, lowering.FindRowMajor(w));
-    const int scratch = lowering.AddScratch(bytes);
-    lowering.Emit(std::move(pack), {Lowering::Read(weights.buffer), Lowering::Write(scratch)}, "reorder");
-    return scratch;
-  }
-  ASSIGN_OR_RETURN(Tensor plain, lowering.ConstantTensor(w));
-  ASSIGN_OR_RETURN(std::shared_ptr<void> data, AllocatePacked(bytes, plain.type()));
-  void* addresses[] = {plain.data(), data.get()};
-  RETURN_IF_ERROR(RunKernel(*pack, addresses));
-  return lowering.AddConstant(std::move(data), bytes);
-}
-
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   const Graph& graph = lowering.graph();
@@ -249,7 +223,11 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, plan.src));
   std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
 
-  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, problem, w, plan.weights));
+  std::vector<PackingStep> packing(1);
+  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), PlainConvWeights(problem), plan.weights));
+  packing[0].bytes = plan.weights.get_size();
+  packing[0].label = "reorder";
+  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, w, std::move(packing)));
   buffers.push_back(Lowering::Read(weights));
   for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
     if (values->empty()) continue;

@@ -57,6 +57,11 @@ std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc) {
   return layout;
 }
 
+int Slowness(const std::string& implementation) {
+  if (implementation.find("ref") != std::string::npos) return 2;
+  return implementation.find("gemm") != std::string::npos ? 1 : 0;
+}
+
 class DnnlKernel::Handles : public KernelHandles {
  public:
   Handles(const dnnl::engine& engine, const std::vector<DnnlArg>& args) : stream(engine), addresses(args.size()) {

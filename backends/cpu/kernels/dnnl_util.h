@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,10 @@ class ThreadScope {
 std::optional<dnnl::memory::desc> DescOf(const Layout& layout);
 // The inverse, for activations; none where the device has no form for it.
 std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
+
+// How much slower than the rest an implementation is, by what oneDNN calls it ("jit:avx512_core"): products with copied
+// windows (1) and loops over single elements (2) come last.
+int Slowness(const std::string& implementation);
 
 struct DnnlArg {
   int arg;

@@ -8,6 +8,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
+#include "runtime/instance.h"
 
 namespace rewright::cpu {
 namespace {
@@ -78,6 +79,37 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorT
   const std::string what = absl::StrCat("the weight ", weights.ToString(), " packed");
   RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));
   return AllocateBytes(bytes);
+}
+
+absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorType& type, int64_t k, int64_t n,
+                                 int64_t k_stride, int64_t n_stride) {
+  const size_t bytes = PackedMatmulBytes(k, n);
+  ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, type));
+  PackMatmulWeights(static_cast<const float*>(lowering.buffer(buffer).data.get()), k, n, k_stride, n_stride,
+                    static_cast<float*>(packed.get()));
+  return lowering.AddConstant(std::move(packed), bytes);
+}
+
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<PackingStep> steps) {
+  if (!lowering.IsConstant(weights)) {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(weights));
+    int buffer = place.buffer;
+    for (PackingStep& step : steps) {
+      const int next = lowering.AddScratch(step.bytes);
+      lowering.Emit(std::move(step.kernel), {Lowering::Read(buffer), Lowering::Write(next)}, step.label);
+      buffer = next;
+    }
+    return buffer;
+  }
+  ASSIGN_OR_RETURN(Tensor plain, lowering.ConstantTensor(weights));
+  std::shared_ptr<void> data(std::shared_ptr<void>(), plain.data());
+  for (const PackingStep& step : steps) {
+    ASSIGN_OR_RETURN(std::shared_ptr<void> next, AllocatePacked(step.bytes, plain.type()));
+    void* addresses[] = {data.get(), next.get()};
+    RETURN_IF_ERROR(RunKernel(*step.kernel, addresses));
+    data = std::move(next);
+  }
+  return lowering.AddConstant(std::move(data), steps.back().bytes);
 }
 
 }  // namespace rewright::cpu

@@ -25,4 +25,20 @@ Value ResidualOf(const FusedGroup& group);
 // Memory for weights in the form in which a kernel reads them.
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights);
 
+// The buffer of a constant factor [k, n] as products read it, packed from a constant of that type; elements (k, n) lie
+// at k * k_stride + n * n_stride there.
+absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorType& type, int64_t k, int64_t n,
+                                 int64_t k_stride, int64_t n_stride);
+
+// From a buffer to a new one of so many bytes.
+struct PackingStep {
+  KernelPtr kernel;
+  size_t bytes = 0;
+  const char* label = "";
+};
+
+// The buffer of the weights behind steps that begin at their row-major form: run at once where the weights are
+// constant, else steps of the schedule.
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<PackingStep> steps);
+
 }  // namespace rewright::cpu

@@ -32,6 +32,19 @@ absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, c
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads);
 
+// ---------------------------------------------------------------- pool.cc
+
+// Windows that slide over the last two axes of images.
+struct PoolProblem {
+  bool max = true;
+  bool count_padding = false;  // in the mean
+  Shape dst;                   // [n, c, windows down, windows right]
+  std::vector<int64_t> kernel, strides, pads, dilations;
+};
+
+// Of a pool, or of the gradient of one.
+PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows);
+
 // ---------------------------------------------------------------- epilogue.cc
 
 // What follows a product or convolution, element by element: bias, scale and shift per channel, then the residual is
@@ -43,5 +56,29 @@ struct PostOps {
   bool residual = false;
   std::vector<ActivationFunction> activations;
 };
+
+// ---------------------------------------------------------------- matmul.cc
+
+// c[b.., m, n] = post(sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
+// batch axes of a and b may have stride 0. The last axis of c and of the residual has stride 1 (or size 1).
+struct MatmulProblem {
+  Layout a, b, c;
+  Layout residual;
+  bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
+  PostOps post_ops;
+};
+
+// Bytes of the packed form of one [k, n] matrix.
+size_t PackedMatmulBytes(int64_t k, int64_t n);
+
+// Packs b[k, n] with element (k, n) at b[k * k_stride + n * n_stride].
+void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed);
+
+// Bytes of scratch space that the kernel needs; 0: none.
+size_t MatmulScratchBytes(const MatmulProblem& problem);
+
+// Buffers: a, b, [bias], [scale], [shift], [residual], [scratch], c. Without a scale c may lie in the memory of the
+// residual with an equal layout.
+KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads);
 
 }  // namespace rewright::cpu

@@ -17,15 +17,6 @@
 namespace rewright::cpu {
 namespace {
 
-// c[b.., m, n] = post(sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
-// batch axes of a and b may have stride 0. The last axis of c and of the residual has stride 1 (or size 1).
-struct MatmulProblem {
-  Layout a, b, c;
-  Layout residual;
-  bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
-  PostOps post_ops;
-};
-
 constexpr int64_t kDepthChunk = 384;
 constexpr int64_t kRowBlock = 192;
 constexpr int64_t kPanelsPerBlock = 8;  // panels between two runs of the post-ops
@@ -286,12 +277,12 @@ class GemvKernel : public Kernel {
   int threads_;
 };
 
-// Bytes of the packed form of one [k, n] matrix.
+}  // namespace
+
 size_t PackedMatmulBytes(int64_t k, int64_t n) {
   return static_cast<size_t>(Panels(n) * PanelElements(k)) * sizeof(float);
 }
 
-// Packs b[k, n] with element (k, n) at b[k * k_stride + n * n_stride].
 void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed) {
   const int64_t width = Simd().gemm_columns, panels = Panels(n);
 #pragma omp parallel for schedule(static) if (k * n > 65536)
@@ -302,7 +293,6 @@ void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, i
   }
 }
 
-// Bytes of scratch space that the kernel needs; 0: none.
 size_t MatmulScratchBytes(const MatmulProblem& problem) {
   if (problem.packed) return 0;
   const size_t rank = problem.b.dims.size();
@@ -316,8 +306,6 @@ size_t MatmulScratchBytes(const MatmulProblem& problem) {
   return static_cast<size_t>(matrices) * PackedMatmulBytes(problem.b.dims[rank - 2], problem.b.dims[rank - 1]);
 }
 
-// Buffers: a, b, [bias], [scale], [shift], [residual], [scratch], c. Without a scale c may lie in the memory of the
-// residual with an equal layout.
 KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   const size_t rank = problem.c.dims.size();
   CHECK(problem.a.dims.size() == rank && problem.b.dims.size() == rank) << ShapeString(problem.c.dims);
@@ -329,6 +317,8 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   }
   return std::make_unique<MatmulKernel>(problem, threads);
 }
+
+namespace {
 
 // The value's place, plain, with its layout extended by leading axes of size one to `rank`.
 absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place) {
@@ -363,13 +353,10 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const int64_t k = b_dims[b_dims.size() - 2];
   if (lowering.IsConstant(b) && NumElements(b_dims) == k * n) {
     problem.packed = true;
-    const size_t bytes = PackedMatmulBytes(k, n);
-    ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, graph.type(b)));
     ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
     const std::vector<int64_t>& strides = weights.layout.strides;
-    PackMatmulWeights(static_cast<const float*>(lowering.buffer(weights.buffer).data.get()), k, n,
-                      strides[strides.size() - 2], strides[strides.size() - 1], static_cast<float*>(packed.get()));
-    b_place.buffer = lowering.AddConstant(std::move(packed), bytes);
+    ASSIGN_OR_RETURN(b_place.buffer, PackedFactor(lowering, weights.buffer, graph.type(b), k, n,
+                                                  strides[strides.size() - 2], strides[strides.size() - 1]));
     Shape packed_dims(rank, 1);
     packed_dims[rank - 2] = k;
     packed_dims[rank - 1] = n;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -12,13 +13,6 @@ namespace rewright::cpu {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
-
-struct PoolProblem {
-  bool max = true;
-  bool count_padding = false;
-  Shape dst;
-  std::vector<int64_t> kernel, strides, pads, dilations;
-};
 
 // Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
 class PoolKernel : public Kernel {
@@ -102,18 +96,6 @@ bool CountsRight(const PoolProblem& problem, const Shape& src) {
   return true;
 }
 
-PoolProblem ProblemOf(const Node& node) {
-  PoolProblem problem;
-  problem.max = node.op == ops::MaxPool2d();
-  problem.dst = node.outputs[0].shape;
-  problem.kernel = Ints(node, "kernel");
-  problem.strides = Ints(node, "strides");
-  problem.pads = Ints(node, "pads");
-  problem.dilations = problem.max ? Ints(node, "dilations") : std::vector<int64_t>{1, 1};
-  problem.count_padding = !problem.max && Int(node, "count_include_pad") != 0;
-  return problem;
-}
-
 // The layout in which the kernel reads an operand that is laid out like `given`; none where it does not run.
 std::optional<Layout> SourceLayout(const DnnlContext& context, const Node& node, const PoolProblem& problem,
                                    const Layout& given) {
@@ -122,6 +104,10 @@ std::optional<Layout> SourceLayout(const DnnlContext& context, const Node& node,
   const Layout blocked = Layout::Blocked(given.dims, context.block);
   if (CanPool(problem, blocked)) return blocked;
   return std::nullopt;
+}
+
+PoolProblem ProblemOf(const Node& node) {
+  return PoolProblemOf(node, node.op == ops::MaxPool2d(), node.outputs[0].shape);
 }
 
 std::optional<Layout> PoolLayout(const LayoutQuery& query) {
@@ -149,6 +135,18 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }
 
 }  // namespace
+
+PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows) {
+  PoolProblem problem;
+  problem.max = max;
+  problem.dst = windows;
+  problem.kernel = Ints(node, "kernel");
+  problem.strides = Ints(node, "strides");
+  problem.pads = Ints(node, "pads");
+  problem.dilations = max ? Ints(node, "dilations") : std::vector<int64_t>{1, 1};
+  problem.count_padding = !max && Int(node, "count_include_pad") != 0;
+  return problem;
+}
 
 KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = Plan, .layout = PoolLayout}; }
 

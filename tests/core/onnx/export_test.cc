@@ -311,12 +311,12 @@ output y = %3
                             {{"v", Iota({300})}, {"w", Iota({300})}});
   EXPECT_THAT(std::string(ExportOnnxBytes(graph, {}, {.max_inline_bytes = 1000}).status().message()),
               HasSubstr("they need a file of their own"));
-  const absl::Status status = ExportOnnx(graph, {}, folder.path("m.onnx"), {.max_inline_bytes = 1000});
+  const absl::Status status = ExportOnnx(graph, {}, folder / "m.onnx", {.max_inline_bytes = 1000});
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(folder.Files(), ElementsAre("m.onnx", "m.onnx.data"));
-  EXPECT_EQ(folder.Read("m.onnx.data").size(), 1216u + 1200u);  // the second begins at a multiple of 64
-  EXPECT_LT(folder.Read("m.onnx").size(), 1200u);
-  const auto imported = ImportOnnx(folder.path("m.onnx"));
+  EXPECT_EQ(FileContents(folder / "m.onnx.data").size(), 1216u + 1200u);  // the second begins at a multiple of 64
+  EXPECT_LT(FileContents(folder / "m.onnx").size(), 1200u);
+  const auto imported = ImportOnnx(folder / "m.onnx");
   ASSERT_TRUE(imported.ok()) << imported.status();
   ExpectSameOutputs(graph, imported->graph, {{"x", Iota({300})}});
 }
@@ -324,11 +324,11 @@ output y = %3
 TEST(ExportTest, WhatCannotBeWrittenLeavesNothing) {
   TemporaryFolder folder;
   const Graph graph = Parse("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
-  EXPECT_FALSE(ExportOnnx(graph, {}, folder.path("no/such/folder/m.onnx")).ok());
-  folder.Write("m.onnx", "the old one");
-  ASSERT_TRUE(ExportOnnx(graph, {}, folder.path("m.onnx")).ok());
+  EXPECT_FALSE(ExportOnnx(graph, {}, folder / "no/such/folder/m.onnx").ok());
+  WriteContents(folder / "m.onnx", "the old one");
+  ASSERT_TRUE(ExportOnnx(graph, {}, folder / "m.onnx").ok());
   EXPECT_THAT(folder.Files(), ElementsAre("m.onnx"));
-  EXPECT_TRUE(ImportOnnx(folder.path("m.onnx")).ok());
+  EXPECT_TRUE(ImportOnnx(folder / "m.onnx").ok());
 }
 
 }  // namespace

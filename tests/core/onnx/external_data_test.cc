@@ -17,12 +17,12 @@ using ::testing::HasSubstr;
 class ExternalDataTest : public ::testing::Test {
  protected:
   ExternalDataTest() {
-    std::filesystem::create_directory(folder_.path("model"));
+    std::filesystem::create_directory(folder_ / "model");
     std::string bytes(64, '\0');
     const float values[] = {5, 7};
     std::memcpy(bytes.data() + 16, values, sizeof values);
-    folder_.Write("model/w.bin", bytes);
-    folder_.Write("secret.bin", bytes);
+    WriteContents(folder_ / "model/w.bin", bytes);
+    WriteContents(folder_ / "secret.bin", bytes);
   }
 
   // The error of importing with these entries; empty where there is none.
@@ -37,11 +37,11 @@ class ExternalDataTest : public ::testing::Test {
       entry->set_key(key);
       entry->set_value(value);
     }
-    folder_.Write("model/m.onnx", model.Bytes());
-    auto imported = ImportOnnx(folder_.path("model/m.onnx"));
+    WriteContents(folder_ / "model/m.onnx", model.Bytes());
+    auto imported = ImportOnnx(folder_ / "model/m.onnx");
     if (!imported.ok()) {
       const std::string message(imported.status().message());
-      const std::string prefix = folder_.path("model/m.onnx") + ": initializer \"w\": ";
+      const std::string prefix = (folder_ / "model/m.onnx") + ": initializer \"w\": ";
       EXPECT_THAT(message, ::testing::StartsWith(prefix));
       return message.substr(std::min(prefix.size(), message.size()));
     }
@@ -77,28 +77,27 @@ TEST_F(ExternalDataTest, MustLieInTheFolder) {
             "external data: path \"../secret.bin\": leads out of the model's folder");
   EXPECT_EQ(Error({{"location", "sub/../../secret.bin"}}),
             "external data: path \"sub/../../secret.bin\": leads out of the model's folder");
-  EXPECT_EQ(
-      Error({{"location", folder_.path("secret.bin")}}),
-      "external data: path \"" + folder_.path("secret.bin") + "\": is absolute; expected one relative to the model");
+  EXPECT_EQ(Error({{"location", folder_ / "secret.bin"}}), "external data: path \"" + (folder_ / "secret.bin") +
+                                                               "\": is absolute; expected one relative to the model");
   EXPECT_EQ(Error({{"location", ""}}), "external data: no location is given");
   EXPECT_EQ(Error({}), "external data: no location is given");
   EXPECT_THAT(Error({{"location", std::string("w.bin\0x", 7)}}), HasSubstr("holds a zero byte"));
 }
 
 TEST_F(ExternalDataTest, LinksMustNotLeadOut) {
-  std::filesystem::create_symlink("../secret.bin", folder_.path("model/link.bin"));
+  std::filesystem::create_symlink("../secret.bin", folder_ / "model/link.bin");
   EXPECT_EQ(Error({{"location", "link.bin"}}),
             "external data: path \"link.bin\": is a link that leads out of the model's folder");
-  std::filesystem::create_directory_symlink("..", folder_.path("model/up"));
+  std::filesystem::create_directory_symlink("..", folder_ / "model/up");
   EXPECT_EQ(Error({{"location", "up/secret.bin"}}),
             "external data: path \"up/secret.bin\": is a link that leads out of the model's folder");
-  std::filesystem::create_symlink("w.bin", folder_.path("model/inside.bin"));
+  std::filesystem::create_symlink("w.bin", folder_ / "model/inside.bin");
   EXPECT_EQ(Error({{"location", "inside.bin"}}), "");
 }
 
 TEST_F(ExternalDataTest, MustBeARegularFile) {
-  ASSERT_EQ(mkfifo(folder_.path("model/pipe").c_str(), 0600), 0);
-  EXPECT_EQ(Error({{"location", "pipe"}}), folder_.path("model/pipe") + ": not a regular file");
+  ASSERT_EQ(mkfifo((folder_ / "model/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(Error({{"location", "pipe"}}), (folder_ / "model/pipe") + ": not a regular file");
   EXPECT_THAT(Error({{"location", "."}}), HasSubstr("not a regular file"));
   EXPECT_THAT(Error({{"location", "missing.bin"}}), HasSubstr("No such file or directory"));
 }

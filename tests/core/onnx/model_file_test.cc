@@ -20,8 +20,8 @@ class ModelFileTest : public ::testing::Test {
  protected:
   // y = x + w in a folder `in`, with w in files of these names; nowhere where there are none.
   void WriteModel(const std::vector<std::string>& names) {
-    fs::create_directories(folder_.path("in/sub"));
-    fs::create_directories(folder_.path("out"));
+    fs::create_directories(folder_ / "in/sub");
+    fs::create_directories(folder_ / "out");
     TestModel model = TestModel().Input("x", {2});
     std::string before = "x";
     for (size_t i = 0; i < names.size(); ++i) {
@@ -33,12 +33,12 @@ class ModelFileTest : public ::testing::Test {
       onnx::StringStringEntryProto* entry = tensor->add_external_data();
       entry->set_key("location");
       entry->set_value(names[i]);
-      folder_.Write("in/" + names[i], std::string("data") + static_cast<char>('0' + i) + "...");
+      WriteContents(folder_ / ("in/" + names[i]), std::string("data") + static_cast<char>('0' + i) + "...");
       before = after;
     }
     if (names.empty()) model.Node("Relu", {"x"}, {"y"});
     model.Output("y");
-    folder_.Write("in/m.onnx", model.Bytes());
+    WriteContents(folder_ / "in/m.onnx", model.Bytes());
   }
   ModelFile Open() const {
     auto file = ModelFile::Open(In("in/m.onnx"));
@@ -48,7 +48,7 @@ class ModelFileTest : public ::testing::Test {
     file->set_external_files(model->external_files);
     return *std::move(file);
   }
-  std::string In(const std::string& name) const { return folder_.path(name); }
+  std::string In(const std::string& name) const { return folder_ / name; }
   // The error, asked before and while copying; empty where the copy was made and can be read.
   std::string Copy(const std::string& to) const {
     const ModelFile file = Open();
@@ -56,7 +56,7 @@ class ModelFileTest : public ::testing::Test {
     const absl::Status copied = file.CopyTo(In(to));
     EXPECT_EQ(asked, copied);
     if (!copied.ok()) return std::string(copied.message());
-    EXPECT_EQ(folder_.Read(to), folder_.Read("in/m.onnx"));
+    EXPECT_EQ(FileContents(folder_ / to), FileContents(folder_ / "in/m.onnx"));
     const auto again = ImportOnnx(In(to));
     EXPECT_TRUE(again.ok()) << again.status();
     return "";
@@ -68,18 +68,18 @@ class ModelFileTest : public ::testing::Test {
 TEST_F(ModelFileTest, ACopyHasTheBytes) {
   WriteModel({});
   // A field that no version of the format knows, and that no export would write.
-  folder_.Write("in/m.onnx", folder_.Read("in/m.onnx") + std::string("\xfa\x3f\x03"
-                                                                     "abc"));
+  WriteContents(folder_ / "in/m.onnx", FileContents(folder_ / "in/m.onnx") + std::string("\xfa\x3f\x03"
+                                                                                         "abc"));
   EXPECT_EQ(Copy("out/m.onnx"), "");
-  EXPECT_EQ(*Open().Bytes(), folder_.Read("in/m.onnx"));
+  EXPECT_EQ(*Open().Bytes(), FileContents(folder_ / "in/m.onnx"));
 }
 
 TEST_F(ModelFileTest, DataGoesAlong) {
   WriteModel({"w.bin", "sub/v.bin", "w.bin"});
   EXPECT_THAT(ImportOnnx(In("in/m.onnx"))->external_files, ElementsAre("sub/v.bin", "w.bin"));
   EXPECT_EQ(Copy("out/other.onnx"), "");
-  EXPECT_EQ(folder_.Read("out/w.bin"), folder_.Read("in/w.bin"));
-  EXPECT_EQ(folder_.Read("out/sub/v.bin"), folder_.Read("in/sub/v.bin"));
+  EXPECT_EQ(FileContents(folder_ / "out/w.bin"), FileContents(folder_ / "in/w.bin"));
+  EXPECT_EQ(FileContents(folder_ / "out/sub/v.bin"), FileContents(folder_ / "in/sub/v.bin"));
   // Once more: what is there is the same.
   EXPECT_EQ(Copy("out/other.onnx"), "");
   // In the folder of the model nothing is to copy.
@@ -88,10 +88,10 @@ TEST_F(ModelFileTest, DataGoesAlong) {
 
 TEST_F(ModelFileTest, OtherDataIsNotOverwritten) {
   WriteModel({"w.bin"});
-  folder_.Write("out/w.bin", "data1...");
+  WriteContents(folder_ / "out/w.bin", "data1...");
   EXPECT_THAT(Copy("out/m.onnx"), AllOf(HasSubstr(In("out/m.onnx") + ": the model's data lies in w.bin"),
                                         HasSubstr(In("out/w.bin") + " is there and holds something else")));
-  EXPECT_EQ(folder_.Read("out/w.bin"), "data1...");
+  EXPECT_EQ(FileContents(folder_ / "out/w.bin"), "data1...");
   fs::remove(In("out/w.bin"));
   fs::create_directory(In("out/w.bin"));
   EXPECT_THAT(Copy("out/m.onnx"), HasSubstr("not a regular file"));
@@ -115,7 +115,7 @@ TEST_F(ModelFileTest, TheModelDoesNotTakeTheNameOfItsData) {
   EXPECT_THAT(Copy("in/w.bin"), HasSubstr("the model would take its name"));
   fs::create_symlink("../in/w.bin", In("out/link.onnx"));
   EXPECT_NE(Copy("out/link.onnx"), "");
-  EXPECT_EQ(folder_.Read("in/w.bin"), "data0...");
+  EXPECT_EQ(FileContents(folder_ / "in/w.bin"), "data0...");
 }
 
 TEST_F(ModelFileTest, ALinkToAnotherFolderIsNoPlaceForAModelWithData) {
@@ -141,7 +141,7 @@ TEST_F(ModelFileTest, ItselfIsNotTouched) {
 TEST_F(ModelFileTest, AChangedModelIsNotWrittenBack) {
   WriteModel({});
   const ModelFile file = Open();
-  folder_.Write("in/m.onnx", folder_.Read("in/m.onnx") + "more");
+  WriteContents(folder_ / "in/m.onnx", FileContents(folder_ / "in/m.onnx") + "more");
   EXPECT_THAT(std::string(file.CopyTo(In("out/m.onnx")).message()), HasSubstr("has changed since it was read"));
   EXPECT_THAT(std::string(file.Bytes().status().message()), HasSubstr("has changed since it was read"));
   EXPECT_FALSE(fs::exists(In("out/m.onnx")));
@@ -149,12 +149,12 @@ TEST_F(ModelFileTest, AChangedModelIsNotWrittenBack) {
 
 TEST_F(ModelFileTest, AModelThatIsReplacedIsStillTheOneThatWasRead) {
   WriteModel({});
-  const std::string bytes = folder_.Read("in/m.onnx");
+  const std::string bytes = FileContents(folder_ / "in/m.onnx");
   const ModelFile file = Open();
-  folder_.Write("in/new", "another");
+  WriteContents(folder_ / "in/new", "another");
   fs::rename(In("in/new"), In("in/m.onnx"));
   EXPECT_TRUE(file.CopyTo(In("out/m.onnx")).ok());
-  EXPECT_EQ(folder_.Read("out/m.onnx"), bytes);
+  EXPECT_EQ(FileContents(folder_ / "out/m.onnx"), bytes);
 }
 
 TEST_F(ModelFileTest, BytesAloneCannotCarryData) {

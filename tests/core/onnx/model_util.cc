@@ -2,11 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "core/interpreter/interpreter.h"
 #include "core/onnx/tensor_proto.h"
 
@@ -106,32 +101,6 @@ std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Te
   auto outputs = InterpretGraph(graph, by_name);
   EXPECT_TRUE(outputs.ok()) << outputs.status().ToString();
   return outputs.ok() ? *outputs : std::vector<Tensor>(graph.outputs().size());
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = ::testing::TempDir() + "/rewright.XXXXXX";
-  EXPECT_NE(mkdtemp(name.data()), nullptr);
-  path_ = std::filesystem::canonical(name).string();
-}
-
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-void TemporaryFolder::Write(const std::string& name, const std::string& bytes) const {
-  std::ofstream(path(name), std::ios::binary) << bytes;
-}
-
-std::string TemporaryFolder::Read(const std::string& name) const {
-  std::ostringstream bytes;
-  bytes << std::ifstream(path(name), std::ios::binary).rdbuf();
-  return bytes.str();
-}
-
-std::vector<std::string> TemporaryFolder::Files() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 }  // namespace rewright

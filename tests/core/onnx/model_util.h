@@ -11,6 +11,7 @@
 #include "core/ir/tensor.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 
@@ -47,20 +48,5 @@ class TestModel {
 
 // The outputs of the graph in the reference interpreter, on inputs by name. A failure fails the test.
 std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Tensor>& inputs);
-
-// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
-  void Write(const std::string& name, const std::string& bytes) const;
-  std::string Read(const std::string& name) const;
-  // Names of the files, sorted.
-  std::vector<std::string> Files() const;
-
- private:
-  std::string path_;
-};
 
 }  // namespace rewright

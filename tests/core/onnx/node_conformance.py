@@ -25,7 +25,10 @@ UNCONVERTED = {"test_PReLU_1d_multiparam", "test_PReLU_2d_multiparam", "test_PRe
 
 
 def tensor(item):
-    return onnx.numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else item
+    """An array also of a number, which has no axes; what is no tensor (a list, a map) as it is."""
+    if isinstance(item, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(item)
+    return np.asarray(item) if isinstance(item, (np.generic, float, int)) else item
 
 
 def load_case(case, directory):

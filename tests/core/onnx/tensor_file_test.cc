@@ -31,10 +31,10 @@ TEST(TensorFileTest, WhatIsWrittenIsReadBack) {
   for (DType dtype : kAllDTypes) {
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3, 4}, Shape{0}, Shape{2, 0, 3}}) {
       const Tensor tensor = RandomTensor({dtype, shape}, rng, -5, 5);
-      ASSERT_TRUE(SaveNpy(folder.path("t.npy"), tensor).ok());
-      ASSERT_TRUE(SaveTensorProto(folder.path("t.pb"), "t", tensor).ok());
+      ASSERT_TRUE(SaveNpy(folder / "t.npy", tensor).ok());
+      ASSERT_TRUE(SaveTensorProto(folder / "t.pb", "t", tensor).ok());
       for (const char* name : {"t.npy", "t.pb"}) {
-        const auto loaded = LoadTensorFile(folder.path(name));
+        const auto loaded = LoadTensorFile(folder / name);
         ASSERT_TRUE(loaded.ok()) << loaded.status();
         EXPECT_TRUE(loaded->BitEqual(tensor)) << name << " " << tensor.type().ToString();
       }
@@ -45,8 +45,8 @@ TEST(TensorFileTest, WhatIsWrittenIsReadBack) {
 
 TEST(TensorFileTest, NpyDataBeginAtAMultipleOf64) {
   TemporaryFolder folder;
-  ASSERT_TRUE(SaveNpy(folder.path("t.npy"), Iota({3})).ok());
-  const std::string bytes = folder.Read("t.npy");
+  ASSERT_TRUE(SaveNpy(folder / "t.npy", Iota({3})).ok());
+  const std::string bytes = FileContents(folder / "t.npy");
   EXPECT_EQ(bytes.size(), 64u * 2 + 12);
   EXPECT_EQ(bytes[127], '\n');
 }
@@ -56,8 +56,8 @@ TEST(TensorFileTest, AllNpyVersionsAreRead) {
   const std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }\n";
   const std::string data("\x01\0\0\0\xff\xff\xff\xff", 8);
   for (char version : {1, 2, 3}) {
-    folder.Write("t.npy", Npy(header, data, version));
-    const auto tensor = LoadTensorFile(folder.path("t.npy"));
+    WriteContents(folder / "t.npy", Npy(header, data, version));
+    const auto tensor = LoadTensorFile(folder / "t.npy");
     ASSERT_TRUE(tensor.ok()) << tensor.status();
     EXPECT_EQ(tensor->AtInt(0), 1);
     EXPECT_EQ(tensor->AtInt(1), -1);
@@ -67,9 +67,9 @@ TEST(TensorFileTest, AllNpyVersionsAreRead) {
 TEST(TensorFileTest, NpyErrorsSayWhatIsWrong) {
   TemporaryFolder folder;
   const auto error = [&](const std::string& bytes) {
-    folder.Write("t.npy", bytes);
-    const std::string message = ErrorOf(folder.path("t.npy"));
-    return message.substr(std::min(message.size(), folder.path("t.npy: ").size()));
+    WriteContents(folder / "t.npy", bytes);
+    const std::string message = ErrorOf(folder / "t.npy");
+    return message.substr(std::min(message.size(), (folder / "t.npy: ").size()));
   };
   const std::string four(4, '\0');
   EXPECT_EQ(error("abc"), "not a .npy file");
@@ -96,18 +96,18 @@ TEST(TensorFileTest, NpyErrorsSayWhatIsWrong) {
 
 TEST(TensorFileTest, OtherErrors) {
   TemporaryFolder folder;
-  EXPECT_THAT(ErrorOf(folder.path("t.txt")), HasSubstr("expected a file named .npy or .pb"));
-  EXPECT_THAT(ErrorOf(folder.path("t.npy")), HasSubstr("cannot open: No such file"));
-  folder.Write("t.pb", "\xff\xff");
-  EXPECT_EQ(ErrorOf(folder.path("t.pb")), folder.path("t.pb") + ": not a TensorProto");
-  EXPECT_FALSE(SaveNpy(folder.path("no/such/folder/t.npy"), Iota({2})).ok());
+  EXPECT_THAT(ErrorOf(folder / "t.txt"), HasSubstr("expected a file named .npy or .pb"));
+  EXPECT_THAT(ErrorOf(folder / "t.npy"), HasSubstr("cannot open: No such file"));
+  WriteContents(folder / "t.pb", "\xff\xff");
+  EXPECT_EQ(ErrorOf(folder / "t.pb"), (folder / "t.pb") + ": not a TensorProto");
+  EXPECT_FALSE(SaveNpy(folder / "no/such/folder/t.npy", Iota({2})).ok());
 }
 
 TEST(TensorFileTest, TypedFieldsOfProtosAreRead) {
   TemporaryFolder folder;
   const auto load = [&](const onnx::TensorProto& proto) {
-    folder.Write("t.pb", proto.SerializeAsString());
-    return LoadTensorFile(folder.path("t.pb"));
+    WriteContents(folder / "t.pb", proto.SerializeAsString());
+    return LoadTensorFile(folder / "t.pb");
   };
   onnx::TensorProto proto;
   proto.add_dims(2);
@@ -117,7 +117,7 @@ TEST(TensorFileTest, TypedFieldsOfProtosAreRead) {
   EXPECT_EQ(load(proto)->AtInt(1), 1);
   proto.set_data_type(onnx::TensorProto::DOUBLE);
   EXPECT_EQ(std::string(load(proto).status().message()),
-            folder.path("t.pb") + ": double_data has 0 elements; f64[2] has 2");
+            (folder / "t.pb") + ": double_data has 0 elements; f64[2] has 2");
   proto.add_double_data(1);
   proto.add_double_data(2.5);
   EXPECT_EQ(load(proto)->At(1), 2.5);
@@ -125,17 +125,17 @@ TEST(TensorFileTest, TypedFieldsOfProtosAreRead) {
 
 TEST(TensorFileTest, DamagedFilesDoNoHarm) {
   TemporaryFolder folder;
-  ASSERT_TRUE(SaveNpy(folder.path("t.npy"), Iota({2, 3})).ok());
-  ASSERT_TRUE(SaveTensorProto(folder.path("t.pb"), "t", Iota({2, 3})).ok());
+  ASSERT_TRUE(SaveNpy(folder / "t.npy", Iota({2, 3})).ok());
+  ASSERT_TRUE(SaveTensorProto(folder / "t.pb", "t", Iota({2, 3})).ok());
   std::mt19937 random(1);
   for (const char* name : {"t.npy", "t.pb"}) {
-    const std::string bytes = folder.Read(name);
+    const std::string bytes = FileContents(folder / name);
     for (int round = 0; round < 500; ++round) {
       std::string damaged = bytes;
       if (round % 4 == 0) damaged.resize(random() % damaged.size());
       if (!damaged.empty()) damaged[random() % damaged.size()] = static_cast<char>(random());
-      folder.Write(name, damaged);
-      (void)LoadTensorFile(folder.path(name));
+      WriteContents(folder / name, damaged);
+      (void)LoadTensorFile(folder / name);
     }
   }
 }

@@ -57,8 +57,9 @@ TEST_F(DatasetTest, ConvertsWhatItGathers) {
   EXPECT_TRUE((*batch)[3].BitEqual(Tensor::FromVector(DType::kBool, {2}, std::vector<int>{0, 1})));
   EXPECT_NE(dataset->Sha256Of(2), dataset->Sha256Of(3)) << "the sample in the middle is one of three";
   EXPECT_EQ(dataset->Sha256Of(3), dataset->Sha256Of(100));
-  WriteContents(folder_ / "x.npy", Npy("|u1", "(3, 2)", std::string("\x00\x10\xff\x01\x02\x04", 6)));
-  const auto other = Dataset::Open({{folder_ / "x.npy", {DType::kFloat32, {2, 2}}, 0.0625},
+  // A file of its own: the first one is mapped, and what a mapping shows of a file written over is the system's choice.
+  WriteContents(folder_ / "other.npy", Npy("|u1", "(3, 2)", std::string("\x00\x10\xff\x01\x02\x04", 6)));
+  const auto other = Dataset::Open({{folder_ / "other.npy", {DType::kFloat32, {2, 2}}, 0.0625},
                                     {y, {DType::kInt64, {2}}},
                                     {z, {DType::kFloat32, {2, 1}}},
                                     {b, {DType::kBool, {2}}}});

@@ -1,0 +1,305 @@
+// Convolutions of any form by oneDNN's three: what is computed forward, by the gradient of a convolution by its data,
+// or by that by its weights. The gradients of conv2d are lowered to such forms, and transposed convolutions are
+// imported as them.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+using dnnl::memory;
+
+enum class Direction : uint8_t { kForward, kData, kWeights };
+
+// The convolution y = src * weights that is run in a direction; `after` may be negative.
+struct Problem {
+  Direction direction = Direction::kForward;
+  Shape src, dst;                                  // n, c, i..
+  Shape weights;                                   // groups, o / groups, c / groups, r..
+  memory::dims strides, dilations, before, after;  // dilations as oneDNN counts them: less one
+};
+
+int64_t PointsOf(const Shape& shape) {
+  return std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::vector<int64_t> List(const Node& node, const char* name, size_t axes, int64_t otherwise) {
+  const std::vector<int64_t>& given = Ints(node, name);
+  return given.empty() ? std::vector<int64_t>(axes, otherwise) : given;
+}
+
+// Of out = convolution(x, w), with m the size of axis 1 of w. None where no direction fits.
+//
+// Data: with distances e of the elements of x, element h of x reaches y = h e - before + r' d, where r' = K - 1 - r and
+// before = (K - 1) d - pad: that is how a convolution with strides e hands back the gradient of y.
+// Weights: where the kernel is larger than the result, x[a, m, ..] and w[o, m, ..] are data and cotangents of images m,
+// and out[a, o, ..] are weights.
+std::optional<Problem> ProblemOf(const Graph& graph, const Node& node) {
+  const TensorType& type = graph.type(node.operands[0]);
+  const Shape &x = type.shape, &w = graph.type(node.operands[1]).shape, &out = node.outputs[0].shape;
+  const size_t axes = x.size() - 2;
+  if (type.dtype != DType::kFloat32 || axes > 3) return std::nullopt;
+  const int64_t groups = Int(node, "groups");
+  const std::vector<int64_t> strides = List(node, "strides", axes, 1), pads = List(node, "pads", 2 * axes, 0);
+  const std::vector<int64_t> spread = List(node, "lhs_dilations", axes, 1), taps = List(node, "rhs_dilations", axes, 1);
+  const auto all_one = [](const std::vector<int64_t>& list) {
+    return std::all_of(list.begin(), list.end(), [](int64_t value) { return value == 1; });
+  };
+  Problem problem;
+  std::vector<int64_t> dilations = taps;
+  if (all_one(spread) && PointsOf(w) > PointsOf(out)) {
+    problem.direction = Direction::kWeights;
+    problem.src = x;
+    problem.src[0] = w[1];
+    problem.src[1] = x[0] * groups;
+    problem.dst = w;
+    std::swap(problem.dst[0], problem.dst[1]);
+    problem.weights = {groups, w[0] / groups, x[0]};
+    problem.weights.insert(problem.weights.end(), out.begin() + 2, out.end());
+    problem.strides = taps;
+    dilations = strides;
+  } else if (all_one(spread) || all_one(strides)) {
+    problem.direction = all_one(spread) ? Direction::kForward : Direction::kData;
+    problem.src = x;
+    problem.dst = out;
+    problem.weights = {groups, w[0] / groups, w[1]};
+    problem.strides = strides;
+    if (problem.direction == Direction::kData) {
+      std::swap(problem.src, problem.dst);
+      std::swap(problem.weights[1], problem.weights[2]);
+      problem.strides = spread;
+    }
+    problem.weights.insert(problem.weights.end(), w.begin() + 2, w.end());
+  } else {
+    return std::nullopt;
+  }
+  for (size_t k = 0; k < axes; ++k) {
+    const int64_t reach = (problem.weights[3 + k] - 1) * dilations[k];
+    problem.dilations.push_back(dilations[k] - 1);
+    problem.before.push_back(problem.direction == Direction::kData ? reach - pads[k] : pads[k]);
+    if (problem.before[k] < 0) return std::nullopt;
+    problem.after.push_back((problem.dst[2 + k] - 1) * problem.strides[k] + reach + 1 - problem.src[2 + k] -
+                            problem.before[k]);
+  }
+  return problem;
+}
+
+// Weights without an axis of groups where there is one group, as oneDNN wants them.
+Layout WithoutGroup(Layout layout) {
+  if (layout.dims[0] != 1) return layout;
+  layout.dims.erase(layout.dims.begin());
+  layout.strides.erase(layout.strides.begin());
+  return layout;
+}
+
+// The order of the axes of Problem::weights in w, or in the result of direction kWeights: there the groups are parts of
+// the outputs, which stand behind.
+Layout PlainWeights(const Problem& problem) {
+  const Shape& dims = problem.weights;
+  Layout layout = Layout::RowMajor(dims);
+  const int64_t points = PointsOf(Shape(dims.begin() + 1, dims.end()));
+  if (problem.direction == Direction::kData) {  // w[g, c, o, r..]
+    layout.strides[1] = points;
+    layout.strides[2] = dims[1] * points;
+  } else if (problem.direction == Direction::kWeights) {  // out[c, g, o, r..]
+    layout.strides[0] = dims[1] * points;
+    layout.strides[1] = points;
+    layout.strides[2] = dims[0] * dims[1] * points;
+  }
+  return WithoutGroup(layout);
+}
+
+// A primitive with the layouts that it takes.
+struct Choice {
+  memory::desc src, weights, dst, scratch;
+  dnnl::primitive primitive;
+  std::string implementation;
+  int slowness = 0;
+};
+
+template <typename Primitive>
+std::optional<Choice> ChoiceOf(const typename Primitive::primitive_desc& desc, const memory::desc& src,
+                               const memory::desc& weights, const memory::desc& dst) {
+  Choice choice{src, weights, dst, desc.scratchpad_desc(), Primitive(desc), desc.impl_info_str()};
+  choice.slowness = Slowness(choice.implementation);
+  if (!LayoutOf(src) || !LayoutOf(dst)) return std::nullopt;
+  return choice;
+}
+
+// None where oneDNN has no implementation in these layouts.
+std::optional<Choice> Make(const DnnlContext& context, const Problem& p, const memory::desc& src,
+                           const memory::desc& dst) {
+  constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+  const Shape dims = WithoutGroup(Layout::RowMajor(p.weights)).dims;
+  const memory::desc weights(dims, memory::data_type::f32, memory::format_tag::any);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const bool forward = p.direction == Direction::kForward;
+  const auto kind = forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
+  const dnnl::convolution_forward::primitive_desc hint(
+      {kind, kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, true);
+  const auto empty = [](const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; };
+  if (empty(hint)) return std::nullopt;
+  if (forward) {
+    return ChoiceOf<dnnl::convolution_forward>(hint, hint.src_desc(), hint.weights_desc(), hint.dst_desc());
+  }
+  if (p.direction == Direction::kData) {
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
+    if (empty(desc)) return std::nullopt;
+    return ChoiceOf<dnnl::convolution_backward_data>(desc, desc.diff_src_desc(), desc.weights_desc(),
+                                                     desc.diff_dst_desc());
+  }
+  const dnnl::convolution_backward_weights::primitive_desc desc(
+      {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
+  if (empty(desc)) return std::nullopt;
+  return ChoiceOf<dnnl::convolution_backward_weights>(desc, desc.src_desc(), desc.diff_weights_desc(),
+                                                      desc.diff_dst_desc());
+}
+
+// The best in any layout, blocked ones first; none where loops over single elements would run.
+absl::StatusOr<std::optional<Choice>> Choose(const DnnlContext& context, const Problem& problem) {
+  return CatchDnnl("convolution", [&] {
+    const auto any = [](const Shape& dims) {
+      return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
+    };
+    const auto plain = [](const Shape& dims) { return *DescOf(Layout::RowMajor(dims)); };
+    const auto blocked = [&](const Shape& dims) { return *DescOf(Layout::Blocked(dims, context.block)); };
+    std::optional<Choice> best;
+    const auto take = [&](const memory::desc& src, const memory::desc& dst) {
+      if (best && best->slowness == 0) return;
+      std::optional<Choice> choice = Make(context, problem, src, dst);
+      if (choice && choice->slowness < 2 && (!best || choice->slowness < best->slowness)) best = std::move(choice);
+    };
+    take(blocked(problem.src), blocked(problem.dst));
+    take(plain(problem.src), blocked(problem.dst));
+    take(any(problem.src), any(problem.dst));
+    take(plain(problem.src), plain(problem.dst));
+    return best;
+  });
+}
+
+// The value with its first two axes exchanged, as the primitive reads it. Images of several groups, x[a, g * m, ..],
+// are copied to [m, g * a, ..] first.
+absl::StatusOr<int> Exchanged(Lowering& lowering, Value value, int64_t groups, const memory::desc& wanted) {
+  ASSIGN_OR_RETURN(Place place, lowering.Find(value));
+  if (place.layout.blocked() || groups > 1 || !DescOf(place.layout)) {
+    ASSIGN_OR_RETURN(place, lowering.FindRowMajor(value));
+  }
+  Layout layout = place.layout;
+  std::swap(layout.dims[0], layout.dims[1]);
+  std::swap(layout.strides[0], layout.strides[1]);
+  if (groups > 1) {
+    Layout from = layout;
+    from.dims[0] /= groups;
+    from.dims.insert(from.dims.begin() + 1, groups);
+    from.strides.insert(from.strides.begin() + 1, from.dims[0] * from.strides[0]);
+    layout.dims[0] = from.dims[0];
+    layout.dims[1] = groups * from.dims[2];
+    layout = Layout::RowMajor(layout.dims);
+    const int copy = lowering.AddScratch(static_cast<size_t>(layout.num_elements()) * sizeof(float));
+    lowering.Emit(MakeCopyKernel(from, 0, Layout::RowMajor(from.dims), 0, sizeof(float), lowering.threads()),
+                  {Lowering::Read(place.buffer), Lowering::Write(copy)}, "copy");
+    place.buffer = copy;
+  }
+  const memory::desc found = *DescOf(layout);
+  if (found == wanted) return place.buffer;
+  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), found, wanted));
+  const int result = lowering.AddScratch(wanted.get_size());
+  lowering.Emit(std::move(reorder), {Lowering::Read(place.buffer), Lowering::Write(result)}, "reorder");
+  return result;
+}
+
+// The kernel as the primitive reads it: for direction kData turned round in every axis.
+absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const Problem& problem, const memory::desc& wanted) {
+  std::vector<PackingStep> steps;
+  if (problem.direction == Direction::kData) {
+    const Layout to = Layout::RowMajor(lowering.graph().type(w).shape);
+    Layout from = to;
+    int64_t last = 0;
+    for (size_t k = 2; k < from.dims.size(); ++k) {
+      last += (from.dims[k] - 1) * from.strides[k];
+      from.strides[k] = -from.strides[k];
+    }
+    steps.push_back({MakeCopyKernel(from, last, to, 0, sizeof(float), lowering.threads()),
+                     static_cast<size_t>(to.num_elements()) * sizeof(float), "reverse"});
+  }
+  ASSIGN_OR_RETURN(KernelPtr pack, MakeReorder(lowering.context(), *DescOf(PlainWeights(problem)), wanted));
+  steps.push_back({std::move(pack), wanted.get_size(), "reorder"});
+  return PackWeights(lowering, w, std::move(steps));
+}
+
+std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
+  const std::optional<Problem> problem = ProblemOf(query.graph, query.node());
+  if (!problem || problem->direction == Direction::kWeights) return std::nullopt;
+  const absl::StatusOr<std::optional<Choice>> choice = Choose(query.context, *problem);
+  if (!choice.ok() || !*choice) return std::nullopt;
+  return LayoutOf(problem->direction == Direction::kData ? (*choice)->src : (*choice)->dst);
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Node& node = lowering.graph().node(id);
+  const Value x = node.operands[0], w = node.operands[1], out{id, 0};
+  const std::optional<Problem> problem = ProblemOf(lowering.graph(), node);
+  if (!problem) return false;
+  const absl::StatusOr<std::optional<Choice>> chosen = Choose(*lowering.context(), *problem);
+  if (!chosen.ok() || !*chosen) return false;
+  const Choice& choice = **chosen;
+  std::vector<DnnlArg> args;
+  std::vector<BufferUse> uses;
+  KernelPtr unpack;
+  const auto use = [&](int arg, const memory::desc& desc, const BufferUse& buffer) {
+    args.push_back({arg, desc});
+    uses.push_back(buffer);
+  };
+  if (problem->direction == Direction::kWeights) {
+    ASSIGN_OR_RETURN(const int src, Exchanged(lowering, x, problem->weights[0], choice.src));
+    ASSIGN_OR_RETURN(const int dst, Exchanged(lowering, w, 1, choice.dst));
+    use(DNNL_ARG_SRC, choice.src, Lowering::Read(src));
+    use(DNNL_ARG_DIFF_DST, choice.dst, Lowering::Read(dst));
+    const memory::desc plain = *DescOf(PlainWeights(*problem));
+    const int result = lowering.Define(out, Layout::RowMajor(node.outputs[0].shape)).buffer;
+    int weights = result;
+    if (choice.weights != plain) {
+      ASSIGN_OR_RETURN(unpack, MakeReorder(lowering.context(), choice.weights, plain));
+      weights = lowering.AddScratch(choice.weights.get_size());
+    }
+    use(DNNL_ARG_DIFF_WEIGHTS, choice.weights, Lowering::Write(weights));
+  } else {
+    const bool data = problem->direction == Direction::kData;
+    const memory::desc &read = data ? choice.dst : choice.src, &written = data ? choice.src : choice.dst;
+    ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, *LayoutOf(read)));
+    ASSIGN_OR_RETURN(const int kernels, Kernels(lowering, w, *problem, choice.weights));
+    use(data ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, read, Lowering::Read(place.buffer));
+    use(DNNL_ARG_WEIGHTS, choice.weights, Lowering::Read(kernels));
+    use(data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, written,
+        Lowering::Write(lowering.Define(out, *LayoutOf(written)).buffer));
+  }
+  const int packed = uses.back().buffer;
+  if (choice.scratch.get_size() > 0) {
+    use(DNNL_ARG_SCRATCHPAD, choice.scratch, Lowering::Scratch(lowering.AddScratch(choice.scratch.get_size())));
+  }
+  lowering.Emit(std::make_unique<DnnlKernel>(lowering.context(), choice.primitive, std::move(args)), std::move(uses),
+                absl::StrCat(node.op->name, " (", choice.implementation, ")"));
+  if (unpack != nullptr) {
+    ASSIGN_OR_RETURN(const Place place, lowering.Find(out));
+    lowering.Emit(std::move(unpack), {Lowering::Read(packed), Lowering::Write(place.buffer)}, "reorder");
+  }
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ConvolutionEntry() { return {.ops = {ops::Convolution()}, .plan = Plan, .layout = ConvolutionLayout}; }
+
+}  // namespace rewright::cpu

@@ -1,0 +1,137 @@
+// Gradients of pools: every window hands its cotangent to the points that it saw, so each is looked at once, where the
+// derived operator asks at every point which windows saw it.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "core/base/status_macros.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kGrain = 32768;  // taps below which one thread does everything
+
+// Of one window along an axis: where tap 0 lies, and which taps lie within the image.
+struct Taps {
+  int64_t at = 0, first = 0, last = 0;  // first <= tap < last
+  float counted = 0;                    // points that take part in a mean
+};
+
+std::vector<Taps> TapsOf(const PoolProblem& problem, const Shape& image, bool ceil_mode, size_t axis) {
+  const int64_t size = image[2 + axis], kernel = problem.kernel[axis], dilation = problem.dilations[axis];
+  std::vector<Taps> windows(static_cast<size_t>(problem.dst[2 + axis]));
+  int64_t at = -problem.pads[axis];
+  for (Taps& window : windows) {
+    window.at = at;
+    window.last = kernel;
+    while (window.first < kernel && at + window.first * dilation < 0) ++window.first;
+    while (window.last > window.first && at + (window.last - 1) * dilation >= size) --window.last;
+    const int64_t padded = ceil_mode ? std::min(at + kernel, size + problem.pads[2 + axis]) - at : kernel;
+    window.counted = static_cast<float>(problem.count_padding ? padded : window.last - window.first);
+    at += problem.strides[axis];
+  }
+  return windows;
+}
+
+// Buffers: of a maximum x, then the cotangent and the result; all row-major.
+class PoolGradKernel : public Kernel {
+ public:
+  PoolGradKernel(const PoolProblem& problem, const Shape& image, bool ceil_mode, int threads)
+      : max_(problem.max),
+        planes_(image[0] * image[1]),
+        height_(image[2]),
+        width_(image[3]),
+        down_(problem.dilations[0]),
+        right_(problem.dilations[1]),
+        rows_(TapsOf(problem, image, ceil_mode, 0)),
+        columns_(TapsOf(problem, image, ceil_mode, 1)) {
+    const int64_t windows = planes_ * problem.dst[2] * problem.dst[3];
+    const bool small = windows * problem.kernel[0] * problem.kernel[1] < kGrain;
+    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
+  }
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const float* x = static_cast<const float*>(buffers[0]);
+    const float* u = static_cast<const float*>(buffers[max_ ? 1 : 0]);
+    float* out = static_cast<float*>(buffers[max_ ? 2 : 1]);
+    const auto image = height_ * width_, windows = std::ssize(rows_) * std::ssize(columns_);
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t i = 0; i < planes_; ++i) {
+      std::fill_n(out + i * image, image, 0.0f);
+      if (max_) {
+        GiveToLargest(x + i * image, u + i * windows, out + i * image);
+      } else {
+        Share(u + i * windows, out + i * image);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void GiveToLargest(const float* x, const float* u, float* out) const {
+    for (const Taps& row : rows_) {
+      for (const Taps& column : columns_) {
+        const float cotangent = *u++;
+        if (row.first == row.last || column.first == column.last) continue;
+        // The first of several, and of the first NaN where there is one.
+        int64_t best = (row.at + row.first * down_) * width_ + column.at + column.first * right_;
+        float most = x[best];
+        for (int64_t r = row.first; r < row.last; ++r) {
+          const int64_t line = (row.at + r * down_) * width_ + column.at;
+          for (int64_t s = column.first; s < column.last; ++s) {
+            const float value = x[line + s * right_];
+            const bool beats = most < value || (value != value && most == most);
+            most = beats ? value : most;
+            best = beats ? line + s * right_ : best;
+          }
+        }
+        out[best] += cotangent;
+      }
+    }
+  }
+
+  void Share(const float* u, float* out) const {
+    for (const Taps& row : rows_) {
+      for (const Taps& column : columns_) {
+        const float share = *u++ / (row.counted * column.counted);
+        for (int64_t r = row.first; r < row.last; ++r) {
+          float* const line = out + (row.at + r) * width_ + column.at;
+          for (int64_t s = column.first; s < column.last; ++s) line[s] += share;
+        }
+      }
+    }
+  }
+
+  const bool max_;
+  const int64_t planes_, height_, width_;
+  const int64_t down_, right_;  // dilations, which are one for a mean
+  const std::vector<Taps> rows_, columns_;
+  int threads_;
+};
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const TensorType& type = node.outputs[0];
+  if (type.dtype != DType::kFloat32) return false;
+  std::vector<BufferUse> uses;
+  for (Value operand : node.operands) {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    uses.push_back(Lowering::Read(place.buffer));
+  }
+  uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, Layout::RowMajor(type.shape)).buffer));
+  const bool max = node.operands.size() == 2;
+  const PoolProblem problem = PoolProblemOf(node, max, graph.type(node.operands.back()).shape);
+  lowering.Emit(std::make_unique<PoolGradKernel>(problem, type.shape, Int(node, "ceil_mode") != 0, lowering.threads()),
+                uses, node.op->name);
+  return true;
+}
+
+}  // namespace
+
+KernelEntry PoolGradEntry() { return {.ops = {}, .derived = {"max_pool2d_grad_x", "avg_pool2d_grad_x"}, .plan = Plan}; }
+
+}  // namespace rewright::cpu
