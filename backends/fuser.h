@@ -33,12 +33,12 @@ class Fuser {
   bool IsFree(int i) const { return owner_[i] == kFree && graph_.IsRun(NodeAt(i)); }
   bool Escapes(int i) const { return graph_.is_output(Value{IdAt(i), 0}); }
 
-  // Makes a group of free nodes; the last of them is the one whose outputs escape.
-  void AddGroup(FusedGroup group, std::vector<int> members) {
+  // Makes a group of free nodes, of which the outputs of the last one escape, or those of `sinks`.
+  void AddGroup(FusedGroup group, std::vector<int> members, const std::vector<int>& sinks = {}) {
     std::sort(members.begin(), members.end());
     const int index = static_cast<int>(groups_.size());
     for (int i : members) owner_[i] = index;
-    group.group = MakeGroup(graph_, members);
+    group.group = MakeGroup(graph_, members, sinks);
     order_.emplace_back(members.back(), index);
     groups_.push_back(std::move(group));
   }
@@ -56,16 +56,16 @@ class Fuser {
     return members;
   }
 
-  // The sink and the free producers all of whose readers are members; join(i, members) says whether one joins. Those
+  // The sinks and the free producers all of whose readers are members; join(i, members) says whether one joins. Those
   // that stand last are asked first.
   template <typename Join>
-  std::set<int> WithProducers(int sink, const Join& join) const {
-    std::set<int> members = {sink};
+  std::set<int> WithProducers(const std::vector<int>& sinks, const Join& join) const {
+    std::set<int> members(sinks.begin(), sinks.end());
     std::priority_queue<int> candidates;
     const auto push_operands = [&](int i) {
       for (Value operand : NodeAt(i).operands) candidates.push(graph_.index(operand.node));
     };
-    push_operands(sink);
+    for (int sink : sinks) push_operands(sink);
     while (!candidates.empty()) {
       const int i = candidates.top();
       candidates.pop();

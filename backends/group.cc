@@ -21,13 +21,17 @@ std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members)
   return inputs;
 }
 
-Group MakeGroup(const Graph& graph, const std::vector<int>& members) {
+Group MakeGroup(const Graph& graph, const std::vector<int>& members, std::vector<int> sinks) {
   Group group;
   for (int i : members) group.nodes.push_back(graph.nodes()[i]);
   group.inputs = InputsOf(graph, members);
-  const NodeId last = group.nodes.back();
-  const int outputs = static_cast<int>(graph.node(last).outputs.size());
-  for (int output = 0; output < outputs; ++output) group.outputs.push_back({last, output});
+  if (sinks.empty()) sinks = {members.back()};
+  std::sort(sinks.begin(), sinks.end());
+  for (int sink : sinks) {
+    const NodeId id = graph.nodes()[sink];
+    const int outputs = static_cast<int>(graph.node(id).outputs.size());
+    for (int output = 0; output < outputs; ++output) group.outputs.push_back({id, output});
+  }
   return group;
 }
 

@@ -14,8 +14,8 @@ namespace rewright {
 
 // The operands of nodes at sorted positions of the graph that other nodes give, in order of first use.
 std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members);
-// The group of nodes at sorted positions; what the last one gives escapes.
-Group MakeGroup(const Graph& graph, const std::vector<int>& members);
+// The group of nodes at sorted positions; what those of `sinks` give escapes, or else what the last one gives.
+Group MakeGroup(const Graph& graph, const std::vector<int>& members, std::vector<int> sinks = {});
 
 // The label of a group for traces: "conv2d+add+relu".
 std::string GroupLabel(const Graph& graph, const Group& group);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/profile_db.h"
@@ -152,6 +153,18 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
       {{"model", model}, {"groups", groups}, {"cost_ms", total * 1e3}, {"rows", std::move(rows)}});
 }
 
+// A model, or the program of a checkpoint: what groups cost does not depend on the values of weights.
+absl::StatusOr<Graph> LoadGraph(const std::string& path, const ProfileFlags& flags, Console& console) {
+  if (!absl::EndsWith(path, ".txt")) {
+    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, flags.dims, console));
+    return model.graph;
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  absl::StatusOr<Graph> graph = ParseGraph(text);
+  if (!graph.ok()) return ErrorAt(path, graph.status());
+  return graph;
+}
+
 absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
   Console& console = session.console;
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
@@ -170,12 +183,11 @@ absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
                                   {"source", peaks.source}};
   }
   for (const std::string& path : flags.models) {
-    absl::StatusOr<ImportedModel> model = LoadModel(path, flags.dims, console);
-    if (!model.ok()) return model.status();
+    ASSIGN_OR_RETURN(const Graph graph, LoadGraph(path, flags, console));
     absl::StatusOr<std::vector<GroupLine>> lines = [&] {
       Progress progress(console, "profile");
       progress.Update(-1, path);
-      return GroupsOf(*engine->device(), model->graph);
+      return GroupsOf(*engine->device(), graph);
     }();
     if (!lines.ok()) return lines.status();
     const std::string name = std::filesystem::path(path).stem().string();
@@ -228,7 +240,7 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
 
 Action DeclareProfile(CLI::App& app) {
   auto flags = std::make_shared<ProfileFlags>();
-  app.add_option("models", flags->models, "ONNX files")->type_name("MODEL.onnx");
+  app.add_option("models", flags->models, "ONNX files, or the programs of checkpoints (program.txt)")->type_name("MODEL.onnx");
   AddOutputPath(app, "--profile", &flags->profile, "The database")->required()->type_name("DB");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);

@@ -116,8 +116,11 @@ class Reporter {
   using Clock = std::chrono::steady_clock;
 
   void Line(const StepReport& report) {
-    Json line = {
-        {"step", report.step}, {"epoch", report.epoch}, {"loss", report.loss}, {"learning_rate", report.learning_rate}};
+    Json line = {{"step", report.step},
+                 {"epoch", report.epoch},
+                 {"loss", report.loss},
+                 {"learning_rate", report.learning_rate},
+                 {"seconds", report.seconds}};
     if (report.gradient_norm) line["gradient_norm"] = *report.gradient_norm;
     if (report.skipped) line["skipped"] = true;
     if (report.measurement) line["validation_loss"] = report.measurement->loss;

@@ -1,6 +1,7 @@
 #include "backends/cpu/fusion.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "backends/cpu/pointwise.h"
@@ -19,17 +20,29 @@ class CpuFuser : private Fuser<FusedGroup> {
     for (int i = 0; i < num_nodes(); ++i) {
       if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
     }
+    GatherEnds();
     for (int i = num_nodes() - 1; i >= 0; --i) {
       if (!IsFree(i)) continue;
       if (CanJoinPointwise(i)) {
-        GatherPointwise(i);
+        GatherPointwise({i});
       } else {
         FusedGroup group;
         group.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
         AddGroup(std::move(group), {i});
       }
     }
-    return TakeGroups();
+    // Next values of states come last, where nobody reads the old ones any more: they may be written over them.
+    std::vector<FusedGroup> groups = TakeGroups();
+    std::set<Value> next;
+    for (const Output& output : graph_.outputs()) {
+      if (output.updates.node >= 0) next.insert(output.value);
+    }
+    std::stable_partition(groups.begin(), groups.end(), [&](const FusedGroup& group) {
+      const std::vector<Value>& outputs = group.group.outputs;
+      return group.kind != FusedGroup::Kind::kPointwise ||
+             !std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
+    });
+    return groups;
   }
 
  private:
@@ -42,6 +55,9 @@ class CpuFuser : private Fuser<FusedGroup> {
     const Node& node = NodeAt(i);
     return IsPointwise(*node.meaning) && CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves &&
            node.outputs[0].num_elements() > 0;
+  }
+  bool IsEnd(Value value, const std::set<Value>& next) const {
+    return next.count(value) > 0 && graph_.users(graph_.index(value.node)).empty();
   }
 
   // ---- anchors
@@ -112,21 +128,88 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   // ---- pointwise groups
 
-  void GatherPointwise(int sink) {
-    const Shape& shape = NodeAt(sink).outputs[0].shape;
-    int leaves = CountProgramLeaves(*NodeAt(sink).meaning);
-    const std::set<int> members = WithProducers(sink, [&](int i, const std::set<int>&) {
+  // How large a program is: it has at most kMaxProgramLeaves leaves, and its values have room on the kernel's stack.
+  class ProgramSize {
+   public:
+    // `reads`: leaves of the nodes so far that are this node.
+    void Add(int leaves, int reads) {
+      ++nodes_;
+      all_ += leaves;
+      outside_ += leaves - reads;
+      largest_ = std::max(largest_, leaves);
+    }
+    // A value of each node may have to be kept, and within one node at most one for each of its leaves.
+    bool Fits() const {
+      return all_ <= kMaxProgramLeaves ||
+             (outside_ <= kMaxProgramLeaves && outside_ + nodes_ + largest_ <= kMaxProgramTiles);
+    }
+
+   private:
+    int nodes_ = 0, all_ = 0, outside_ = 0, largest_ = 0;
+  };
+
+  // Results that nobody reads and that are computed from the same values are one program: what an optimizer keeps of a
+  // weight, say. Since nobody waits for them, groups cannot depend on one another in a cycle.
+  void GatherEnds() {
+    std::vector<std::vector<int>> groups;
+    std::map<int, size_t> group_of;  // of a producer, the first group that may compute it
+    for (int i = 0; i < num_nodes(); ++i) {
+      if (!IsFree(i) || !Escapes(i) || !graph_.users(i).empty() || !CanJoinPointwise(i)) continue;
+      const Shape& shape = NodeAt(i).outputs[0].shape;
+      // Whoever the sink shares a producer with takes it.
+      size_t group = groups.size();
+      std::vector<int> reached = {i};
+      std::set<int> seen = {i};
+      while (!reached.empty()) {
+        const int at = reached.back();
+        reached.pop_back();
+        for (Value operand : NodeAt(at).operands) {
+          const int producer = graph_.index(operand.node);
+          if (!IsFree(producer) || Escapes(producer) || !CanJoinPointwise(producer) ||
+              NodeAt(producer).outputs[0].shape != shape || !seen.insert(producer).second) {
+            continue;
+          }
+          const auto [known, added] = group_of.emplace(producer, group);
+          if (!added) {
+            group = std::min(group, known->second);
+          } else {
+            reached.push_back(producer);
+          }
+        }
+      }
+      for (int producer : seen) group_of[producer] = group;
+      if (group == groups.size()) groups.emplace_back();
+      groups[group].push_back(i);
+    }
+    for (const std::vector<int>& sinks : groups) {
+      if (sinks.size() > 1) GatherPointwise(sinks);
+    }
+  }
+
+  // The sinks as one program with the producers that no one else reads; each as its own where that is too large.
+  void GatherPointwise(const std::vector<int>& sinks) {
+    const Shape& shape = NodeAt(sinks[0]).outputs[0].shape;
+    ProgramSize size;
+    for (int sink : sinks) size.Add(CountProgramLeaves(*NodeAt(sink).meaning), 0);
+    if (sinks.size() > 1 && !size.Fits()) return;
+    const std::set<int> members = WithProducers(sinks, [&](int i, const std::set<int>&) {
       if (!CanJoinPointwise(i) || NodeAt(i).outputs[0].shape != shape) return false;
       const std::vector<int>& users = graph_.users(i);
       if (!std::all_of(users.begin(), users.end(), [&](int user) { return ReadsIdentically(user, i); })) return false;
-      const int more = CountProgramLeaves(*NodeAt(i).meaning);
-      if (leaves + more > kMaxProgramLeaves) return false;
-      leaves += more;
+      int reads = 0;
+      for (int user : users) {
+        const std::vector<Value>& operands = NodeAt(user).operands;
+        reads += static_cast<int>(std::count(operands.begin(), operands.end(), Value{IdAt(i), 0}));
+      }
+      ProgramSize larger = size;
+      larger.Add(CountProgramLeaves(*NodeAt(i).meaning), reads);
+      if (!larger.Fits()) return false;
+      size = larger;
       return true;
     });
     FusedGroup group;
     group.kind = FusedGroup::Kind::kPointwise;
-    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()), sinks);
   }
 
   bool ReadsIdentically(int user, int producer) const {

@@ -9,10 +9,12 @@
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
-//      and all its readers are in the group.
+//      and all its readers are in the group. Results that no node reads and that share producers are sinks of one
+//      group: the next values of a weight and of what an optimizer keeps of it.
 //   4. Everything else is alone.
-// Every group has one node whose outputs escape, the last; all other nodes are read inside alone. So groups, ordered by
-// their last node, never depend on one another in a cycle.
+// But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
+// groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
+// behind all other groups.
 #pragma once
 
 #include <string>

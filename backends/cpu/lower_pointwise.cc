@@ -34,7 +34,8 @@ absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram
   }
   const Layout layout = layouts[0];
   ASSIGN_OR_RETURN(const KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
-  ASSIGN_OR_RETURN(Tensor allocated, AllocateTensor({program.dtype, layout.dims}, "a weight computed beforehand"));
+  ASSIGN_OR_RETURN(Tensor allocated,
+                   AllocateTensor({program.TypeOf(program.results[0]), layout.dims}, "a weight computed beforehand"));
   auto tensor = std::make_shared<Tensor>(std::move(allocated));
   addresses.push_back(tensor->data());
   RETURN_IF_ERROR(RunKernel(*kernel, addresses.data()));
@@ -53,7 +54,7 @@ absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& grou
     single = *std::move(constant);
     return &single;
   };
-  absl::StatusOr<PointwiseProgram> program = BuildProgram(lowering.graph(), group.nodes, single_constant);
+  absl::StatusOr<PointwiseProgram> program = BuildProgram(lowering.graph(), group, single_constant);
   RETURN_IF_ERROR(status);
   return program;
 }
@@ -107,12 +108,22 @@ absl::Status Convert(Lowering& lowering, const PointwiseProgram& program, const 
   return absl::OkStatus();
 }
 
-// The memory of an operand that the result may take over; -1: none.
-int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operands, Value out, const Layout& layout) {
-  for (const ProgramOperand& operand : operands) {
+// The memory that a result may take over, of an operand or of the state whose next value it is; -1: none. `taken`: what
+// other results took.
+int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operands, Value out, const Layout& layout,
+            const std::vector<int>& taken) {
+  const auto may_take = [&](const ProgramOperand& operand) {
     const auto reads = std::count_if(operands.begin(), operands.end(),
                                      [&](const ProgramOperand& other) { return other.value == operand.value; });
-    if (reads == 1 && operand.full && !lowering.IsConstant(operand.value) &&
+    return reads == 1 && operand.full && std::count(taken.begin(), taken.end(), operand.place.buffer) == 0;
+  };
+  if (const std::optional<Value> state = lowering.NextValueOf(out, layout)) {
+    const auto read = std::find_if(operands.begin(), operands.end(),
+                                   [&](const ProgramOperand& operand) { return operand.value == *state; });
+    if (read == operands.end() || may_take(*read)) return lowering.StateBuffer(*state);
+  }
+  for (const ProgramOperand& operand : operands) {
+    if (!operand.computed && may_take(operand) && !lowering.IsConstant(operand.value) &&
         lowering.CanOverwrite(operand.value, operand.place, out, layout)) {
       return operand.place.buffer;
     }
@@ -122,25 +133,32 @@ int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operand
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kPointwise) return false;
-  const Value out = group.group.outputs[0];
-  const Shape& dims = lowering.graph().type(out).shape;
+  const std::vector<Value>& results = group.group.outputs;
+  const Shape& dims = lowering.graph().type(results[0]).shape;
   ASSIGN_OR_RETURN(PointwiseProgram program, ProgramOf(lowering, group.group));
   ASSIGN_OR_RETURN(std::vector<ProgramOperand> operands, OperandsOf(lowering, dims, &program));
-  const Layout layout = lowering.LayoutOf(group, out);
+  const Layout layout = lowering.LayoutOf(group, results[0]);
   RETURN_IF_ERROR(Convert(lowering, program, layout, &operands));
-  int result = InPlace(lowering, operands, out, layout);
-  if (result >= 0) {
-    lowering.DefineAt(out, result, layout);
-  } else {
-    result = lowering.Define(out, layout).buffer;
-  }
   std::vector<Layout> layouts;
   std::vector<BufferUse> buffers;
   for (const ProgramOperand& operand : operands) {
     layouts.push_back(operand.place.layout);
     buffers.push_back(Lowering::Read(operand.place.buffer));
   }
-  buffers.push_back(Lowering::Write(result));
+  const bool passes_on = std::any_of(program.results.begin(), program.results.end(),
+                                     [&](int result) { return result < static_cast<int>(program.operands.size()); });
+  std::vector<int> taken;
+  for (Value out : results) {
+    const bool in_place = results.size() == 1 || !passes_on;
+    int buffer = in_place ? InPlace(lowering, operands, out, layout, taken) : -1;
+    if (buffer >= 0) {
+      taken.push_back(buffer);
+      lowering.DefineAt(out, buffer, layout);
+    } else {
+      buffer = lowering.Define(out, layout).buffer;
+    }
+    buffers.push_back(Lowering::Write(buffer));
+  }
   ASSIGN_OR_RETURN(KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
   lowering.Emit(std::move(kernel), std::move(buffers), GroupLabel(lowering.graph(), group.group));
   return true;

@@ -24,6 +24,9 @@ absl::StatusOr<Schedule> Lowering::Run() {
   }
   for (const Output& output : graph_.outputs()) ++readers_[output.value];
   for (const Output& output : graph_.results()) results_.insert(output.value);
+  for (const Output& output : graph_.outputs()) {
+    if (output.updates.node >= 0) states_of_.emplace(output.value, output.updates);
+  }
   for (Value input : graph_.inputs()) {
     if (!graph_.contains(input.node)) {
       schedule_.inputs.push_back(-1);
@@ -141,11 +144,8 @@ void Lowering::DefineAt(Value value, int buffer, const Layout& layout) {
   values_in_buffer_[buffer].push_back(value);
 }
 
-bool Lowering::IsExpendable(Value value) const {
-  if (IsConstant(value) || graph_.is_output(value) || readers_.at(value) != 1) return false;
-  const Place& place = places_.at(value).front();
-  const int root = Root(place.buffer);
-  if (schedule_.buffers[root].kind != Buffer::Kind::kActivation) return false;
+bool Lowering::IsAlone(Value value) const {
+  const int root = Root(places_.at(value).front().buffer);
   for (const auto& [buffer, values] : values_in_buffer_) {
     if (Root(buffer) != root) continue;
     for (Value other : values) {
@@ -155,6 +155,21 @@ bool Lowering::IsExpendable(Value value) const {
     }
   }
   return true;
+}
+
+bool Lowering::IsExpendable(Value value) const {
+  if (IsConstant(value) || graph_.is_output(value) || readers_.at(value) != 1) return false;
+  return schedule_.buffers[Root(places_.at(value).front().buffer)].kind == Buffer::Kind::kActivation && IsAlone(value);
+}
+
+std::optional<Value> Lowering::NextValueOf(Value value, const Layout& layout) const {
+  const auto found = states_of_.find(value);
+  if (found == states_of_.end() || results_.contains(value) || !layout.IsRowMajor()) return std::nullopt;
+  const Value state = found->second;
+  const bool reads = std::find(current_->inputs.begin(), current_->inputs.end(), state) != current_->inputs.end();
+  const auto left = readers_.find(state);
+  if (left != readers_.end() && left->second > (reads ? 1 : 0)) return std::nullopt;
+  return IsAlone(state) ? std::optional(state) : std::nullopt;
 }
 
 bool Lowering::CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const {
@@ -228,7 +243,9 @@ absl::Status Lowering::CommitStates() {
   std::vector<std::pair<Value, Place>> next;
   for (const Output& output : graph_.outputs()) {
     if (output.updates.node < 0) continue;
-    ASSIGN_OR_RETURN(const Place place, FindBeside(output.value, Buffer::Kind::kActivation));
+    ASSIGN_OR_RETURN(Place place, FindRowMajor(output.value));
+    if (place.buffer == StateBuffer(output.updates)) continue;  // it was written there, or is the state's own
+    ASSIGN_OR_RETURN(place, FindBeside(output.value, Buffer::Kind::kActivation));
     next.push_back({output.updates, place});
   }
   for (const auto& [state, place] : next) {

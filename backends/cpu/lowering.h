@@ -16,6 +16,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -81,6 +82,10 @@ class Lowering : private ScheduleBuilder {
   // The operand's memory can take the result of the current group: expendable, of that layout, and no other input of
   // the group lies there.
   bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;
+  // The state whose next value it is, where the value can be written over the old one: row-major, of no other use, and
+  // nothing but the current group still reads the state.
+  std::optional<Value> NextValueOf(Value value, const Layout& layout) const;
+  int StateBuffer(Value state) const { return places_.at(state).front().buffer; }
   // Makes the buffer the part of `whole` that begins `offset` bytes in, where nothing has claimed it yet and `bytes`
   // are all it has; false otherwise.
   bool ClaimPart(int buffer, size_t bytes, int whole, size_t offset);
@@ -95,6 +100,8 @@ class Lowering : private ScheduleBuilder {
   // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
   bool IsExpendable(Value value) const;
+  // Nothing but `value` and the views of it that nobody reads any more lies in its memory.
+  bool IsAlone(Value value) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
   void AddStates();
   absl::Status Finish();
@@ -113,6 +120,7 @@ class Lowering : private ScheduleBuilder {
   std::map<int, std::vector<Value>> values_in_buffer_;     // values by the buffer that they were placed in
   std::set<int> concat_parts_;                             // buffers that lie in a concatenation
   std::set<Value> results_;                                // what the caller gets
+  absl::flat_hash_map<Value, Value> states_of_;            // by next value, the first state that takes it
   std::set<Value> output_taken_;                           // those that have their buffer
 };
 

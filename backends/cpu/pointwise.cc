@@ -33,7 +33,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  PointwiseProgram Finish(NodeId last) {
+  PointwiseProgram Finish(const std::vector<Value>& outputs) {
     const int constants = static_cast<int>(program_.operands.size());
     const int results = constants + static_cast<int>(program_.constants.size());
     auto dense = [&](int value) {
@@ -46,8 +46,7 @@ class Builder {
       instruction.b = dense(instruction.b);
       instruction.c = dense(instruction.c);
     }
-    program_.result = dense(results_.at(Value{last, 0}));
-    program_.dtype = graph_.type(Value{last, 0}).dtype;
+    for (Value output : outputs) program_.results.push_back(dense(results_.at(output)));
     return std::move(program_);
   }
 
@@ -170,12 +169,11 @@ class Extractor {
   std::map<int, PointwiseOperand> replaced;
   std::map<int, int> operand_of;  // of a replaced value, in `to`
 
-  void Extract(int root) {
-    Operands(root);
-    Constants(root);
+  void Extract(const std::vector<int>& roots) {
+    Operands(roots);
+    Constants(roots);
     instruction_base_ = static_cast<int>(to_->operands.size() + to_->constants.size());
-    to_->result = Instructions(root);
-    to_->dtype = from_.TypeOf(root);
+    for (int root : roots) to_->results.push_back(Instructions(root));
   }
 
  private:
@@ -199,9 +197,13 @@ class Extractor {
       f(value);
     }
   }
-  void Operands(int root) {
+  template <typename F>
+  void ForLeaves(const std::vector<int>& roots, const F& f) {
     std::map<int, bool> seen;
-    ForLeaves(root, &seen, [&](int value) {
+    for (int root : roots) ForLeaves(root, &seen, f);
+  }
+  void Operands(const std::vector<int>& roots) {
+    ForLeaves(roots, [&](int value) {
       if (IsConstantValue(value) && replaced.count(value) == 0) return;
       number_[value] = static_cast<int>(to_->operands.size());
       const auto other = replaced.find(value);
@@ -209,9 +211,8 @@ class Extractor {
       to_->operands.push_back(other != replaced.end() ? other->second : from_.operands[value]);
     });
   }
-  void Constants(int root) {
-    std::map<int, bool> seen;
-    ForLeaves(root, &seen, [&](int value) {
+  void Constants(const std::vector<int>& roots) {
+    ForLeaves(roots, [&](int value) {
       if (!IsConstantValue(value) || replaced.count(value) > 0) return;
       number_[value] = static_cast<int>(to_->operands.size() + to_->constants.size());
       to_->constants.push_back(from_.constants[static_cast<size_t>(value) - from_.operands.size()]);
@@ -287,18 +288,20 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
     for (int operand : {instruction.a, instruction.b, instruction.c}) read(operand);
   }
   std::vector<HoistedProgram> hoisted(roots.size());
-  if (roots.empty() || like[program->result] != -2) return {};
+  const bool all_run =
+      std::all_of(program->results.begin(), program->results.end(), [&](int result) { return like[result] == -2; });
+  if (roots.empty() || !all_run) return {};
   PointwiseProgram rest;
   Extractor remaining(*program, &rest);
   for (size_t i = 0; i < roots.size(); ++i) {
-    Extractor(*program, &hoisted[i].program).Extract(roots[i]);
+    Extractor(*program, &hoisted[i].program).Extract({roots[i]});
     const PointwiseOperand& shape = program->operands[like[roots[i]]];
-    remaining.replaced[roots[i]] = {Value{}, shape.axes, hoisted[i].program.dtype};
+    remaining.replaced[roots[i]] = {Value{}, shape.axes, program->TypeOf(roots[i])};
     for (PointwiseOperand& operand : hoisted[i].program.operands) {
       for (size_t d = 0; d < operand.axes.size(); ++d) operand.axes[d] = static_cast<int>(d);
     }
   }
-  remaining.Extract(program->result);
+  remaining.Extract(program->results);
   for (size_t i = 0; i < roots.size(); ++i) hoisted[i].operand = remaining.operand_of.at(roots[i]);
   *program = std::move(rest);
   return hoisted;
@@ -310,13 +313,13 @@ int CountProgramLeaves(const Meaning& meaning) {
   return count;
 }
 
-absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const std::vector<NodeId>& nodes,
+absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const Group& group,
                                               const std::function<const Tensor*(Value)>& single_constant) {
   Builder builder(graph, single_constant);
-  for (NodeId node : nodes) {
+  for (NodeId node : group.nodes) {
     RETURN_IF_ERROR(builder.AddNode(node));
   }
-  return builder.Finish(nodes.back());
+  return builder.Finish(group.outputs);
 }
 
 }  // namespace rewright::cpu

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/meaning.h"
+#include "core/ir/device.h"
 #include "core/ir/graph.h"
 
 namespace rewright::cpu {
@@ -37,15 +38,15 @@ struct PointwiseProgram {
   std::vector<PointwiseOperand> operands;
   std::vector<PointwiseConstant> constants;
   std::vector<PointwiseInstruction> instructions;
-  int result = -1;  // a value
-  DType dtype = DType::kFloat32;
+  std::vector<int> results;  // values
 
   int num_values() const { return static_cast<int>(operands.size() + constants.size() + instructions.size()); }
   DType TypeOf(int value) const;
 };
 
-// Most values read, constants and instructions that one program may have: its tiles must fit the kernel's stack.
+// Most values read and constants that one program may have, and tiles that it may need: they lie on the kernel's stack.
 constexpr int kMaxProgramLeaves = 40;
+constexpr int kMaxProgramTiles = 64;
 
 // A part of a program that depends on constant operands of one shape alone, as a program of its own over positions of
 // that shape. It takes the place of operand `operand` in what remains.
@@ -62,9 +63,9 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
 // Reads and constants of the node, for the limit above.
 int CountProgramLeaves(const Meaning& meaning);
 
-// The program of `nodes` (operands before users; the last one gives the result). `single_constant` gives the tensor of
-// a weight-only value with one element, or null. Two reads inside the group must be identity reads.
-absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const std::vector<NodeId>& nodes,
+// The program of the group, whose results are those of the program. `single_constant` gives the tensor of a weight-only
+// value with one element, or null. Two reads inside the group must be identity reads.
+absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const Group& group,
                                               const std::function<const Tensor*(Value)>& single_constant);
 
 }  // namespace rewright::cpu

@@ -182,7 +182,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     const bool alone = node.outputs.size() > 1 || moves;
     // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
     const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
-    const std::set<int> members = WithProducers(sink, [&](int i, const std::set<int>& so_far) {
+    const std::set<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
       if (alone || so_far.size() >= kMaxMembers || !CanJoin(i)) return false;
       if (reduces && ElementWork(graph_, IdAt(i), 0) > kCheap / 2) return false;
       std::vector<int> trial(so_far.begin(), so_far.end());

@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -126,8 +127,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   return trainer;
 }
 
-Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model,
-                 Dataset data, BatchOrder order)
+Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,
+                 BatchOrder order)
     : config_(config),
       options_(options),
       model_(model),
@@ -264,6 +265,7 @@ absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
 }
 
 absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
+  const auto start = std::chrono::steady_clock::now();
   std::vector<Tensor> inputs, results;
   if (micro_batches_ != nullptr) {
     RETURN_IF_ERROR(micro_batches_->ReadWeights(*executable_));
@@ -285,6 +287,7 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   }
   ++position_;
   last_loss_ = report.loss;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 

@@ -32,6 +32,7 @@ struct StepReport {
   int64_t epoch = 0;  // from 1
   double loss = 0;    // before the update
   double learning_rate = 0;
+  double seconds = 0;                      // from waiting for the batch to the next weights
   std::optional<double> gradient_norm;     // where gradients are clipped
   bool skipped = false;                    // numbers were not finite and nothing was updated
   std::optional<Measurement> measurement;  // made after this step

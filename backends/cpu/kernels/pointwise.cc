@@ -19,7 +19,6 @@ namespace rewright::cpu {
 namespace {
 
 constexpr int64_t kTile = 512;     // elements
-constexpr int kMaxSlots = 64;      // tiles on the stack
 constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
 
 // ---------------------------------------------------------------- operations on other types than f32
@@ -137,10 +136,11 @@ TileFn Function(const PointwiseInstruction& instruction) {
 
 // ---------------------------------------------------------------- the kernel
 
-// Where a value of the program lies while a tile is computed.
+// Where a value of the program lies while a tile is computed: in a tile of the stack, in the memory of an operand, or
+// in that of a result.
 struct Place {
   enum class Kind : uint8_t { kSlot, kMemory, kResult } kind = Kind::kSlot;
-  int slot = -1;
+  int number = -1;  // of the tile or the result
 };
 
 class PointwiseKernel : public Kernel {
@@ -150,14 +150,14 @@ class PointwiseKernel : public Kernel {
 
   // Gives every value a place and every instruction its function.
   absl::Status Prepare() {
-    const int values = program_.num_values();
+    const int instructions = static_cast<int>(program_.instructions.size());
+    const int values = program_.num_values(), leaves = values - instructions;
     places_.resize(values);
     std::vector<int> last_use(static_cast<size_t>(values), -1);
-    const int leaves = values - static_cast<int>(program_.instructions.size());
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    for (int i = 0; i < instructions; ++i) {
       const PointwiseInstruction& instruction = program_.instructions[i];
       for (int operand : {instruction.a, instruction.b, instruction.c}) {
-        if (operand >= 0) last_use[operand] = static_cast<int>(i);
+        if (operand >= 0) last_use[operand] = i;
       }
       functions_.push_back(Function(instruction));
       if (functions_.back() == nullptr) {
@@ -165,24 +165,26 @@ class PointwiseKernel : public Kernel {
             absl::StrCat("no tile operation ", instruction.op, " on ", DTypeName(instruction.type)));
       }
     }
+    for (int result : program_.results) last_use[result] = instructions;
+    // A result may lie in the memory of an operand: it is written there at once where no operand is read any more.
+    int last_read = -1;
     for (int v = 0; v < leaves; ++v) {
       const bool memory = v < static_cast<int>(readers_.size()) && readers_[v].contiguous();
       places_[v] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kSlot, slots_++};
+      if (memory) last_read = std::max(last_read, last_use[v]);
     }
     std::vector<int> free;
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      const int value = leaves + static_cast<int>(i);
-      Place place{Place::Kind::kResult, -1};
-      if (value != program_.result) {
-        place.kind = Place::Kind::kSlot;
-        if (free.empty()) {
-          place.slot = slots_++;
-        } else {
-          place.slot = free.back();
-          free.pop_back();
-        }
+    for (int i = 0; i < instructions; ++i) {
+      const int value = leaves + i;
+      const auto result = std::find(program_.results.begin(), program_.results.end(), value);
+      if (result != program_.results.end() && i >= last_read) {
+        places_[value] = {Place::Kind::kResult, static_cast<int>(result - program_.results.begin())};
+      } else if (free.empty()) {
+        places_[value].number = slots_++;
+      } else {
+        places_[value].number = free.back();
+        free.pop_back();
       }
-      places_[value] = place;
       const PointwiseInstruction& instruction = program_.instructions[i];
       std::array<int, 3> operands = {instruction.a, instruction.b, instruction.c};
       std::sort(operands.begin(), operands.end());
@@ -190,12 +192,15 @@ class PointwiseKernel : public Kernel {
         const int operand = operands[k];
         if (operand < leaves || (k > 0 && operands[k - 1] == operand)) continue;
         const Place& at = places_[operand];
-        if (last_use[operand] == static_cast<int>(i) && at.kind == Place::Kind::kSlot) {
-          free.push_back(at.slot);
-        }
+        if (last_use[operand] == i && at.kind == Place::Kind::kSlot) free.push_back(at.number);
       }
     }
-    if (slots_ > kMaxSlots) return absl::InternalError(absl::StrCat("a pointwise group needs ", slots_, " tiles"));
+    for (size_t r = 0; r < program_.results.size(); ++r) {
+      const Place& place = places_[program_.results[r]];
+      if (place.kind != Place::Kind::kResult || place.number != static_cast<int>(r)) copied_.push_back(r);
+    }
+    if (slots_ > kMaxProgramTiles)
+      return absl::InternalError(absl::StrCat("a pointwise group needs ", slots_, " tiles"));
     return absl::OkStatus();
   }
 
@@ -220,16 +225,16 @@ class PointwiseKernel : public Kernel {
   };
 
   void RunRange(void* const* buffers, int64_t begin, int64_t end) const {
-    Slot slots[kMaxSlots];
+    Slot slots[kMaxProgramTiles];
     const size_t operands = readers_.size();
     for (size_t v = 0; v < operands; ++v) {
-      if (readers_[v].scalar() && places_[v].slot >= 0) {
-        readers_[v].Fill(slots[places_[v].slot].bytes, buffers[v], 0, 1);
-        Repeat(slots[places_[v].slot].bytes, DTypeSize(program_.operands[v].dtype));
+      if (readers_[v].scalar() && places_[v].number >= 0) {
+        readers_[v].Fill(slots[places_[v].number].bytes, buffers[v], 0, 1);
+        Repeat(slots[places_[v].number].bytes, DTypeSize(program_.operands[v].dtype));
       }
     }
     for (size_t c = 0; c < program_.constants.size(); ++c) {
-      unsigned char* tile = slots[places_[operands + c].slot].bytes;
+      unsigned char* tile = slots[places_[operands + c].number].bytes;
       const PointwiseConstant& constant = program_.constants[c];
       StoreConstant(tile, constant);
       Repeat(tile, DTypeSize(constant.dtype));
@@ -243,20 +248,20 @@ class PointwiseKernel : public Kernel {
     const size_t operands = readers_.size();
     for (size_t v = 0; v < operands; ++v) {
       if (places_[v].kind == Place::Kind::kSlot && !readers_[v].scalar()) {
-        readers_[v].Fill(slots[places_[v].slot].bytes, buffers[v], start, count);
+        readers_[v].Fill(slots[places_[v].number].bytes, buffers[v], start, count);
       }
     }
-    unsigned char* result =
-        static_cast<unsigned char*>(buffers[operands]) + static_cast<size_t>(start) * DTypeSize(program_.dtype);
-    auto at = [&](int value) -> void* {
+    const auto element = [&](size_t buffer, int value) {
+      return static_cast<unsigned char*>(buffers[buffer]) +
+             static_cast<size_t>(start) * DTypeSize(program_.TypeOf(value));
+    };
+    const auto at = [&](int value) -> void* {
       if (value < 0) return nullptr;
       const Place& place = places_[value];
       switch (place.kind) {
-        case Place::Kind::kSlot: return slots[place.slot].bytes;
-        case Place::Kind::kResult: return result;
-        case Place::Kind::kMemory:
-          return static_cast<unsigned char*>(buffers[value]) +
-                 static_cast<size_t>(start) * DTypeSize(program_.operands[value].dtype);
+        case Place::Kind::kSlot: return slots[place.number].bytes;
+        case Place::Kind::kMemory: return element(static_cast<size_t>(value), value);
+        case Place::Kind::kResult: return element(operands + static_cast<size_t>(place.number), value);
       }
       return nullptr;
     };
@@ -265,8 +270,10 @@ class PointwiseKernel : public Kernel {
       const PointwiseInstruction& instruction = program_.instructions[i];
       functions_[i](at(leaves + static_cast<int>(i)), at(instruction.a), at(instruction.b), at(instruction.c), count);
     }
-    if (program_.result < leaves) {  // a program that only passes a value on
-      std::memmove(result, at(program_.result), static_cast<size_t>(count) * DTypeSize(program_.dtype));
+    for (size_t r : copied_) {
+      const int value = program_.results[r];
+      std::memmove(element(operands + r, value), at(value),
+                   static_cast<size_t>(count) * DTypeSize(program_.TypeOf(value)));
     }
   }
 
@@ -291,6 +298,7 @@ class PointwiseKernel : public Kernel {
   const int threads_;
   std::vector<Place> places_;
   std::vector<TileFn> functions_;
+  std::vector<size_t> copied_;  // results that are written behind all instructions
   int slots_ = 0;
 };
 
