@@ -107,7 +107,7 @@ absl::StatusOr<Place> Lowering::FindAs(Value value, const Layout& layout) {
     RETURN_IF_ERROR(RunKernel(*kernel, addresses));
     place.buffer = AddConstant(std::move(data), bytes);
   } else {
-    const bool output = graph_.is_output(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
+    const bool output = results_.contains(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
                         output_taken_.insert(value).second;
     place.buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, bytes);
     Emit(std::move(kernel), {Read(from.buffer), Write(place.buffer)}, "reorder");
@@ -173,7 +173,7 @@ std::optional<Value> Lowering::NextValueOf(Value value, const Layout& layout) co
 }
 
 bool Lowering::CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const {
-  if (graph_.is_output(result) && layout.IsRowMajor() && !options_.keep_output_layouts) return false;
+  if (results_.contains(result) && layout.IsRowMajor() && !options_.keep_output_layouts) return false;
   if (place.layout != layout || DTypeSize(graph_.type(operand).dtype) != DTypeSize(graph_.type(result).dtype)) {
     return false;
   }

@@ -271,11 +271,13 @@ void Lowering::AddStates() {
 absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
   const Layout layout = Layout::RowMajor(graph_.type(value).shape);
   ASSIGN_OR_RETURN(Place place, FindAs(value, layout, Storage::kNative));
-  if (buffer(Root(place.buffer)).kind != Buffer::Kind::kState) return place;
-  place = {AddBuffer(kind, Bytes(value, layout, Storage::kNative)), layout, true, Storage::kNative};
-  RETURN_IF_ERROR(EmitGenerated({}, value, place, "state"));
+  if (buffer(Root(place.buffer)).kind == Buffer::Kind::kState) {
+    place = {AddBuffer(kind, Bytes(value, layout, Storage::kNative)), layout, true, Storage::kNative};
+    RETURN_IF_ERROR(EmitGenerated({}, value, place, "state"));
+  }
+  // Who reads it from here on reads it there: the first place may be a view of a state.
   std::vector<Place>& places = places_[value];
-  places.insert(places.begin(), place);
+  if (places.front().buffer != place.buffer) places.insert(places.begin(), place);
   return place;
 }
 

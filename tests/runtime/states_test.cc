@@ -1,5 +1,7 @@
 // Graphs for training: states that a run replaces, on every engine.
+#include <functional>
 #include <map>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
@@ -76,6 +78,74 @@ std::vector<Tensor> Inputs(const Graph& graph, uint64_t seed, int64_t index) {
   return inputs;
 }
 
+// Next values by chains of pointwise operators, which a device may compute together and write over the old ones: of
+// states that other chains read, too, also transposed, and of some that are results or take values of others.
+std::string RandomStep(uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  const auto draw = [&](size_t n) { return static_cast<size_t>(rng() % n); };
+  const std::string shape = draw(2) == 0 ? "[3,3]" : "[36,36]";
+  std::string text = absl::StrCat("training\ninput x: f32", shape, "\ninput go: bool[]\n");
+  std::vector<std::string> values = {"x"}, states;
+  for (int i = 0; i < 5; ++i) {
+    states.push_back(absl::StrCat("s", i));
+    absl::StrAppend(&text, "state ", states.back(), ": f32", shape, "\n");
+  }
+  values.insert(values.end(), states.begin(), states.end());
+  const int count = 4 + static_cast<int>(draw(24));
+  for (int i = 0; i < count; ++i) {
+    const std::string name = absl::StrCat("%", i);
+    const auto value = [&] { return values[draw(values.size())]; };
+    const char* const binary[] = {"add", "sub", "max"};
+    absl::StrAppend(&text, name, " = ");
+    switch (draw(6)) {
+      case 0: absl::StrAppend(&text, "tanh(", value(), ")\n"); break;
+      case 1: absl::StrAppend(&text, "where(go, ", value(), ", ", value(), ")\n"); break;
+      case 2: absl::StrAppend(&text, "transpose(", value(), ", perm=[1,0])\n"); break;
+      default: absl::StrAppend(&text, binary[draw(3)], "(", value(), ", ", value(), ")\n");
+    }
+    values.push_back(name);
+  }
+  absl::StrAppend(&text, "output y = ", values[draw(values.size())], "\noutput z = ", values.back(), "\n");
+  for (const std::string& state : states) {
+    if (draw(6) != 0) absl::StrAppend(&text, "update ", state, " = ", values[draw(values.size())], "\n");
+  }
+  return text;
+}
+
+// Runs the graph some times, with each state as the interpreter says.
+void RunsAsDeclared(const Graph& graph, Executable& executable,
+                    const std::function<std::vector<Tensor>(uint64_t)>& inputs_of) {
+  absl::flat_hash_map<std::string, Tensor> states;  // as the declarations have it
+  for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
+  for (uint64_t run = 0; run < 4; ++run) {
+    const std::vector<Tensor> inputs = inputs_of(run);
+    absl::flat_hash_map<std::string, Tensor> given = states;
+    for (size_t i = 0; i < inputs.size(); ++i) given[graph.node(graph.inputs()[i].node).name] = inputs[i];
+    const auto expected = InterpretGraph(graph, given);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    std::vector<Tensor> outputs;
+    ASSERT_TRUE(executable.Run(inputs, &outputs).ok());
+    ASSERT_EQ(outputs.size(), graph.results().size());
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      const Output& output = graph.outputs()[i];
+      Tensor found;
+      if (output.updates.node < 0) {
+        found = outputs[i];  // results come first
+      } else {
+        states[output.name] = (*expected)[i];
+        const auto read = executable.ReadState(output.name);
+        ASSERT_TRUE(read.ok()) << read.status();
+        found = *read;
+      }
+      const Comparison comparison = Compare(found, (*expected)[i], 1e-5, 1e-5);
+      EXPECT_TRUE(comparison.close) << "run " << run << ", " << output.name << ": " << comparison.text;
+    }
+  }
+  for (const auto& [name, value] : states) {
+    EXPECT_TRUE(Compare(*executable.ReadState(name), value, 1e-5, 1e-5).close) << name;
+  }
+}
+
 class StatesTest : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<Executable> Prepare(const Graph& graph) {
@@ -94,32 +164,27 @@ class StatesTest : public ::testing::TestWithParam<std::string> {
 TEST_P(StatesTest, TakeTheirNextValues) {
   const Graph graph = Step();
   const auto executable = Prepare(graph);
-  absl::flat_hash_map<std::string, Tensor> states;  // as the declarations have it
-  for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
-  for (uint64_t run = 0; run < 4; ++run) {
-    const std::vector<Tensor> inputs = Inputs(graph, run, 3);
-    absl::flat_hash_map<std::string, Tensor> given = states;
-    for (size_t i = 0; i < inputs.size(); ++i) given[graph.node(graph.inputs()[i].node).name] = inputs[i];
-    const auto expected = InterpretGraph(graph, given);
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    std::vector<Tensor> outputs;
-    ASSERT_TRUE(executable->Run(inputs, &outputs).ok());
-    ASSERT_EQ(outputs.size(), 3u);
-    for (size_t i = 0; i < graph.outputs().size(); ++i) {
-      const Output& output = graph.outputs()[i];
-      Tensor found;
-      if (output.updates.node < 0) {
-        found = outputs[i];  // results come first
-      } else {
-        states[output.name] = (*expected)[i];
-        const auto read = executable->ReadState(output.name);
-        ASSERT_TRUE(read.ok()) << read.status();
-        found = *read;
-      }
-      const Comparison comparison = Compare(found, (*expected)[i], 1e-5, 1e-5);
-      EXPECT_TRUE(comparison.close) << "run " << run << ", " << output.name << ": " << comparison.text;
+  RunsAsDeclared(graph, *executable, [&](uint64_t run) { return Inputs(graph, run, 3); });
+}
+
+TEST_P(StatesTest, TakeTheValuesOfChainsOfOperators) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const std::string text = RandomStep(seed);
+    SCOPED_TRACE(text);
+    const auto zeros = ParseGraph(text);
+    ASSERT_TRUE(zeros.ok()) << zeros.status();
+    std::map<std::string, Tensor> values;
+    std::mt19937_64 rng(seed);
+    for (Value state : zeros->states()) {
+      Tensor value(zeros->type(state));
+      for (int64_t k = 0; k < value.num_elements(); ++k) value.Set(k, static_cast<double>(rng() % 2000) / 1000 - 1);
+      values[zeros->node(state.node).name] = value;
     }
-    EXPECT_TRUE(executable->ReadState("table")->BitEqual(states["table"]));
+    const auto graph = ParseGraph(text, values);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto executable = Prepare(*graph);
+    RunsAsDeclared(*graph, *executable, [&](uint64_t run) { return *RandomInputs(*graph, run); });
+    if (HasFailure()) return;
   }
 }
 
