@@ -28,10 +28,11 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<
   return model;
 }
 
-absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path) {
+absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
+                        const ExportOptions& options) {
   if (path.empty()) return absl::OkStatus();
-  if (!IsStandardOutput(path)) return ExportOnnx(graph, metadata, path);
-  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata));
+  if (!IsStandardOutput(path)) return ExportOnnx(graph, metadata, path, options);
+  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata, options));
   return WriteStandardOutput(bytes);
 }
 

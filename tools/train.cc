@@ -147,7 +147,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
                     const Communicator& ranks, Console& console) {
   if (!flags.output.empty() && ranks.rank() == 0) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
-    RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output));
+    RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
   }
   ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
   Json line = {{"final_loss", trainer.last_loss()},

@@ -53,7 +53,7 @@ absl::StatusOr<Answer> MakeModel(const ZooFlags& flags, Session& session) {
   ModelMetadata metadata;
   metadata.producer_name = "rewright";
   metadata.graph_name = flags.name;
-  RETURN_IF_ERROR(WriteModel(*graph, metadata, flags.output));
+  RETURN_IF_ERROR(WriteModel(*graph, metadata, flags.output, kWeightsAsTheyAre));
   const GraphFeatures features = FeaturesOf(*graph);
   session.console.Result(
       absl::StrFormat("%s%s, %d nodes, %.3f G FLOP, %.2f M parameters",

@@ -151,38 +151,41 @@ class CpuFuser : private Fuser<FusedGroup> {
   // Results that nobody reads and that are computed from the same values are one program: what an optimizer keeps of a
   // weight, say. Since nobody waits for them, groups cannot depend on one another in a cycle.
   void GatherEnds() {
-    std::vector<std::vector<int>> groups;
-    std::map<int, size_t> group_of;  // of a producer, the first group that may compute it
+    std::vector<int> sinks;
+    std::vector<size_t> same;            // by sink, an earlier one of its group, or itself
+    std::map<int, size_t> first_reader;  // of a producer: the first sink that may compute it
+    const auto root = [&](size_t sink) {
+      while (same[sink] != sink) sink = same[sink];
+      return sink;
+    };
     for (int i = 0; i < num_nodes(); ++i) {
       if (!IsFree(i) || !Escapes(i) || !graph_.users(i).empty() || !CanJoinPointwise(i)) continue;
-      const Shape& shape = NodeAt(i).outputs[0].shape;
-      // Whoever the sink shares a producer with takes it.
-      size_t group = groups.size();
+      const size_t sink = sinks.size();
+      sinks.push_back(i);
+      same.push_back(sink);
       std::vector<int> reached = {i};
-      std::set<int> seen = {i};
       while (!reached.empty()) {
         const int at = reached.back();
         reached.pop_back();
         for (Value operand : NodeAt(at).operands) {
           const int producer = graph_.index(operand.node);
           if (!IsFree(producer) || Escapes(producer) || !CanJoinPointwise(producer) ||
-              NodeAt(producer).outputs[0].shape != shape || !seen.insert(producer).second) {
+              NodeAt(producer).outputs[0].shape != NodeAt(i).outputs[0].shape) {
             continue;
           }
-          const auto [known, added] = group_of.emplace(producer, group);
-          if (!added) {
-            group = std::min(group, known->second);
-          } else {
+          const auto [known, added] = first_reader.emplace(producer, sink);
+          if (added) {
             reached.push_back(producer);
+          } else if (const size_t a = root(sink), b = root(known->second); a != b) {
+            same[std::max(a, b)] = std::min(a, b);
           }
         }
       }
-      for (int producer : seen) group_of[producer] = group;
-      if (group == groups.size()) groups.emplace_back();
-      groups[group].push_back(i);
     }
-    for (const std::vector<int>& sinks : groups) {
-      if (sinks.size() > 1) GatherPointwise(sinks);
+    std::map<size_t, std::vector<int>> groups;
+    for (size_t sink = 0; sink < sinks.size(); ++sink) groups[root(sink)].push_back(sinks[sink]);
+    for (const auto& [first, group] : groups) {
+      if (group.size() > 1) GatherPointwise(group);
     }
   }
 

@@ -65,6 +65,7 @@ struct KernelEntry {
   X(Softmax)                    \
   X(LayerNorm)                  \
   X(Gather)                     \
+  X(ScatterAdd)                 \
   X(Pad)                        \
   X(Concat)                     \
   X(DepthSpace)                 \

@@ -1,11 +1,16 @@
-// Picking slices by index.
+// Picking slices by index, and adding to slices by index.
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_range.h"
 #include "core/ops/ops.h"
@@ -13,22 +18,52 @@
 namespace rewright::cpu {
 namespace {
 
+constexpr size_t kSerialBytes = 65536;  // below this one thread does everything
+
+// An error where an index is outside the range. They are looked at once, however often they are used.
+template <typename Index>
+absl::Status CheckIndices(const IndexRange& range, const Index* indices, int64_t count) {
+  const int64_t size = range.size();
+  const Index low = static_cast<Index>(std::max<int64_t>(-size, std::numeric_limits<Index>::min()));
+  const Index high = static_cast<Index>(std::min<int64_t>(size - 1, std::numeric_limits<Index>::max()));
+  const auto outside = [=](Index index) { return index < low || index > high; };
+  const Index* found = std::find_if(indices, indices + count, outside);
+  return found == indices + count ? absl::OkStatus() : range.Error(found - indices, static_cast<int64_t>(*found));
+}
+
+// An index that may count from the end.
+template <typename Index>
+int64_t FromStart(Index index, int64_t size) {
+  return index < 0 ? static_cast<int64_t>(index) + size : static_cast<int64_t>(index);
+}
+
+// A tensor [outer, size, inner] whose axis in the middle indices name.
+struct IndexedShape {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+IndexedShape IndexedShapeOf(const Shape& dims, size_t axis) {
+  IndexedShape shape;
+  shape.size = dims[axis];
+  for (size_t k = 0; k < axis; ++k) shape.outer *= dims[k];
+  for (size_t k = axis + 1; k < dims.size(); ++k) shape.inner *= dims[k];
+  return shape;
+}
+
 template <typename Index>
 class GatherKernel : public Kernel {
  public:
   GatherKernel(IndexRange range, int64_t outer, int64_t count, size_t slice_bytes, int threads)
       : range_(std::move(range)), outer_(outer), axis_(range_.size()), count_(count), slice_bytes_(slice_bytes) {
-    threads_ = static_cast<size_t>(outer * count) * slice_bytes < 65536 ? 1 : threads;
+    threads_ = static_cast<size_t>(outer * count) * slice_bytes < kSerialBytes ? 1 : threads;
   }
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const char* x = static_cast<const char*>(buffers[0]);
     const Index* indices = static_cast<const Index*>(buffers[1]);
     char* out = static_cast<char*>(buffers[2]);
-    RETURN_IF_ERROR(Check(indices));
+    RETURN_IF_ERROR(CheckIndices(range_, indices, count_));
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t i = 0; i < outer_ * count_; ++i) {
-      int64_t index = static_cast<int64_t>(indices[i % count_]) % axis_;
-      if (index < 0) index += axis_;
+      const int64_t index = FromStart(indices[i % count_], axis_);
       std::memcpy(out + static_cast<size_t>(i) * slice_bytes_,
                   x + static_cast<size_t>(i / count_ * axis_ + index) * slice_bytes_, slice_bytes_);
     }
@@ -36,15 +71,6 @@ class GatherKernel : public Kernel {
   }
 
  private:
-  // The indices are looked at once, however often they are used.
-  absl::Status Check(const Index* indices) const {
-    const Index low = static_cast<Index>(std::max<int64_t>(-axis_, std::numeric_limits<Index>::min()));
-    const Index high = static_cast<Index>(std::min<int64_t>(axis_ - 1, std::numeric_limits<Index>::max()));
-    const auto outside = [=](Index index) { return index < low || index > high; };
-    const Index* found = std::find_if(indices, indices + count_, outside);
-    return found == indices + count_ ? absl::OkStatus() : range_.Error(found - indices, static_cast<int64_t>(*found));
-  }
-
   const IndexRange range_;
   const int64_t outer_, axis_, count_;
   const size_t slice_bytes_;
@@ -71,20 +97,135 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(const Place index_place, lowering.FindRowMajor(indices));
   const Shape& dims = graph.type(x).shape;
   const size_t axis = Int(node, "axis");
-  int64_t outer = 1, inner = 1;
-  for (size_t k = 0; k < axis; ++k) outer *= dims[k];
-  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
+  const IndexedShape shape = IndexedShapeOf(dims, axis);
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(axis), .wraps = true});
-  lowering.Emit(MakeGatherKernel(std::move(range), outer, inner, graph.type(indices).num_elements(),
+  lowering.Emit(MakeGatherKernel(std::move(range), shape.outer, shape.inner, graph.type(indices).num_elements(),
                                  DTypeSize(graph.type(x).dtype), graph.type(indices).dtype, lowering.threads()),
                 {Lowering::Read(x_place.buffer), Lowering::Read(index_place.buffer), Lowering::Write(result)},
                 node.op->name);
   return true;
 }
 
+// Buffers: x unless `start` is given, indices [count], updates [outer, count, inner], out [outer, size, inner], which
+// may lie in the memory of x; all row-major. Each element of out is x's, or `start`, and then the updates in their
+// order: threads have columns of their own.
+template <typename T, typename Index>
+class ScatterAddKernel : public Kernel {
+ public:
+  ScatterAddKernel(IndexRange range, const IndexedShape& shape, int64_t count, std::optional<T> start, int threads)
+      : range_(std::move(range)), shape_(shape), count_(count), start_(start) {
+    const int64_t elements = shape.outer * (shape.size + count) * shape.inner;
+    threads_ = static_cast<size_t>(elements) * sizeof(T) < kSerialBytes ? 1 : threads;
+  }
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const T* x = start_ ? nullptr : static_cast<const T*>(*buffers++);
+    const Index* indices = static_cast<const Index*>(buffers[0]);
+    const T* updates = static_cast<const T*>(buffers[1]);
+    T* out = static_cast<T*>(buffers[2]);
+    RETURN_IF_ERROR(CheckIndices(range_, indices, count_));
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+      const int64_t elements = shape_.outer * shape_.size * shape_.inner;
+      const int64_t begin = elements * me / all, end = elements * (me + 1) / all;
+      if (start_) {
+        std::fill(out + begin, out + end, *start_);
+      } else if (x != out) {
+        std::copy(x + begin, x + end, out + begin);
+      }
+#pragma omp barrier
+      Add(indices, updates, out, shape_.inner * me / all, shape_.inner * (me + 1) / all);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The columns begin..end-1.
+  void Add(const Index* indices, const T* updates, T* out, int64_t begin, int64_t end) const {
+    for (int64_t o = 0; o < shape_.outer; ++o) {
+      for (int64_t k = 0; k < count_; ++k) {
+        T* to = out + (o * shape_.size + FromStart(indices[k], shape_.size)) * shape_.inner;
+        const T* from = updates + (o * count_ + k) * shape_.inner;
+        for (int64_t i = begin; i < end; ++i) to[i] = Sum(to[i], from[i]);
+      }
+    }
+  }
+  static T Sum(T a, T b) {  // integers wrap
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    } else {
+      return a + b;
+    }
+  }
+
+  const IndexRange range_;
+  const IndexedShape shape_;
+  const int64_t count_;
+  const std::optional<T> start_;
+  int threads_;
+};
+
+// The number that all elements of an expanded constant are.
+const Tensor* UniformOf(const Graph& graph, Value value) {
+  const Node& node = graph.node(value.node);
+  return node.op == ops::Expand() ? SingleConstant(graph, node.operands[0]) : nullptr;
+}
+
+template <typename T>
+absl::StatusOr<bool> PlanScatter(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0], indices = node.operands[1], updates = node.operands[2], out{id, 0};
+  const Layout layout = Layout::RowMajor(graph.type(out).shape);
+  std::optional<T> start;
+  std::vector<BufferUse> buffers;
+  int result = -1;
+  if (const Tensor* uniform = UniformOf(graph, x); uniform != nullptr) {
+    start = std::is_integral_v<T> ? static_cast<T>(uniform->AtInt(0)) : static_cast<T>(uniform->At(0));
+  } else {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(x));
+    buffers.push_back(Lowering::Read(place.buffer));
+    if (x != updates && !lowering.IsConstant(x) && lowering.CanOverwrite(x, place, out, layout)) {
+      result = place.buffer;
+      lowering.DefineAt(out, result, layout);
+    }
+  }
+  for (Value operand : {indices, updates}) {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    buffers.push_back(Lowering::Read(place.buffer));
+  }
+  if (result < 0) result = lowering.Define(out, layout).buffer;
+  buffers.push_back(Lowering::Write(result));
+  const int axis = static_cast<int>(Int(node, "axis"));
+  IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = axis, .wraps = true});
+  const IndexedShape shape = IndexedShapeOf(layout.dims, static_cast<size_t>(axis));
+  const int64_t count = graph.type(indices).num_elements();
+  const auto make = [&](auto zero) -> KernelPtr {
+    return std::make_unique<ScatterAddKernel<T, decltype(zero)>>(std::move(range), shape, count, start,
+                                                                 lowering.threads());
+  };
+  KernelPtr kernel = graph.type(indices).dtype == DType::kInt32 ? make(int32_t{0}) : make(int64_t{0});
+  lowering.Emit(std::move(kernel), std::move(buffers), node.op->name);
+  return true;
+}
+
+absl::StatusOr<bool> PlanScatterAdd(Lowering& lowering, const FusedGroup& group) {
+  switch (lowering.graph().type(group.group.outputs[0]).dtype) {
+    case DType::kFloat32: return PlanScatter<float>(lowering, group);
+    case DType::kFloat64: return PlanScatter<double>(lowering, group);
+    case DType::kInt32: return PlanScatter<int32_t>(lowering, group);
+    case DType::kInt64: return PlanScatter<int64_t>(lowering, group);
+    case DType::kBool: return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = Plan}; }
+KernelEntry ScatterAddEntry() { return {.ops = {ops::ScatterAdd()}, .plan = PlanScatterAdd}; }
 
 }  // namespace rewright::cpu
