@@ -1,4 +1,5 @@
-// Whether a rewritten graph computes what the original does, on seeded inputs.
+// Whether a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
+// training, the next values of the states from their first ones.
 //
 // Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
 // which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. Where the runner
@@ -49,7 +50,7 @@ struct OutputCheck {
 
 class OutputChecker {
  public:
-  // `runner` may be null. The original and the runner outlive the checker.
+  // `runner` may be null; it outlives the checker.
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
   // Errors: the original or the candidate cannot be run.
@@ -69,7 +70,7 @@ class OutputChecker {
   // What is wrong with the weights that the candidate computes and the original does not; empty: nothing.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate) const;
 
-  const Graph& original_;
+  const Graph original_;  // all outputs are results
   GraphRunner* runner_;
   OutputCheckOptions options_;
   std::optional<double> flops_;  // of the original

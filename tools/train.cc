@@ -16,13 +16,13 @@
 #include "core/onnx/onnx.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/train/trainer.h"
-#include "substitutions/lowering.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/ranks.h"
+#include "tools/step_search.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -37,6 +37,8 @@ struct TrainFlags {
   std::string device = "cpu";
   std::string layout;
   double hang_limit = 300;
+  std::string profile;
+  StepSearchFlags search;
 };
 
 // "dp=4": a step's micro-batches are shared by four ranks. Empty: by all that there are.
@@ -182,7 +184,8 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   }
   ASSIGN_OR_RETURN(const TrainConfig config, LoadConfig(flags, session.flags.seed));
   if (ranks.rank() == 0) {
-    RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true}},
+    RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
+                                  {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
   TrainerOptions options;
@@ -191,12 +194,10 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
   options.ranks = &ranks;
-  options.rewrite = [](const Graph& step) -> absl::StatusOr<Graph> {
-    ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
-    return lowering.graph;
-  };
   ASSIGN_OR_RETURN(const LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
-  ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
+  ASSIGN_OR_RETURN(const Engine engine,
+                   Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
@@ -230,6 +231,10 @@ Action DeclareTrain(CLI::App& app) {
   app.add_option("--layout", flags->layout,
                  "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default)")
       ->type_name("dp=N");
+  AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
+          "Seconds of search for a faster form of the step, by proved rules and measured costs");
+  AddRules(app, &flags->search.rules);
+  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
           "Seconds that a process waits for another one before all of them end");
   return [flags, &app](Session& session) {

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "runtime/train/term.h"
 
@@ -17,6 +20,7 @@ namespace {
 using Kind = OptimizerOptions::Kind;
 
 constexpr char kStepState[] = "optimizer.step";
+constexpr char kSecondMoment[] = ".adam_v";
 
 // What holds for one weight.
 struct Settings {
@@ -123,7 +127,7 @@ class OptimizerBuilder {
     const Tensor zeros(weight.type());
     if (options_.kind == Kind::kAdam || options_.kind == Kind::kAdamW) {
       ASSIGN_OR_RETURN(const Term m, Keep(name + ".adam_m", zeros));
-      ASSIGN_OR_RETURN(const Term v, Keep(name + ".adam_v", zeros));
+      ASSIGN_OR_RETURN(const Term v, Keep(name + kSecondMoment, zeros));
       const bool decoupled = options_.kind == Kind::kAdamW;
       if (decay != 0 && !decoupled) gradient = gradient + decay * weight;
       const double b1 = options_.beta1, b2 = options_.beta2;
@@ -135,7 +139,7 @@ class OptimizerBuilder {
       const Term start = decay != 0 && decoupled ? weight * (1 - rate * decay).Cast(dtype) : weight;
       Next(name, weight, start - step * next_m / (Sqrt(next_v) * root + options_.epsilon), &graph_.updates);
       Next(name + ".adam_m", m, next_m, kept);
-      Next(name + ".adam_v", v, next_v, kept);
+      Next(name + kSecondMoment, v, next_v, kept);
       return absl::OkStatus();
     }
     if (decay != 0) gradient = gradient + decay * weight;
@@ -199,6 +203,19 @@ absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions
                                             const std::vector<Value>& weights, const std::vector<Value>& gradients,
                                             Value loss, const std::vector<std::string>& names_taken) {
   return OptimizerBuilder(arena, options, names_taken).Build(weights, gradients, loss);
+}
+
+absl::StatusOr<Graph> AtSmoothStates(const Graph& step) {
+  std::map<std::string, Tensor> states;
+  for (Value state : step.states()) {
+    const std::string& name = step.node(state.node).name;
+    Tensor& value = states[name] = *step.arena()->Elements(state.node);
+    if (absl::EndsWith(name, kSecondMoment)) {
+      value = Tensor(value.type());
+      for (int64_t i = 0; i < value.num_elements(); ++i) value.Set(i, 1);
+    }
+  }
+  return ParseGraph(PrintGraph(step), states);
 }
 
 }  // namespace rewright

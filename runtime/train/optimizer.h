@@ -85,4 +85,8 @@ absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions
                                             const std::vector<Value>& weights, const std::vector<Value>& gradients,
                                             Value loss, const std::vector<std::string>& names_taken);
 
+// A step at values of what the optimizer keeps where next values hardly depend on how gradients are rounded: what it is
+// checked at. Adam divides by the root of adam_v, which is zero before the first update, as gradients may nearly be.
+absl::StatusOr<Graph> AtSmoothStates(const Graph& step);
+
 }  // namespace rewright

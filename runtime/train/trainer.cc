@@ -162,6 +162,9 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     RETURN_IF_ERROR(CheckWritable(absl::StrCat(folder, "/latest")));
   }
   ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model_, step));
+  NamedTensors states;
+  AddStates(graphs.step, &states);
+  if (graphs.has_gradients()) AddStates(graphs.gradients, &states);
   if (options_.rewrite != nullptr && !checkpoint) {
     ASSIGN_OR_RETURN(graphs.step, options_.rewrite(graphs.step));
     if (graphs.has_gradients()) {
@@ -169,13 +172,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     }
   }
   trained_ = graphs.trained;
-  NamedTensors states;
-  AddStates(graphs.step, &states);
   program_ = PrintGraph(graphs.step);
-  if (graphs.has_gradients()) {
-    AddStates(graphs.gradients, &states);
-    gradients_program_ = PrintGraph(graphs.gradients);
-  }
+  if (graphs.has_gradients()) gradients_program_ = PrintGraph(graphs.gradients);
   if (checkpoint) {
     const absl::Status restored = Restore(*checkpoint, graphs.step, &states);
     if (!restored.ok()) return ErrorAt(folder, restored);

@@ -46,7 +46,8 @@ struct TrainerOptions {
   // Among which the micro-batches of a step are shared; outlives the trainer. Null: there is one. All ranks create
   // their trainers and make their calls together. Rank 0 alone writes checkpoints; all of them read them.
   Communicator* ranks = nullptr;
-  // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived.
+  // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived. The
+  // values of its states do not count.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
 };
 

@@ -280,6 +280,28 @@ TEST_F(OptimizeTest, IntegersThatAreDividedByAreNotZero) {
   EXPECT_TRUE(check->equal);
 }
 
+TEST_F(OptimizeTest, NextValuesOfStatesAreCompared) {
+  const auto step = [](const std::string& next) {
+    const std::string text = absl::StrCat("training\ninput x: f32[4]\nstate w: f32[4]\n%0 = mul(x, w)\n%1 = neg(x)\n",
+                                          "%2 = ", next, "\noutput y = %0\nupdate w = %2\n");
+    const auto graph =
+        ParseGraph(text, {{"w", Tensor::FromVector(DType::kFloat32, {4}, std::vector<double>{1, 2, 3, 4})}});
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    return *graph;
+  };
+  FakeRunner runner(ByNodes);
+  for (GraphRunner* engine : {static_cast<GraphRunner*>(&runner), static_cast<GraphRunner*>(nullptr)}) {
+    OutputChecker checker(step("sub(w, x)"), engine, {});
+    const auto same = checker.Check(step("add(w, %1)"));
+    ASSERT_TRUE(same.ok()) << same.status();
+    EXPECT_TRUE(same->equal) << same->text;
+    const auto other = checker.Check(step("add(w, x)"));
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_FALSE(other->equal);
+    EXPECT_THAT(other->text, HasSubstr("output the next w"));
+  }
+}
+
 TEST_F(OptimizeTest, TolerancesDecide) {
   options_.checking.atol = 1e30;
   FakeRunner runner(ByNodes);

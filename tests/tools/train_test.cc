@@ -189,6 +189,24 @@ TEST_F(TrainTest, AModelOfAFileIsTrained) {
       HasSubstr("data.batch: found 16, expected the size of axis 0 of input x f32[32,64]"));
 }
 
+// The search is not repeated where a run goes on: it takes the program that was found.
+TEST_F(TrainTest, AStepThatWasSearchedForTrainsAlike) {
+  const auto config = [this](int epochs) {
+    return Config(absl::StrFormat(R"({"epochs": %d, "optimizer": {"schedule": null}})", epochs));
+  };
+  const std::string checkpoints = " --checkpoint-dir " + (folder_ / "checkpoints"), search = " --search-time 5";
+  const Outcome outcome = Rewright("train --threads 1 --json " + config(1) + search + checkpoints);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the step: "));
+  const std::vector<Json> lines = Lines(outcome.out);
+  EXPECT_GT(lines[0]["cost_before_ms"], 0);
+  EXPECT_LE(lines[0]["cost_after_ms"], lines[0]["cost_before_ms"]);
+  const Json whole = Trained(config(2)), resumed = Trained(config(2) + search + " --resume" + checkpoints);
+  EXPECT_NEAR(resumed["final_loss"], whole["final_loss"], 1e-4);
+  EXPECT_EQ(resumed["steps"], whole["steps"]);
+  EXPECT_THAT(Rewright("train --search-time -1 " + config(1)).err, HasSubstr("--search-time"));
+}
+
 // Of the file as it is trained two graphs are made; a run that is interrupted goes on with the masks that would have
 // come, and the model that is written drops nothing.
 TEST_F(TrainTest, DropoutAndBatchNormOfAFileAreTrained) {

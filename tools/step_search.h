@@ -1,0 +1,26 @@
+// The graph of a step of training in operators that have kernels, and in a form that is faster.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "runtime/comm/communicator.h"
+#include "tools/library/engine.h"
+#include "tools/rules.h"
+#include "tools/verb.h"
+
+namespace rewright {
+
+struct StepSearchFlags {
+  double seconds = 0;  // of search; 0: none
+  RuleFlags rules;
+};
+
+// Gradients are lowered; then the whole step, forward pass, gradients and update, is rewritten by the rules of
+// `optimize`, timed and checked like any graph, if it was given time. Rank 0 does so, the others take what it found.
+// Errors: those of lowering, of the rules, of the device with the step as it is derived.
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
+                                  Communicator& ranks, Session& session);
+
+}  // namespace rewright
