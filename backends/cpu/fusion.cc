@@ -25,6 +25,8 @@ class CpuFuser : private Fuser<FusedGroup> {
       if (!IsFree(i)) continue;
       if (CanJoinPointwise(i)) {
         GatherPointwise({i});
+      } else if (IsReduction(i) && GatherReduction(i)) {
+        continue;
       } else {
         FusedGroup group;
         group.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
@@ -191,11 +193,33 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   // The sinks as one program with the producers that no one else reads; each as its own where that is too large.
   void GatherPointwise(const std::vector<int>& sinks) {
-    const Shape& shape = NodeAt(sinks[0]).outputs[0].shape;
     ProgramSize size;
     for (int sink : sinks) size.Add(CountProgramLeaves(*NodeAt(sink).meaning), 0);
     if (sinks.size() > 1 && !size.Fits()) return;
-    const std::set<int> members = WithProducers(sinks, [&](int i, const std::set<int>&) {
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kPointwise;
+    const std::set<int> members = Program(sinks, NodeAt(sinks[0]).outputs[0].shape, size);
+    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()), sinks);
+  }
+
+  bool IsReduction(int i) const {
+    const Node& node = NodeAt(i);
+    return node.outputs[0].dtype == DType::kFloat32 && node.outputs[0].num_elements() > 0 &&
+           (node.op == ops::ReduceSum() || node.op == ops::ReduceMean() || node.op == ops::ReduceMax() ||
+            node.op == ops::ReduceMin());
+  }
+  bool GatherReduction(int reduction) {
+    const std::set<int> members = Program({reduction}, graph_.type(NodeAt(reduction).operands[0]).shape, {});
+    if (members.size() == 1) return false;
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kReduce;
+    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+    return true;
+  }
+
+  // The sinks, of this size, and pointwise producers of one shape.
+  std::set<int> Program(const std::vector<int>& sinks, const Shape& shape, ProgramSize size) const {
+    return WithProducers(sinks, [&](int i, const std::set<int>&) {
       if (!CanJoinPointwise(i) || NodeAt(i).outputs[0].shape != shape) return false;
       const std::vector<int>& users = graph_.users(i);
       if (!std::all_of(users.begin(), users.end(), [&](int user) { return ReadsIdentically(user, i); })) return false;
@@ -210,12 +234,10 @@ class CpuFuser : private Fuser<FusedGroup> {
       size = larger;
       return true;
     });
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kPointwise;
-    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()), sinks);
   }
 
   bool ReadsIdentically(int user, int producer) const {
+    if (IsReduction(user)) return true;
     const Node& node = NodeAt(user);
     for (const PointwiseRead& read : PointwiseReads(*node.meaning)) {
       const Value operand = node.operands[read.input];

@@ -11,7 +11,8 @@
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
 //      and all its readers are in the group. Results that no node reads and that share producers are sinks of one
 //      group: the next values of a weight and of what an optimizer keeps of it.
-//   4. Everything else is alone.
+//   4. A reduction of f32 (sum, mean, largest, smallest) takes the pointwise nodes that it alone reads, likewise.
+//   5. Everything else is alone.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups.
@@ -45,7 +46,7 @@ struct EpilogueStep {
 };
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kPointwise, kView, kOther };
+  enum class Kind : uint8_t { kConv, kMatmul, kPointwise, kReduce, kView, kOther };
   Kind kind = Kind::kOther;
   Group group;
   std::vector<EpilogueStep> epilogue;  // kConv, kMatmul

@@ -56,6 +56,7 @@ struct KernelEntry {
   X(DotGeneral)                 \
   X(View)                       \
   X(Pointwise)                  \
+  X(FusedReduce)                \
   X(Pool)                       \
   X(PoolGrad)                   \
   X(Lrn)                        \

@@ -1,4 +1,5 @@
-// Pointwise groups.
+#include "backends/cpu/lower_pointwise.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -58,14 +59,6 @@ absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& grou
   RETURN_IF_ERROR(status);
   return program;
 }
-
-// What a program reads.
-struct ProgramOperand {
-  Place place;
-  bool computed = false;  // beforehand, from constants
-  bool full = false;      // of the result's sizes, read at the result's positions
-  Value value;            // where it is not computed
-};
 
 absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const Shape& dims,
                                                        PointwiseProgram* program) {
@@ -134,33 +127,24 @@ int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operand
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kPointwise) return false;
   const std::vector<Value>& results = group.group.outputs;
-  const Shape& dims = lowering.graph().type(results[0]).shape;
-  ASSIGN_OR_RETURN(PointwiseProgram program, ProgramOf(lowering, group.group));
-  ASSIGN_OR_RETURN(std::vector<ProgramOperand> operands, OperandsOf(lowering, dims, &program));
-  const Layout layout = lowering.LayoutOf(group, results[0]);
-  RETURN_IF_ERROR(Convert(lowering, program, layout, &operands));
-  std::vector<Layout> layouts;
-  std::vector<BufferUse> buffers;
-  for (const ProgramOperand& operand : operands) {
-    layouts.push_back(operand.place.layout);
-    buffers.push_back(Lowering::Read(operand.place.buffer));
-  }
+  ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, group.group, lowering.LayoutOf(group, results[0])));
+  const PointwiseProgram& program = planned.program;
   const bool passes_on = std::any_of(program.results.begin(), program.results.end(),
                                      [&](int result) { return result < static_cast<int>(program.operands.size()); });
   std::vector<int> taken;
   for (Value out : results) {
     const bool in_place = results.size() == 1 || !passes_on;
-    int buffer = in_place ? InPlace(lowering, operands, out, layout, taken) : -1;
+    int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
     if (buffer >= 0) {
       taken.push_back(buffer);
-      lowering.DefineAt(out, buffer, layout);
+      lowering.DefineAt(out, buffer, planned.layout);
     } else {
-      buffer = lowering.Define(out, layout).buffer;
+      buffer = lowering.Define(out, planned.layout).buffer;
     }
-    buffers.push_back(Lowering::Write(buffer));
+    planned.buffers.push_back(Lowering::Write(buffer));
   }
-  ASSIGN_OR_RETURN(KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
-  lowering.Emit(std::move(kernel), std::move(buffers), GroupLabel(lowering.graph(), group.group));
+  ASSIGN_OR_RETURN(KernelPtr kernel, MakePointwiseKernel(program, planned.layouts, planned.layout, lowering.threads()));
+  lowering.Emit(std::move(kernel), std::move(planned.buffers), GroupLabel(lowering.graph(), group.group));
   return true;
 }
 
@@ -179,15 +163,22 @@ std::vector<std::pair<Value, std::vector<int>>> ReadsOf(const Graph& graph, cons
   return reads;
 }
 
-// The result is laid out like most of its full-sized operands; row-major in doubt, and where these are padded, since
-// the kernel would fill the padding.
 std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
   if (query.group.kind != FusedGroup::Kind::kPointwise) return std::nullopt;
-  const Layout row_major = Layout::RowMajor(query.dims());
+  const Layout layout = LayoutOfMost(query.graph, query.group.group, query.dims(), query.of);
+  return query.returned && !layout.blocked() ? Layout::RowMajor(query.dims()) : layout;
+}
+
+}  // namespace
+
+// In doubt row-major, and where operands are padded, since the kernel would fill the padding.
+Layout LayoutOfMost(const Graph& graph, const Group& group, const Shape& dims,
+                    const std::function<std::optional<Layout>(Value)>& of) {
+  const Layout row_major = Layout::RowMajor(dims);
   std::vector<std::pair<Layout, int>> votes = {{row_major, 0}};
-  for (const auto& [value, axes] : ReadsOf(query.graph, query.group.group)) {
-    std::optional<Layout> layout = query.of(value);
-    if (!layout || layout->dims != query.dims() || !IsAligned(axes, layout->dims, layout->dims)) continue;
+  for (const auto& [value, axes] : ReadsOf(graph, group)) {
+    std::optional<Layout> layout = of(value);
+    if (!layout || layout->dims != dims || !IsAligned(axes, layout->dims, layout->dims)) continue;
     if (layout->IsPadded()) layout = row_major;
     if (!layout->IsDense()) continue;
     auto vote = std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == *layout; });
@@ -195,11 +186,21 @@ std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
     ++vote->second;
   }
   const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const Layout layout = std::max_element(votes.begin(), votes.end(), fewer)->first;
-  return query.returned && !layout.blocked() ? row_major : layout;
+  return std::max_element(votes.begin(), votes.end(), fewer)->first;
 }
 
-}  // namespace
+absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& group, const Layout& layout) {
+  PlannedProgram planned;
+  planned.layout = layout;
+  ASSIGN_OR_RETURN(planned.program, ProgramOf(lowering, group));
+  ASSIGN_OR_RETURN(planned.operands, OperandsOf(lowering, layout.dims, &planned.program));
+  RETURN_IF_ERROR(Convert(lowering, planned.program, layout, &planned.operands));
+  for (const ProgramOperand& operand : planned.operands) {
+    planned.layouts.push_back(operand.place.layout);
+    planned.buffers.push_back(Lowering::Read(operand.place.buffer));
+  }
+  return planned;
+}
 
 KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout}; }
 

@@ -1,13 +1,17 @@
-// Reductions of f32 over any axes of any layout.
+// Reductions of f32 over any axes of any layout, of a tensor or of what pointwise nodes give.
 #include <omp.h>
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/lower_pointwise.h"
 #include "backends/cpu/simd/simd.h"
+#include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
@@ -21,60 +25,120 @@ struct ReduceAxis {
   bool reduced;
 };
 
-constexpr int64_t kChunk = 256;  // kept elements that are accumulated together
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
+constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
+constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
+constexpr int64_t kMaxParts = 16;  // into which one sum is cut, whatever the threads: they round alike
 
 class ReduceKernel : public Kernel {
  public:
-  // `axes` by descending stride in x; merged.
-  ReduceKernel(Reduction reduction, std::vector<ReduceAxis> axes, int threads) : reduction_(reduction) {
+  // `axes` by descending stride in x; merged. With a program it gives the elements of x, which lies nowhere and is
+  // dense.
+  ReduceKernel(Reduction reduction, std::vector<ReduceAxis> axes, std::optional<TileProgram> program, int threads)
+      : reduction_(reduction), program_(std::move(program)) {
     // The innermost axis is either reduced (rows) or kept (columns).
     if (axes.empty()) axes.push_back({1, 1, 0, true});
     rows_ = axes.back().reduced;
     inner_ = axes.back();
     axes.pop_back();
-    int64_t reduced = rows_ ? inner_.size : 1;
+    if (!rows_ && inner_.x == 1 && inner_.size <= kTile / 2 && !axes.empty() && axes.back().reduced &&
+        axes.back().x == inner_.size) {
+      lines_ = axes.back().size;
+      axes.pop_back();
+    }
+    int64_t reduced = rows_ ? inner_.size : lines_;
     for (const ReduceAxis& axis : axes) {
       (axis.reduced ? reduced_ : kept_).push_back(axis);
       (axis.reduced ? reduced : kept_count_) *= axis.size;
       if (axis.reduced) reduced_count_ *= axis.size;
     }
     scale_ = reduction == Reduction::kMean ? 1.0f / static_cast<float>(reduced) : 1.0f;
-    chunks_ = rows_ ? 1 : (inner_.size + kChunk - 1) / kChunk;
-    const int64_t work = kept_count_ * reduced_count_ * inner_.size;
-    threads_ = work < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, kept_count_ * chunks_));
+    chunk_ = rows_ ? 1 : std::min(inner_.size, kTile / 2);
+    // Columns that few sums have are shared by threads in smaller chunks.
+    if (!rows_ && kept_count_ < kFewUnits) chunk_ = std::min(chunk_, std::max<int64_t>(64, inner_.size / kFewUnits));
+    if (lines_ > 1) chunk_ = inner_.size;
+    chunks_ = rows_ ? 1 : (inner_.size + chunk_ - 1) / chunk_;
+    tile_lines_ = lines_ > 1 ? kTile / inner_.size : 1;
+    const int64_t whole = rows_ ? inner_.size : lines_, step = rows_ ? kPiece : tile_lines_ * 16;
+    pieces_ = (whole + step - 1) / step;
+    piece_ = step;
+    const int64_t work = kept_count_ * reduced_count_ * inner_.size * lines_, units = kept_count_ * chunks_;
+    if (work >= kGrain && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
+    threads_ = work < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, std::max(units, parts_)));
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    const float* x = static_cast<const float*>(buffers[0]);
-    float* out = static_cast<float*>(buffers[1]);
-    const int64_t units = kept_count_ * chunks_;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t unit = 0; unit < units; ++unit) {
-      int64_t rest = unit / chunks_, from = 0, to = 0;
-      for (size_t k = kept_.size(); k-- > 0;) {
-        const int64_t index = rest % kept_[k].size;
-        rest /= kept_[k].size;
-        from += index * kept_[k].x;
-        to += index * kept_[k].out;
-      }
-      if (rows_) {
-        out[to] = Row(x + from);
+    float* out = static_cast<float*>(buffers[program_ ? program_->program().operands.size() : 1]);
+    const int64_t units = kept_count_ * chunks_, terms = reduced_count_ * pieces_;
+    float partial[kMaxParts][kTile];
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+      Elements elements(*this, buffers);
+      if (parts_ == 1) {
+        float sums[kTile];
+        for (int64_t unit = units * me / all; unit < units * (me + 1) / all; ++unit) {
+          Add(elements, unit, 0, terms, sums);
+          Store(unit, sums, out);
+        }
       } else {
-        Columns(x + from, out + to, unit % chunks_ * kChunk);
+        for (int64_t unit = 0; unit < units; ++unit) {
+          for (int64_t part = parts_ * me / all; part < parts_ * (me + 1) / all; ++part) {
+            Add(elements, unit, terms * part / parts_, terms * (part + 1) / parts_, partial[part]);
+          }
+#pragma omp barrier
+          if (me == 0) {
+            for (int64_t part = 1; part < parts_; ++part) {
+              for (int64_t i = 0; i < Width(unit); ++i) partial[0][i] = Join(partial[0][i], partial[part][i]);
+            }
+            Store(unit, partial[0], out);
+          }
+#pragma omp barrier
+        }
       }
     }
     return absl::OkStatus();
   }
 
  private:
-  // Calls f(offset) for every position of the outer reduced axes.
+  // What one thread reads.
+  class Elements {
+   public:
+    Elements(const ReduceKernel& kernel, void* const* buffers)
+        : program_(kernel.program_ ? &*kernel.program_ : nullptr), buffers_(buffers) {
+      if (program_ != nullptr) program_->Begin(buffers, tiles_);
+    }
+    // `count` elements from this one on, at most kTile of a program.
+    const float* At(int64_t offset, int64_t count) {
+      if (program_ == nullptr) return static_cast<const float*>(buffers_[0]) + offset;
+      void* const results[] = {computed_};
+      program_->Run(buffers_, tiles_, offset, count, results);
+      return computed_;
+    }
+
+   private:
+    const TileProgram* const program_;
+    void* const* const buffers_;
+    TileSpace tiles_;
+    alignas(64) float computed_[kTile];
+  };
+
+  int64_t Width(int64_t unit) const { return rows_ ? 1 : std::min(chunk_, inner_.size - unit % chunks_ * chunk_); }
+
+  // Calls f(offset, piece) for terms begin..end-1: positions of the outer reduced axes and pieces of what lies inside.
   template <typename F>
-  void ForReduced(const F& f) const {
+  void ForTerms(int64_t begin, int64_t end, const F& f) const {
     int64_t index[kMaxAxes] = {};
-    int64_t offset = 0;
-    for (int64_t i = 0; i < reduced_count_; ++i) {
-      f(offset);
+    int64_t offset = 0, rest = begin / pieces_, piece = begin % pieces_;
+    for (size_t k = reduced_.size(); k-- > 0;) {
+      index[k] = rest % reduced_[k].size;
+      rest /= reduced_[k].size;
+      offset += index[k] * reduced_[k].x;
+    }
+    for (int64_t term = begin; term < end; ++term) {
+      f(offset, piece);
+      if (++piece < pieces_) continue;
+      piece = 0;
       for (size_t k = reduced_.size(); k-- > 0;) {
         offset += reduced_[k].x;
         if (++index[k] < reduced_[k].size) break;
@@ -84,41 +148,78 @@ class ReduceKernel : public Kernel {
     }
   }
 
-  float Row(const float* x) const {
-    const SimdTable& simd = Simd();
-    float result = Start();
-    ForReduced([&](int64_t offset) {
-      if (inner_.x != 1) {
-        for (int64_t i = 0; i < inner_.size; ++i) result = Join(result, x[offset + i * inner_.x]);
-        return;
-      }
-      const float* row = x + offset;
-      switch (reduction_) {
-        case Reduction::kSum:
-        case Reduction::kMean: result += simd.row_sum(row, inner_.size); break;
-        case Reduction::kMax: result = Join(result, simd.row_max(row, inner_.size)); break;
-        case Reduction::kMin: result = Join(result, simd.row_min(row, inner_.size)); break;
-      }
-    });
-    return reduction_ == Reduction::kMean ? result * scale_ : result;
+  // Some terms of one unit: `sums` gets one number, or one for each column.
+  void Add(Elements& elements, int64_t unit, int64_t begin, int64_t end, float* sums) const {
+    int64_t rest = unit / chunks_, from = unit % chunks_ * chunk_ * (rows_ ? 0 : inner_.x);
+    for (size_t k = kept_.size(); k-- > 0;) {
+      from += rest % kept_[k].size * kept_[k].x;
+      rest /= kept_[k].size;
+    }
+    if (rows_) {
+      sums[0] = Start();
+      ForTerms(begin, end, [&](int64_t offset, int64_t piece) {
+        sums[0] = Join(sums[0], Row(elements, from + offset, piece * piece_));
+      });
+    } else {
+      Columns(elements, from, Width(unit), begin, end, sums);
+    }
   }
 
-  void Columns(const float* x, float* out, int64_t first) const {
+  float Row(Elements& elements, int64_t from, int64_t first) const {
     const SimdTable& simd = Simd();
-    const int64_t count = std::min(kChunk, inner_.size - first);
-    float sum[kChunk];
-    std::fill(sum, sum + count, Start());
-    const TileFn join = simd.f32[reduction_ == Reduction::kMax   ? kTileMax
-                                 : reduction_ == Reduction::kMin ? kTileMin
-                                                                 : kTileAdd];
-    ForReduced([&](int64_t offset) {
-      if (inner_.x == 1) {
-        join(sum, sum, x + offset + first, nullptr, count);
-      } else {
-        for (int64_t i = 0; i < count; ++i) sum[i] = Join(sum[i], x[offset + (first + i) * inner_.x]);
+    const int64_t end = std::min(first + piece_, inner_.size);
+    float result = Start();
+    if (inner_.x != 1) {  // of no program
+      const float* x = elements.At(from, inner_.size);
+      for (int64_t i = first; i < end; ++i) result = Join(result, x[i * inner_.x]);
+      return result;
+    }
+    const int64_t step = program_ ? kTile : piece_;
+    for (int64_t i = first; i < end; i += step) {
+      const int64_t count = std::min(step, end - i);
+      const float* row = elements.At(from + i, count);
+      switch (reduction_) {
+        case Reduction::kSum:
+        case Reduction::kMean: result += simd.row_sum(row, count); break;
+        case Reduction::kMax: result = Join(result, simd.row_max(row, count)); break;
+        case Reduction::kMin: result = Join(result, simd.row_min(row, count)); break;
+      }
+    }
+    return result;
+  }
+
+  // Lines of short columns are added many at a time, each to a sum of its own.
+  void Columns(Elements& elements, int64_t from, int64_t width, int64_t begin, int64_t end, float* sums) const {
+    const TileFn join = Simd().f32[reduction_ == Reduction::kMax   ? kTileMax
+                                   : reduction_ == Reduction::kMin ? kTileMin
+                                                                   : kTileAdd];
+    float sum[kTile];
+    std::fill(sum, sum + tile_lines_ * width, Start());
+    ForTerms(begin, end, [&](int64_t offset, int64_t piece) {
+      const int64_t last = std::min((piece + 1) * piece_, lines_);
+      for (int64_t line = piece * piece_; line < last; line += tile_lines_) {
+        const int64_t count = std::min(tile_lines_, last - line) * width;
+        const float* x = elements.At(from + offset + line * width, count);
+        if (inner_.x == 1) {
+          join(sum, sum, x, nullptr, count);
+        } else {
+          for (int64_t i = 0; i < count; ++i) sum[i] = Join(sum[i], x[i * inner_.x]);
+        }
       }
     });
-    for (int64_t i = 0; i < count; ++i) out[(first + i) * inner_.out] = sum[i] * scale_;
+    std::copy(sum, sum + width, sums);
+    for (int64_t line = 1; line < tile_lines_; ++line) {
+      for (int64_t i = 0; i < width; ++i) sums[i] = Join(sums[i], sum[line * width + i]);
+    }
+  }
+
+  void Store(int64_t unit, const float* sums, float* out) const {
+    int64_t rest = unit / chunks_, to = unit % chunks_ * chunk_ * inner_.out;
+    for (size_t k = kept_.size(); k-- > 0;) {
+      to += rest % kept_[k].size * kept_[k].out;
+      rest /= kept_[k].size;
+    }
+    for (int64_t i = 0; i < Width(unit); ++i) out[to + i * inner_.out] = sums[i] * scale_;
   }
 
   float Start() const {
@@ -137,18 +238,24 @@ class ReduceKernel : public Kernel {
   }
 
   const Reduction reduction_;
+  const std::optional<TileProgram> program_;
   ReduceAxis inner_;
   bool rows_ = true;
   std::vector<ReduceAxis> kept_, reduced_;
-  int64_t kept_count_ = 1, reduced_count_ = 1, chunks_ = 1;
+  int64_t kept_count_ = 1, reduced_count_ = 1;
+  int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another, and so many in a tile
+  int64_t chunk_ = 1, chunks_ = 1;      // columns that are accumulated together
+  int64_t piece_ = 1, pieces_ = 1;      // of a row, or of the lines
+  int64_t parts_ = 1;                   // of a sum
   float scale_ = 1;
   int threads_ = 1;
 };
 
-// Buffers: x, out. out[kept..] = reduction of x over the axes that `reduced` marks. `x` is not padded; `out` has the
-// sizes of x with 1 where reduced (it may be blocked where x is, else plain).
-KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, const std::vector<bool>& reduced, const Layout& out,
-                           int threads) {
+// Buffers: x, out, or the operands of the program that gives x in the dense layout `x`, out. out[kept..] = reduction of
+// x over the axes that `reduced` marks. `x` is not padded; `out` has the sizes of x with 1 where reduced (it may be
+// blocked where x is, else plain).
+KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, std::optional<TileProgram> program,
+                           const std::vector<bool>& reduced, const Layout& out, int threads) {
   CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
   std::vector<ReduceAxis> axes;
   for (size_t k = 0; k < x.dims.size(); ++k) {
@@ -172,7 +279,27 @@ KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, const std::vect
       merged.push_back(axis);
     }
   }
-  return std::make_unique<ReduceKernel>(reduction, std::move(merged), threads);
+  return std::make_unique<ReduceKernel>(reduction, std::move(merged), std::move(program), threads);
+}
+
+struct Sizes {
+  Shape kept;  // 1 where reduced
+  std::vector<bool> reduced;
+};
+Sizes SizesOf(const Node& node, const Shape& dims) {
+  Sizes sizes{dims, std::vector<bool>(dims.size(), false)};
+  for (int64_t axis : Ints(node, "axes")) {
+    sizes.reduced[axis] = true;
+    sizes.kept[axis] = 1;
+  }
+  return sizes;
+}
+
+Reduction ReductionOf(const Node& node) {
+  return node.op == ops::ReduceSum()    ? Reduction::kSum
+         : node.op == ops::ReduceMean() ? Reduction::kMean
+         : node.op == ops::ReduceMax()  ? Reduction::kMax
+                                        : Reduction::kMin;
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
@@ -185,26 +312,46 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (place.layout.IsPadded()) {
     ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
   }
-  Shape kept = graph.type(x).shape;
-  std::vector<bool> reduced(kept.size(), false);
-  for (int64_t axis : Ints(node, "axes")) {
-    reduced[axis] = true;
-    kept[axis] = 1;
-  }
-  const Reduction reduction = node.op == ops::ReduceSum()    ? Reduction::kSum
-                              : node.op == ops::ReduceMean() ? Reduction::kMean
-                              : node.op == ops::ReduceMax()  ? Reduction::kMax
-                                                             : Reduction::kMin;
+  const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
-  lowering.Emit(MakeReduceKernel(reduction, place.layout, reduced, Layout::RowMajor(kept), lowering.threads()),
+  lowering.Emit(MakeReduceKernel(ReductionOf(node), place.layout, std::nullopt, sizes.reduced,
+                                 Layout::RowMajor(sizes.kept), lowering.threads()),
                 {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+  return true;
+}
+
+// A reduction of what pointwise nodes give.
+absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kReduce) return false;
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes.back();
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0], out{id, 0};
+  Group pointwise = group.group;
+  pointwise.nodes.pop_back();
+  pointwise.outputs = {x};
+  const auto layout_of = [&](Value value) -> std::optional<Layout> {
+    if (lowering.IsConstant(value)) return std::nullopt;
+    const absl::StatusOr<Place> place = lowering.Find(value);
+    return place.ok() ? std::optional(place->layout) : std::nullopt;
+  };
+  const Sizes sizes = SizesOf(node, graph.type(x).shape);
+  const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
+  ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
+  ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout));
+  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
+  planned.buffers.push_back(Lowering::Write(result));
+  lowering.Emit(MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced,
+                                 Layout::RowMajor(sizes.kept), lowering.threads()),
+                std::move(planned.buffers), GroupLabel(graph, group.group));
   return true;
 }
 
 }  // namespace
 
 KernelEntry ReduceEntry() {
-  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan};
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 2};
 }
+KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused}; }
 
 }  // namespace rewright::cpu

@@ -1,0 +1,327 @@
+// Runs a pointwise program on tiles of consecutive positions.
+#include "backends/cpu/kernels/tile_program.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/arith.h"
+#include "core/ir/function_values.h"
+
+namespace rewright::cpu {
+namespace {
+
+// ---------------------------------------------------------------- operations on other types than f32
+
+// An integer divided by 0 has no value: all bits are set, as in what the reference kernel writes there.
+template <typename R, typename V>
+R Stored(const V& value) {
+  if constexpr (std::is_same_v<V, Partial<R>>) {
+    return value.exists ? value.value : static_cast<R>(-1);
+  } else {
+    return static_cast<R>(value);
+  }
+}
+template <Fn fn, typename T, typename R>
+void Map(void* dst, const void* a, [[maybe_unused]] const void* b, const void*, long n) {
+  for (long i = 0; i < n; ++i) {
+    if constexpr (FnOf<fn>::kArity == 1) {
+      static_cast<R*>(dst)[i] = Stored<R>(FnValue<fn>(static_cast<const T*>(a)[i]));
+    } else {
+      static_cast<R*>(dst)[i] = Stored<R>(FnValue<fn>(static_cast<const T*>(a)[i], static_cast<const T*>(b)[i]));
+    }
+  }
+}
+template <typename T>
+void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
+  for (long i = 0; i < n; ++i) {
+    static_cast<T*>(dst)[i] =
+        static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i] : static_cast<const T*>(b)[i];
+  }
+}
+template <typename From, typename To>
+void MapCast(void* dst, const void* a, const void*, const void*, long n) {
+  for (long i = 0; i < n; ++i) {
+    const From x = static_cast<const From*>(a)[i];
+    if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+      static_cast<To*>(dst)[i] = static_cast<To>(interp::FloatArith<From>::ToInt(x));
+    } else {
+      static_cast<To*>(dst)[i] = static_cast<To>(x);
+    }
+  }
+}
+template <typename From>
+void MapToBool(void* dst, const void* a, const void*, const void*, long n) {
+  for (long i = 0; i < n; ++i) static_cast<uint8_t*>(dst)[i] = static_cast<const From*>(a)[i] != From(0);
+}
+
+template <Fn fn, typename T>
+TileFn MapOf() {
+  if constexpr (!kFnIsDefined<fn, T>) {
+    return nullptr;
+  } else if constexpr (std::is_same_v<FnResult<fn, T>, bool>) {
+    return Map<fn, T, uint8_t>;
+  } else {
+    return Map<fn, T, T>;
+  }
+}
+
+template <typename T>
+TileFn FunctionOf(TileOp op) {
+  switch (op) {
+#define REWRIGHT_CASE(Id) \
+  case kTile##Id:         \
+    return MapOf<Fn::k##Id, T>();
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
+    case kTileSelect: return MapSelect<T>;
+    case kTileCopy: return MapCast<T, T>;
+    default: return nullptr;
+  }
+}
+
+template <typename From>
+TileFn CastFn(DType to) {
+  switch (to) {
+    case DType::kFloat32: return MapCast<From, float>;
+    case DType::kFloat64: return MapCast<From, double>;
+    case DType::kInt64: return MapCast<From, int64_t>;
+    case DType::kInt32: return MapCast<From, int32_t>;
+    case DType::kBool: return MapToBool<From>;
+  }
+  return nullptr;
+}
+
+TileFn CastFn(DType from, DType to) {
+  switch (from) {
+    case DType::kFloat32: return CastFn<float>(to);
+    case DType::kFloat64: return CastFn<double>(to);
+    case DType::kInt64: return CastFn<int64_t>(to);
+    case DType::kInt32: return CastFn<int32_t>(to);
+    case DType::kBool: return CastFn<uint8_t>(to);
+  }
+  return nullptr;
+}
+
+// The tile operation, null where there is none.
+TileFn Function(const PointwiseInstruction& instruction) {
+  if (instruction.op == kTileCopy && instruction.type != instruction.to) {
+    return CastFn(instruction.type, instruction.to);
+  }
+  switch (instruction.type) {
+    case DType::kFloat32: {
+      const TileFn simd = Simd().f32[instruction.op];
+      return simd != nullptr ? simd : FunctionOf<float>(instruction.op);
+    }
+    case DType::kFloat64: return FunctionOf<double>(instruction.op);
+    case DType::kInt64: return FunctionOf<int64_t>(instruction.op);
+    case DType::kInt32: return FunctionOf<int32_t>(instruction.op);
+    case DType::kBool: return FunctionOf<uint8_t>(instruction.op);
+  }
+  return nullptr;
+}
+
+// Copies the first element to the whole tile.
+void Repeat(unsigned char* tile, size_t bytes) {
+  for (int64_t i = 1; i < kTile; ++i) std::memcpy(tile + static_cast<size_t>(i) * bytes, tile, bytes);
+}
+
+void StoreConstant(unsigned char* tile, const PointwiseConstant& constant) {
+  auto store = [&](auto value) { std::memcpy(tile, &value, sizeof value); };
+  switch (constant.dtype) {
+    case DType::kFloat32: store(static_cast<float>(constant.real)); break;
+    case DType::kFloat64: store(constant.real); break;
+    case DType::kInt64: store(constant.integer); break;
+    case DType::kInt32: store(static_cast<int32_t>(constant.integer)); break;
+    case DType::kBool: store(static_cast<uint8_t>(constant.integer != 0)); break;
+  }
+}
+
+// The axes in which positions are walked: those of the result in the order of its memory, with the channels cut into
+// blocks where some layout is blocked.
+struct Space {
+  struct Axis {
+    int axis = 0;  // of the result
+    enum class Part : uint8_t { kWhole, kBlocks, kWithin } part = Part::kWhole;
+    int64_t size = 1;
+  };
+  std::vector<Axis> axes;
+  int64_t block = 0;
+};
+
+Space SpaceOf(const Layout& out, int64_t block) {
+  std::vector<std::pair<int64_t, Space::Axis>> by_stride;
+  for (int k = 0; k < out.rank(); ++k) {
+    const size_t axis = k;
+    if (block != 0 && k == 1) {
+      const int64_t blocks = out.dims[axis] / block;
+      const int64_t outer = out.block != 0 ? out.strides[axis] : out.strides[axis] * block;
+      const int64_t inner = out.block != 0 ? 1 : out.strides[axis];
+      by_stride.push_back({outer, {k, Space::Axis::Part::kBlocks, blocks}});
+      by_stride.push_back({inner, {k, Space::Axis::Part::kWithin, block}});
+    } else {
+      by_stride.push_back({out.strides[axis], {k, Space::Axis::Part::kWhole, out.dims[axis]}});
+    }
+  }
+  std::stable_sort(by_stride.begin(), by_stride.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  Space space;
+  space.block = block;
+  for (const auto& [stride, axis] : by_stride) {
+    if (axis.size != 1) space.axes.push_back(axis);
+  }
+  return space;
+}
+
+// Strides of an operand along the axes of the space; `axes` maps its axes to those of the result.
+std::vector<int64_t> StridesIn(const Space& space, const Layout& layout, const std::vector<int>& axes) {
+  std::vector<int64_t> strides;
+  for (const Space::Axis& axis : space.axes) {
+    int64_t stride = 0;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      if (axes[d] != axis.axis || layout.dims[d] == 1) continue;
+      const bool blocked = layout.block != 0 && d == 1;
+      switch (axis.part) {
+        case Space::Axis::Part::kWhole: stride = layout.strides[d]; break;
+        case Space::Axis::Part::kBlocks: stride = blocked ? layout.strides[d] : layout.strides[d] * space.block; break;
+        case Space::Axis::Part::kWithin: stride = blocked ? 1 : layout.strides[d]; break;
+      }
+    }
+    strides.push_back(stride);
+  }
+  return strides;
+}
+
+}  // namespace
+
+// Gives every value a place and every instruction its function.
+absl::Status TileProgram::Prepare() {
+  const int instructions = static_cast<int>(program_.instructions.size());
+  const int values = program_.num_values(), leaves = values - instructions;
+  places_.resize(values);
+  std::vector<int> last_use(static_cast<size_t>(values), -1);
+  for (int i = 0; i < instructions; ++i) {
+    const PointwiseInstruction& instruction = program_.instructions[i];
+    for (int operand : {instruction.a, instruction.b, instruction.c}) {
+      if (operand >= 0) last_use[operand] = i;
+    }
+    functions_.push_back(Function(instruction));
+    if (functions_.back() == nullptr) {
+      return absl::UnimplementedError(
+          absl::StrCat("no tile operation ", instruction.op, " on ", DTypeName(instruction.type)));
+    }
+  }
+  for (int result : program_.results) last_use[result] = instructions;
+  // A result may lie in the memory of an operand: it is written there at once where no operand is read any more.
+  int last_read = -1;
+  for (int v = 0; v < leaves; ++v) {
+    const bool memory = v < static_cast<int>(readers_.size()) && readers_[v].contiguous();
+    places_[v] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kTile, tiles_++};
+    if (memory) last_read = std::max(last_read, last_use[v]);
+  }
+  std::vector<int> free;
+  for (int i = 0; i < instructions; ++i) {
+    const int value = leaves + i;
+    const auto result = std::find(program_.results.begin(), program_.results.end(), value);
+    if (result != program_.results.end() && i >= last_read) {
+      places_[value] = {Place::Kind::kResult, static_cast<int>(result - program_.results.begin())};
+    } else if (free.empty()) {
+      places_[value].number = tiles_++;
+    } else {
+      places_[value].number = free.back();
+      free.pop_back();
+    }
+    const PointwiseInstruction& instruction = program_.instructions[i];
+    std::array<int, 3> operands = {instruction.a, instruction.b, instruction.c};
+    std::sort(operands.begin(), operands.end());
+    for (size_t k = 0; k < operands.size(); ++k) {
+      const int operand = operands[k];
+      if (operand < leaves || (k > 0 && operands[k - 1] == operand)) continue;
+      const Place& at = places_[operand];
+      if (last_use[operand] == i && at.kind == Place::Kind::kTile) free.push_back(at.number);
+    }
+  }
+  for (size_t r = 0; r < program_.results.size(); ++r) {
+    const Place& place = places_[program_.results[r]];
+    if (place.kind != Place::Kind::kResult || place.number != static_cast<int>(r)) copied_.push_back(r);
+  }
+  if (tiles_ > kMaxProgramTiles) return absl::InternalError(absl::StrCat("a pointwise group needs ", tiles_, " tiles"));
+  return absl::OkStatus();
+}
+
+void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
+  const size_t count = readers_.size();
+  for (size_t v = 0; v < count; ++v) {
+    if (readers_[v].scalar() && places_[v].number >= 0) {
+      readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], 0, 1);
+      Repeat(tiles[places_[v].number].bytes, DTypeSize(program_.operands[v].dtype));
+    }
+  }
+  for (size_t c = 0; c < program_.constants.size(); ++c) {
+    unsigned char* tile = tiles[places_[count + c].number].bytes;
+    const PointwiseConstant& constant = program_.constants[c];
+    StoreConstant(tile, constant);
+    Repeat(tile, DTypeSize(constant.dtype));
+  }
+}
+
+void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, int64_t count,
+                      void* const* results) const {
+  for (size_t v = 0; v < readers_.size(); ++v) {
+    if (places_[v].kind == Place::Kind::kTile && !readers_[v].scalar()) {
+      readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], start, count);
+    }
+  }
+  const auto at = [&](int value) -> void* {
+    if (value < 0) return nullptr;
+    const Place& place = places_[value];
+    switch (place.kind) {
+      case Place::Kind::kTile: return tiles[place.number].bytes;
+      case Place::Kind::kMemory:
+        return static_cast<unsigned char*>(operands[value]) +
+               static_cast<size_t>(start) * DTypeSize(program_.operands[value].dtype);
+      case Place::Kind::kResult: return results[place.number];
+    }
+    return nullptr;
+  };
+  const int leaves = program_.num_values() - static_cast<int>(program_.instructions.size());
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const PointwiseInstruction& instruction = program_.instructions[i];
+    functions_[i](at(leaves + static_cast<int>(i)), at(instruction.a), at(instruction.b), at(instruction.c), count);
+  }
+  for (size_t r : copied_) {
+    const int value = program_.results[r];
+    std::memmove(results[r], at(value), static_cast<size_t>(count) * DTypeSize(program_.TypeOf(value)));
+  }
+}
+
+absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, const std::vector<Layout>& operands,
+                                              const Layout& out) {
+  int64_t block = out.block;
+  for (const Layout& layout : operands) {
+    if (layout.block == 0) continue;
+    CHECK(!layout.IsPadded() && (block == 0 || block == layout.block)) << layout.ToString();
+    block = layout.block;
+  }
+  CHECK(out.IsDense()) << out.ToString();
+  const Space space = SpaceOf(out, block);
+  std::vector<int64_t> sizes;
+  for (const Space::Axis& axis : space.axes) sizes.push_back(axis.size);
+  TileProgram made;
+  made.program_ = program;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    made.readers_.emplace_back(sizes, StridesIn(space, operands[i], program.operands[i].axes),
+                               DTypeSize(program.operands[i].dtype));
+  }
+  RETURN_IF_ERROR(made.Prepare());
+  return made;
+}
+
+}  // namespace rewright::cpu
