@@ -77,7 +77,7 @@ bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int 
   return true;
 }
 
-Layout LayoutForReader(const Graph& graph, Value value) {
+Layout LayoutForReader(const Graph& graph, Value value, bool turned) {
   const Shape& dims = graph.type(value).shape;
   const Layout row_major = Layout::RowMajor(dims);
   if (graph.is_output(value)) return row_major;
@@ -86,7 +86,9 @@ Layout LayoutForReader(const Graph& graph, Value value) {
   const Node& user = graph.node(graph.nodes()[users[0]]);
   if (user.op != ops::Transpose()) return row_major;
   const std::vector<int64_t>& perm = Ints(user, "perm");
-  if (perm.back() != static_cast<int64_t>(dims.size()) - 1) return row_major;
+  const auto last = static_cast<int64_t>(dims.size()) - 1;
+  const bool exchanges = last > 0 && perm[last] == last - 1 && perm[last - 1] == last;
+  if (perm.back() != last && !(turned && exchanges)) return row_major;
   const Layout after = Layout::RowMajor(user.outputs[0].shape);
   Layout layout = row_major;
   for (size_t k = 0; k < perm.size(); ++k) layout.strides[perm[k]] = after.strides[k];

@@ -38,8 +38,8 @@ bool OnlyMoves(const Graph& graph, const Node& node);
 bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis);
 
 // A layout for a result that its only reader, a transpose which leaves the last axis in place, turns into row-major;
-// row-major where there is no such reader.
-Layout LayoutForReader(const Graph& graph, Value value);
+// row-major where there is no such reader. `turned`: or one that exchanges the last two axes.
+Layout LayoutForReader(const Graph& graph, Value value, bool turned = false);
 
 // The layout of a copying node's result as a view of its operand, and the offset of its first element, both in
 // elements. False where strides would be negative or a blocked operand is cut within its blocks.

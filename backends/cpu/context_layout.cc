@@ -67,7 +67,7 @@ CpuLayouts::LaidPtr CpuLayouts::Lay(const Graph& graph, const FusedGroup& group,
   const bool returned = graph.is_output(value);
   // What ResultLayout reads.
   const bool product = group.kind == FusedGroup::Kind::kMatmul;
-  const uint64_t wanted = product ? rewright::cpu::HashOf(LayoutForReader(graph, value)) : 0;
+  const uint64_t wanted = product ? rewright::cpu::HashOf(ProductLayout(graph, group, value)) : 0;
   std::vector<uint64_t> key = {static_cast<uint64_t>(value.output), returned, wanted, group.group.nodes.size()};
   for (NodeId node : group.group.nodes) key.push_back(static_cast<uint64_t>(node));
   for (Value input : group.group.inputs) {

@@ -86,6 +86,9 @@ int KernelListVersion();
 // it.
 Layout ResultLayout(const LayoutQuery& query);
 
+// The layout of a product of matrices, which may lie as its reader wants it.
+Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
+
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);
 

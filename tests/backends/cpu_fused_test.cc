@@ -113,6 +113,32 @@ state u: f32[]
 %5 = sigmoid(%4)
 output y = %5
 )", 0.5, 1},
+    // Gradients of weights that were read transposed: products that their reader wants column by column.
+    {"products_that_are_turned", R"(
+input x: f32[70,33]
+input y: f32[70,129]
+input b: f32[5,70,33]
+input c: f32[5,33,9]
+input row: f32[1,33]
+state w: f32[33,129]
+%0 = transpose(x, perm=[1,0])
+%1 = matmul(%0, y)
+%2 = transpose(%1, perm=[1,0])
+%3 = tanh(%2)
+%4 = matmul(b, c)
+%5 = transpose(%4, perm=[0,2,1])
+%6 = neg(%5)
+%7 = matmul(row, w)
+%8 = transpose(%7, perm=[1,0])
+%9 = neg(%8)
+%10 = matmul(x, w)
+%11 = transpose(%10, perm=[1,0])
+%12 = neg(%11)
+output p = %3
+output q = %6
+output r = %9
+output s = %12
+)"},
     // The residual is read by nothing else: it may be overwritten.
     {"residual_chain", R"(
 input x: f32[1,16,8,8]

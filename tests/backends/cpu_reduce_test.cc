@@ -5,10 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
-#include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
-#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 
@@ -16,28 +12,14 @@ namespace rewright {
 namespace {
 
 void AgreesWithTheInterpreter(Device& device, const std::string& text, const std::string& label) {
-  const auto graph = ParseGraph(text);
-  ASSERT_TRUE(graph.ok()) << graph.status() << text;
   SCOPED_TRACE(text);
-  auto schedule = device.Compile(*graph);
+  const Graph graph = GraphWithWeights(text, -1, 1, 3);
+  auto schedule = device.Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_TRUE(std::any_of(schedule->steps.begin(), schedule->steps.end(),
                           [&](const Step& step) { return step.label == label; }))
       << "no " << label;
-  const auto executor = MakeHostile(*graph, *std::move(schedule));
-  ASSERT_TRUE(executor.ok()) << executor.status();
-  const std::vector<Tensor> inputs = *RandomInputs(*graph, 3);
-  absl::flat_hash_map<std::string, Tensor> named;
-  for (size_t i = 0; i < inputs.size(); ++i) named[graph->node(graph->inputs()[i].node).name] = inputs[i];
-  const auto expected = InterpretGraph(*graph, named, {.precision = Precision::kFloat64, .threads = 2});
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  const auto found = RunTwice(**executor, inputs);
-  ASSERT_TRUE(found.ok()) << found.status();
-  // A sum of so many normal numbers.
-  const double terms = static_cast<double>(inputs[0].num_elements()) / static_cast<double>((*found)[0].num_elements());
-  const Comparison comparison =
-      Compare(*ToPrecision((*found)[0], Precision::kFloat64), (*expected)[0], 1e-4, 1e-6 * terms + 1e-5);
-  EXPECT_TRUE(comparison.close) << comparison.text;
+  ExpectAgrees(*std::move(schedule), graph, -1, 2, 7, 2e-5);
 }
 
 std::vector<int> AxesOf(unsigned set) {

@@ -333,6 +333,17 @@ absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t ran
   return layout;
 }
 
+// Whether matrices lie column by column.
+bool IsTurned(const Layout& layout) {
+  const size_t rank = layout.dims.size();
+  return layout.dims[rank - 1] != 1 && layout.strides[rank - 1] != 1 && layout.strides[rank - 2] == 1;
+}
+void Turn(Layout* matrices) {
+  const size_t rank = matrices->dims.size();
+  std::swap(matrices->dims[rank - 1], matrices->dims[rank - 2]);
+  std::swap(matrices->strides[rank - 1], matrices->strides[rank - 2]);
+}
+
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kMatmul) return false;
   const Graph& graph = lowering.graph();
@@ -377,6 +388,11 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     }
   }
   const Layout out_layout = problem.c.dims == dims ? problem.c : Layout::RowMajor(dims);
+  if (IsTurned(problem.c)) {  // c^T = b^T a^T
+    std::swap(problem.a, problem.b);
+    std::swap(a_place, b_place);
+    for (Layout* factor : {&problem.a, &problem.b, &problem.c}) Turn(factor);
+  }
   bool in_place = false;
   if (problem.post_ops.residual) {
     const Value residual = ResidualOf(group);
@@ -406,11 +422,17 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 std::optional<Layout> MatmulLayout(const LayoutQuery& query) {
   if (query.group.kind != FusedGroup::Kind::kMatmul) return std::nullopt;
-  return LayoutForReader(query.graph, query.value);
+  return ProductLayout(query.graph, query.group, query.value);
 }
 
 }  // namespace
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout}; }
+Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
+  // Behind an epilogue the last axis has to be the one of the channels, as in packed weights.
+  const bool turns = group.group.nodes.size() == 1 && !graph.IsKnown(graph.node(group.group.nodes[0]).operands[1]);
+  return LayoutForReader(graph, value, turns);
+}
+
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 2}; }
 
 }  // namespace rewright::cpu
