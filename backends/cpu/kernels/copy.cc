@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/kernels/turn.h"
 
 namespace rewright::cpu {
 namespace {
@@ -18,21 +19,6 @@ struct CopyAxis {
 
 constexpr int64_t kSquare = 16;          // side of the squares that a transposing copy works in
 constexpr int64_t kSerialBytes = 65536;  // below this one thread copies
-
-constexpr int64_t kLanes = 4;
-
-// Four lines of four elements, transposed; strides of the lines.
-void Turn(const uint32_t* from, int64_t from_stride, uint32_t* to, int64_t to_stride) {
-  typedef uint32_t Vector __attribute__((vector_size(16)));
-  Vector a[kLanes];
-  for (int64_t i = 0; i < kLanes; ++i) std::memcpy(&a[i], from + i * from_stride, sizeof(Vector));
-  const Vector low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-  const Vector ab_low = __builtin_shuffle(a[0], a[1], low), ab_high = __builtin_shuffle(a[0], a[1], high);
-  const Vector cd_low = __builtin_shuffle(a[2], a[3], low), cd_high = __builtin_shuffle(a[2], a[3], high);
-  const Vector b[kLanes] = {__builtin_shuffle(ab_low, cd_low, first), __builtin_shuffle(ab_low, cd_low, second),
-                            __builtin_shuffle(ab_high, cd_high, first), __builtin_shuffle(ab_high, cd_high, second)};
-  for (int64_t i = 0; i < kLanes; ++i) std::memcpy(to + i * to_stride, &b[i], sizeof(Vector));
-}
 
 // Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
 // (`turned`): then the two are walked in squares, so that lines of both sides are used whole.
@@ -130,9 +116,9 @@ class CopyKernel : public Kernel {
   void Square(const T* src, T* dst) const {
     if constexpr (sizeof(T) == sizeof(uint32_t)) {
       if (middle_.from == 1 && last_.to == 1) {
-        for (int64_t c = 0; c < kSquare; c += kLanes) {
-          for (int64_t r = 0; r < kSquare; r += kLanes) {
-            Turn(src + r + c * last_.from, last_.from, dst + c + r * middle_.to, middle_.to);
+        for (int64_t c = 0; c < kSquare; c += kTurned) {
+          for (int64_t r = 0; r < kSquare; r += kTurned) {
+            Turn4(src + r + c * last_.from, last_.from, dst + c + r * middle_.to, middle_.to);
           }
         }
         return;

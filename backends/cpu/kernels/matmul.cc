@@ -9,6 +9,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/turn.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
@@ -29,20 +30,39 @@ int64_t Panels(int64_t n) {
 
 int64_t PanelElements(int64_t k) { return k * Simd().gemm_columns; }
 
-void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, float* to) {
-  const int64_t width = Simd().gemm_columns;
-  if (n_stride == 1 || columns < 4) {
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t j = 0; j < columns; ++j) to[k * width + j] = b[k * k_stride + j * n_stride];
-      for (int64_t j = columns; j < width; ++j) to[k * width + j] = 0;
-    }
-  } else {
-    for (int64_t k0 = 0; k0 < depth; k0 += 16) {
-      const int64_t k1 = std::min(depth, k0 + 16);
-      for (int64_t j = 0; j < width; ++j) {
-        for (int64_t k = k0; k < k1; ++k) to[k * width + j] = j < columns ? b[k * k_stride + j * n_stride] : 0.0f;
+// Columns of four turned lines, from one whose elements along the depth lie side by side.
+void PackTurned(const float* b, int64_t depth, int64_t columns, int64_t n_stride, float* to) {
+  constexpr int64_t kStep = 16;  // a line of the cache
+  const int64_t width = Simd().gemm_columns, whole = columns / kTurned * kTurned;
+  const auto words = [](auto* floats) { return reinterpret_cast<uint32_t*>(const_cast<float*>(floats)); };
+  for (int64_t k0 = 0; k0 < depth; k0 += kStep) {
+    const int64_t k1 = std::min(depth, k0 + kStep), turned = k0 + (k1 - k0) / kTurned * kTurned;
+    for (int64_t j = 0; j < whole; j += kTurned) {
+      for (int64_t i = j; i < j + kTurned; ++i) __builtin_prefetch(b + k0 + 4 * kStep + i * n_stride);
+      for (int64_t k = k0; k < turned; k += kTurned) {
+        Turn4(words(b + k + j * n_stride), n_stride, words(to + k * width + j), width);
+      }
+      for (int64_t k = turned; k < k1; ++k) {
+        for (int64_t i = j; i < j + kTurned; ++i) to[k * width + i] = b[k + i * n_stride];
       }
     }
+    for (int64_t k = k0; k < k1; ++k) {
+      for (int64_t i = whole; i < columns; ++i) to[k * width + i] = b[k + i * n_stride];
+      std::fill(to + k * width + columns, to + (k + 1) * width, 0.0f);
+    }
+  }
+}
+
+void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, float* to) {
+  const int64_t width = Simd().gemm_columns;
+  if (k_stride == 1 && n_stride != 1) return PackTurned(b, depth, columns, n_stride, to);
+  for (int64_t k = 0; k < depth; ++k) {
+    if (n_stride == 1) {
+      std::memcpy(to + k * width, b + k * k_stride, static_cast<size_t>(columns) * sizeof(float));
+    } else {
+      for (int64_t j = 0; j < columns; ++j) to[k * width + j] = b[k * k_stride + j * n_stride];
+    }
+    std::fill(to + k * width + columns, to + (k + 1) * width, 0.0f);
   }
 }
 
@@ -378,12 +398,12 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
   problem.c = lowering.LayoutOf(group, out);
   // All rows of all batches against one matrix are one product.
-  if (problem.packed && rank > 2) {
+  if (NumElements(b_dims) == k * n && rank > 2) {
     Layout flat;
     const Shape flat_dims = {NumElements(dims) / n, k};
     if (problem.c.IsRowMajor() && ReshapeLayout(problem.a, flat_dims, &flat)) {
       problem.a = flat;
-      problem.b = Layout::RowMajor({k, n});
+      problem.b = Layout{{k, n}, {problem.b.strides[rank - 2], problem.b.strides[rank - 1]}};
       problem.c = Layout::RowMajor({flat_dims[0], n});
     }
   }
@@ -433,6 +453,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 2}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

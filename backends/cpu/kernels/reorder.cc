@@ -5,8 +5,8 @@
 
 namespace rewright::cpu {
 
-absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context,
-                                      const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context, const dnnl::memory::desc& from,
+                                      const dnnl::memory::desc& to) {
   return CatchDnnl("reorder", [&]() -> KernelPtr {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
