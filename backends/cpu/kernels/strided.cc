@@ -8,6 +8,16 @@
 namespace rewright::cpu {
 namespace {
 
+// The first `have` elements again and again, up to `count`.
+template <typename T>
+void Repeat(T* dst, int64_t have, int64_t count) {
+  while (have < count) {
+    const int64_t more = std::min(have, count - have);
+    std::memcpy(dst + have, dst, static_cast<size_t>(more) * sizeof(T));
+    have += more;
+  }
+}
+
 template <typename T>
 void FillRun(T* dst, const T* src, int64_t stride, int64_t count) {
   if (stride == 1) {
@@ -20,7 +30,9 @@ void FillRun(T* dst, const T* src, int64_t stride, int64_t count) {
     }
   } else if (stride == 0) {
     const T value = *src;
-    for (int64_t i = 0; i < count; ++i) dst[i] = value;
+    const int64_t single = std::min<int64_t>(count, 16);
+    for (int64_t i = 0; i < single; ++i) dst[i] = value;
+    Repeat(dst, single, count);
   } else {
     for (int64_t i = 0; i < count; ++i) dst[i] = src[i * stride];
   }
@@ -39,14 +51,21 @@ void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const s
   }
   const int inner = rank - 1;
   const int64_t inner_size = sizes[inner], inner_stride = strides[inner];
+  const bool repeats = inner > 0 && strides[inner - 1] == 0;  // channels, at every point of an image
   while (count > 0) {
-    const int64_t run = std::min(count, inner_size - index[inner]);
+    int64_t run = std::min(count, inner_size - index[inner]);
     FillRun(dst, base + offset, inner_stride, run);
+    int next = inner - 1;
+    if (repeats && index[inner] == 0 && run < count) {
+      run = std::min(count, (sizes[next] - index[next]) * inner_size);
+      Repeat(dst, inner_size, run);
+      index[next--] = 0;  // if there is more it is behind the last repetition
+    }
     dst += run;
     count -= run;
     offset -= index[inner] * inner_stride;
     index[inner] = 0;
-    for (int k = inner - 1; k >= 0; --k) {
+    for (int k = next; k >= 0; --k) {
       const size_t axis = k;
       offset += strides[axis];
       if (++index[k] < sizes[axis]) break;
