@@ -107,5 +107,21 @@ TEST(CpuPoolGrad, IsTheOraclesForEveryWindow) {
   }
 }
 
+// Behind a convolution, whose results lie in blocks of channels.
+TEST(CpuPoolGrad, ReadsBlockedLayouts) {
+  const auto device = MakeDevice("cpu", {2, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const char* attrs :
+       {"kernel=[2,2], strides=[2,2]", "kernel=[3,3], strides=[2,2], pads=[1,1,1,1]",
+        "kernel=[3,2], strides=[1,3], pads=[2,0,1,1], dilations=[2,1]", "kernel=[2,2], strides=[2,2], ceil_mode=1"}) {
+    const std::string start = absl::StrCat("input x: f32[2,16,9,11]\nstate w: f32[32,16,3,3]\n%0 = conv2d(x, w)\n",
+                                           "%1 = relu(%0)\n%2 = max_pool2d(%1, ", attrs, ")\n%3 = tanh(%2)\n");
+    const Graph graph =
+        GraphWithWeights(absl::StrCat(start, "%4 = max_pool2d_grad_x(%1, %3, ", attrs, ")\noutput y = %4\n"), -1, 1, 5);
+    SCOPED_TRACE(PrintGraph(graph));
+    ExpectAgrees(**device, graph, -1, 1, 6);
+  }
+}
+
 }  // namespace
 }  // namespace rewright

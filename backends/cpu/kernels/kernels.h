@@ -43,6 +43,14 @@ struct PoolProblem {
   std::vector<int64_t> kernel, strides, pads, dilations;
 };
 
+// The windows of row y of a pool's outputs on a blocked image, and where the first row lies that they see, in elements
+// from the start of a plane.
+struct WindowRow {
+  int64_t first = 0;
+  SimdTable::PoolRow windows;
+};
+WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y);
+
 // Of a pool, or of the gradient of one.
 PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows);
 

@@ -10,6 +10,28 @@
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
+
+WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y) {
+  const int64_t dilation = problem.dilations[0];
+  const int64_t top = y * problem.strides[0] - problem.pads[0];
+  int64_t first = 0, last = problem.kernel[0];
+  while (top + first * dilation < 0) ++first;
+  while (last > first && top + (last - 1) * dilation >= image.dims[2]) --last;
+  WindowRow row;
+  row.first = (top + first * dilation) * image.strides[2];
+  row.windows.width = image.dims[3];
+  row.windows.out_width = problem.dst[3];
+  row.windows.rows = last - first;
+  row.windows.row_step = dilation * image.strides[2];
+  row.windows.kernel = problem.kernel[1];
+  row.windows.stride = problem.strides[1];
+  row.windows.before = problem.pads[1];
+  row.windows.dilation = problem.dilations[1];
+  row.windows.block = image.block;
+  row.windows.count_all = problem.count_padding ? static_cast<float>(problem.kernel[0] * problem.kernel[1]) : 0.0f;
+  return row;
+}
+
 namespace {
 
 constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
@@ -39,24 +61,9 @@ class PoolKernel : public Kernel {
 
  private:
   void Row(const float* x, float* out, int64_t y) const {
-    const int64_t dilation = problem_.dilations[0];
-    const int64_t top = y * problem_.strides[0] - problem_.pads[0];
-    int64_t first = 0, last = problem_.kernel[0];
-    while (top + first * dilation < 0) ++first;
-    while (last > first && top + (last - 1) * dilation >= src_.dims[2]) --last;
-    SimdTable::PoolRow row;
-    row.width = src_.dims[3];
-    row.out_width = dst_.dims[3];
-    row.rows = last - first;
-    row.row_step = dilation * src_.strides[2];
-    row.kernel = problem_.kernel[1];
-    row.stride = problem_.strides[1];
-    row.before = problem_.pads[1];
-    row.dilation = problem_.dilations[1];
-    row.block = src_.block;
-    row.count_all = problem_.count_padding ? static_cast<float>(problem_.kernel[0] * problem_.kernel[1]) : 0.0f;
+    const WindowRow row = WindowRowAt(problem_, src_, y);
     const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
-    pool(out, x + (top + first * dilation) * src_.strides[2], row);
+    pool(out, x + row.first, row.windows);
   }
 
   const PoolProblem problem_;

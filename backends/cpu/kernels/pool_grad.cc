@@ -6,6 +6,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {
@@ -34,6 +35,38 @@ std::vector<Taps> TapsOf(const PoolProblem& problem, const Shape& image, bool ce
   }
   return windows;
 }
+
+// A maximum of images in blocks of channels. Buffers: x, the cotangent, the result, all blocked.
+class BlockedMaxPoolGradKernel : public Kernel {
+ public:
+  BlockedMaxPoolGradKernel(const PoolProblem& problem, const Layout& image, int threads)
+      : problem_(problem), image_(image), planes_(image.dims[0] * image.dims[1] / image.block) {
+    threads_ = image.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
+  }
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const float* const x = static_cast<const float*>(buffers[0]);
+    const float* const u = static_cast<const float*>(buffers[1]);
+    float* const out = static_cast<float*>(buffers[2]);
+    const int64_t points = image_.strides[1], line = problem_.dst[3] * image_.block, height = problem_.dst[2];
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t i = 0; i < planes_; ++i) {
+      std::fill_n(out + i * points, points, 0.0f);
+      for (int64_t y = 0; y < height; ++y) {
+        const WindowRow row = WindowRowAt(problem_, image_, y);
+        const int64_t at = i * points + row.first;
+        Simd().pool_max_grad_row(out + at, x + at, u + (i * height + y) * line, row.windows);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const PoolProblem problem_;
+  const Layout image_;
+  const int64_t planes_;
+  int threads_;
+};
 
 // Buffers: of a maximum x, then the cotangent and the result; all row-major.
 class PoolGradKernel : public Kernel {
@@ -111,27 +144,49 @@ class PoolGradKernel : public Kernel {
   int threads_;
 };
 
+// Blocked where x of a maximum is, else row-major.
+std::optional<Layout> PoolGradLayout(const LayoutQuery& query) {
+  const Node& node = query.node();
+  const Layout x = query.operand(0);
+  const bool blocked = node.operands.size() == 2 && x.blocked() && x.block % Simd().lanes == 0 && !x.IsPadded();
+  return blocked ? Layout::Blocked(query.dims(), x.block) : Layout::RowMajor(query.dims());
+}
+
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
   const TensorType& type = node.outputs[0];
   if (type.dtype != DType::kFloat32) return false;
+  const Layout layout = lowering.LayoutOf(group, {id, 0});
   std::vector<BufferUse> uses;
   for (Value operand : node.operands) {
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    const Shape& dims = graph.type(operand).shape;
+    ASSIGN_OR_RETURN(const Place place, lowering.FindAs(operand, layout.blocked() ? Layout::Blocked(dims, layout.block)
+                                                                                  : Layout::RowMajor(dims)));
     uses.push_back(Lowering::Read(place.buffer));
   }
-  uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, Layout::RowMajor(type.shape)).buffer));
-  const bool max = node.operands.size() == 2;
+  uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, layout).buffer));
+  const bool max = node.operands.size() == 2, ceil_mode = Int(node, "ceil_mode") != 0;
   const PoolProblem problem = PoolProblemOf(node, max, graph.type(node.operands.back()).shape);
-  lowering.Emit(std::make_unique<PoolGradKernel>(problem, type.shape, Int(node, "ceil_mode") != 0, lowering.threads()),
-                uses, node.op->name);
+  KernelPtr kernel;
+  if (layout.blocked()) {
+    kernel = std::make_unique<BlockedMaxPoolGradKernel>(problem, layout, lowering.threads());
+  } else {
+    kernel = std::make_unique<PoolGradKernel>(problem, type.shape, ceil_mode, lowering.threads());
+  }
+  lowering.Emit(std::move(kernel), uses, node.op->name);
   return true;
 }
 
 }  // namespace
 
-KernelEntry PoolGradEntry() { return {.ops = {}, .derived = {"max_pool2d_grad_x", "avg_pool2d_grad_x"}, .plan = Plan}; }
+KernelEntry PoolGradEntry() {
+  return {.ops = {},
+          .derived = {"max_pool2d_grad_x", "avg_pool2d_grad_x"},
+          .plan = Plan,
+          .layout = PoolGradLayout,
+          .version = 2};
+}
 
 }  // namespace rewright::cpu

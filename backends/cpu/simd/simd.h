@@ -50,6 +50,8 @@ struct SimdTable {
   };
   void (*pool_max_row)(float* out, const float* x, const PoolRow& row);
   void (*pool_sum_row)(float* out, const float* x, const PoolRow& row);
+  // The gradient of a maximum: to `out`, laid out like x, each output's cotangent in u is added where the maximum is.
+  void (*pool_max_grad_row)(float* out, const float* x, const float* u, const PoolRow& row);
 
   // Matrix product of one block: c[rows x 1 panel] (+)= a * b.
   //   a: `rows` <= gemm_rows rows, element (i, k) at a[i * a_row + k * a_step];
