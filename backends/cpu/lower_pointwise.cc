@@ -34,7 +34,7 @@ absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram
     addresses.push_back(lowering.buffer(place.buffer).data.get());
   }
   const Layout layout = layouts[0];
-  ASSIGN_OR_RETURN(const KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, lowering.threads()));
+  ASSIGN_OR_RETURN(const KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, {-1}, lowering.threads()));
   ASSIGN_OR_RETURN(Tensor allocated,
                    AllocateTensor({program.TypeOf(program.results[0]), layout.dims}, "a weight computed beforehand"));
   auto tensor = std::make_shared<Tensor>(std::move(allocated));
@@ -131,7 +131,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const PointwiseProgram& program = planned.program;
   const bool passes_on = std::any_of(program.results.begin(), program.results.end(),
                                      [&](int result) { return result < static_cast<int>(program.operands.size()); });
-  std::vector<int> taken;
+  std::vector<int> taken, over;
   for (Value out : results) {
     const bool in_place = results.size() == 1 || !passes_on;
     int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
@@ -142,8 +142,12 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
       buffer = lowering.Define(out, planned.layout).buffer;
     }
     planned.buffers.push_back(Lowering::Write(buffer));
+    const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
+                                   [&](const ProgramOperand& operand) { return operand.place.buffer == buffer; });
+    over.push_back(read == planned.operands.end() ? -1 : static_cast<int>(read - planned.operands.begin()));
   }
-  ASSIGN_OR_RETURN(KernelPtr kernel, MakePointwiseKernel(program, planned.layouts, planned.layout, lowering.threads()));
+  ASSIGN_OR_RETURN(KernelPtr kernel,
+                   MakePointwiseKernel(program, planned.layouts, planned.layout, over, lowering.threads()));
   lowering.Emit(std::move(kernel), std::move(planned.buffers), GroupLabel(lowering.graph(), group.group));
   return true;
 }

@@ -19,12 +19,10 @@ using KernelPtr = std::unique_ptr<Kernel>;
 
 // ---------------------------------------------------------------- pointwise.cc
 
-// Buffers: the program's operands, its results. `operands[i]` is the layout of program.operands[i]; blocked ones must
-// have the block of every other blocked layout and no padding. `out`, of all results, is dense. A result may lie in the
-// memory of an operand with an equal layout that is read at the very position; of several results only where none is
-// an operand that is passed on.
+// Buffers: the program's operands, its results. Layouts and `over` are as in TileProgram::Make; of several results none
+// that lies over an operand may go with one that is an operand passed on.
 absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                              const Layout& out, int threads);
+                                              const Layout& out, const std::vector<int>& over, int threads);
 
 // ---------------------------------------------------------------- copy.cc
 

@@ -57,8 +57,8 @@ class PointwiseKernel : public Kernel {
 }  // namespace
 
 absl::StatusOr<KernelPtr> MakePointwiseKernel(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                              const Layout& out, int threads) {
-  ASSIGN_OR_RETURN(TileProgram tiles, TileProgram::Make(program, operands, out));
+                                              const Layout& out, const std::vector<int>& over, int threads) {
+  ASSIGN_OR_RETURN(TileProgram tiles, TileProgram::Make(program, operands, out, over));
   return KernelPtr(std::make_unique<PointwiseKernel>(std::move(tiles), out.num_elements(), threads));
 }
 

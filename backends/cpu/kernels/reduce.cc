@@ -338,7 +338,7 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
-  ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout));
+  ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}));
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   planned.buffers.push_back(Lowering::Write(result));
   lowering.Emit(MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced,

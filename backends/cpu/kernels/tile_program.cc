@@ -202,7 +202,7 @@ std::vector<int64_t> StridesIn(const Space& space, const Layout& layout, const s
 }  // namespace
 
 // Gives every value a place and every instruction its function.
-absl::Status TileProgram::Prepare() {
+absl::Status TileProgram::Prepare(const std::vector<int>& over) {
   const int instructions = static_cast<int>(program_.instructions.size());
   const int values = program_.num_values(), leaves = values - instructions;
   places_.resize(values);
@@ -219,19 +219,18 @@ absl::Status TileProgram::Prepare() {
     }
   }
   for (int result : program_.results) last_use[result] = instructions;
-  // A result may lie in the memory of an operand: it is written there at once where no operand is read any more.
-  int last_read = -1;
   for (int v = 0; v < leaves; ++v) {
     const bool memory = v < static_cast<int>(readers_.size()) && readers_[v].contiguous();
     places_[v] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kTile, tiles_++};
-    if (memory) last_read = std::max(last_read, last_use[v]);
   }
   std::vector<int> free;
   for (int i = 0; i < instructions; ++i) {
     const int value = leaves + i;
     const auto result = std::find(program_.results.begin(), program_.results.end(), value);
-    if (result != program_.results.end() && i >= last_read) {
-      places_[value] = {Place::Kind::kResult, static_cast<int>(result - program_.results.begin())};
+    const auto number = result - program_.results.begin();
+    // Over an operand it is written at once where that is not read any more.
+    if (result != program_.results.end() && (over[number] < 0 || last_use[over[number]] <= i)) {
+      places_[value] = {Place::Kind::kResult, static_cast<int>(number)};
     } else if (free.empty()) {
       places_[value].number = tiles_++;
     } else {
@@ -303,7 +302,8 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
 }
 
 absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                              const Layout& out) {
+                                              const Layout& out, const std::vector<int>& over) {
+  CHECK(over.size() == program.results.size());
   int64_t block = out.block;
   for (const Layout& layout : operands) {
     if (layout.block == 0) continue;
@@ -320,7 +320,7 @@ absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, c
     made.readers_.emplace_back(sizes, StridesIn(space, operands[i], program.operands[i].axes),
                                DTypeSize(program.operands[i].dtype));
   }
-  RETURN_IF_ERROR(made.Prepare());
+  RETURN_IF_ERROR(made.Prepare(over));
   return made;
 }
 

@@ -23,16 +23,16 @@ using TileSpace = Tile[kMaxProgramTiles];
 class TileProgram {
  public:
   // Positions are those of `out`, which is dense, in the order of memory. `operands[i]` is the layout of
-  // program.operands[i]; blocked ones must have the block of every other blocked layout and no padding.
+  // program.operands[i]; blocked ones must have the block of every other blocked layout and no padding. `over[r]`: the
+  // operand in whose memory result r lies, which is read at the very position; -1: none.
   static absl::StatusOr<TileProgram> Make(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                          const Layout& out);
+                                          const Layout& out, const std::vector<int>& over);
 
   const PointwiseProgram& program() const { return program_; }
 
   // What tiles hold throughout: once for every run and thread. Addresses are those of the operands' first elements.
   void Begin(void* const* operands, TileSpace& tiles) const;
-  // The results at the positions start..start+count-1, count <= kTile, are written to results[r].. A result may lie in
-  // the memory of an operand that is read at the very position.
+  // The results at the positions start..start+count-1, count <= kTile, are written to results[r]..
   void Run(void* const* operands, TileSpace& tiles, int64_t start, int64_t count, void* const* results) const;
 
  private:
@@ -42,7 +42,7 @@ class TileProgram {
     int number = -1;  // of the tile or the result
   };
 
-  absl::Status Prepare();
+  absl::Status Prepare(const std::vector<int>& over);
 
   PointwiseProgram program_;
   std::vector<StridedReader> readers_;
