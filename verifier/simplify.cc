@@ -532,7 +532,7 @@ bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
 }
 
 NormalForm Simplify(Context& ctx, const NormalForm& n) {
-  if (n.size() > kMaxTerms) throw GiveUp("a normal form grew too large");
+  if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
   ctx.record->CheckTime();
   NormalForm out;
   std::map<std::string, size_t> place;
