@@ -620,7 +620,7 @@ NormalForm Elements::Unrolled(const ExprPtr& e, size_t first, Scope& scope, std:
     terms.insert(terms.end(), part.begin(), part.end());
   }
   (*literal)[first] = false;
-  return Simplify(ctx_, terms);
+  return Merged(ctx_, terms);
 }
 
 NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {

@@ -146,7 +146,7 @@ def rule(mh, rh, mw, rw):
         for i in range(axis.m):
             rank = lead + 5
             part = (f"reduce_sum(slice({last}, starts={ints([i] + [0] * (rank - 1))}, stops={ints([i + 1] + behind)}), "
-                    "axes=[0])")
+                    "axes=[0], keepdims=0)")
             before, after, interior = [0] * (rank - 1), [0] * (rank - 1), [0] * (rank - 1)
             before[lead + place], after[lead + place], interior[lead + place] = i, axis.m - 1 - i, axis.m - 1
             spread = f"pad({part}, before={ints(before)}, after={ints(after)}, interior={ints(interior)})"

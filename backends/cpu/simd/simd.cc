@@ -1,5 +1,6 @@
 #include "backends/cpu/simd/simd.h"
 
+#include "backends/cpu/simd/winograd.h"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace rewright::cpu {
@@ -25,6 +26,12 @@ const SimdTable& Simd() {
     return simd_base::kTable;
   }();
   return table;
+}
+
+WinogradTable WinogradAlgorithms() {
+  if (&Simd() == &simd_avx512::kTable) return simd_avx512::kWinogradTable;
+  if (&Simd() == &simd_avx2::kTable) return simd_avx2::kWinogradTable;
+  return {};
 }
 
 }  // namespace rewright::cpu
