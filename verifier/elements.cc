@@ -381,7 +381,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   for (const auto& [holds, fails] : cases_) assumed += "|" + ctx_.Print(holds);
   auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
-  if (it != cache_.end()) return RenameAll(ctx_, it->second);
+  // Products rename what they bind; sums of very many terms need no other names.
+  if (it != cache_.end()) return ctx_.strategy.unroll ? it->second : RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
   const OutputMeaning& output = n.meaning->outputs[value.output];
   for (size_t k = 0; k < at.size(); ++k) scope.variables[output.index_vars[k]] = at[k];

@@ -327,6 +327,10 @@ bool KeepsZero(const ActivationFunction& f) {
 bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
   const Node& node = graph.node(group.group.nodes[0]);
   const auto one = [](const std::vector<int64_t>& list) { return list == std::vector<int64_t>{1, 1}; };
+  // Elsewhere oneDNN, which lays out the images, has no blocked form.
+  for (size_t k = 0; k < 4; ++k) {
+    if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
+  }
   if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
   if (graph.type(node.operands[0]).dtype != DType::kFloat32 || !graph.IsKnown(node.operands[1])) return false;
   if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
