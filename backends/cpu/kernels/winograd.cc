@@ -53,25 +53,18 @@ struct Problem {
   size_t packed_bytes() const { return PackedMatmulBytes(image.channels, image.outputs); }  // of one point
 };
 
-// Bytes moved, weighed by the cache that they come from: small blocks read the weights often, large ones lose what is
-// between the stages.
+// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in the
+// second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks are
+// as large as that one. (Measured: bench/winograd_bench.)
 int64_t ChooseBlock(const Problem& problem, int threads) {
-  constexpr double kSecond = 768 << 10, kThird = 16 << 20;  // bytes of caches that a block may take
-  const auto price = [&](double bytes) { return bytes <= kSecond ? 0.25 : bytes <= kThird ? 1.0 : 3.0; };
-  const double weights = static_cast<double>(problem.points) * static_cast<double>(problem.packed_bytes());
-  const double tile = 4.0 * static_cast<double>(problem.points * (problem.image.channels + problem.image.outputs));
-  int64_t best = problem.tiles;
-  double least = 0;
+  constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
+  const int64_t weights = problem.points * static_cast<int64_t>(problem.packed_bytes());
+  const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
   const int64_t unit = Simd().gemm_rows;
-  for (int64_t parts = 1; parts <= problem.tiles; ++parts) {
-    const int64_t block = (problem.tiles + parts - 1) / parts;
-    if (parts > 1 && (parts < threads || block < unit)) continue;
-    const double at_a_time = tile * static_cast<double>(block);
-    const double cost = static_cast<double>(parts) * weights * price(weights + at_a_time) +
-                        3 * tile * static_cast<double>(problem.tiles) * price(at_a_time);
-    if (parts == 1 || cost < least) best = block, least = cost;
-  }
-  return best;
+  const int64_t least = weights <= kFewWeights ? unit : 2 * unit;
+  const int64_t block = std::max((weights <= kThird ? kSecond : kThird) / tile / unit * unit, least);
+  const int64_t parts = (problem.tiles + block - 1) / block;
+  return parts < threads ? problem.tiles : (problem.tiles + parts - 1) / parts;
 }
 
 Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
