@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -42,6 +43,11 @@ std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::str
 absl::StatusOr<std::unique_ptr<Licences>> LoadLicences(const std::vector<std::string>& switched_off) {
   ASSIGN_OR_RETURN(const std::string file, FindRuleFile("winograd.rules"));
   ASSIGN_OR_RETURN(RuleSet rules, RuleSet::FromFiles({file}, {.allow_finite_only = true}));
+  for (const std::string& name : switched_off) {
+    if (rules.Find(name) != nullptr) continue;
+    return absl::NotFoundError(
+        absl::StrCat("found ", name, ", expected the name of a rule of ", file, ", which license kernels"));
+  }
   return MakeLicences(std::move(rules), switched_off);
 }
 

@@ -61,6 +61,13 @@ class CpuDevice : public Device {
     return choice.seconds;
   }
 
+  absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (Laws(graph, group).empty()) return std::string();
+    ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group));
+    return choice.law;
+  }
+
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {

@@ -21,6 +21,7 @@ constexpr size_t kMinSamples = 5;
 constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
 constexpr double kTimeCap = 0.1;    // seconds of samples
+constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
 constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
@@ -77,7 +78,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
   const auto patient = [&] { return std::chrono::steady_clock::now() < deadline; };
-  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < kMaxSamples)) {
+  const size_t most = how.cold ? kMaxColdSamples : kMaxSamples;
+  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < most)) {
     while (!probe.Quiet() && patient()) {
     }
     if (how.cold) Cool(*schedule);
