@@ -1,9 +1,11 @@
 // Winograd's convolutions beside the direct ones, layer by layer, all in one run:
 //   winograd_bench [--threads 1] [--rounds 15] [--errors 1]
+//   winograd_bench --model NAME [--threads 1] [--rounds 15]
 // For each layer every licensed algorithm and the direct convolution take turns; before each run the weights are taken
 // out of the caches, as they are in a model that has many. Prints the least processor time of the rounds (of all
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
-// from float64 over the largest element.
+// from float64 over the largest element. With --model a whole model of the zoo: the graph as the CPU device runs it
+// with licences and without, in turns.
 #include <time.h>
 
 #include <algorithm>
@@ -19,6 +21,8 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/simd/simd.h"
+#include "backends/device_factory.h"
+#include "bench/zoo/zoo.h"
 #include "core/interpreter/interpreter.h"
 #include "runtime/executor.h"
 #include "runtime/host_memory.h"
@@ -68,9 +72,9 @@ Graph GraphOf(const Layer& layer) {
   const TensorType weights{DType::kFloat32, {layer.outputs, layer.channels, layer.rows, layer.columns}};
   const TensorType bias{DType::kFloat32, {layer.outputs, 1, 1}};
   const Value w = *arena->AddState("w", Random(weights, 1, 1 / std::sqrt(layer.channels)));
-  const Value y = *arena->Apply(
-      "conv2d", {x, w},
-      {{"pads", std::vector<int64_t>{layer.pad_down, layer.pad_right, layer.pad_down, layer.pad_right}}});
+  const Value y =
+      *arena->Apply("conv2d", {x, w},
+                    {{"pads", std::vector<int64_t>{layer.pad_down, layer.pad_right, layer.pad_down, layer.pad_right}}});
   const Value sum = *arena->Apply("add", {y, *arena->AddState("b", Random(bias, 2, 1))});
   return Graph(arena, {x}, {{*arena->Apply("relu", {sum}), "y"}});
 }
@@ -176,17 +180,70 @@ int Run(int threads, int rounds, bool errors) {
   return 0;
 }
 
+int RunModel(const std::string& name, int threads, int rounds) {
+  const absl::StatusOr<Graph> graph = BuildZooModel(name);
+  if (!graph.ok()) return Fail(graph.status());
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<GraphRunner>> runners;
+  std::vector<std::unique_ptr<Executable>> executables;
+  for (const bool licensed : {false, true}) {
+    DeviceOptions options;
+    options.threads = threads;
+    if (licensed) {
+      absl::StatusOr<std::unique_ptr<Licences>> licences = LoadLicences();
+      if (!licences.ok()) return Fail(licences.status());
+      options.licences = *std::move(licences);
+    }
+    absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("cpu", options);
+    if (!device.ok()) return Fail(device.status());
+    devices.push_back(*std::move(device));
+    runners.push_back(MakeGraphRunner(*devices.back()));
+    absl::StatusOr<std::unique_ptr<Executable>> executable = runners.back()->Prepare(*graph);
+    if (!executable.ok()) return Fail(executable.status());
+    executables.push_back(*std::move(executable));
+  }
+  std::vector<Tensor> inputs, outputs[2];
+  for (Value input : graph->inputs()) inputs.push_back(Random(graph->type(input), 4, 1));
+  double least[2] = {1e30, 1e30}, wall[2] = {1e30, 1e30};
+  for (int round = 0; round < rounds; ++round) {
+    for (int k = 0; k < 2; ++k) {
+      const double clock = Now(), begin = ProcessorTime();
+      if (absl::Status status = executables[k]->Run(inputs, &outputs[k]); !status.ok()) return Fail(status);
+      least[k] = std::min(least[k], (ProcessorTime() - begin) / threads);
+      wall[k] = std::min(wall[k], Now() - clock);
+    }
+  }
+  double largest = 0, difference = 0;
+  for (int64_t i = 0; i < outputs[0][0].num_elements(); ++i) {
+    largest = std::max(largest, std::abs(outputs[0][0].At(i)));
+    difference = std::max(difference, std::abs(outputs[0][0].At(i) - outputs[1][0].At(i)));
+  }
+  std::printf(
+      "%s, %s, %d thread%s, least of %d rounds in turns: direct %.2f ms (%.2f by the clock), licensed %.2f (%.2f): "
+      "%.2f; weights %.1f and %.1f MB; outputs differ by %.1e of the largest\n",
+      name.c_str(), cpu::Simd().name, threads, threads == 1 ? "" : "s", rounds, least[0] * 1e3, wall[0] * 1e3,
+      least[1] * 1e3, wall[1] * 1e3, least[1] / least[0], static_cast<double>(executables[0]->constant_bytes()) * 1e-6,
+      static_cast<double>(executables[1]->constant_bytes()) * 1e-6, difference / largest);
+  return 0;
+}
+
 }  // namespace
 }  // namespace rewright
 
 int main(int argc, char** argv) {
   std::map<std::string, int> flags = {{"--threads", 1}, {"--rounds", 15}, {"--errors", 0}};
+  std::string model;
   for (int i = 1; i < argc; i += 2) {
+    if (std::string(argv[i]) == "--model" && i + 1 < argc) {
+      model = argv[i + 1];
+      continue;
+    }
     if (!flags.contains(argv[i]) || i + 1 == argc) {
-      std::fprintf(stderr, "found %s, expected --threads N, --rounds N or --errors 1\n", argv[i]);
+      std::fprintf(stderr, "found %s, expected --threads N, --rounds N, --errors 1 or --model NAME\n", argv[i]);
       return 1;
     }
     flags[argv[i]] = std::atoi(argv[i + 1]);
   }
+  if (!model.empty()) return rewright::RunModel(model, flags["--threads"], flags["--rounds"]);
   return rewright::Run(flags["--threads"], flags["--rounds"], flags["--errors"] != 0);
 }

@@ -14,8 +14,8 @@ namespace {
 constexpr const char* kOpNames[] = {
     "+", "-", "*", "div", "mod", "/", "-", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"};
 
-constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",    "len",     "sum",
-                                    "prod",     "compose",    "inverse",  "iota",   "repeat", "take",    "drop",
+constexpr const char* kFnNames[] = {"min",     "max",      "rank",       "shape",    "dim",    "len",    "sum",
+                                    "prod",    "compose",  "inverse",    "iota",     "repeat", "take",   "drop",
                                     "replace", "contains", "count_less", "positive", "finite", "weight", "constant"};
 
 // How strongly an operator binds, from `or` on.

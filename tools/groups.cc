@@ -48,9 +48,8 @@ absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& gra
   }
   std::vector<GroupLine> sorted;
   for (auto& [key, line] : lines) sorted.push_back(std::move(line));
-  std::stable_sort(sorted.begin(), sorted.end(), [](const GroupLine& a, const GroupLine& b) {
-    return a.seconds * a.count > b.seconds * b.count;
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const GroupLine& a, const GroupLine& b) { return a.seconds * a.count > b.seconds * b.count; });
   return sorted;
 }
 

@@ -329,8 +329,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->all.matchers().size(), "rule"));
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision,
-                                               flags.no_rules);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
   if (!flags.measured()) {

@@ -141,8 +141,7 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
   }
   for (size_t i = 0; i < lines.size() && static_cast<int64_t>(i) < top; ++i) {
     const GroupLine& line = lines[i];
-    const std::string name =
-        absl::StrCat(line.operators, " ", line.types, line.law.empty() ? "" : " by ", line.law);
+    const std::string name = absl::StrCat(line.operators, " ", line.types, line.law.empty() ? "" : " by ", line.law);
     if (peaks == nullptr) {
       console.Result(absl::StrFormat("  %5d %9.4f  %s", line.count, line.seconds * 1e3, name));
     } else {
@@ -158,8 +157,8 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
 
 absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision,
-                                               flags.no_rules);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();

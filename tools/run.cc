@@ -106,8 +106,8 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision,
-                                               flags.no_rules);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
   if (!executable.ok()) return executable.status();

@@ -275,8 +275,8 @@ class Attempt {
       for (size_t p = 0; p < positions.size(); ++p) {
         std::vector<Guard> facts = facts_;
         facts.insert(facts.end(), position_facts[p].begin(), position_facts[p].end());
-        Outcome outcome = ctx_.strategy.unroll ? EqualByRemainders(o, positions[p], facts)
-                                               : EqualAt(o, positions[p], facts);
+        Outcome outcome =
+            ctx_.strategy.unroll ? EqualByRemainders(o, positions[p], facts) : EqualAt(o, positions[p], facts);
         if (outcome == Outcome::kProved) continue;
         *reason = absl::StrCat("not proved: the elements of output ", o, " are equal");
         return outcome;
@@ -286,7 +286,8 @@ class Attempt {
   }
 
   // Where the elements depend on the remainder of a position p by d, at p = d q + 0, d q + 1, ..
-  Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts, int depth = 0) {
+  Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts,
+                            int depth = 0) {
     constexpr int kMostAxes = 4;
     ctx_.positions.clear();
     for (const Poly& p : at) {
@@ -408,7 +409,8 @@ bool HasMatrix(const RuleInstance& instance) {
     return instance.nodes[value.node].splat.has_value() || IsFill(instance.nodes[value.node]);
   };
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
-    return node.op != nullptr && node.op->name == "concat" && std::all_of(node.inputs.begin(), node.inputs.end(), constant);
+    return node.op != nullptr && node.op->name == "concat" &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), constant);
   });
 }
 

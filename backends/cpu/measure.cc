@@ -20,9 +20,9 @@ constexpr size_t kMinSamples = 5;
 // Sampling goes on until the three fastest samples agree, within limits.
 constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;    // seconds of samples
+constexpr double kTimeCap = 0.1;        // seconds of samples
 constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
-constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
+constexpr double kPatience = 0.25;      // seconds of waiting for a quiet machine
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();

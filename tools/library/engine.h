@@ -13,8 +13,8 @@ namespace rewright {
 // What the name of a device stands for: "cpu", "cuda", "cuda:N", or "reference", the interpreter.
 class Engine {
  public:
-  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws by
-  // which no kernel may compute an operator (docs/winograd.md).
+  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
+  // by which no kernel may compute an operator (docs/winograd.md).
   static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
                                      const std::string& precision = "fp32",
                                      const std::vector<std::string>& switched_off = {});

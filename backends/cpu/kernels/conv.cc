@@ -1,11 +1,12 @@
 // Convolutions by oneDNN, in blocked layouts wherever it has them.
+#include "backends/cpu/kernels/conv.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"

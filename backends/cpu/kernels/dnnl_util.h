@@ -18,7 +18,7 @@ namespace rewright::cpu {
 struct DnnlContext {
   dnnl::engine engine;
   int threads = 1;
-  int64_t block = 8;  // channels per block of the layouts that oneDNN's convolutions run in
+  int64_t block = 8;                         // channels per block of the layouts that oneDNN's convolutions run in
   std::shared_ptr<const Licences> licences;  // of kernels that compute by other operators; null: none may
 };
 

@@ -4,6 +4,8 @@
 // Tiles of m x m outputs: what a tile reads becomes a x a numbers per channel (a = m + r - 1), one product of matrices
 // [tiles, channels] x [channels, outputs] follows for each of these, and a x a numbers per output channel become m x m
 // results. Tiles go through in blocks that stay in the caches.
+#include "backends/cpu/simd/winograd.h"
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -17,7 +19,6 @@
 #include "backends/cpu/kernels/winograd_factors.h"
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/cpu/simd/winograd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -53,9 +54,9 @@ struct Problem {
   size_t packed_bytes() const { return PackedMatmulBytes(image.channels, image.outputs); }  // of one point
 };
 
-// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in the
-// second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks are
-// as large as that one. (Measured: bench/winograd_bench.)
+// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
+// the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
+// are as large as that one. (Measured: bench/winograd_bench.)
 int64_t ChooseBlock(const Problem& problem, int threads) {
   constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
   const int64_t weights = problem.points * static_cast<int64_t>(problem.packed_bytes());
@@ -70,8 +71,14 @@ int64_t ChooseBlock(const Problem& problem, int threads) {
 Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
   Problem problem;
   problem.transforms = &transforms;
-  problem.image = {conv.src[2],  conv.src[3],  conv.dst[2], conv.dst[3], conv.pads[0],
-                   conv.pads[1], RoundUp(conv.src[1], lanes), RoundUp(conv.dst[1], lanes)};
+  problem.image = {conv.src[2],
+                   conv.src[3],
+                   conv.dst[2],
+                   conv.dst[3],
+                   conv.pads[0],
+                   conv.pads[1],
+                   RoundUp(conv.src[1], lanes),
+                   RoundUp(conv.dst[1], lanes)};
   problem.image.tiles_down = (conv.dst[2] + transforms.rows - 1) / transforms.rows;
   problem.image.tiles_right = (conv.dst[3] + transforms.columns - 1) / transforms.columns;
   problem.images = conv.src[0];
@@ -83,7 +90,8 @@ Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv,
 }
 
 // weights[o, c, r, s] at the points, each point packed for the product.
-void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const Problem& problem, char* packed) {
+void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const Problem& problem,
+                         char* packed) {
   const WinogradTransforms& t = *problem.transforms;
   const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
   const int ah = t.rows + t.kernel_rows - 1, aw = t.columns + t.kernel_columns - 1;
@@ -112,8 +120,8 @@ void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels
     }
   }
   for (int64_t p = 0; p < problem.points; ++p) {
-    PackMatmulWeights(points.data() + p * plane, problem.image.channels, problem.image.outputs, problem.image.outputs, 1,
-                      reinterpret_cast<float*>(packed + static_cast<size_t>(p) * problem.packed_bytes()));
+    PackMatmulWeights(points.data() + p * plane, problem.image.channels, problem.image.outputs, problem.image.outputs,
+                      1, reinterpret_cast<float*>(packed + static_cast<size_t>(p) * problem.packed_bytes()));
   }
 }
 

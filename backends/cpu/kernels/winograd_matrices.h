@@ -56,9 +56,9 @@ inline constexpr Ratio kWinogradPoints<11>[11] = {{0},     {1},    {-1},    {1, 
 template <int kOutputs, int kTaps>
 struct WinogradMatrices {
   static constexpr int kProducts = kOutputs + kTaps - 1;
-  Ratio out[kOutputs][kProducts];      // A
-  Ratio kernel[kProducts][kTaps];      // G
-  Ratio data[kProducts][kProducts];    // B
+  Ratio out[kOutputs][kProducts];    // A
+  Ratio kernel[kProducts][kTaps];    // G
+  Ratio data[kProducts][kProducts];  // B
 };
 
 template <int kOutputs, int kTaps>

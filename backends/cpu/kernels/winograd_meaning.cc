@@ -147,8 +147,8 @@ absl::StatusOr<Value> WinogradMeaning(Arena& arena, Value x, Value w, const std:
     y = b.Spread(b.Spread(b.Dot(A, b.Dot(A, products, 1, 0), 1, 1), columns), rows);
   }
   const Value order = b.Apply("transpose", {y}, {{"perm", List{1, 0, 2, 3}}});
-  const Value out = b.Apply("slice", {order},
-                            {{"starts", List{0, 0, 0, 0}}, {"stops", List{image[0], kernel[0], rows.out, columns.out}}});
+  const Value out = b.Apply(
+      "slice", {order}, {{"starts", List{0, 0, 0, 0}}, {"stops", List{image[0], kernel[0], rows.out, columns.out}}});
   if (!b.status().ok()) return b.status();
   return out;
 }

@@ -18,11 +18,13 @@ bool OneDnnUses(dnnl_cpu_isa_t isa) {
 const SimdTable& Simd() {
   static const SimdTable& table = []() -> const SimdTable& {
     __builtin_cpu_init();
-    if (OneDnnUses(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (OneDnnUses(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
       return simd_avx512::kTable;
     }
-    if (OneDnnUses(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return simd_avx2::kTable;
+    if (OneDnnUses(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+      return simd_avx2::kTable;
     return simd_base::kTable;
   }();
   return table;

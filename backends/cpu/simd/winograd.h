@@ -38,7 +38,11 @@ struct WinogradTable {
 };
 WinogradTable WinogradAlgorithms();
 
-namespace simd_avx2 { extern const WinogradTable kWinogradTable; }
-namespace simd_avx512 { extern const WinogradTable kWinogradTable; }
+namespace simd_avx2 {
+extern const WinogradTable kWinogradTable;
+}
+namespace simd_avx512 {
+extern const WinogradTable kWinogradTable;
+}
 
 }  // namespace rewright::cpu
