@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
+#include "core/ir/licences.h"
 
 namespace rewright {
 
@@ -13,6 +14,7 @@ struct DeviceOptions {
   int threads = 0;                 // 0: one per processor that this process may use
   std::string profile_path;        // of the profile database; empty: measured costs are kept in memory only
   std::string precision = "fp32";  // on a GPU: "fp32", "tf32", "fp16", "bf16"
+  std::shared_ptr<const Licences> licences = nullptr;  // of kernels that compute by other operators; null: none may
 };
 
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds

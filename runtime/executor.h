@@ -48,6 +48,14 @@ class Executor : public Executable {
   absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
 
   int64_t arena_bytes() const override { return plan_.arena_bytes; }
+  int64_t constant_bytes() const override {
+    int64_t bytes = 0;
+    for (const Buffer& buffer : schedule_.buffers) {
+      const bool counts = buffer.kind == Buffer::Kind::kConstant && buffer.data != nullptr && buffer.alias_of < 0;
+      if (counts) bytes += static_cast<int64_t>(buffer.bytes);
+    }
+    return bytes;
+  }
   int64_t peak_live_bytes() const override { return plan_.peak_live_bytes; }
   const Schedule& schedule() const { return schedule_; }
 

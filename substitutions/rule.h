@@ -18,6 +18,7 @@
 //                    for ?e, one number, which becomes a real attribute; without a shape, of any shape that leaves the
 //                    result's shape to the other operand. On the right a new constant.
 //   scalar(e)        on the right: a new constant of the value of an expression.
+//   [[1, -1], [0, 1 / 6]]  a matrix of numbers and expressions, by rows; short for concatenations of constants [1, 1].
 //   axis=?a          binds an attribute, or compares it where ?a is bound already; an attribute that the left side does
 //                    not mention has its default. `attrs=?c` binds all the others at once (as ?c.strides...).
 //   split(..).1      one output of an operator that has several; `split(..)..` all of them, as operands.

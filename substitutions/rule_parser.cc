@@ -20,7 +20,8 @@ namespace {
 constexpr int kMaxDepth = 48;     // of nested terms and expressions
 constexpr size_t kMaxItems = 64;  // operands, list elements, outputs, lets
 constexpr size_t kMaxRules = 100000;
-constexpr size_t kMaxTerms = 512;  // tensor terms in one rule
+constexpr size_t kMaxTerms = 512;  // tensor terms in one rule; a matrix counts as one
+constexpr size_t kMaxMatrixSize = 16;
 
 using Kind = RuleToken::Kind;
 
@@ -249,6 +250,7 @@ class Parser {
     if (++terms_ > kMaxTerms) return Error("the rule has too many terms");
     term.line = Peek().line;
     term.column = Peek().column;
+    if (IsSign("[")) return Matrix(term);
     const bool number = Peek().kind == Kind::kInt || Peek().kind == Kind::kReal || IsSign("-");
     if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
       RETURN_IF_ERROR(ValueTerm(term));
@@ -298,6 +300,42 @@ class Parser {
       }
     }
     return TypeAndShape(term);
+  }
+
+  // [[a, b], [c, d]] is written for concat(concat(a[1, 1], b[1, 1], axis=1), concat(c[1, 1], d[1, 1], axis=1), axis=0).
+  absl::Status Matrix(TensorTerm& term) {
+    const auto joined = [&](TensorTerm& whole, int axis) {
+      whole.kind = TensorTerm::Kind::kApply;
+      whole.name = "concat";
+      whole.op = FindOp(whole.name);
+      whole.attrs.push_back({"axis", ArgExpr::Int(axis)});
+    };
+    RETURN_IF_ERROR(Expect("["));
+    joined(term, 0);
+    do {
+      if (term.operands.size() >= kMaxMatrixSize) return Error("the matrix has too many rows");
+      TensorTerm& row = term.operands.emplace_back();
+      row.line = Peek().line;
+      row.column = Peek().column;
+      RETURN_IF_ERROR(Expect("["));
+      joined(row, 1);
+      do {
+        if (row.operands.size() >= kMaxMatrixSize) return Error("the row has too many numbers");
+        TensorTerm& entry = row.operands.emplace_back();
+        entry.line = Peek().line;
+        entry.column = Peek().column;
+        entry.kind = TensorTerm::Kind::kValue;
+        RETURN_IF_ERROR(Arg(entry.value));
+        entry.shape = ShapeSpec{false, {ArgExpr::Int(1), ArgExpr::Int(1)}};
+      } while (Accept(","));
+      RETURN_IF_ERROR(Expect("]"));
+      if (row.operands.size() != term.operands[0].operands.size()) {
+        return RuleError(file_, row.line, row.column,
+                         absl::StrCat("found a row of ", row.operands.size(), " numbers, expected ",
+                                      term.operands[0].operands.size(), " as in the first"));
+      }
+    } while (Accept(","));
+    return Expect("]");
   }
 
   absl::Status TypeAndShape(TensorTerm& term) {

@@ -1,5 +1,6 @@
 #include "substitutions/rule_printer.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -13,8 +14,8 @@ namespace {
 constexpr const char* kOpNames[] = {
     "+", "-", "*", "div", "mod", "/", "-", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"};
 
-constexpr const char* kFnNames[] = {"min",      "max",        "rank",     "shape",  "dim",    "len",     "sum",
-                                    "prod",     "compose",    "inverse",  "iota",   "repeat", "take",    "drop",
+constexpr const char* kFnNames[] = {"min",     "max",      "rank",       "shape",    "dim",    "len",    "sum",
+                                    "prod",    "compose",  "inverse",    "iota",     "repeat", "take",   "drop",
                                     "replace", "contains", "count_less", "positive", "finite", "weight", "constant"};
 
 // How strongly an operator binds, from `or` on.
@@ -76,6 +77,40 @@ std::string Suffix(const TensorTerm& term) {
   return text;
 }
 
+// The term is an application of concat to at least one operand, without any other attribute.
+bool JoinsAlong(const TensorTerm& term, int64_t axis) {
+  return term.kind == TensorTerm::Kind::kApply && term.name == "concat" && !term.operands.empty() &&
+         term.attrs.size() == 1 && term.attrs[0].value.kind == ArgExpr::Kind::kInt &&
+         term.attrs[0].value.integer == axis && term.bundle.empty() && !term.all && term.output < 0;
+}
+
+bool IsUnit(const ArgExpr& size) { return size.kind == ArgExpr::Kind::kInt && size.integer == 1; }
+
+// A number, or an expression, of shape [1, 1].
+bool IsEntry(const TensorTerm& term) {
+  return term.kind == TensorTerm::Kind::kValue && !term.dtype && term.shape && !term.shape->broadcasts &&
+         term.shape->dims.size() == 2 && IsUnit(term.shape->dims[0]) && IsUnit(term.shape->dims[1]) && !term.all &&
+         term.output < 0 && term.value.kind != ArgExpr::Kind::kAttr;
+}
+
+// What the parser reads from [[a, b], [c, d]].
+bool IsMatrix(const TensorTerm& term) {
+  return JoinsAlong(term, 0) && std::all_of(term.operands.begin(), term.operands.end(), [&](const TensorTerm& row) {
+           return JoinsAlong(row, 1) && row.operands.size() == term.operands[0].operands.size() &&
+                  std::all_of(row.operands.begin(), row.operands.end(), IsEntry);
+         });
+}
+
+std::string MatrixRow(const TensorTerm& row) {
+  const auto print = [](std::string* out, const TensorTerm& entry) { out->append(PrintArg(entry.value)); };
+  return absl::StrCat("[", absl::StrJoin(row.operands, ", ", print), "]");
+}
+
+std::string Matrix(const TensorTerm& term, const std::string& separator) {
+  const auto print = [](std::string* out, const TensorTerm& row) { out->append(MatrixRow(row)); };
+  return absl::StrCat("[", absl::StrJoin(term.operands, separator, print), "]");
+}
+
 constexpr size_t kWidth = 118;
 
 // The term, begun at column `indent`; an application that is too long for a line has its operands below one another.
@@ -83,6 +118,7 @@ constexpr size_t kWidth = 118;
 std::string Laid(const TensorTerm& term, size_t indent, size_t extra) {
   const std::string flat = PrintTerm(term);
   if (indent + flat.size() + extra <= kWidth || term.kind != TensorTerm::Kind::kApply) return flat;
+  if (IsMatrix(term)) return Matrix(term, ",\n" + std::string(indent + 1, ' '));
   const size_t inner = indent + term.name.size() + 1;
   const std::string separator = ",\n" + std::string(inner, ' ');
   std::vector<std::string> lines;
@@ -145,6 +181,7 @@ std::string PrintTerm(const TensorTerm& term) {
     const std::string value = PrintArg(term.value);
     return (plain ? value : absl::StrCat("scalar(", value, ")")) + Suffix(term);
   }
+  if (IsMatrix(term)) return Matrix(term, ", ");
   const auto print = [](std::string* out, const TensorTerm& operand) { out->append(PrintTerm(operand)); };
   const std::string operands = absl::StrJoin(term.operands, ", ", print);
   const std::string attrs = Attributes(term);

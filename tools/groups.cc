@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -29,13 +32,14 @@ GroupLine Describe(const Graph& graph, const Group& group) {
 }  // namespace
 
 absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph) {
-  std::map<std::pair<std::string, std::string>, GroupLine> lines;
+  std::map<std::tuple<std::string, std::string, std::string>, GroupLine> lines;
   for (const Group& group : device.Partition(graph)) {
     absl::StatusOr<double> seconds = device.Cost(graph, group);
     if (!seconds.ok()) return seconds.status();
     if (*seconds <= 0) continue;
     GroupLine line = Describe(graph, group);
-    GroupLine& all = lines.try_emplace({line.operators, line.types}, line).first->second;
+    ASSIGN_OR_RETURN(line.law, device.LawOf(graph, group));
+    GroupLine& all = lines.try_emplace({line.operators, line.types, line.law}, line).first->second;
     // Groups that differ in their inputs alone stand in one line: the means of what they cost and do.
     const double before = all.count, after = ++all.count;
     all.seconds = (all.seconds * before + *seconds) / after;
@@ -44,10 +48,24 @@ absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& gra
   }
   std::vector<GroupLine> sorted;
   for (auto& [key, line] : lines) sorted.push_back(std::move(line));
-  std::stable_sort(sorted.begin(), sorted.end(), [](const GroupLine& a, const GroupLine& b) {
-    return a.seconds * a.count > b.seconds * b.count;
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const GroupLine& a, const GroupLine& b) { return a.seconds * a.count > b.seconds * b.count; });
   return sorted;
+}
+
+absl::StatusOr<std::map<std::string, int>> LawsOf(Device& device, const Graph& graph) {
+  std::map<std::string, int> laws;
+  for (const Group& group : device.Partition(graph)) {
+    ASSIGN_OR_RETURN(const std::string law, device.LawOf(graph, group));
+    if (!law.empty()) ++laws[law];
+  }
+  return laws;
+}
+
+std::string LawsText(const std::map<std::string, int>& laws) {
+  return absl::StrJoin(laws, ", ", [](std::string* out, const auto& law) {
+    absl::StrAppend(out, law.first, " (", law.second, law.second == 1 ? " time)" : " times)");
+  });
 }
 
 }  // namespace rewright

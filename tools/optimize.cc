@@ -47,6 +47,7 @@ struct OptimizeFlags {
   std::string device = "cpu";
   std::string profile;
   std::string precision = "fp32";
+  std::vector<std::string> no_rules;
   std::string cost = "measured";
   std::string search = "backtrack";
   int64_t egraph_nodes = SearchOptions().egraph_nodes;
@@ -328,7 +329,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
   if (!rules.ok()) return rules.status();
   console.Note(Counted(rules->all.matchers().size(), "rule"));
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
   if (!flags.measured()) {
@@ -390,6 +392,7 @@ Action DeclareOptimize(CLI::App& app) {
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
+  AddNoRule(app, &flags->no_rules);
   AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   app.add_option("--cost", flags->cost,
                  "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "

@@ -25,6 +25,7 @@
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/rules.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -36,6 +37,7 @@ struct ProfileFlags {
   std::map<std::string, int64_t> dims;
   std::string device = "cpu";
   std::string precision = "fp32";
+  std::vector<std::string> no_rules;
   bool roofline = false;
   std::string machine;
   int64_t top = 12;
@@ -109,6 +111,7 @@ absl::StatusOr<Peaks> FindPeaks(const std::string& machine, GraphRunner& runner)
 Json LineJson(const GroupLine& line, const Peaks* peaks) {
   Json json = {{"operators", line.operators},   {"types", line.types}, {"count", line.count},
                {"cost_ms", line.seconds * 1e3}, {"flops", line.flops}, {"bytes", line.bytes}};
+  if (!line.law.empty()) json["law"] = line.law;
   if (peaks != nullptr) {
     json["gflops_per_second"] = line.flops / line.seconds / 1e9;
     json["gbytes_per_second"] = line.bytes / line.seconds / 1e9;
@@ -139,7 +142,7 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
   }
   for (size_t i = 0; i < lines.size() && static_cast<int64_t>(i) < top; ++i) {
     const GroupLine& line = lines[i];
-    const std::string name = absl::StrCat(line.operators, " ", line.types);
+    const std::string name = absl::StrCat(line.operators, " ", line.types, line.law.empty() ? "" : " by ", line.law);
     if (peaks == nullptr) {
       console.Result(absl::StrFormat("  %5d %9.4f  %s", line.count, line.seconds * 1e3, name));
     } else {
@@ -167,7 +170,8 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path, const ProfileFlags& fla
 
 absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();
@@ -244,6 +248,7 @@ Action DeclareProfile(CLI::App& app) {
   AddOutputPath(app, "--profile", &flags->profile, "The database")->required()->type_name("DB");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);
+  AddNoRule(app, &flags->no_rules);
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_flag("--roofline", flags->roofline, "What each group reaches of the machine's arithmetic and memory rates");
   app.add_option("--machine", flags->machine, "Those rates, as described (default: measured)")->type_name("F.json");

@@ -15,4 +15,10 @@ void AddRules(CLI::App& app, RuleFlags* flags) {
   app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
 }
 
+void AddNoRule(CLI::App& app, std::vector<std::string>* names) {
+  app.add_option("--no-rule", *names, "A proved law by which no kernel may compute an operator (repeatable)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+}
+
 }  // namespace rewright

@@ -9,4 +9,7 @@ namespace rewright {
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CLI::App& app, RuleFlags* flags);
 
+// --no-rule: laws by which no kernel of the device may compute an operator.
+void AddNoRule(CLI::App& app, std::vector<std::string>* names);
+
 }  // namespace rewright

@@ -13,10 +13,12 @@
 #include "core/onnx/tensor_file.h"
 #include "runtime/timing.h"
 #include "tools/flags.h"
+#include "tools/groups.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/rules.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -29,6 +31,7 @@ struct RunFlags {
   std::string output_dir;
   std::string device = "cpu";
   std::string precision = "fp32";
+  std::vector<std::string> no_rules;
   int64_t iterations = 30;
   int64_t warmup = 3;
 };
@@ -80,15 +83,17 @@ void Report(const Graph& graph, const Executable& executable, const Summary& sec
                                  seconds.count));
   console.Result(absl::StrFormat("work:     %.3f G FLOP, %.1f GFLOP/s", features.flops / 1e9,
                                  seconds.median > 0 ? features.flops / seconds.median / 1e9 : 0));
-  console.Result(absl::StrFormat("memory:   %s for activations (%s live at once)",
+  console.Result(absl::StrFormat("memory:   %s for activations (%s live at once), %s for weights as they are read",
                                  BytesText(static_cast<double>(executable.arena_bytes())),
-                                 BytesText(static_cast<double>(executable.peak_live_bytes()))));
+                                 BytesText(static_cast<double>(executable.peak_live_bytes())),
+                                 BytesText(static_cast<double>(executable.constant_bytes()))));
   Json& json = console.json();
   json["latency_ms"] = {{"median", seconds.median * 1e3},
                         {"min", seconds.min * 1e3},
                         {"p90", seconds.p90 * 1e3},
                         {"spread", seconds.spread}};
   json["iterations"] = seconds.count;
+  json["constant_bytes"] = executable.constant_bytes();
   json["peak_activation_bytes"] = executable.arena_bytes();
   json["peak_live_bytes"] = executable.peak_live_bytes();
   json["flops"] = features.flops;
@@ -101,7 +106,8 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
-  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision);
+  absl::StatusOr<Engine> engine =
+      Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
   if (!executable.ok()) return executable.status();
@@ -124,6 +130,11 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
   if (!seconds.ok()) return seconds.status();
   Report(model->graph, **executable, *seconds, console);
+  if (engine->device() != nullptr && engine->device()->runs()) {
+    ASSIGN_OR_RETURN(const auto laws, LawsOf(*engine->device(), model->graph));
+    if (!laws.empty()) console.Result("laws:     " + LawsText(laws));
+    console.json()["laws"] = laws;
+  }
   return Answer::kYes;
 }
 
@@ -137,6 +148,7 @@ Action DeclareRun(CLI::App& app) {
   AddOutputPath(app, "--output-dir", &flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
   AddDevice(app, &flags->device, /*with_reference=*/true);
   AddPrecision(app, &flags->precision);
+  AddNoRule(app, &flags->no_rules);
   AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
   AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
   return [flags, &app](Session& session) {

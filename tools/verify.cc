@@ -112,6 +112,7 @@ class Verification {
   RuleProofOptions Options() const {
     RuleProofOptions options;
     options.time_limit_s = flags_.time_limit;
+    options.instance_limit_s = std::max(options.instance_limit_s, flags_.time_limit / 3);
     options.seed = session_.flags.seed;
     options.stop = &InterruptGuard::flag();
     options.certify = !flags_.certificates.empty();

@@ -70,7 +70,9 @@ NormalForm Scale(const NormalForm& n, const Rational& factor) {
 }
 
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b) {
-  if (a.size() * b.size() > kMaxTerms) throw GiveUp("a normal form grew too large");
+  if (a.size() * b.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
+  Rational factor;
+  if (ctx.strategy.unroll && IsConstant(a, &factor)) return Scale(b, factor);
   NormalForm out;
   for (const Term& x : a) {
     for (const Term& y : b) {

@@ -21,6 +21,8 @@ NormalForm ConstantForm(const Rational& value);
 NormalForm AtomForm(const Atom& a);
 NormalForm IndexForm(Context& ctx, const Poly& value);
 NormalForm Simplify(Context& ctx, const NormalForm& n);
+// Of terms that are simplified already.
+NormalForm Merged(Context& ctx, const NormalForm& n);
 NormalForm Add(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Scale(const NormalForm& n, const Rational& factor);
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b);

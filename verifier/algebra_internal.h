@@ -9,8 +9,8 @@
 
 namespace rewright::verifier {
 
-// More terms than any honest rule makes.
-inline constexpr size_t kMaxTerms = 600;
+// More terms than any honest rule makes; one with literal matrices multiplies them out.
+inline size_t MostTerms(const Context& ctx) { return ctx.strategy.unroll ? 20000 : 600; }
 
 using Branches = std::vector<Branch>;
 

@@ -51,6 +51,7 @@ struct Strategy {
   int factor_order = 0;         // which order of the factors of a product axis
   bool unfold = false;          // tanh by sigmoid, sigmoid by exp
   bool quotients = false;       // sums over what divisions determine: v = e div d
+  bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
@@ -148,12 +149,13 @@ class Context {
   // out is used under the same conditions only.
   std::vector<Guard> assumptions;
   std::vector<Assignment> samples;  // of the parameters, satisfying the facts
+  std::vector<Var> positions;       // of the output whose elements are compared; asked for where sums are unrolled
   Strategy strategy;
   ProofSession* record;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
   // Whether the strategy's choices about product ranges and sum axes matter here.
-  bool met_product = false, met_sum = false;
+  bool met_product = false, met_sum = false, met_literal = false;
   std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
   Solver& solver() { return *solver_; }
   // Position of a parameter in the order of factors of product axes.

@@ -29,6 +29,9 @@ void SplitHolds(const ExprPtr& condition, std::vector<ExprPtr>* indices, std::ve
   for (const ExprPtr& part : condition->args()) SplitHolds(part, indices, elements);
 }
 
+// A sum over a literal range, and the remainders of a position, are taken apart up to here.
+constexpr int64_t kMostTerms = 16;
+
 std::vector<Poly> PrimeFactors(int64_t n) {
   constexpr int64_t kGreatest = 64;
   std::vector<Poly> out;
@@ -280,6 +283,7 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     case ExprKind::kFloorDiv:
     case ExprKind::kMod: {
       Poly num = ToPoly(e->arg(0), scope), den = ToPoly(e->arg(1), scope);
+      if (ctx_.strategy.unroll && scope.reads == nullptr) CheckRemainder(num, den);
       if (!ctx_.ProveNonneg({den - Poly(1)}, ctx_.assumptions)) {
         throw GiveUp("the divisor " + ctx_.Print(den) + " is not provably positive");
       }
@@ -291,6 +295,14 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
     default: break;
   }
   throw GiveUp("an index expression of an unknown kind");
+}
+
+// Which multiple of a literal a position is next to decides what stands there: one case for each remainder.
+void Elements::CheckRemainder(const Poly& num, const Poly& den) const {
+  if (!den.IsConst() || den.Constant() > kMostTerms) return;
+  for (Var v : ctx_.positions) {
+    if (num.Coef(v) % den.Constant() != 0) throw DividedPosition{v, den.Constant()};
+  }
 }
 
 // Positions are themselves. Any other element is an integer of which only equality is known: a sum of elements may have
@@ -369,7 +381,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   for (const auto& [holds, fails] : cases_) assumed += "|" + ctx_.Print(holds);
   auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
-  if (it != cache_.end()) return RenameAll(ctx_, it->second);
+  // Products rename what they bind; sums of very many terms need no other names.
+  if (it != cache_.end()) return ctx_.strategy.unroll ? it->second : RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
   const OutputMeaning& output = n.meaning->outputs[value.output];
   for (size_t k = 0; k < at.size(); ++k) scope.variables[output.index_vars[k]] = at[k];
@@ -594,11 +607,39 @@ void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Sub
   *bound = std::move(out);
 }
 
+// SUM over v in [0, 3) of t(v) = t(0) + t(1) + t(2), for each of the bound variables from number `first` on.
+NormalForm Elements::Unrolled(const ExprPtr& e, size_t first, Scope& scope, std::vector<bool>* literal) {
+  if (first == e->bound().size()) return ReduceOthers(e, scope, *literal);
+  const BoundVar& b = e->bound()[first];
+  const Poly extent = ToPoly(b.extent, scope);
+  if (!extent.IsConst() || extent.Constant() > kMostTerms) return Unrolled(e, first + 1, scope, literal);
+  (*literal)[first] = true;
+  NormalForm terms;
+  for (int64_t value = 0; value < extent.Constant(); ++value) {
+    scope.variables[b.id] = Poly(value);
+    const NormalForm part = Unrolled(e, first + 1, scope, literal);
+    terms.insert(terms.end(), part.begin(), part.end());
+  }
+  (*literal)[first] = false;
+  return Merged(ctx_, terms);
+}
+
 NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
+  std::vector<bool> literal(e->bound().size(), false);
+  if (ctx_.strategy.unroll && e->reduction() == ReduceKind::kSum && scope.reads == nullptr) {
+    return Unrolled(e, 0, scope, &literal);
+  }
+  return ReduceOthers(e, scope, literal);
+}
+
+NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vector<bool>& literal) {
   std::vector<Var> bound;
   const size_t path_size = scope.path.size();
-  for (const BoundVar& b : e->bound()) {
+  for (size_t k = 0; k < literal.size(); ++k) {
+    if (literal[k]) continue;
+    const BoundVar& b = e->bound()[k];
     Poly extent = ToPoly(b.extent, scope);
+    ctx_.met_literal = ctx_.met_literal || (extent.IsConst() && e->reduction() == ReduceKind::kSum);
     Var v = ctx_.NewRanged(b.name, Poly(), extent);
     bound.push_back(v);
     scope.variables[b.id] = Poly::Of(v);
@@ -618,6 +659,7 @@ NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
     for (const ExprPtr& element : elements) body = Multiply(ctx_, ToIndicator(element, scope), body);
   }
   scope.path.resize(path_size);
+  if (ctx_.strategy.unroll && bound.empty() && guard.IsTrue()) return body;
 
   Substitution s;
   std::vector<Guard> parts;

@@ -17,6 +17,12 @@
 
 namespace rewright::verifier {
 
+// Thrown where sums are unrolled: an element depends on the remainder of a position (Context::positions).
+struct DividedPosition {
+  Var position = -1;
+  int64_t by = 0;
+};
+
 class Elements {
  public:
   // Makes a parameter of `ctx` for each symbol; parameter ids are symbol ids.
@@ -70,6 +76,10 @@ class Elements {
   NormalForm ToForm(const ExprPtr& e, Scope& scope);
   NormalForm ToCall(const ExprPtr& e, Scope& scope);
   NormalForm ToReduce(const ExprPtr& e, Scope& scope);
+  NormalForm Unrolled(const ExprPtr& e, size_t first, Scope& scope, std::vector<bool>* literal);
+  // Over the bound variables that are not `literal`: those have values already.
+  NormalForm ReduceOthers(const ExprPtr& e, Scope& scope, const std::vector<bool>& literal);
+  void CheckRemainder(const Poly& num, const Poly& den) const;
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
   NormalForm ToOpaque(const ExprPtr& e, Scope& scope);

@@ -531,14 +531,18 @@ bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
   return true;
 }
 
-NormalForm Simplify(Context& ctx, const NormalForm& n) {
-  if (n.size() > kMaxTerms) throw GiveUp("a normal form grew too large");
+namespace {
+
+// The terms for which `prepare` says that they are not zero, equal ones as one.
+template <typename Prepare>
+NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
+  if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
   ctx.record->CheckTime();
   NormalForm out;
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
-    if (!SimplifyTerm(ctx, &t)) continue;
+    if (!prepare(&t)) continue;
     auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
     if (inserted) {
       out.push_back(std::move(t));
@@ -548,6 +552,16 @@ NormalForm Simplify(Context& ctx, const NormalForm& n) {
   }
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
+}
+
+}  // namespace
+
+NormalForm Simplify(Context& ctx, const NormalForm& n) {
+  return MergedTerms(ctx, n, [&](Term* t) { return SimplifyTerm(ctx, t); });
+}
+
+NormalForm Merged(Context& ctx, const NormalForm& n) {
+  return MergedTerms(ctx, n, [](const Term*) { return true; });
 }
 
 }  // namespace rewright::verifier

@@ -275,11 +275,47 @@ class Attempt {
       for (size_t p = 0; p < positions.size(); ++p) {
         std::vector<Guard> facts = facts_;
         facts.insert(facts.end(), position_facts[p].begin(), position_facts[p].end());
-        Outcome outcome = EqualAt(o, positions[p], facts);
+        Outcome outcome =
+            ctx_.strategy.unroll ? EqualByRemainders(o, positions[p], facts) : EqualAt(o, positions[p], facts);
         if (outcome == Outcome::kProved) continue;
         *reason = absl::StrCat("not proved: the elements of output ", o, " are equal");
         return outcome;
       }
+    }
+    return Outcome::kProved;
+  }
+
+  // Where the elements depend on the remainder of a position p by d, at p = d q + 0, d q + 1, ..
+  Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts,
+                            int depth = 0) {
+    constexpr int kMostAxes = 4;
+    ctx_.positions.clear();
+    for (const Poly& p : at) {
+      for (Var v : p.Vars()) {
+        if (!ctx_.IsParam(v)) ctx_.positions.push_back(v);
+      }
+    }
+    Var position = -1;
+    Poly by;
+    try {
+      return EqualAt(output, at, facts);
+    } catch (const DividedPosition& divided) {
+      position = divided.position;
+      by = Poly(divided.by);
+    }
+    if (depth == kMostAxes) throw GiveUp("positions are divided too often");
+    const auto [low, high] = *ctx_.Info(position).range;
+    const Poly q = Poly::Of(ctx_.NewRanged(ctx_.Info(position).name, Poly(), ctx_.FloorDiv(high + by - Poly(1), by)));
+    for (Poly remainder; remainder != by; remainder = remainder + Poly(1)) {
+      Substitution s;
+      s.Set(position, by * q + remainder);
+      std::vector<Poly> there;
+      for (const Poly& p : at) there.push_back(ctx_.Subst(p, s));
+      std::vector<Guard> known;
+      for (const Guard& fact : facts) known.push_back(ctx_.Subst(fact, s));
+      known.push_back(Guard::InRange(*s.Find(position), low, high));
+      const Outcome outcome = EqualByRemainders(output, there, known, depth + 1);
+      if (outcome != Outcome::kProved) return outcome;
     }
     return Outcome::kProved;
   }
@@ -337,6 +373,7 @@ std::vector<Strategy> Strategies() {
   }
   out.push_back({.finite_laws = true, .unfold = true});
   for (bool split : {false, true}) out.push_back({.split_products = split, .finite_laws = true, .quotients = true});
+  out.push_back({.unroll = true});
   return out;
 }
 
@@ -348,11 +385,13 @@ class Differences {
     const bool cut_short = finished == nullptr;
     products_ = products_ || cut_short || finished->context().met_product;
     sums_ = sums_ || cut_short || finished->context().met_sum;
+    literals_ = literals_ || cut_short || finished->context().met_literal;
     if (strategy.probe && (cut_short || outcome == Outcome::kNextStrategy)) unprobed_.push_back(strategy);
   }
   bool Matters(const Strategy& s) const {
     if (!products_ && (s.split_products || s.factor_order != 0)) return false;
     if (!sums_ && s.sum_cases) return false;
+    if (s.unroll) return literals_;
     return s.probe || s.unfold || s.quotients || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
              t.probe = false;
              return t == s;
@@ -360,17 +399,34 @@ class Differences {
   }
 
  private:
-  bool products_ = false, sums_ = false;
+  bool products_ = false, sums_ = false, literals_ = false;
   std::vector<Strategy> unprobed_;
 };
+
+// A concatenation of constants: what a matrix in a rule stands for.
+bool HasMatrix(const RuleInstance& instance) {
+  const auto constant = [&](const SymbolicValue& value) {
+    return instance.nodes[value.node].splat.has_value() || IsFill(instance.nodes[value.node]);
+  };
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    return node.op != nullptr && node.op->name == "concat" &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), constant);
+  });
+}
 
 void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
   Differences differences;
   const std::vector<Strategy> strategies = Strategies();
-  for (const Strategy& strategy : strategies) {
-    if (&strategy != strategies.data() && !differences.Matters(strategy)) continue;
+  std::vector<const Strategy*> order;
+  for (const Strategy& strategy : strategies) order.push_back(&strategy);
+  // With a matrix nothing else leads anywhere.
+  const bool unroll_first = HasMatrix(instance);
+  if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
+  for (const Strategy* tried : order) {
+    const Strategy& strategy = *tried;
+    if (tried != order[0] && !differences.Matters(strategy)) continue;
     // What the first three obligations left behind stays.
     record->steps.resize(legal.steps);
     record->smtlib.resize(legal.queries);

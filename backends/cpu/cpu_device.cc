@@ -13,6 +13,8 @@
 #include "backends/cpu/measure.h"
 #include "backends/measured_costs.h"
 #include "core/base/guarded.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
@@ -55,28 +57,80 @@ class CpuDevice : public Device {
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return costs_->Of(layouts_.SignatureOf(graph, group), [&] {
-      const ThreadScope threads(context_->threads);
-      return Guarded([&] {
-        if (!probe_) probe_.emplace(context_->threads);
-        return MeasureGroup(context_, graph, group, layouts_, *probe_);
-      });
-    });
+    ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group));
+    return choice.seconds;
+  }
+
+  absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (Laws(graph, group).empty()) return std::string();
+    ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group));
+    return choice.law;
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
 
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
     const ThreadScope threads(context_->threads);
-    return Guarded([&] { return Lowering(context_, graph, {}).Run(); });
+    LoweringOptions options;
+    if (context_->licences != nullptr) {
+      options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (LicensedLaws(*context_, graph, group).empty()) return std::string();
+        ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group.group));
+        return choice.law;
+      };
+    }
+    return Guarded([&] { return Lowering(context_, graph, options).Run(); });
   }
 
  private:
+  // How a group is computed fastest.
+  struct Choice {
+    std::string law;  // empty: as its operators say
+    double seconds = 0;
+  };
+
+  // Requires the mutex.
+  absl::StatusOr<Choice> Choose(const Graph& graph, const Group& group) {
+    const std::string signature = layouts_.SignatureOf(graph, group);
+    if (const auto found = choices_.find(signature); found != choices_.end()) return found->second;
+    const std::vector<std::string> laws = Laws(graph, group);
+    Choice best;
+    ASSIGN_OR_RETURN(best.seconds, Measured(graph, group, signature, {"", /*cold=*/!laws.empty()}));
+    for (const std::string& law : laws) {
+      ASSIGN_OR_RETURN(const double seconds, Measured(graph, group, signature, {law, /*cold=*/true}));
+      if (seconds < best.seconds) best = {law, seconds};
+    }
+    return choices_[signature] = best;
+  }
+
+  std::vector<std::string> Laws(const Graph& graph, const Group& group) {
+    if (context_->licences == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
+    for (const FusedGroup& fused : FuseGraph(graph)) {
+      if (fused.group.nodes == group.nodes) return LicensedLaws(*context_, graph, fused);
+    }
+    return {};
+  }
+
+  absl::StatusOr<double> Measured(const Graph& graph, const Group& group, const std::string& signature,
+                                  const MeasureOptions& how) {
+    const std::string key = absl::StrCat(signature, how.law.empty() ? "" : " by ", how.law, how.cold ? " cold" : "");
+    return costs_->Of(key, [&] {
+      const ThreadScope threads(context_->threads);
+      return Guarded([&] {
+        if (!probe_) probe_.emplace(context_->threads);
+        return MeasureGroup(context_, graph, group, layouts_, *probe_, how);
+      });
+    });
+  }
+
   const std::shared_ptr<const DnnlContext> context_;
   std::string name_;
   mutable CpuLayouts layouts_;  // which remember what they said
   std::mutex mutex_;            // of what follows
   std::optional<MeasuredCosts> costs_;
+  absl::flat_hash_map<std::string, Choice> choices_;  // by signature
   std::optional<DisturbanceProbe> probe_;
 };
 
@@ -92,6 +146,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   });
   if (!made.ok()) return made.status();
   context->block = Simd().lanes < 16 ? 8 : 16;
+  context->licences = options.licences;
   context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
 }

@@ -53,6 +53,15 @@ Layout ResultLayout(const LayoutQuery& query) {
   return Layout::RowMajor(query.dims());
 }
 
+std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  std::vector<std::string> all;
+  for (const KernelEntry& entry : KernelList()) {
+    if (entry.laws == nullptr || !entry.Takes(graph.node(group.group.nodes[0]).op)) continue;
+    for (std::string& law : entry.laws(context, graph, group)) all.push_back(std::move(law));
+  }
+  return all;
+}
+
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {
   const std::vector<KernelEntry>& list = KernelList();
   const OpDef* const op = lowering.graph().node(group.group.nodes[0]).op;

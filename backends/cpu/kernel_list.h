@@ -43,6 +43,9 @@ struct KernelEntry {
   // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
   // it, and costs are told apart by it.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
+  // The laws by which the kernel computes the group by other operators than its own, licensed ones alone. It then runs
+  // where Lowering::LawOf names one of them. Null: none.
+  std::vector<std::string> (*laws)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
   // Raised when the kernel's speed changes, so that costs measured before are not used.
   int version = 1;
 
@@ -50,6 +53,7 @@ struct KernelEntry {
 };
 
 #define REWRIGHT_CPU_KERNELS(X) \
+  X(Winograd)                   \
   X(Conv)                       \
   X(Convolution)                \
   X(Matmul)                     \
@@ -88,6 +92,9 @@ Layout ResultLayout(const LayoutQuery& query);
 
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
+
+// Those of all kernels.
+std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);

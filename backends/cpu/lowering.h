@@ -14,6 +14,7 @@
 // has no reader left, and no other live value lies in its memory.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,8 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
+  // By which of LicensedLaws a group is computed; empty: as its operators say. Null: no group is by a law.
+  std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
 };
 
 // A value in memory.
@@ -75,6 +78,10 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<Place> FindRowMajor(Value value);
   // The layout that an output of the group has to have (kernel_list.h).
   Layout LayoutOf(const FusedGroup& group, Value value) const;
+  // The law that the group's kernel goes by; empty: none.
+  absl::StatusOr<std::string> LawOf(const FusedGroup& group) const {
+    return options_.law_of == nullptr ? std::string() : options_.law_of(group);
+  }
   // Makes room for a result.
   Place Define(Value value, const Layout& layout);
   // The result lies in existing memory.

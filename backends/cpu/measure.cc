@@ -20,8 +20,9 @@ constexpr size_t kMinSamples = 5;
 // Sampling goes on until the three fastest samples agree, within limits.
 constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;    // seconds of samples
-constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
+constexpr double kTimeCap = 0.1;        // seconds of samples
+constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
+constexpr double kPatience = 0.25;      // seconds of waiting for a quiet machine
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
@@ -29,14 +30,27 @@ absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repetitions;
 }
 
+// Takes the constants out of all caches.
+void Cool(const Schedule& schedule) {
+  constexpr size_t kLine = 64;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.kind != Buffer::Kind::kConstant || buffer.data == nullptr) continue;
+    const char* const data = static_cast<const char*>(buffer.data.get());
+    for (size_t at = 0; at < buffer.bytes; at += kLine) __builtin_ia32_clflush(data + at);
+  }
+  __builtin_ia32_mfence();
+}
+
 }  // namespace
 
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe) {
+                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
+                                          const MeasureOptions& how) {
   absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);
   if (!extracted.ok()) return extracted.status();
   LoweringOptions options;
   options.keep_output_layouts = true;
+  if (!how.law.empty()) options.law_of = [&how](const FusedGroup&) { return how.law; };
   for (const auto& [input, origin] : extracted->origin) options.input_layouts[input] = layouts.Of(graph, origin);
   absl::StatusOr<Schedule> schedule = Lowering(context, extracted->graph, std::move(options)).Run();
   if (!schedule.ok()) return schedule.status();
@@ -57,16 +71,18 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   }
   RETURN_IF_ERROR(instance->Run());
   ASSIGN_OR_RETURN(const double first, Seconds(*instance, 1));
-  const int repetitions = std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
+  const int repetitions = how.cold ? 1 : std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
   // Samples count that were taken between two signs of a quiet machine, unless it never is.
   std::vector<double> samples;
   double total = 0;
   auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
   const auto patient = [&] { return std::chrono::steady_clock::now() < deadline; };
-  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < kMaxSamples)) {
+  const size_t most = how.cold ? kMaxColdSamples : kMaxSamples;
+  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < most)) {
     while (!probe.Quiet() && patient()) {
     }
+    if (how.cold) Cool(*schedule);
     ASSIGN_OR_RETURN(const double seconds, Seconds(*instance, repetitions));
     if (!probe.Quiet() && patient()) continue;
     samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);

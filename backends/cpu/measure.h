@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/context_layout.h"
@@ -12,8 +13,15 @@
 
 namespace rewright::cpu {
 
+// The way in which a group is timed.
+struct MeasureOptions {
+  std::string law;    // by which it is computed (LicensedLaws); empty: as its operators say
+  bool cold = false;  // weights are in no cache, as in a model that has many
+};
+
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe);
+                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
+                                          const MeasureOptions& options);
 
 }  // namespace rewright::cpu

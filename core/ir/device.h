@@ -144,6 +144,12 @@ class Device {
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
+  // The proved law by which the device computes the group, where it computes other operators than the group has
+  // (licences.h); empty: none. Errors: those of Cost.
+  virtual absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) {
+    (void)graph, (void)group;
+    return std::string();
+  }
   // What the cost of a group depends on besides the group itself: a hash of the layouts in which its operands arrive.
   // Groups that look alike and have equal contexts cost the same.
   virtual uint64_t CostContext(const Graph& graph, const Group& group) {
@@ -182,6 +188,8 @@ class Executable {
   // Bytes of the activation arena, and the largest sum of live tensors over the schedule: the floor of any plan.
   virtual int64_t arena_bytes() const = 0;
   virtual int64_t peak_live_bytes() const = 0;
+  // Bytes of weights and other constants, in the forms in which kernels read them.
+  virtual int64_t constant_bytes() const { return 0; }
 };
 
 class GraphRunner {

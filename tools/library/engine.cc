@@ -6,14 +6,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
+#include "substitutions/proved_licences.h"
 
 namespace rewright {
 
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
-                                    const std::string& precision) {
+                                    const std::string& precision, const std::vector<std::string>& switched_off) {
   Engine engine;
   if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
     return absl::InvalidArgumentError(absl::StrCat("precision ", precision, ": found device ", name,
@@ -27,6 +29,9 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   options.threads = threads;
   options.profile_path = profile;
   options.precision = precision;
+  if (name == "cpu") {
+    ASSIGN_OR_RETURN(options.licences, LoadLicences(switched_off));
+  }
   absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
   if (!device.ok()) return device.status();
   engine.device_ = *std::move(device);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
@@ -12,9 +13,11 @@ namespace rewright {
 // What the name of a device stands for: "cpu", "cuda", "cuda:N", or "reference", the interpreter.
 class Engine {
  public:
-  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept.
+  // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
+  // by which no kernel may compute an operator (docs/winograd.md).
   static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
-                                     const std::string& precision = "fp32");
+                                     const std::string& precision = "fp32",
+                                     const std::vector<std::string>& switched_off = {});
 
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }

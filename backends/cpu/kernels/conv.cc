@@ -1,4 +1,6 @@
 // Convolutions by oneDNN, in blocked layouts wherever it has them.
+#include "backends/cpu/kernels/conv.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -16,27 +18,6 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 constexpr auto kF32 = memory::data_type::f32;
-
-struct ConvProblem {
-  Shape src;      // n, c, h, w
-  Shape weights;  // o, c / groups, r, s
-  Shape dst;      // n, o, y, z
-  std::vector<int64_t> strides, pads, dilations;
-  int64_t groups = 1;
-  PostOps post_ops;
-  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
-};
-
-// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are
-// filled up with zeros to whole blocks of dst.
-struct ConvPlan {
-  Layout src, dst;  // the residual lies like dst
-  dnnl::memory::desc weights;
-  size_t scratch_bytes = 0;
-  std::string implementation;  // oneDNN's name: "jit:avx512_core"
-  int slowness = 0;            // 0: made for the problem; above: the larger, the slower
-  KernelPtr kernel;
-};
 
 void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
   const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
@@ -162,6 +143,8 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   return plan;
 }
 
+}  // namespace
+
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
   return CatchDnnl("conv2d", [&] { return Build(context, problem); });
 }
@@ -184,6 +167,8 @@ ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group) {
   problem.post_ops = PostOpsOf(group);
   return problem;
 }
+
+namespace {
 
 std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   if (query.group.kind != FusedGroup::Kind::kConv) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/layout.h"
+#include "core/ir/licences.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace rewright::cpu {
@@ -17,7 +18,8 @@ namespace rewright::cpu {
 struct DnnlContext {
   dnnl::engine engine;
   int threads = 1;
-  int64_t block = 8;  // channels per block of the layouts that oneDNN's convolutions run in
+  int64_t block = 8;                         // channels per block of the layouts that oneDNN's convolutions run in
+  std::shared_ptr<const Licences> licences;  // of kernels that compute by other operators; null: none may
 };
 
 // Sets the number of OpenMP threads that oneDNN sees, for a scope.

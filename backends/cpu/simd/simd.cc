@@ -1,5 +1,6 @@
 #include "backends/cpu/simd/simd.h"
 
+#include "backends/cpu/simd/winograd.h"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace rewright::cpu {
@@ -17,14 +18,22 @@ bool OneDnnUses(dnnl_cpu_isa_t isa) {
 const SimdTable& Simd() {
   static const SimdTable& table = []() -> const SimdTable& {
     __builtin_cpu_init();
-    if (OneDnnUses(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (OneDnnUses(dnnl_cpu_isa_avx512_core) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
       return simd_avx512::kTable;
     }
-    if (OneDnnUses(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return simd_avx2::kTable;
+    if (OneDnnUses(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+      return simd_avx2::kTable;
     return simd_base::kTable;
   }();
   return table;
+}
+
+WinogradTable WinogradAlgorithms() {
+  if (&Simd() == &simd_avx512::kTable) return simd_avx512::kWinogradTable;
+  if (&Simd() == &simd_avx2::kTable) return simd_avx2::kWinogradTable;
+  return {};
 }
 
 }  // namespace rewright::cpu

@@ -1,0 +1,41 @@
+// Convolutions by oneDNN.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/cpu/fusion.h"
+#include "backends/cpu/kernels/dnnl_util.h"
+#include "backends/cpu/kernels/kernels.h"
+
+namespace rewright::cpu {
+
+struct ConvProblem {
+  Shape src;      // n, c, h, w
+  Shape weights;  // o, c / groups, r, s
+  Shape dst;      // n, o, y, z
+  std::vector<int64_t> strides, pads, dilations;
+  int64_t groups = 1;
+  PostOps post_ops;
+  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
+};
+
+// Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are
+// filled up with zeros to whole blocks of dst.
+struct ConvPlan {
+  Layout src, dst;  // the residual lies like dst
+  dnnl::memory::desc weights;
+  size_t scratch_bytes = 0;
+  std::string implementation;  // oneDNN's name: "jit:avx512_core"
+  int slowness = 0;            // 0: made for the problem; above: the larger, the slower
+  KernelPtr kernel;
+};
+
+// Of a group of kind kConv.
+ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);
+absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
+// Weights as oneDNN reads them from row-major memory.
+dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
+
+}  // namespace rewright::cpu

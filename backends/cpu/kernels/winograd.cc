@@ -1,0 +1,439 @@
+// Convolutions of stride 1 with constant weights by Winograd's algorithms, where a proved law licenses them and the
+// costs say that they pay (docs/winograd.md).
+//
+// Tiles of m x m outputs: what a tile reads becomes a x a numbers per channel (a = m + r - 1), one product of matrices
+// [tiles, channels] x [channels, outputs] follows for each of these, and a x a numbers per output channel become m x m
+// results. Tiles go through in blocks that stay in the caches.
+#include "backends/cpu/simd/winograd.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/winograd_factors.h"
+#include "backends/cpu/kernels/winograd_meaning.h"
+#include "backends/cpu/simd/simd.h"
+#include "backends/group.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kDepth = 256;             // channels of one pass of the product: a panel stays in the first cache
+constexpr double kMinOperations = 1 << 23;  // of a convolution that is worth a choice
+
+WinogradForm FormOf(const WinogradTransforms& t) { return {t.rows, t.kernel_rows, t.columns, t.kernel_columns}; }
+int64_t PointsOf(const WinogradTransforms& t) {
+  return int64_t{t.rows + t.kernel_rows - 1} * (t.columns + t.kernel_columns - 1);
+}
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// The convolution of a group by one of the algorithms.
+struct Problem {
+  const WinogradTransforms* transforms = nullptr;
+  WinogradImage image;
+  int64_t images = 1, points = 0;
+  int64_t tiles = 0;  // of all images
+  int64_t block = 0;  // tiles that go through at a time
+  PostOps post_ops;
+
+  int64_t blocks() const { return (tiles + block - 1) / block; }
+  bool staged() const { return block == tiles; }
+  // An odd number of cache lines between the planes of points: their stores must not fall into one set.
+  int64_t in_plane() const { return (RoundUp(block * image.channels, 16) / 16 | 1) * 16; }
+  int64_t out_plane() const { return (RoundUp(block * image.outputs, 16) / 16 | 1) * 16; }
+  int64_t floats_of_block() const { return points * (in_plane() + out_plane()); }
+  size_t packed_bytes() const { return PackedMatmulBytes(image.channels, image.outputs); }  // of one point
+};
+
+// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
+// the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
+// are as large as that one. (Measured: bench/winograd_bench.)
+int64_t ChooseBlock(const Problem& problem, int threads) {
+  constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
+  const int64_t weights = problem.points * static_cast<int64_t>(problem.packed_bytes());
+  const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
+  const int64_t unit = Simd().gemm_rows;
+  const int64_t least = weights <= kFewWeights ? unit : 2 * unit;
+  const int64_t block = std::max((weights <= kThird ? kSecond : kThird) / tile / unit * unit, least);
+  const int64_t parts = (problem.tiles + block - 1) / block;
+  return parts < threads ? problem.tiles : (problem.tiles + parts - 1) / parts;
+}
+
+Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
+  Problem problem;
+  problem.transforms = &transforms;
+  problem.image = {conv.src[2],
+                   conv.src[3],
+                   conv.dst[2],
+                   conv.dst[3],
+                   conv.pads[0],
+                   conv.pads[1],
+                   RoundUp(conv.src[1], lanes),
+                   RoundUp(conv.dst[1], lanes)};
+  problem.image.tiles_down = (conv.dst[2] + transforms.rows - 1) / transforms.rows;
+  problem.image.tiles_right = (conv.dst[3] + transforms.columns - 1) / transforms.columns;
+  problem.images = conv.src[0];
+  problem.tiles = problem.images * problem.image.tiles_down * problem.image.tiles_right;
+  problem.points = PointsOf(transforms);
+  problem.post_ops = conv.post_ops;
+  problem.block = ChooseBlock(problem, threads);
+  return problem;
+}
+
+// weights[o, c, r, s] at the points, each point packed for the product.
+void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const Problem& problem,
+                         char* packed) {
+  const WinogradTransforms& t = *problem.transforms;
+  const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
+  const int ah = t.rows + t.kernel_rows - 1, aw = t.columns + t.kernel_columns - 1;
+  const int64_t plane = problem.image.channels * problem.image.outputs;
+  std::vector<float> points(static_cast<size_t>(problem.points * plane), 0.0f);
+  const auto entry = [](const WinogradFactors& f, int r, int i, int k) {
+    return f.kernel == nullptr ? 1.0 : f.kernel[i * r + k].value();
+  };
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float* const g = weights + (o * channels + c) * t.kernel_rows * t.kernel_columns;
+      for (int i = 0; i < ah; ++i) {
+        double half[16];
+        for (int s = 0; s < t.kernel_columns; ++s) {
+          half[s] = 0;
+          for (int r = 0; r < t.kernel_rows; ++r) {
+            half[s] += entry(rows, t.kernel_rows, i, r) * static_cast<double>(g[r * t.kernel_columns + s]);
+          }
+        }
+        for (int j = 0; j < aw; ++j) {
+          double sum = 0;
+          for (int s = 0; s < t.kernel_columns; ++s) sum += entry(columns, t.kernel_columns, j, s) * half[s];
+          points[static_cast<size_t>((i * aw + j) * plane + c * problem.image.outputs + o)] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+  for (int64_t p = 0; p < problem.points; ++p) {
+    PackMatmulWeights(points.data() + p * plane, problem.image.channels, problem.image.outputs, problem.image.outputs,
+                      1, reinterpret_cast<float*>(packed + static_cast<size_t>(p) * problem.packed_bytes()));
+  }
+}
+
+// Buffers: src, the weights at the points, [bias], [scale], [shift], [residual], the weights as they are, dst, scratch.
+// Where a result is not finite the convolution is computed directly: tiles spread what is not finite.
+class WinogradKernel : public Kernel {
+ public:
+  // `direct` computes the same; `reorder` lays out its weights.
+  WinogradKernel(const Problem& problem, ConvPlan direct, KernelPtr reorder, int threads)
+      : problem_(problem), direct_(std::move(direct)), reorder_(std::move(reorder)), threads_(threads) {}
+
+  size_t scratch_bytes() const {
+    const size_t copies = problem_.staged() ? 1 : static_cast<size_t>(threads_);
+    const size_t tiles = copies * static_cast<size_t>(problem_.floats_of_block()) * sizeof(float);
+    return std::max(tiles, RoundedWeights() + direct_.scratch_bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override {
+    auto handles = std::make_unique<Handles>();
+    ASSIGN_OR_RETURN(handles->direct, direct_.kernel->MakeHandles());
+    ASSIGN_OR_RETURN(handles->reorder, reorder_->MakeHandles());
+    return handles;
+  }
+
+  absl::Status Run(void* const* buffers, RunContext& context) const override {
+    Arguments arguments;
+    void* const* next = buffers;
+    arguments.src = static_cast<const float*>(*next++);
+    arguments.weights = static_cast<const char*>(*next++);
+    if (problem_.post_ops.bias) arguments.epilogue.bias = static_cast<const float*>(*next++);
+    if (problem_.post_ops.scale) arguments.epilogue.scale = static_cast<const float*>(*next++);
+    if (problem_.post_ops.shift) arguments.epilogue.shift = static_cast<const float*>(*next++);
+    if (problem_.post_ops.residual) arguments.epilogue.residual = static_cast<const float*>(*next++);
+    void* const plain = *next++;
+    arguments.dst = static_cast<float*>(*next++);
+    char* const scratch = static_cast<char*>(*next);
+    arguments.scratch = reinterpret_cast<float*>(scratch);
+    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
+    arguments.epilogue.relu = FusesRelu();
+    if (Compute(arguments)) {
+      if (activations.size() > (FusesRelu() ? 1 : 0)) Activate(arguments.dst, FusesRelu() ? 1 : 0);
+      return absl::OkStatus();
+    }
+    Handles& handles = static_cast<Handles&>(*context.handles);
+    RunContext inner{handles.reorder.get()};
+    void* const reordered[] = {plain, scratch};
+    RETURN_IF_ERROR(reorder_->Run(reordered, inner));
+    std::vector<void*> direct(buffers, next + 1);
+    direct[1] = scratch;
+    direct.erase(direct.end() - 3);  // the plain weights
+    direct.back() = scratch + RoundedWeights();
+    if (direct_.scratch_bytes == 0) direct.pop_back();
+    inner.handles = handles.direct.get();
+    return direct_.kernel->Run(direct.data(), inner);
+  }
+
+ private:
+  struct Handles : KernelHandles {
+    std::unique_ptr<KernelHandles> direct, reorder;
+  };
+  struct Arguments {
+    const float* src = nullptr;
+    const char* weights = nullptr;
+    WinogradEpilogue epilogue;
+    float* dst = nullptr;
+    float* scratch = nullptr;
+  };
+
+  size_t RoundedWeights() const { return RoundUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
+  bool FusesRelu() const {
+    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
+    return !activations.empty() && activations[0].activation == Activation::kRelu && activations[0].alpha == 0;
+  }
+
+  void Activate(float* dst, size_t first) const {
+    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
+    const int64_t row = problem_.image.out_width * Simd().lanes;
+    const int64_t rows = problem_.images * problem_.image.outputs / Simd().lanes * problem_.image.out_height;
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t i = 0; i < rows; ++i) {
+      for (size_t k = first; k < activations.size(); ++k) {
+        const ActivationFunction& f = activations[k];
+        Simd().activate[static_cast<size_t>(f.activation)](dst + i * row, row, static_cast<float>(f.alpha),
+                                                           static_cast<float>(f.beta));
+      }
+    }
+  }
+
+  // False where a result cannot be trusted.
+  bool Compute(const Arguments& arguments) const {
+    std::atomic<bool> trusted = true;
+    const auto distrust = [&](bool fine) {
+      if (!fine) trusted.store(false, std::memory_order_relaxed);
+    };
+    const int64_t lanes = Simd().lanes;
+    const int64_t in_blocks = problem_.image.channels / lanes, out_blocks = problem_.image.outputs / lanes;
+    float* const v = arguments.scratch;
+    if (problem_.staged()) {
+      float* const m = v + problem_.points * problem_.in_plane();
+      const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+      {
+#pragma omp for schedule(static)
+        for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
+          In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
+        }
+#pragma omp for schedule(static)
+        for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
+          Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
+        }
+#pragma omp for schedule(static)
+        for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
+          distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
+        }
+      }
+      return trusted;
+    }
+    const int64_t blocks = problem_.blocks();
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t thread = 0; thread < threads_; ++thread) {
+      float* const own_v = v + thread * problem_.floats_of_block();
+      float* const own_m = own_v + problem_.points * problem_.in_plane();
+      const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
+      for (int64_t block = blocks * thread / threads_; block < blocks * (thread + 1) / threads_; ++block) {
+        const int64_t first = problem_.tiles * block / blocks, last = problem_.tiles * (block + 1) / blocks;
+        for (int64_t c = 0; c < in_blocks; ++c) {
+          for (int64_t tile = first; tile < last; ++tile) In(arguments, tile, tile - first, c, own_v);
+        }
+        for (int64_t p = 0; p < problem_.points; ++p) Product(arguments, p, 0, panels, last - first, own_v, own_m);
+        for (int64_t o = 0; o < out_blocks; ++o) {
+          for (int64_t tile = first; tile < last; ++tile) distrust(Out(arguments, tile, tile - first, o, own_m));
+        }
+      }
+    }
+    return trusted;
+  }
+
+  struct Where {
+    int64_t image, down, right;
+  };
+  Where Locate(int64_t tile) const {
+    const int64_t of_image = problem_.image.tiles_down * problem_.image.tiles_right;
+    return {tile / of_image, tile % of_image / problem_.image.tiles_right, tile % problem_.image.tiles_right};
+  }
+
+  // The tile, stored as number `at` of its block.
+  void In(const Arguments& arguments, int64_t tile, int64_t at, int64_t block, float* v) const {
+    const WinogradImage& image = problem_.image;
+    const Where where = Locate(tile);
+    problem_.transforms->in(image, arguments.src + where.image * image.channels * image.height * image.width,
+                            where.down, where.right, block, v + at * image.channels + block * Simd().lanes,
+                            problem_.in_plane());
+  }
+
+  bool Out(const Arguments& arguments, int64_t tile, int64_t at, int64_t block, const float* m) const {
+    const WinogradImage& image = problem_.image;
+    const Where where = Locate(tile);
+    const int64_t offset = where.image * image.outputs * image.out_height * image.out_width;
+    WinogradEpilogue epilogue = arguments.epilogue;
+    if (epilogue.residual != nullptr) epilogue.residual += offset;
+    return problem_.transforms->out(image, m + at * image.outputs + block * Simd().lanes, problem_.out_plane(),
+                                    where.down, where.right, block, epilogue, arguments.dst + offset);
+  }
+
+  void Product(const Arguments& arguments, int64_t point, int64_t first_panel, int64_t last_panel, int64_t rows,
+               const float* v, float* m) const {
+    const SimdTable& simd = Simd();
+    const int64_t depth = problem_.image.channels, columns = problem_.image.outputs;
+    const float* const a = v + point * problem_.in_plane();
+    float* const c = m + point * problem_.out_plane();
+    const float* const b =
+        reinterpret_cast<const float*>(arguments.weights + static_cast<size_t>(point) * problem_.packed_bytes());
+    const int64_t parts = (rows + simd.gemm_rows - 1) / simd.gemm_rows;
+    for (int64_t k = 0; k < depth; k += kDepth) {
+      const int64_t some = std::min(kDepth, depth - k);
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        const int64_t column = panel * simd.gemm_columns;
+        const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
+        for (int64_t part = 0; part < parts; ++part) {
+          const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+          simd.gemm_block(a + begin * depth + k, depth, 1, b + column * depth + k * simd.gemm_columns, some,
+                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr);
+        }
+      }
+    }
+  }
+
+  const Problem problem_;
+  const ConvPlan direct_;
+  const KernelPtr reorder_;
+  const int threads_;
+};
+
+// What padding channels hold stays zero.
+bool KeepsZero(const ActivationFunction& f) {
+  switch (f.activation) {
+    case Activation::kSigmoid: return false;
+    case Activation::kClip: return f.alpha <= 0 && f.beta >= 0;
+    default: return true;
+  }
+}
+
+// Whether the kernels here run such convolutions at all.
+bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
+  const Node& node = graph.node(group.group.nodes[0]);
+  const auto one = [](const std::vector<int64_t>& list) { return list == std::vector<int64_t>{1, 1}; };
+  // Elsewhere oneDNN, which lays out the images, has no blocked form.
+  for (size_t k = 0; k < 4; ++k) {
+    if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
+  }
+  if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
+  if (graph.type(node.operands[0]).dtype != DType::kFloat32 || !graph.IsKnown(node.operands[1])) return false;
+  if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
+  const bool padded = problem.dst[1] % context.block != 0;
+  if (padded && !std::all_of(problem.post_ops.activations.begin(), problem.post_ops.activations.end(), KeepsZero)) {
+    return false;
+  }
+  const double operations = 2.0 * static_cast<double>(NumElements(problem.dst)) *
+                            static_cast<double>(NumElements(problem.weights) / problem.weights[0]);
+  return operations >= kMinOperations;
+}
+
+// An application of its own, with operands of those types.
+struct Alone {
+  Graph graph;
+  NodeId application = -1;
+  Value x, w;
+};
+absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
+  auto arena = std::make_shared<Arena>();
+  Alone alone;
+  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", graph.type(node.operands[0])));
+  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", graph.type(node.operands[1])));
+  alone.application = arena->AddLike(node, {alone.x, alone.w});
+  alone.graph = Graph(arena, {alone.x, alone.w}, {{Value{alone.application, 0}, "y"}});
+  return alone;
+}
+
+std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  std::vector<std::string> laws;
+  if (context.licences == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
+  const ConvProblem problem = ConvProblemOf(graph, group);
+  if (!IsPossible(context, graph, group, problem)) return laws;
+  absl::StatusOr<Alone> alone = AloneOf(graph, graph.node(group.group.nodes[0]));
+  if (!alone.ok()) return laws;
+  const WinogradTable table = WinogradAlgorithms();
+  for (int k = 0; k < table.count; ++k) {
+    const WinogradForm form = FormOf(table.first[k]);
+    if (form.kernel_rows != problem.weights[2] || form.kernel_columns != problem.weights[3]) continue;
+    // Tiles larger than the image only add work.
+    if (form.rows > problem.dst[2] + 1 || form.columns > problem.dst[3] + 1) continue;
+    const absl::StatusOr<Value> meaning =
+        WinogradMeaning(*alone->graph.arena(), alone->x, alone->w, problem.pads, form);
+    const std::string law = WinogradLaw(form);
+    if (meaning.ok() && context.licences->Allow(law, alone->graph, alone->application, *meaning)) laws.push_back(law);
+  }
+  return laws;
+}
+
+const WinogradTransforms* Find(const std::string& law) {
+  const WinogradTable table = WinogradAlgorithms();
+  for (int k = 0; k < table.count; ++k) {
+    if (WinogradLaw(FormOf(table.first[k])) == law) return &table.first[k];
+  }
+  return nullptr;
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kConv) return false;
+  ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
+  const WinogradTransforms* const transforms = Find(law);
+  if (transforms == nullptr) return false;
+  const Graph& graph = lowering.graph();
+  const Node& node = graph.node(group.group.nodes[0]);
+  const int64_t lanes = lowering.context()->block;
+  const ConvProblem conv = ConvProblemOf(graph, group);
+  ASSIGN_OR_RETURN(ConvPlan direct, MakeConv(lowering.context(), conv));
+  if (direct.src != Layout::Blocked(conv.src, lanes) || direct.dst != Layout::Blocked(conv.dst, lanes)) return false;
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, conv.dst[1]));
+  const Problem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
+
+  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(node.operands[0], direct.src));
+  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
+  ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
+  const size_t bytes = static_cast<size_t>(problem.points) * problem.packed_bytes();
+  ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, plain.type()));
+  PackWeightsAtPoints(static_cast<const float*>(plain.data()), conv.weights[0], conv.weights[1], problem,
+                      static_cast<char*>(packed.get()));
+  buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    values->resize(static_cast<size_t>(problem.image.outputs));
+    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
+  }
+  if (conv.post_ops.residual) {
+    ASSIGN_OR_RETURN(const Place residual, lowering.FindAs(ResidualOf(group), direct.dst));
+    buffers.push_back(Lowering::Read(residual.buffer));
+  }
+  ASSIGN_OR_RETURN(const Place weights, lowering.FindRowMajor(node.operands[1]));
+  buffers.push_back(Lowering::Read(weights.buffer));
+  buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
+  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
+  auto kernel = std::make_unique<WinogradKernel>(problem, std::move(direct), std::move(reorder), lowering.threads());
+  buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
+  lowering.Emit(std::move(kernel), std::move(buffers),
+                absl::StrCat(GroupLabel(graph, group.group), " (winograd:", Simd().name, " by ", law, ")"));
+  return true;
+}
+
+}  // namespace
+
+// Its results lie as oneDNN's do: Conv says how.
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws}; }
+
+}  // namespace rewright::cpu
