@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/check.h"
@@ -182,6 +184,30 @@ class Sharder {
 };
 
 }  // namespace
+
+absl::StatusOr<Placement> ParsePlacement(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  Placement placement;
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(text.substr(colon + 1), &placement.axis)) {
+    return absl::InvalidArgumentError(absl::StrCat("found `", text, "`, expected NAME:AXIS"));
+  }
+  placement.tensor = text.substr(0, colon);
+  return placement;
+}
+
+absl::StatusOr<std::vector<Placement>> ParsePlacements(const std::string& text, const std::string& file) {
+  std::vector<Placement> placements;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    absl::StatusOr<Placement> placement = ParsePlacement(std::string(line));
+    if (!placement.ok()) return ErrorAt(absl::StrCat(file, ", line ", number), placement.status());
+    placements.push_back(*std::move(placement));
+  }
+  return placements;
+}
 
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
                               const LawSource& laws) {

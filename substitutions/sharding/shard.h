@@ -35,6 +35,11 @@ struct Placement {
   int axis = 0;
 };
 
+// "NAME:AXIS"; the name may have colons. Error: it is none.
+absl::StatusOr<Placement> ParsePlacement(const std::string& text);
+// One on each line; # starts a comment. Errors name `file` and the line.
+absl::StatusOr<std::vector<Placement>> ParsePlacements(const std::string& text, const std::string& file);
+
 struct Sharded {
   struct Step {
     std::string rule;

@@ -375,14 +375,14 @@ TEST(RankExecutable, BertByHeadsAndColumns) {
   ZooOptions options;
   options.layers = 2;
   options.sequence_length = 8;
-  ExpectModelOnRanks("bert_base", options, {{"*query.weight", 0}}, {{"all-reduce", 4}});
+  ExpectModelOnRanks("bert_base", options, {{"*query.weight", 0}, {"*intermediate.dense.weight", 0}}, {{"all-reduce", 4}});
 }
 
 TEST(RankExecutable, ResnetByImages) {
   ZooOptions options;
   options.batch = 4;
   options.image_size = 32;
-  ExpectModelOnRanks("resnet50", options, {{"*", 0}}, {{"all-gather", 1}});
+  ExpectModelOnRanks("resnet50", options, {{"input", 0}}, {{"all-gather", 1}});
 }
 
 }  // namespace
