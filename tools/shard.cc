@@ -139,19 +139,6 @@ absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
 
 // ---------------------------------------------------------------- run on ranks
 
-// Rank 0 proves and cuts; the others take over what it made.
-absl::StatusOr<Graph> CutOnRanks(const ShardFlags& flags, const Graph& graph, Communicator& ranks, Console& console) {
-  std::string text;
-  if (ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, graph, ranks.size(), console));
-    text = PrintGraph(sharded.graph);
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the cut graph", text));
-  std::map<std::string, Tensor> states;
-  for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
-  return ParseGraph(texts[0], states);
-}
-
 // What each rank sent in a run and computed with.
 absl::Status ReportRanks(Communicator& ranks, const RankExecutable& executable, double bytes, Console& console) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
@@ -192,7 +179,10 @@ absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Se
   Console& console = session.console;
   ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, flags.dims, console));
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model.graph, flags.inputs, session.flags.seed));
-  ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(flags, model.graph, ranks, console));
+  ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(model.graph, ranks, [&]() -> absl::StatusOr<Graph> {
+                     ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, ranks.size(), console));
+                     return sharded.graph;
+                   }));
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
   ASSIGN_OR_RETURN(const std::unique_ptr<RankExecutable> executable,
                    RankExecutable::Create(cut, ranks, engine.runner()));

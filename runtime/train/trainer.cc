@@ -102,9 +102,10 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const TrainableModel& model,
                                                          GraphRunner& runner, const TrainerOptions& options) {
   RETURN_IF_ERROR(CheckBatch(model.inference, config));
-  if (options.ranks != nullptr && options.ranks->size() > config.step.micro_batches) {
+  const Communicator* batch_ranks = options.batch_ranks != nullptr ? options.batch_ranks : options.ranks;
+  if (batch_ranks != nullptr && batch_ranks->size() > config.step.micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
-                                                   ", expected at least ", options.ranks->size(),
+                                                   ", expected at least ", batch_ranks->size(),
                                                    ", one for each rank"));
   }
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model.inference, config.step));
@@ -135,7 +136,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const
       order_(order),
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
       ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
-      own_(LeavesOfRanks(config.step.micro_batches, ranks_.size())[static_cast<size_t>(ranks_.rank())]) {}
+      batch_ranks_(options.batch_ranks == nullptr ? ranks_ : *options.batch_ranks),
+      own_(LeavesOfRanks(config.step.micro_batches, batch_ranks_.size())[static_cast<size_t>(batch_ranks_.rank())]) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();
@@ -182,13 +184,16 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
-  ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
+  const auto prepare = [&](const TrainerOptions::Prepare& with_others, const Graph& graph) {
+    return with_others != nullptr ? with_others(graph) : runner.Prepare(graph);
+  };
+  ASSIGN_OR_RETURN(executable_, prepare(options_.prepare_step, step_));
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(const Graph gradients,
                      ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
-    ASSIGN_OR_RETURN(auto executable, runner.Prepare(gradients));
+    ASSIGN_OR_RETURN(auto executable, prepare(options_.prepare_gradients, gradients));
     micro_batches_ =
-        std::make_unique<MicroBatches>(std::move(executable), trained_, config_.step.micro_batches, ranks_);
+        std::make_unique<MicroBatches>(std::move(executable), trained_, config_.step.micro_batches, batch_ranks_);
   }
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
@@ -392,7 +397,6 @@ absl::StatusOr<std::vector<double>> Trainer::MeasureBatches(int64_t begin, int64
 
 absl::Status Trainer::Save() {
   RETURN_IF_ERROR(CheckWeights(StepName(position_) + ", the checkpoint"));
-  if (ranks_.rank() != 0) return absl::OkStatus();
   Checkpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.weights, Weights());
   for (Value state : step_.states()) {
@@ -400,6 +404,7 @@ absl::Status Trainer::Save() {
     if (checkpoint.weights.contains(name)) continue;
     ASSIGN_OR_RETURN(checkpoint.optimizer[name], executable_->ReadState(name));
   }
+  if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;
   checkpoint.gradients = gradients_program_;
   checkpoint.progress = {{"position", position_}, {"steps", total_steps_}, {"last_loss", last_loss_},
