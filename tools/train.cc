@@ -170,16 +170,17 @@ class Ranks {
 
   Communicator& partners() { return *partners_; }
 
-  // A graph of a step, its states cut along these axes over the ranks of a group, or over all.
-  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph, bool over_all, const StateAxes& axes,
-                                                      GraphRunner& runner, Console& console) {
+  // A graph of a step, its states cut along these axes over the ranks of a group, or over all: then with the same bits
+  // as on one.
+  absl::StatusOr<std::unique_ptr<RankExecutable>> Prepare(const Graph& graph, bool over_all, const StateAxes& axes,
+                                                          GraphRunner& runner, Console& console) {
     Communicator& ranks = over_all ? all_ : *group_;
     std::vector<sharding::Placement> placements;
     for (const auto& [name, axis] : axes) placements.push_back({name, axis});
     const auto cut = [&]() -> absl::StatusOr<Graph> {
       ProvedLaws laws(kProofSeconds);
       ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                       sharding::Shard(graph, placements, ranks.size(), std::ref(laws)));
+                       sharding::Shard(graph, placements, ranks.size(), std::ref(laws), /*exact_only=*/over_all));
       console.Note(absl::StrFormat("%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut,
                                    graph.num_applications(), laws.num_proved(),
                                    sharded.whole.empty() ? "" : "; joined for want of a law: ",
@@ -187,8 +188,7 @@ class Ranks {
       return sharded.graph;
     };
     ASSIGN_OR_RETURN(const Graph cut_graph, CutOnRanks(graph, ranks, cut));
-    ASSIGN_OR_RETURN(auto executable, RankExecutable::Create(cut_graph, ranks, runner));
-    return std::unique_ptr<Executable>(std::move(executable));
+    return RankExecutable::Create(cut_graph, ranks, runner);
   }
 
  private:
@@ -225,7 +225,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   options.batch_ranks = &sharing.partners();
   if (layout.tp > 1) {
     options.prepare_step = options.prepare_gradients =
-        [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<Executable>> {
+        [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
       ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
       return sharing.Prepare(graph, /*over_all=*/false, axes, engine.runner(), console);
     };

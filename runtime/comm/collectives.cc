@@ -86,6 +86,36 @@ class Transfers {
 
 int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[static_cast<size_t>(axis)]; }
 
+// What the ranks have of this rank's block of a tensor.
+class Parts {
+ public:
+  // The transfers run before the parts are reduced.
+  Parts(const Tensor& tensor, int axis, const Communicator& ranks, Transfers* transfers) {
+    const TensorType type = BlockType(tensor.type(), axis, ranks.size());
+    const int64_t size = type.shape[static_cast<size_t>(axis)];
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const Stretch here = StretchOf(tensor, axis, rank * size, size);
+      parts_.emplace_back(type);
+      const Stretch part = StretchOf(parts_.back(), axis, 0, size);
+      if (rank == ranks.rank()) {
+        Copy(here, part);
+      } else {
+        transfers->Send(rank, here);
+        transfers->Receive(rank, part);
+      }
+    }
+  }
+  const Tensor& Reduced(Reduction reduction, const std::vector<LeafRange>& leaves) {
+    std::vector<void*> parts;
+    for (Tensor& part : parts_) parts.push_back(part.data());
+    ReduceParts(reduction, parts_[0].dtype(), leaves, parts, parts_[0].num_elements());
+    return parts_[0];
+  }
+
+ private:
+  std::vector<Tensor> parts_;  // by rank
+};
+
 }  // namespace
 
 TensorType BlockType(TensorType whole, int axis, int64_t degree) {
@@ -118,24 +148,27 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const Tenso
 
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
                            int axis, Tensor* block) {
-  const int64_t size = SizeOf(*block, axis);
   Transfers transfers(ranks);
-  std::vector<Tensor> received;
-  std::vector<void*> parts;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    if (rank != ranks.rank()) transfers.Send(rank, StretchOf(part, axis, rank * size, size));
-    received.emplace_back(block->type());
-    parts.push_back(received.back().data());
-    const Stretch there = StretchOf(received.back(), axis, 0, size);
-    if (rank == ranks.rank()) {
-      Copy(StretchOf(part, axis, rank * size, size), there);
-    } else {
-      transfers.Receive(rank, there);
-    }
-  }
+  Parts parts(part, axis, ranks, &transfers);
   RETURN_IF_ERROR(transfers.Run(what));
-  ReduceParts(reduction, block->dtype(), LeavesOfRanks(ranks.size(), ranks.size()), parts, block->num_elements());
-  std::memcpy(block->data(), parts[0], static_cast<size_t>(block->num_bytes()));
+  const Tensor& reduced = parts.Reduced(reduction, LeavesOfRanks(ranks.size(), ranks.size()));
+  std::memcpy(block->data(), reduced.data(), static_cast<size_t>(block->num_bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                             const std::vector<std::pair<Tensor*, int>>& tensors) {
+  if (ranks.size() == 1) return absl::OkStatus();
+  Transfers transfers(ranks);
+  std::vector<Parts> parts;
+  for (const auto& [tensor, axis] : tensors) parts.emplace_back(*tensor, axis, ranks, &transfers);
+  RETURN_IF_ERROR(transfers.Run(what));
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const auto& [tensor, axis] = tensors[k];
+    const Tensor& reduced = parts[k].Reduced(Reduction::kSum, leaves);
+    const int64_t size = SizeOf(reduced, axis);
+    Copy(StretchOf(reduced, axis, 0, size), StretchOf(*tensor, axis, ranks.rank() * size, size));
+  }
   return absl::OkStatus();
 }
 

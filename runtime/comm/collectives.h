@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/ir/tensor.h"
@@ -29,6 +31,12 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const Tenso
 // LeavesOfRanks(N, N): the same bits as those of AllReduce.
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
                            int axis, Tensor* block);
+
+// Of each tensor this rank's block along an axis becomes that of the sum over the ranks, in place, in the order of the
+// tree (runtime/comm/all_reduce.h); what other ranks have blocks of is left as it is. All of them in one exchange, for
+// which memory of as many bytes as arrive is needed. REQUIRES: floating-point elements.
+absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                             const std::vector<std::pair<Tensor*, int>>& tensors);
 
 // From blocks along the axis `joined` to blocks along the axis `cut`. REQUIRES: these differ.
 absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,

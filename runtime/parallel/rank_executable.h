@@ -39,6 +39,7 @@ class RankExecutable : public Executable {
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
 
+  const std::vector<RankLeaf>& inputs() const { return rank_.inputs; }
   const std::vector<Collective>& collectives() const { return rank_.collectives; }
   size_t num_stages() const { return executables_.size(); }
 

@@ -1,6 +1,7 @@
 #include "runtime/train/layout.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/numbers.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "runtime/train/optimizer.h"
+#include "runtime/train/step.h"
 
 namespace rewright {
 namespace {
@@ -89,12 +91,20 @@ absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& plac
 
 StateAxes OptimizerStates(const Graph& step, int64_t degree) {
   StateAxes placed;
+  std::map<std::string, int> sums;
   for (Value state : step.states()) {
     const std::string& name = step.node(state.node).name;
     if (WeightOf(name).empty()) continue;
     const Shape& shape = step.type(state).shape;
-    const auto axis = std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size % degree == 0; });
-    if (axis != shape.end()) placed.emplace_back(name, static_cast<int>(axis - shape.begin()));
+    const auto found = std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size % degree == 0; });
+    if (found == shape.end()) continue;
+    const auto axis = static_cast<int>(found - shape.begin());
+    placed.emplace_back(name, axis);
+    sums[SumOfGradients(WeightOf(name))] = axis;
+  }
+  for (Value input : step.inputs()) {
+    const auto sum = sums.find(step.node(input.node).name);
+    if (sum != sums.end()) placed.push_back(*sum);
   }
   return placed;
 }

@@ -32,8 +32,8 @@ using StateAxes = std::vector<std::pair<std::string, int>>;
 // that fits counts. What the optimizer keeps for a weight is cut as that is. Error: a pattern that fits no weight.
 absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places);
 
-// What the optimizer keeps for weights, each cut along the first axis whose size `degree` divides; what has none is
-// left out.
+// What the optimizer keeps for weights, each cut along the first axis whose size `degree` divides, and with
+// micro-batches the sums of gradients of these weights, which are inputs; what has no such axis is left out.
 StateAxes OptimizerStates(const Graph& step, int64_t degree);
 
 }  // namespace rewright

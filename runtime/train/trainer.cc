@@ -184,16 +184,28 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
-  const auto prepare = [&](const TrainerOptions::Prepare& with_others, const Graph& graph) {
-    return with_others != nullptr ? with_others(graph) : runner.Prepare(graph);
-  };
-  ASSIGN_OR_RETURN(executable_, prepare(options_.prepare_step, step_));
+  std::vector<int> block_axes;  // of the step's inputs
+  if (options_.prepare_step != nullptr) {
+    ASSIGN_OR_RETURN(auto together, options_.prepare_step(step_));
+    for (const RankLeaf& input : together->inputs()) block_axes.push_back(input.axis);
+    executable_ = std::move(together);
+  } else {
+    ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
+  }
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(const Graph gradients,
                      ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
-    ASSIGN_OR_RETURN(auto executable, prepare(options_.prepare_gradients, gradients));
-    micro_batches_ =
-        std::make_unique<MicroBatches>(std::move(executable), trained_, config_.step.micro_batches, batch_ranks_);
+    std::unique_ptr<Executable> executable;
+    if (options_.prepare_gradients != nullptr) {
+      ASSIGN_OR_RETURN(executable, options_.prepare_gradients(gradients));
+      block_axes.clear();  // the ranks that run the step together have the same sums
+    } else {
+      ASSIGN_OR_RETURN(executable, runner.Prepare(gradients));
+    }
+    std::vector<TensorType> sums;
+    for (Value input : step_.inputs()) sums.push_back(step_.type(input));
+    micro_batches_ = std::make_unique<MicroBatches>(std::move(executable), trained_, std::move(sums),
+                                                    std::move(block_axes), config_.step.micro_batches, batch_ranks_);
   }
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));

@@ -15,6 +15,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/config.h"
 #include "runtime/train/micro_batches.h"
@@ -49,7 +50,7 @@ struct TrainerOptions {
   Communicator* batch_ranks = nullptr;
   // Makes of the graph of a step, and of that of a micro-batch, what this rank runs together with others that have the
   // same samples; null: each rank runs it by itself. Reading a state is then the work of all ranks.
-  using Prepare = std::function<absl::StatusOr<std::unique_ptr<Executable>>(const Graph&)>;
+  using Prepare = std::function<absl::StatusOr<std::unique_ptr<RankExecutable>>(const Graph&)>;
   Prepare prepare_step = nullptr, prepare_gradients = nullptr;
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;

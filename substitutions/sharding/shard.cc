@@ -35,8 +35,8 @@ bool Fits(absl::string_view pattern, absl::string_view name) {
 
 class Sharder {
  public:
-  Sharder(const Graph& graph, int64_t degree, const LawSource& laws)
-      : graph_(graph), arena_(*graph.arena()), degree_(degree), laws_(laws) {}
+  Sharder(const Graph& graph, int64_t degree, const LawSource& laws, bool exact_only)
+      : graph_(graph), arena_(*graph.arena()), degree_(degree), laws_(laws), exact_only_(exact_only) {}
 
   absl::StatusOr<Sharded> Run(const std::vector<Placement>& placements) {
     for (const Placement& placement : placements) RETURN_IF_ERROR(Place(placement));
@@ -127,6 +127,7 @@ class Sharder {
       ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
       std::vector<std::pair<double, const Law*>> choices;
       for (const Law& law : laws) {
+        if (exact_only_ && !law.exact) continue;
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -178,6 +179,7 @@ class Sharder {
   Arena& arena_;
   const int64_t degree_;
   const LawSource& laws_;
+  const bool exact_only_;
   absl::flat_hash_map<Value, Value> values_;
   std::set<std::string> whole_;
   Sharded result_;
@@ -210,9 +212,9 @@ absl::StatusOr<std::vector<Placement>> ParsePlacements(const std::string& text, 
 }
 
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
-                              const LawSource& laws) {
+                              const LawSource& laws, bool exact_only) {
   if (degree < 1) return absl::InvalidArgumentError(absl::StrCat("found ", degree, " devices, expected at least 1"));
-  return Sharder(graph, degree, laws).Run(placements);
+  return Sharder(graph, degree, laws, exact_only).Run(placements);
 }
 
 std::vector<Exchange> ExchangesOf(const Graph& graph) {
