@@ -217,6 +217,26 @@ absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& 
   return Sharder(graph, degree, laws, exact_only).Run(placements);
 }
 
+namespace {
+
+// Whether what is joined is only the next value of states that are cut alike: then nothing is joined.
+bool StaysInBlocks(const Graph& graph, NodeId id) {
+  const auto axis_of = [&](const Node& node) { return std::get<int64_t>(node.attrs.at("axis")); };
+  const int64_t axis = axis_of(graph.node(id));
+  if (!graph.users(graph.index(id)).empty()) return false;
+  for (const Output& output : graph.outputs()) {
+    if (output.value.node != id) continue;
+    if (output.updates.node < 0 || !graph.contains(output.updates.node)) return false;
+    for (int user : graph.users(graph.index(output.updates.node))) {
+      const Node& node = graph.node(graph.nodes()[user]);
+      if (node.op != ops::Partition() || axis_of(node) != axis) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Exchange> ExchangesOf(const Graph& graph) {
   std::map<std::string, Exchange> found;
   const auto add = [&](const std::string& collective, double bytes) {
@@ -230,24 +250,29 @@ std::vector<Exchange> ExchangesOf(const Graph& graph) {
     if (node.op == nullptr || node.operands.empty()) continue;
     const TensorType& operand = graph.type(node.operands[0]);
     const Node& producer = graph.node(node.operands[0].node);
-    const auto part_sent = [&](const TensorType& whole, int64_t degree) {
-      return static_cast<double>(whole.num_bytes()) * static_cast<double>(degree - 1) / static_cast<double>(degree);
-    };
-    if (node.op == ops::Combine()) {
-      // Joined to be cut again: every device sends all but its own block of its part.
-      const std::vector<int>& users = graph.users(graph.index(id));
-      const bool cut_again = !users.empty() && std::all_of(users.begin(), users.end(), [&](int user) {
-        return graph.node(graph.nodes()[user]).op == ops::Partition();
-      });
-      const int64_t degree = operand.shape[0];
-      const double bytes = part_sent(node.outputs[0], degree);
-      cut_again ? add("all-to-all", bytes / static_cast<double>(degree)) : add("all-gather", bytes);
-    } else if (node.op == ops::Halo()) {
+    const bool over_devices = node.op->name.starts_with("reduce_") && producer.op != nullptr &&
+                              LiftedFrom(*producer.op) != nullptr &&
+                              std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0};
+    if (node.op == ops::Halo()) {
       const double whole = static_cast<double>(node.outputs[0].num_bytes() - operand.num_bytes());
       add("halo", whole / static_cast<double>(operand.shape[0]));
-    } else if (node.op->name.starts_with("reduce_") && producer.op != nullptr && LiftedFrom(*producer.op) != nullptr &&
-               std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0}) {
-      add("all-reduce", 2 * part_sent(node.outputs[0], operand.shape[0]));
+    }
+    if (node.op != ops::Combine() && !over_devices) continue;
+    const auto degree = static_cast<double>(operand.shape[0]);
+    // What all devices but one have of the whole.
+    const double bytes = static_cast<double>(node.outputs[0].num_bytes()) * (degree - 1) / degree;
+    // Joined or added to be cut again: every device gets its block.
+    const std::vector<int>& users = graph.users(graph.index(id));
+    const bool cut_again =
+        !graph.is_output({id, 0}) && !users.empty() && std::all_of(users.begin(), users.end(), [&](int user) {
+          return graph.node(graph.nodes()[user]).op == ops::Partition();
+        });
+    if (over_devices) {
+      cut_again ? add("reduce-scatter", bytes * static_cast<double>(users.size())) : add("all-reduce", 2 * bytes);
+    } else if (cut_again) {
+      add("all-to-all", bytes / degree);
+    } else if (!StaysInBlocks(graph, id)) {
+      add("all-gather", bytes);
     }
   }
   std::vector<Exchange> exchanges;

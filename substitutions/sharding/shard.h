@@ -64,7 +64,7 @@ absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& 
 // n bytes sends (degree-1)/degree of them, an all-reduce twice that, an all-to-all (degree-1)/degree of a device's
 // part.
 struct Exchange {
-  std::string collective;  // "all-gather", "all-reduce", "all-to-all", "halo"
+  std::string collective;  // "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "halo"
   int count = 0;
   double bytes = 0;
 };

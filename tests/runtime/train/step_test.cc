@@ -15,7 +15,9 @@
 namespace rewright {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Key;
 
 using Named = absl::flat_hash_map<std::string, Tensor>;
 
