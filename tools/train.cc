@@ -181,10 +181,10 @@ class Ranks {
       ProvedLaws laws(kProofSeconds);
       ASSIGN_OR_RETURN(const sharding::Sharded sharded,
                        sharding::Shard(graph, placements, ranks.size(), std::ref(laws), /*exact_only=*/over_all));
-      console.Note(absl::StrFormat("%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut,
-                                   graph.num_applications(), laws.num_proved(),
-                                   sharded.whole.empty() ? "" : "; joined for want of a law: ",
-                                   absl::StrJoin(sharded.whole, ", ")));
+      console.Note(absl::StrFormat(
+          "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
+          laws.num_proved(),
+          sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
       return sharded.graph;
     };
     ASSIGN_OR_RETURN(const Graph cut_graph, CutOnRanks(graph, ranks, cut));
@@ -223,9 +223,13 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
   Ranks sharing(ranks, layout);
   options.batch_ranks = &sharing.partners();
+  if (layout.tp > 1 && config.places.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.places: is missing; --layout tp=", layout.tp, " cuts weights as it says"));
+  }
   if (layout.tp > 1) {
-    options.prepare_step = options.prepare_gradients =
-        [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
+    options.prepare_step =
+        options.prepare_gradients = [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
       ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
       return sharing.Prepare(graph, /*over_all=*/false, axes, engine.runner(), console);
     };
@@ -264,9 +268,10 @@ Action DeclareTrain(CLI::App& app) {
   app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
   AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
   AddDevice(app, &flags->device, /*with_reference=*/true);
-  app.add_option("--layout", flags->layout,
-                 "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
-                 "compute it together, with weights cut as model.places says; zero=1, what the optimizer keeps is cut")
+  app.add_option(
+         "--layout", flags->layout,
+         "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
+         "compute it together, with weights cut as model.places says; zero=1, what the optimizer keeps is cut")
       ->type_name("dp=A,tp=B,zero=Z");
   AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
           "Seconds that a process waits for another one before all of them end");

@@ -1,8 +1,8 @@
 // Collectives on tensors that are cut into blocks along an axis, one block for each rank, in their order.
 //
 // Every rank of the communicator calls them together. Messages go straight from where elements are to where they are
-// needed: with N ranks an all-gather, a reduce-scatter and an all-to-all send (N - 1) / N of the whole, of the whole and
-// of a rank's part; the order of messages, and of additions, is this file's own. Errors: those of
+// needed: with N ranks an all-gather, a reduce-scatter and an all-to-all send (N - 1) / N of the whole, of the whole
+// and of a rank's part; the order of messages, and of additions, is this file's own. Errors: those of
 // Communicator::Exchange.
 #pragma once
 

@@ -136,8 +136,7 @@ absl::Status RankExecutable::RunCollective(size_t number) {
   const Collective& collective = rank_.collectives[number];
   const Tensor& operand = tensors_[static_cast<size_t>(stages_.operands[number])];
   Tensor& result = tensors_[rank_.inputs.size() + number];
-  const std::string what =
-      absl::StrCat("run ", runs_, ", ", CollectiveName(collective.kind), " of ", collective.of);
+  const std::string what = absl::StrCat("run ", runs_, ", ", CollectiveName(collective.kind), " of ", collective.of);
   switch (collective.kind) {
     case Collective::Kind::kAllGather: return AllGather(ranks_, what, operand, collective.axis, &result);
     case Collective::Kind::kReduceScatter:

@@ -23,8 +23,8 @@ int AxisOf(const Node& node) { return static_cast<int>(std::get<int64_t>(node.at
 // The reduction over the devices that the application may be.
 std::optional<Reduction> ReductionOf(const Node& node) {
   const std::pair<const OpDef*, Reduction> all[] = {
-      {ops::ReduceSum(), Reduction::kSum},  {ops::ReduceMean(), Reduction::kSum}, {ops::ReduceProd(), Reduction::kProd},
-      {ops::ReduceMax(), Reduction::kMax},  {ops::ReduceMin(), Reduction::kMin},  {ops::ReduceAnd(), Reduction::kAnd},
+      {ops::ReduceSum(), Reduction::kSum}, {ops::ReduceMean(), Reduction::kSum}, {ops::ReduceProd(), Reduction::kProd},
+      {ops::ReduceMax(), Reduction::kMax}, {ops::ReduceMin(), Reduction::kMin},  {ops::ReduceAnd(), Reduction::kAnd},
       {ops::ReduceOr(), Reduction::kOr},
   };
   for (const auto& [op, reduction] : all) {
@@ -108,8 +108,7 @@ class Projector {
       if (output.value == value && !block_axis_.contains(output.updates)) return true;
     }
     const std::vector<int>& users = cut_.users(cut_.index(id));
-    return std::any_of(users.begin(), users.end(),
-                       [&](int user) { return !IsPartition(cut_.nodes()[user]); });
+    return std::any_of(users.begin(), users.end(), [&](int user) { return !IsPartition(cut_.nodes()[user]); });
   }
 
   // ---------------------------------------------------------------- leaves
@@ -141,7 +140,8 @@ class Projector {
 
   std::string FreeName(const std::string& stem) {
     std::string name;
-    do name = absl::StrCat(stem, ".", numbered_++); while (!taken_.insert(name).second);
+    do name = absl::StrCat(stem, ".", numbered_++);
+    while (!taken_.insert(name).second);
     return name;
   }
 
@@ -235,7 +235,8 @@ class Projector {
   absl::StatusOr<Value> Block(Value value, int axis) {
     const Node& node = cut_.node(value.node);
     if (block_axis_.contains(value)) return leaves_.at(value);
-    const bool cut_again = node.op != nullptr && IsCollective(node) && !wholes_.contains(value) && !WantsWhole(value.node);
+    const bool cut_again =
+        node.op != nullptr && IsCollective(node) && !wholes_.contains(value) && !WantsWhole(value.node);
     const bool joined = node.op == ops::Combine() && IsCollective(node);
     if (joined && AxisOf(node) == axis) return Part(node.operands[0]);
     const TensorType block = BlockType(cut_.type(value), axis, size_);
@@ -277,7 +278,8 @@ class Projector {
   absl::StatusOr<Value> Halo(NodeId id) {
     const Node& node = cut_.node(id);
     ASSIGN_OR_RETURN(const Value part, Part(node.operands[0]));
-    const int64_t before = std::get<int64_t>(node.attrs.at("before")), after = std::get<int64_t>(node.attrs.at("after"));
+    const int64_t before = std::get<int64_t>(node.attrs.at("before")),
+                  after = std::get<int64_t>(node.attrs.at("after"));
     if (before == 0 && after == 0) return part;
     Collective collective{Collective::Kind::kHalo};
     collective.axis = AxisOf(node);
@@ -339,8 +341,8 @@ class Projector {
   absl::flat_hash_map<Value, int> block_axis_;  // leaves that the rank has a block of
   absl::flat_hash_map<Value, Value> leaves_, wholes_, parts_;
   absl::flat_hash_map<std::pair<Value, int>, Value> blocks_;  // by axis
-  std::vector<Value> inputs_, exchanged_;  // exchanged: results of collectives
-  std::vector<Output> operands_;           // of collectives
+  std::vector<Value> inputs_, exchanged_;                     // exchanged: results of collectives
+  std::vector<Output> operands_;                              // of collectives
   RankGraph result_;
 };
 

@@ -12,9 +12,9 @@ namespace rewright {
 // states in training, in the order of RankGraph::states, then what stages make.
 struct Stages {
   struct Stage {
-    Graph graph;                      // in training its states are inputs
-    std::vector<int> inputs, outputs; // tensors, in the order of the graph's
-    std::vector<int> collectives;     // that follow it: numbers of RankGraph::collectives
+    Graph graph;                       // in training its states are inputs
+    std::vector<int> inputs, outputs;  // tensors, in the order of the graph's
+    std::vector<int> collectives;      // that follow it: numbers of RankGraph::collectives
   };
   std::vector<Stage> stages;
   std::vector<TensorType> tensors;

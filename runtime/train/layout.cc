@@ -54,7 +54,8 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
     const std::vector<std::string> sides = absl::StrSplit(part, '=');
     int number = 0;
     const bool known = sides[0] == "dp" || sides[0] == "tp" || sides[0] == "zero";
-    const bool good = sides.size() == 2 && absl::SimpleAtoi(sides[1], &number) && known && given.insert(sides[0]).second;
+    const bool good =
+        sides.size() == 2 && absl::SimpleAtoi(sides[1], &number) && known && given.insert(sides[0]).second;
     if (!good || number < (sides[0] == "zero" ? 0 : 1) || number > (sides[0] == "zero" ? 1 : 1 << 20)) {
       return error("dp=N, tp=N, dp=A,tp=B or dp=N,zero=1");
     }

@@ -12,13 +12,13 @@
 namespace rewright {
 
 struct Layout {
-  int dp = 1;   // groups of ranks that share the micro-batches of a step
-  int tp = 1;   // ranks of such a group, which compute one micro-batch together
-  int zero = 0; // 1: what the optimizer keeps is cut over the ranks
+  int dp = 1;    // groups of ranks that share the micro-batches of a step
+  int tp = 1;    // ranks of such a group, which compute one micro-batch together
+  int zero = 0;  // 1: what the optimizer keeps is cut over the ranks
 
   // Rank r is number r mod tp of group r div tp.
-  std::vector<int> GroupOfRank(int rank) const;    // those that compute together with it
-  std::vector<int> PartnersOfRank(int rank) const; // those of other groups that have the same part
+  std::vector<int> GroupOfRank(int rank) const;     // those that compute together with it
+  std::vector<int> PartnersOfRank(int rank) const;  // those of other groups that have the same part
 };
 
 // "dp=4", "tp=2", "dp=2,tp=2", "dp=4,zero=1"; empty: dp of all ranks. Errors: another text, other than `ranks` ranks,

@@ -211,8 +211,8 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
   std::vector<TensorType> types;
   for (Value value : values) types.push_back(arena->type(value));
   const std::vector<std::string> taken = forward.Names();
-  ASSIGN_OR_RETURN(const std::vector<Value> means, AddMeans(*update, packs, types, NamesOf(*arena, weights),
-                                                            options.micro_batches, taken, &inputs));
+  ASSIGN_OR_RETURN(const std::vector<Value> means,
+                   AddMeans(*update, packs, types, NamesOf(*arena, weights), options.micro_batches, taken, &inputs));
   ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, states,
                                            std::vector<Value>(means.begin() + 1, means.end()), means[0]));
   return absl::OkStatus();

@@ -105,8 +105,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   const Communicator* batch_ranks = options.batch_ranks != nullptr ? options.batch_ranks : options.ranks;
   if (batch_ranks != nullptr && batch_ranks->size() > config.step.micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
-                                                   ", expected at least ", batch_ranks->size(),
-                                                   ", one for each rank"));
+                                                   ", expected at least ", batch_ranks->size(), ", one for each rank"));
   }
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model.inference, config.step));
   ASSIGN_OR_RETURN(std::vector<Column> columns,
@@ -127,8 +126,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   return trainer;
 }
 
-Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model,
-                 Dataset data, BatchOrder order)
+Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,
+                 BatchOrder order)
     : config_(config),
       options_(options),
       model_(model),

@@ -85,8 +85,8 @@ TEST(CollectivesTest, BlocksAreThoseOfTheWholeByDefinition) {
 TEST(CollectivesTest, ReductionsGiveTheSameBitsHoweverTheyAreCut) {
   Rng rng(9);
   for (const DType dtype : kAllDTypes) {
-    for (const Reduction reduction : {Reduction::kSum, Reduction::kProd, Reduction::kMax, Reduction::kMin,
-                                      Reduction::kAnd, Reduction::kOr}) {
+    for (const Reduction reduction :
+         {Reduction::kSum, Reduction::kProd, Reduction::kMax, Reduction::kMin, Reduction::kAnd, Reduction::kOr}) {
       const bool logical = reduction == Reduction::kAnd || reduction == Reduction::kOr;
       if (logical != (dtype == DType::kBool)) continue;
       for (int size : {1, 2, 3, 4}) {
@@ -101,10 +101,18 @@ TEST(CollectivesTest, ReductionsGiveTheSameBitsHoweverTheyAreCut) {
           for (int k = 1; k < size; ++k) {
             const double term = parts[static_cast<size_t>(k)].At(i);
             switch (reduction) {
-              case Reduction::kSum: value = dtype == DType::kFloat32 ? static_cast<float>(value + term) : value + term; break;
-              case Reduction::kProd: value = dtype == DType::kFloat32 ? static_cast<float>(value * term) : value * term; break;
-              case Reduction::kMax: value = std::isnan(value) || std::isnan(term) ? value + term : std::max(value, term); break;
-              case Reduction::kMin: value = std::isnan(value) || std::isnan(term) ? value + term : std::min(value, term); break;
+              case Reduction::kSum:
+                value = dtype == DType::kFloat32 ? static_cast<float>(value + term) : value + term;
+                break;
+              case Reduction::kProd:
+                value = dtype == DType::kFloat32 ? static_cast<float>(value * term) : value * term;
+                break;
+              case Reduction::kMax:
+                value = std::isnan(value) || std::isnan(term) ? value + term : std::max(value, term);
+                break;
+              case Reduction::kMin:
+                value = std::isnan(value) || std::isnan(term) ? value + term : std::min(value, term);
+                break;
               case Reduction::kAnd: value = value != 0 && term != 0; break;
               case Reduction::kOr: value = value != 0 || term != 0; break;
             }
@@ -116,8 +124,7 @@ TEST(CollectivesTest, ReductionsGiveTheSameBitsHoweverTheyAreCut) {
           const Tensor& own = parts[static_cast<size_t>(ranks.rank())];
           Tensor all(type);
           std::copy_n(own.as<char>(), bytes, all.as<char>());
-          absl::Status done =
-              AllReduce(ranks, "reduce", LeavesOfRanks(ranks.size(), ranks.size()), &all, reduction);
+          absl::Status done = AllReduce(ranks, "reduce", LeavesOfRanks(ranks.size(), ranks.size()), &all, reduction);
           if (!done.ok()) return done;
           for (int64_t i = 0; i < type.num_elements(); ++i) {
             if (std::isnan(expected.At(i))) {
@@ -151,7 +158,8 @@ TEST(CollectivesTest, HalosAreEdgesOfNeighbours) {
         const std::vector<int64_t> sent = SentOnRanks(size, [&](Communicator& ranks) {
           Tensor extended({DType::kFloat64, {2, rows + before + after, columns}});
           for (int64_t i = 0; i < extended.num_elements(); ++i) extended.Set(i, 99);
-          const absl::Status done = ExchangeHalo(ranks, "halo", Block(whole, 1, size, ranks.rank()), 1, before, &extended);
+          const absl::Status done =
+              ExchangeHalo(ranks, "halo", Block(whole, 1, size, ranks.rank()), 1, before, &extended);
           for (int64_t n = 0; n < 2; ++n) {
             for (int64_t i = 0; i < rows + before + after; ++i) {
               const int64_t at = ranks.rank() * rows + i - before;

@@ -357,8 +357,7 @@ void ExpectModelOnRanks(const std::string& name, const ZooOptions& options, cons
     bytes += exchange.bytes;
   }
   EXPECT_EQ(promised, collectives);
-  const OnRanksResult result =
-      RunOnRanks(sharded.graph, degree, inputs, [&] { return MakeGraphRunner(**device); });
+  const OnRanksResult result = RunOnRanks(sharded.graph, degree, inputs, [&] { return MakeGraphRunner(**device); });
   for (int rank = 0; rank < degree; ++rank) {
     const auto k = static_cast<size_t>(rank);
     ASSERT_TRUE(result.status[k].ok()) << result.status[k];
@@ -375,7 +374,8 @@ TEST(RankExecutable, BertByHeadsAndColumns) {
   ZooOptions options;
   options.layers = 2;
   options.sequence_length = 8;
-  ExpectModelOnRanks("bert_base", options, {{"*query.weight", 0}, {"*intermediate.dense.weight", 0}}, {{"all-reduce", 4}});
+  ExpectModelOnRanks("bert_base", options, {{"*query.weight", 0}, {"*intermediate.dense.weight", 0}},
+                     {{"all-reduce", 4}});
 }
 
 TEST(RankExecutable, ResnetByImages) {

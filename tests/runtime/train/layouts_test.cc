@@ -1,11 +1,10 @@
 // Training with the graph of a step cut over ranks: tensor parallel, and ZeRO 1.
-#include "runtime/train/layout.h"
-
 #include <cmath>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/group.h"
+#include "runtime/train/layout.h"
 #include "substitutions/sharding/shard.h"
 #include "tests/runtime/train/ranks_util.h"
 #include "verifier/sharding_laws.h"
@@ -25,7 +24,9 @@ TEST(LayoutTest, IsReadAndChecked) {
   EXPECT_THAT(layout->PartnersOfRank(3), ElementsAre(1, 3, 5));
   EXPECT_EQ(ParseLayout("", 4)->dp, 4);
   EXPECT_EQ(ParseLayout("dp=2,zero=1", 2)->zero, 1);
-  const auto error = [](const char* text, int ranks) { return std::string(ParseLayout(text, ranks).status().message()); };
+  const auto error = [](const char* text, int ranks) {
+    return std::string(ParseLayout(text, ranks).status().message());
+  };
   for (const char* text : {"tp", "pp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=2", "dp=2,", "tp=99999999999"}) {
     EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N")));
   }
@@ -91,9 +92,9 @@ class LayoutsTest : public RanksTest {
       auto groups = std::make_shared<Groups>(Groups{GroupOf(*options->ranks, layout.GroupOfRank(rank)),
                                                     GroupOf(*options->ranks, layout.PartnersOfRank(rank))});
       options->batch_ranks = groups->partners.get();
-      options->prepare_step = options->prepare_gradients =
-          [&own = *groups->own, places, &runner,
-           this](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
+      options->prepare_step =
+          options->prepare_gradients = [&own = *groups->own, places, &runner,
+                                        this](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
         ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, places));
         return CutOver(own, graph, axes, /*exact_only=*/false, runner, own.rank() == 0 ? &bytes_of_step_ : nullptr);
       };
@@ -158,7 +159,8 @@ TEST_F(LayoutsTest, TensorParallelIsOneRankButForRounding) {
   Json json = With(R"({"data": {"micro_batches": 1}, "steps": 20})");
   const NamedTensors alone = Common(Train(json, 1)).weights;
   // The same sums in another order on one rank.
-  const double order = Distance(alone, Common(Train(With(R"({"data": {"micro_batches": 2}, "steps": 20})"), 1)).weights);
+  const double order =
+      Distance(alone, Common(Train(With(R"({"data": {"micro_batches": 2}, "steps": 20})"), 1)).weights);
   ASSERT_GT(order, 0);
   for (int size : {2, 3, 4}) {
     UseTensorParallel(size, kColumnsThenRows);
