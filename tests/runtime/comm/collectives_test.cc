@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/ir/random_tensor.h"
+#include "runtime/comm/group.h"
 #include "runtime/comm/in_process.h"
 
 namespace rewright {
@@ -178,6 +179,47 @@ TEST(CollectivesTest, HalosAreEdgesOfNeighbours) {
       }
     }
   }
+}
+
+TEST(CollectivesTest, GroupsOfRanksAreRanks) {
+  const Tensor whole = Tensor::Int64s({10, 20});
+  SentOnRanks(4, [&](Communicator& ranks) -> absl::Status {
+    // Two groups that cross, and all of them in between.
+    const int self = ranks.rank();
+    const std::unique_ptr<Communicator> group = GroupOf(ranks, {self % 2, self % 2 + 2});
+    EXPECT_EQ(group->size(), 2);
+    EXPECT_EQ(group->rank(), self / 2);
+    for (int round = 0; round < 3; ++round) {
+      const Tensor own = Tensor::Int64s({100 * self + round});
+      Tensor both(whole.type());
+      if (const absl::Status done = AllGather(*group, "gather", own, 0, &both); !done.ok()) return done;
+      EXPECT_EQ(both.AtInt(0), 100 * (self % 2) + round);
+      EXPECT_EQ(both.AtInt(1), 100 * (self % 2 + 2) + round);
+      if (const absl::Status done = ranks.Barrier("all"); !done.ok()) return done;
+    }
+    EXPECT_EQ(ranks.bytes_sent(), 3 * 8);
+    return absl::OkStatus();
+  });
+}
+
+TEST(CollectivesTest, OwnBlocksAreReducedInPlace) {
+  Rng rng(13);
+  std::vector<Tensor> parts;
+  for (int k = 0; k < 3; ++k) parts.push_back(RandomTensor({DType::kFloat32, {4, 6}}, rng, -1, 1));
+  SentOnRanks(3, [&](Communicator& ranks) -> absl::Status {
+    const Tensor& own = parts[static_cast<size_t>(ranks.rank())];
+    Tensor a(own.type()), b(own.type()), all(own.type());
+    for (Tensor* copy : {&a, &b, &all}) std::copy_n(own.as<char>(), own.num_bytes(), copy->as<char>());
+    const std::vector<LeafRange> leaves = LeavesOfRanks(3, 3);
+    absl::Status done = ReduceOwnBlocks(ranks, "reduce", leaves, {{&a, 1}, {&b, 1}});
+    if (done.ok()) done = AllReduce(ranks, "reduce", leaves, &all);
+    const Tensor expected = Block(all, 1, 3, ranks.rank());
+    EXPECT_TRUE(Block(a, 1, 3, ranks.rank()).BitEqual(expected));
+    EXPECT_TRUE(Block(b, 1, 3, ranks.rank()).BitEqual(expected));
+    const int other = (ranks.rank() + 1) % 3;
+    EXPECT_TRUE(Block(a, 1, 3, other).BitEqual(Block(own, 1, 3, other))) << "what others have is left as it is";
+    return done;
+  });
 }
 
 }  // namespace
