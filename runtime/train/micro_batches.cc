@@ -61,9 +61,9 @@ std::vector<Tensor> MicroBatches::Split(std::vector<Tensor> vectors) const {
   size_t next = 0;
   for (const Tensor& vector : vectors) {
     const auto owner = std::make_shared<Tensor>(vector);
-    int64_t at = 0;
-    while (at < vector.num_elements()) {
-      CHECK(next < sums_.size() && sums_[next].dtype == vector.dtype()) << next;
+    // To the end of the vector, and past tensors of no elements.
+    for (int64_t at = 0; next < sums_.size() && sums_[next].dtype == vector.dtype() &&
+                         at + sums_[next].num_elements() <= vector.num_elements();) {
       const TensorType& type = sums_[next++];
       parts.emplace_back(type, owner, owner->as<char>() + at * static_cast<int64_t>(DTypeSize(type.dtype)));
       at += type.num_elements();

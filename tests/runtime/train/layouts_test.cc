@@ -74,9 +74,13 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> CutOver(Communicator& ranks, con
 class LayoutsTest : public RanksTest {
  protected:
   void UseZero() {
-    with_runner_ = [](TrainerOptions* options, GraphRunner& runner) -> std::shared_ptr<void> {
-      options->prepare_step = [ranks = options->ranks, &runner](const Graph& graph) {
-        return CutOver(*ranks, graph, OptimizerStates(graph, ranks->size()), /*exact_only=*/true, runner);
+    with_runner_ = [this](TrainerOptions* options, GraphRunner& runner) -> std::shared_ptr<void> {
+      options->prepare_step = [ranks = options->ranks, &runner,
+                               this](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
+        ASSIGN_OR_RETURN(auto step,
+                         CutOver(*ranks, graph, OptimizerStates(graph, ranks->size()), /*exact_only=*/true, runner));
+        if (ranks->rank() == 0) state_bytes_ = step->state_bytes();
+        return step;
       };
       return nullptr;
     };
@@ -113,6 +117,7 @@ class LayoutsTest : public RanksTest {
   }
 
   double bytes_of_step_ = 0;  // as the placements promise
+  int64_t state_bytes_ = 0;   // of rank 0
 };
 
 TEST_F(LayoutsTest, ZeroGivesTheSameBitsOnAnyNumberOfRanks) {
@@ -131,6 +136,8 @@ TEST_F(LayoutsTest, ZeroSendsNoMoreThanDataParallel) {
     const double formula = gradients * 2 * (size - 1) / size, sent = BytesOfStep(json, size);
     EXPECT_GE(sent, formula);
     EXPECT_LE(sent, 1.02 * formula) << size;
+    // The weights, a part of Adam's two states for each, the number of the step.
+    EXPECT_EQ(static_cast<double>(state_bytes_), gradients + 2 * gradients / size + 8);
   }
 }
 
