@@ -1,10 +1,15 @@
 #include "tools/ranks.h"
 
 #include <chrono>
+#include <map>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/guarded.h"
+#include "core/base/status_macros.h"
+#include "core/ir/text.h"
 
 namespace rewright {
 
@@ -18,6 +23,19 @@ absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ran
   console.Error(absl::StrCat("rewright ", verb, ": rank ", ranks.rank(), ": ", std::string(answer.status().message())));
   ranks.Abort(answer.status());
   return answer;
+}
+
+absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
+                                 const std::function<absl::StatusOr<Graph>()>& cut) {
+  std::string text;
+  if (ranks.rank() == 0) {
+    ASSIGN_OR_RETURN(const Graph made, cut());
+    text = PrintGraph(made);
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the cut graph", text));
+  std::map<std::string, Tensor> states;
+  for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
+  return ParseGraph(texts[0], states);
 }
 
 }  // namespace rewright

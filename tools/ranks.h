@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/ir/graph.h"
 #include "runtime/comm/communicator.h"
 #include "tools/verb.h"
 
@@ -14,5 +15,10 @@ namespace rewright {
 // an interruption, which all of them agree about, ends none.
 absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ranks, Console& console,
                                       const std::function<absl::StatusOr<Answer>()>& work);
+
+// The graph cut over all of `ranks`, in one form for all: rank 0 calls `cut`, which proves the laws that it needs, the
+// others take over what it made, with the values of the states of `graph`.
+absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
+                                 const std::function<absl::StatusOr<Graph>()>& cut);
 
 }  // namespace rewright

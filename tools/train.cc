@@ -7,15 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
+#include "runtime/comm/group.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/parallel/rank_executable.h"
+#include "runtime/train/layout.h"
 #include "runtime/train/trainer.h"
+#include "substitutions/sharding/shard.h"
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/models.h"
@@ -24,6 +27,7 @@
 #include "tools/ranks.h"
 #include "tools/step_search.h"
 #include "tools/verb.h"
+#include "verifier/sharding_laws.h"
 
 namespace rewright {
 namespace {
@@ -40,21 +44,6 @@ struct TrainFlags {
   std::string profile;
   StepSearchFlags search;
 };
-
-// "dp=4": a step's micro-batches are shared by four ranks. Empty: by all that there are.
-absl::Status CheckLayout(const std::string& layout, const Communicator& ranks) {
-  if (layout.empty()) return absl::OkStatus();
-  absl::string_view count = layout;
-  int number = 0;
-  if (!absl::ConsumePrefix(&count, "dp=") || !absl::SimpleAtoi(count, &number) || number < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--layout: found `", layout, "`, expected dp=N, the number of processes"));
-  }
-  if (number == ranks.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--layout: found ", layout, " and ",
-                                                 Counted(static_cast<size_t>(ranks.size()), "rank"),
-                                                 ", expected mpirun -n ", number, " rewright train .."));
-}
 
 absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(flags.config));
@@ -147,9 +136,9 @@ class Reporter {
 
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
                     const Communicator& ranks, Console& console) {
-  if (!flags.output.empty() && ranks.rank() == 0) {
+  if (!flags.output.empty()) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
-    RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
+    if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
   }
   ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
   Json line = {{"final_loss", trainer.last_loss()},
@@ -176,9 +165,47 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   return absl::OkStatus();
 }
 
+// The ranks of a layout, and how they run a graph together.
+class Ranks {
+ public:
+  Ranks(Communicator& all, const Layout& layout)
+      : all_(all),
+        group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
+        partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))) {}
+
+  Communicator& partners() { return *partners_; }
+
+  // A graph of a step, its states cut along these axes over the ranks of a group, or over all: then with the same bits
+  // as on one.
+  absl::StatusOr<std::unique_ptr<RankExecutable>> Prepare(const Graph& graph, bool over_all, const StateAxes& axes,
+                                                          GraphRunner& runner, Console& console) {
+    Communicator& ranks = over_all ? all_ : *group_;
+    std::vector<sharding::Placement> placements;
+    for (const auto& [name, axis] : axes) placements.push_back({name, axis});
+    const auto cut = [&]() -> absl::StatusOr<Graph> {
+      ProvedLaws laws(kProofSeconds);
+      ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                       sharding::Shard(graph, placements, ranks.size(), std::ref(laws), /*exact_only=*/over_all));
+      console.Note(absl::StrFormat(
+          "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
+          laws.num_proved(),
+          sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
+      return sharded.graph;
+    };
+    ASSIGN_OR_RETURN(const Graph cut_graph, CutOnRanks(graph, ranks, cut));
+    return RankExecutable::Create(cut_graph, ranks, runner);
+  }
+
+ private:
+  static constexpr double kProofSeconds = 5;
+
+  Communicator& all_;
+  const std::unique_ptr<Communicator> group_, partners_;
+};
+
 absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  RETURN_IF_ERROR(CheckLayout(flags.layout, ranks));
+  ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
@@ -198,6 +225,23 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
+  Ranks sharing(ranks, layout);
+  options.batch_ranks = &sharing.partners();
+  if (layout.tp > 1 && config.places.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.places: is missing; --layout tp=", layout.tp, " cuts weights as it says"));
+  }
+  if (layout.tp > 1) {
+    options.prepare_step =
+        options.prepare_gradients = [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
+      ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
+      return sharing.Prepare(graph, /*over_all=*/false, axes, engine.runner(), console);
+    };
+  } else if (layout.zero > 0) {
+    options.prepare_step = [&](const Graph& graph) {
+      return sharing.Prepare(graph, /*over_all=*/true, OptimizerStates(graph, ranks.size()), engine.runner(), console);
+    };
+  }
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
@@ -228,9 +272,11 @@ Action DeclareTrain(CLI::App& app) {
   app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
   AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
   AddDevice(app, &flags->device, /*with_reference=*/true);
-  app.add_option("--layout", flags->layout,
-                 "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default)")
-      ->type_name("dp=N");
+  app.add_option(
+         "--layout", flags->layout,
+         "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
+         "compute it together, with weights cut as model.places says; zero=1, what the optimizer keeps is cut")
+      ->type_name("dp=A,tp=B,zero=Z");
   AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
           "Seconds of search for a faster form of the step, by proved rules and measured costs");
   AddRules(app, &flags->search.rules);

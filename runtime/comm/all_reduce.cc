@@ -19,32 +19,79 @@ void AddElements(T* a, const T* b, int64_t count) {
   for (int64_t i = 0; i < count; ++i) a[i] += b[i];
 }
 
-// Adds the parts of the ranks [begin, end), which have the leaves of one node between them, in the order of the tree.
-// Overwrites parts; the sum is in the first one.
+// Integers wrap around, as in the interpreter.
 template <typename T>
-void AddParts(const std::vector<LeafRange>& leaves, const std::vector<T*>& parts, size_t begin, size_t end,
-              int64_t count) {
+struct ArithmeticOf {
+  using Type = T;
+};
+template <>
+struct ArithmeticOf<int64_t> {
+  using Type = uint64_t;
+};
+template <>
+struct ArithmeticOf<int32_t> {
+  using Type = uint32_t;
+};
+
+template <typename T>
+bool IsNan(T value) {
+  return value != value;
+}
+
+// a = reduction(a, b); the first NaN beats all numbers.
+template <typename T>
+void ReduceElements(Reduction reduction, T* a, const T* b, int64_t count) {
+  using Arithmetic = typename ArithmeticOf<T>::Type;
+  const auto each = [&](const auto& of) {
+    for (int64_t i = 0; i < count; ++i) a[i] = of(a[i], b[i]);
+  };
+  switch (reduction) {
+    case Reduction::kSum:
+      return each([](T x, T y) { return static_cast<T>(static_cast<Arithmetic>(x) + static_cast<Arithmetic>(y)); });
+    case Reduction::kProd:
+      return each([](T x, T y) { return static_cast<T>(static_cast<Arithmetic>(x) * static_cast<Arithmetic>(y)); });
+    case Reduction::kMax: return each([](T x, T y) { return x < y || (IsNan(y) && !IsNan(x)) ? y : x; });
+    case Reduction::kMin: return each([](T x, T y) { return y < x || (IsNan(y) && !IsNan(x)) ? y : x; });
+    case Reduction::kAnd: return each([](T x, T y) { return static_cast<T>(x != 0 && y != 0); });
+    case Reduction::kOr: return each([](T x, T y) { return static_cast<T>(x != 0 || y != 0); });
+  }
+}
+
+void ReduceElements(Reduction reduction, DType dtype, void* a, const void* b, int64_t count) {
+  const auto of = [&](auto* x) { ReduceElements(reduction, x, static_cast<decltype(x)>(const_cast<void*>(b)), count); };
+  switch (dtype) {
+    case DType::kFloat32: return of(static_cast<float*>(a));
+    case DType::kFloat64: return of(static_cast<double*>(a));
+    case DType::kInt64: return of(static_cast<int64_t*>(a));
+    case DType::kInt32: return of(static_cast<int32_t*>(a));
+    case DType::kBool: return of(static_cast<uint8_t*>(a));
+  }
+}
+
+// Of the ranks [begin, end), which have the leaves of one node between them.
+void ReduceRange(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
+                 const std::vector<void*>& parts, size_t begin, size_t end, int64_t count) {
   if (end - begin == 1) return;
   const int64_t first = leaves[begin].first;
   const int64_t middle = first + LeftLeaves(leaves[end - 1].first + leaves[end - 1].count - first);
   size_t right = begin + 1;
   while (right < end && leaves[right].first < middle) ++right;
   CHECK(right < end && leaves[right].first == middle) << "rank " << right << " has no node of the tree";
-  AddParts(leaves, parts, begin, right, count);
-  AddParts(leaves, parts, right, end, count);
-  AddElements(parts[begin], parts[right], count);
+  ReduceRange(reduction, dtype, leaves, parts, begin, right, count);
+  ReduceRange(reduction, dtype, leaves, parts, right, end, count);
+  ReduceElements(reduction, dtype, parts[begin], parts[right], count);
 }
 
-template <typename T>
-absl::Status AllReduceElements(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
-                               T* elements, int64_t count) {
+absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Reduction reduction,
+                               const std::vector<LeafRange>& leaves, DType dtype, char* elements, int64_t count) {
   const int size = ranks.size(), self = ranks.rank();
-  const auto begin_of = [&](int rank) { return count * rank / size; };
-  const auto bytes_of = [&](int rank) { return static_cast<size_t>(begin_of(rank + 1) - begin_of(rank)) * sizeof(T); };
-  T* const own = elements + begin_of(self);
-  const int64_t own_count = begin_of(self + 1) - begin_of(self);
-  std::vector<T> received(static_cast<size_t>(own_count * (size - 1)));
-  std::vector<T*> parts;
+  const auto element = static_cast<int64_t>(DTypeSize(dtype));
+  const auto begin_of = [&](int rank) { return count * rank / size * element; };
+  const auto bytes_of = [&](int rank) { return static_cast<size_t>(begin_of(rank + 1) - begin_of(rank)); };
+  char* const own = elements + begin_of(self);
+  const size_t own_bytes = bytes_of(self);
+  std::vector<char> received(own_bytes * static_cast<size_t>(size - 1));
+  std::vector<void*> parts;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (int rank = 0; rank < size; ++rank) {
@@ -52,14 +99,14 @@ absl::Status AllReduceElements(Communicator& ranks, const std::string& what, con
       parts.push_back(own);
       continue;
     }
-    parts.push_back(received.data() + own_count * static_cast<int64_t>(in.size()));
+    parts.push_back(received.data() + own_bytes * in.size());
     out.push_back({rank, elements + begin_of(rank), bytes_of(rank)});
-    in.push_back({rank, parts.back(), bytes_of(self)});
+    in.push_back({rank, parts.back(), own_bytes});
   }
   RETURN_IF_ERROR(ranks.Exchange(what, out, in));
-  AddParts(leaves, parts, 0, parts.size(), own_count);
-  if (own != parts[0]) std::memcpy(own, parts[0], bytes_of(self));
-  for (Outgoing& part : out) part = {part.to, own, bytes_of(self)};
+  ReduceParts(reduction, dtype, leaves, parts, static_cast<int64_t>(own_bytes) / element);
+  if (own != parts[0]) std::memcpy(own, parts[0], own_bytes);
+  for (Outgoing& part : out) part = {part.to, own, own_bytes};
   for (Incoming& part : in) part = {part.from, elements + begin_of(part.from), bytes_of(part.from)};
   return ranks.Exchange(what, out, in);
 }
@@ -115,17 +162,23 @@ Tensor TreeSum::Take() {
   return sum;
 }
 
+void ReduceParts(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
+                 const std::vector<void*>& parts, int64_t count) {
+  CHECK(!parts.empty() && parts.size() == leaves.size()) << parts.size();
+  ReduceRange(reduction, dtype, leaves, parts, 0, parts.size(), count);
+}
+
 absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
-                       Tensor* tensor) {
+                       Tensor* tensor, Reduction reduction) {
   CHECK(leaves.size() == static_cast<size_t>(ranks.size())) << leaves.size();
   if (ranks.size() == 1) return absl::OkStatus();
-  return WithElements(*tensor, [&](auto* elements) -> absl::Status {
-    const int64_t most = kAllReduceBytes / static_cast<int64_t>(sizeof *elements), count = tensor->num_elements();
-    for (int64_t at = 0; at < count; at += most) {
-      RETURN_IF_ERROR(AllReduceElements(ranks, what, leaves, elements + at, std::min(most, count - at)));
-    }
-    return absl::OkStatus();
-  });
+  const auto element = static_cast<int64_t>(DTypeSize(tensor->dtype()));
+  const int64_t most = kAllReduceBytes / element, count = tensor->num_elements();
+  for (int64_t at = 0; at < count; at += most) {
+    RETURN_IF_ERROR(AllReduceElements(ranks, what, reduction, leaves, tensor->dtype(),
+                                      static_cast<char*>(tensor->data()) + at * element, std::min(most, count - at)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace rewright

@@ -26,6 +26,13 @@ struct LeafRange {
 // small as it can be, and all are equal where leaves / ranks is a power of two. REQUIRES: 1 <= ranks <= leaves.
 std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks);
 
+enum class Reduction : uint8_t { kSum, kProd, kMax, kMin, kAnd, kOr };
+
+// Reduces what the ranks give, one part of `count` elements each, in the order of the tree. Overwrites the parts; the
+// result is in the first one. REQUIRES: `leaves` are LeavesOfRanks; kAnd and kOr are of booleans, the others are not.
+void ReduceParts(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
+                 const std::vector<void*>& parts, int64_t count);
+
 // a += b, element by element. REQUIRES: the same type, of floating-point elements.
 void AddTo(Tensor& a, const Tensor& b);
 
@@ -45,12 +52,12 @@ class TreeSum {
 // The bytes of a tensor that AllReduce works on at once: what it needs as much of again, as memory.
 inline constexpr int64_t kAllReduceBytes = int64_t{25} << 20;
 
-// From the sum of each rank's leaves to that of all leaves, at every rank and in place. Of every stretch of
-// kAllReduceBytes each rank adds one part, which the others send to it, and sends the sum to them: with N ranks
-// 2 (N - 1) / N of the tensor's bytes are sent by each, as in a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce
-// algorithms for clusters of workstations", 2009), up to one element for each other rank where N does not divide.
-// REQUIRES: `leaves` are LeavesOfRanks; floating-point elements. Errors: those of Communicator::Exchange.
+// From the sum of each rank's leaves to that of all leaves, at every rank and in place; likewise for other reductions.
+// Of every stretch of kAllReduceBytes each rank reduces one part, which the others send to it, and sends the result to
+// them: with N ranks 2 (N - 1) / N of the tensor's bytes are sent by each, as in a ring (Patarasuk and Yuan, "Bandwidth
+// optimal all-reduce algorithms for clusters of workstations", 2009), up to one element for each other rank where N
+// does not divide. REQUIRES: as ReduceParts. Errors: those of Communicator::Exchange.
 absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
-                       Tensor* tensor);
+                       Tensor* tensor, Reduction reduction = Reduction::kSum);
 
 }  // namespace rewright

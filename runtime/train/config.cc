@@ -177,6 +177,13 @@ void ReadModel(Fields& fields, TrainConfig* config) {
   });
   fields.Text("output", &config->step.output);
   fields.Texts("frozen", &config->step.frozen);
+  fields.Object("places", [&](Fields& places) {
+    for (const auto& [name, value] : places.json().items()) {
+      int64_t axis = 0;
+      places.Int(name, 0, kMaxRank - 1, &axis);
+      config->places.emplace_back(name, static_cast<int>(axis));
+    }
+  });
 }
 
 // A path, or an object with `file` and `scale`.
@@ -316,6 +323,7 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(const std::string& text) {
   for (const char* name : {"model", "data", "loss", "optimizer", "non_finite"}) {
     if (json.contains(name)) config.identity[name] = json[name];
   }
+  config.identity["model"].erase("places");
   config.identity["data"].erase("prefetch_threads");
   if (config.step.micro_batches == 1) config.identity["data"].erase("micro_batches");
   config.sha256 = Sha256::HexOf(nlohmann::json(json).dump());

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "runtime/train/layout.h"
 #include "runtime/train/model.h"
 #include "runtime/train/step.h"
 
@@ -30,6 +31,9 @@ struct TrainConfig {
   std::optional<MlpOptions> mlp;
   std::string onnx;
   std::map<std::string, int64_t> dims;  // of the ONNX model's symbolic dimensions
+
+  // Weights that are cut where ranks compute together (--layout tp=N): patterns and axes.
+  StateAxes places;
 
   StepOptions step;
   // A cosine schedule that names no number of steps ends with the run.
@@ -56,7 +60,7 @@ struct TrainConfig {
   bool skip_non_finite = false;  // a step whose numbers are not finite is passed over; otherwise it ends the run
 
   // The fields that decide what a run computes, for the comparison with those of a checkpoint: all but how long it is,
-  // what is measured on the way and what is kept.
+  // what is measured on the way, what is kept and how ranks share the work.
   nlohmann::ordered_json identity;
   std::string sha256;  // of all fields, whatever the order of an object's
 };

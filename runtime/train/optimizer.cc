@@ -114,7 +114,9 @@ class OptimizerBuilder {
     Term squares = Term::Number(arena_, DType::kFloat64, 0);
     for (Value value : gradients) {
       const Term gradient(arena_, value);
-      squares = squares + Sum(gradient * gradient, AxesFrom(gradient, 0)).Cast(DType::kFloat64);
+      // Row by row: ranks that have some of the rows add them up in the same order.
+      const Term rows = Sum(gradient * gradient, AxesFrom(gradient, 1));
+      squares = squares + Sum(rows, AxesFrom(rows, 0)).Cast(DType::kFloat64);
     }
     const Term norm = Sqrt(squares);
     graph_.gradient_norm = norm.value();

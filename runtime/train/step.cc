@@ -145,24 +145,19 @@ std::vector<Output> AddPacked(Arena& arena, const std::vector<Packed>& packs, co
   return outputs;
 }
 
-// From vectors that are summed over `count` micro-batches, the inputs, to means of the types of the values that were
-// packed.
+// Inputs for the sums over `count` micro-batches of the values that were packed, in the order of the packs, and the
+// means.
 absl::StatusOr<std::vector<Value>> AddMeans(Arena& arena, const std::vector<Packed>& packs,
-                                            const std::vector<TensorType>& types, int64_t count,
+                                            const std::vector<TensorType>& types,
+                                            const std::vector<std::string>& weights, int64_t count,
                                             const std::vector<std::string>& taken, std::vector<Value>* inputs) {
   std::vector<Value> means(types.size());
   for (const Packed& pack : packs) {
-    int64_t size = 0;
-    for (size_t i : pack.parts) size += types[i].num_elements();
-    ASSIGN_OR_RETURN(const Value input, arena.AddInput(FreeName(pack.name(), taken), {pack.dtype, {size}}));
-    inputs->push_back(input);
-    const Term mean = Term(arena, input) / static_cast<double>(count);
-    int64_t at = 0;
     for (size_t i : pack.parts) {
-      const int64_t next = at + types[i].num_elements();
-      const Term part = Apply(ops::Slice(), {mean}, {{"starts", Shape{at}}, {"stops", Shape{next}}});
-      means[i] = part.Reshape(types[i].shape).value();
-      at = next;
+      const std::string name = i == 0 ? kLossSum : SumOfGradients(weights[i - 1]);
+      ASSIGN_OR_RETURN(const Value input, arena.AddInput(FreeName(name, taken), types[i]));
+      inputs->push_back(input);
+      means[i] = (Term(arena, input) / static_cast<double>(count)).value();
     }
   }
   return means;
@@ -217,13 +212,15 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
   for (Value value : values) types.push_back(arena->type(value));
   const std::vector<std::string> taken = forward.Names();
   ASSIGN_OR_RETURN(const std::vector<Value> means,
-                   AddMeans(*update, packs, types, options.micro_batches, taken, &inputs));
+                   AddMeans(*update, packs, types, NamesOf(*arena, weights), options.micro_batches, taken, &inputs));
   ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, states,
                                            std::vector<Value>(means.begin() + 1, means.end()), means[0]));
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string SumOfGradients(const std::string& weight) { return absl::StrCat("gradients.", weight); }
 
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options) {
   ASSIGN_OR_RETURN(const Value prediction, Prediction(model, options.output));

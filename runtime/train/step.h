@@ -51,8 +51,13 @@ inline constexpr char kRateResult[] = "learning_rate";          // OptimizerGrap
 inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
 inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, where gradients are clipped
 
+// Names of inputs of a step of micro-batches.
+inline constexpr char kLossSum[] = "loss.sum";
+std::string SumOfGradients(const std::string& weight);  // "gradients.layer0.weight"
+
 struct StepGraphs {
-  // Inputs: those of the model, then the target; with micro-batches sums of the results of `gradients`, in their order.
+  // Inputs: those of the model, then the target; with micro-batches the sums over these of the loss and the gradients,
+  // in the order in which they stand in the results of `gradients`.
   // Results: the ones above, of the whole batch.
   Graph step;
   // With micro-batches: the loss of one and its gradients by the weights of `trained`, one after another in a vector

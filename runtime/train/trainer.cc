@@ -103,10 +103,10 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const TrainableModel& model,
                                                          GraphRunner& runner, const TrainerOptions& options) {
   RETURN_IF_ERROR(CheckBatch(model.inference, config));
-  if (options.ranks != nullptr && options.ranks->size() > config.step.micro_batches) {
+  const Communicator* batch_ranks = options.batch_ranks != nullptr ? options.batch_ranks : options.ranks;
+  if (batch_ranks != nullptr && batch_ranks->size() > config.step.micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
-                                                   ", expected at least ", options.ranks->size(),
-                                                   ", one for each rank"));
+                                                   ", expected at least ", batch_ranks->size(), ", one for each rank"));
   }
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model.inference, config.step));
   ASSIGN_OR_RETURN(std::vector<Column> columns,
@@ -136,7 +136,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const
       order_(order),
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
       ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
-      own_(LeavesOfRanks(config.step.micro_batches, ranks_.size())[static_cast<size_t>(ranks_.rank())]) {}
+      batch_ranks_(options.batch_ranks == nullptr ? ranks_ : *options.batch_ranks),
+      own_(LeavesOfRanks(config.step.micro_batches, batch_ranks_.size())[static_cast<size_t>(batch_ranks_.rank())]) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();
@@ -181,13 +182,28 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
-  ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
+  std::vector<int> block_axes;  // of the step's inputs
+  if (options_.prepare_step != nullptr) {
+    ASSIGN_OR_RETURN(auto together, options_.prepare_step(step_));
+    for (const RankLeaf& input : together->inputs()) block_axes.push_back(input.axis);
+    executable_ = std::move(together);
+  } else {
+    ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
+  }
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(const Graph gradients,
                      ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
-    ASSIGN_OR_RETURN(auto executable, runner.Prepare(gradients));
-    micro_batches_ =
-        std::make_unique<MicroBatches>(std::move(executable), trained_, config_.step.micro_batches, ranks_);
+    std::unique_ptr<Executable> executable;
+    if (options_.prepare_gradients != nullptr) {
+      ASSIGN_OR_RETURN(executable, options_.prepare_gradients(gradients));
+      block_axes.clear();  // the ranks that run the step together have the same sums
+    } else {
+      ASSIGN_OR_RETURN(executable, runner.Prepare(gradients));
+    }
+    std::vector<TensorType> sums;
+    for (Value input : step_.inputs()) sums.push_back(step_.type(input));
+    micro_batches_ = std::make_unique<MicroBatches>(std::move(executable), trained_, std::move(sums),
+                                                    std::move(block_axes), config_.step.micro_batches, batch_ranks_);
   }
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
@@ -393,7 +409,6 @@ absl::StatusOr<std::vector<double>> Trainer::MeasureBatches(int64_t begin, int64
 
 absl::Status Trainer::Save() {
   RETURN_IF_ERROR(CheckWeights(StepName(position_) + ", the checkpoint"));
-  if (ranks_.rank() != 0) return absl::OkStatus();
   Checkpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.weights, Weights());
   for (Value state : step_.states()) {
@@ -401,6 +416,7 @@ absl::Status Trainer::Save() {
     if (checkpoint.weights.contains(name)) continue;
     ASSIGN_OR_RETURN(checkpoint.optimizer[name], executable_->ReadState(name));
   }
+  if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;
   checkpoint.gradients = gradients_program_;
   checkpoint.progress = {{"position", position_}, {"steps", total_steps_}, {"last_loss", last_loss_},

@@ -15,6 +15,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/config.h"
 #include "runtime/train/micro_batches.h"
@@ -46,6 +47,12 @@ struct TrainerOptions {
   // Among which the micro-batches of a step are shared; outlives the trainer. Null: there is one. All ranks create
   // their trainers and make their calls together. Rank 0 alone writes checkpoints; all of them read them.
   Communicator* ranks = nullptr;
+  // Those of `ranks` among which the micro-batches of a step are shared; null: all of them.
+  Communicator* batch_ranks = nullptr;
+  // Makes of the graph of a step, and of that of a micro-batch, what this rank runs together with others that have the
+  // same samples; null: each rank runs it by itself. Reading a state is then the work of all ranks.
+  using Prepare = std::function<absl::StatusOr<std::unique_ptr<RankExecutable>>(const Graph&)>;
+  Prepare prepare_step = nullptr, prepare_gradients = nullptr;
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived. The
   // values of its states do not count.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
@@ -79,7 +86,7 @@ class Trainer {
   // For the user: what may be otherwise than in the run before.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // All weights of the model, under their names.
+  // All weights of the model, under their names. This and what follows is called by all ranks together.
   absl::StatusOr<NamedTensors> Weights();
   // The SHA-256 of the safetensors file of the weights.
   absl::StatusOr<std::string> WeightsSha256();
@@ -117,6 +124,7 @@ class Trainer {
 
   const std::unique_ptr<Communicator> alone_;  // where there are no ranks
   Communicator& ranks_;
+  Communicator& batch_ranks_;
   const LeafRange own_;  // micro-batches of this rank
 
   nlohmann::ordered_json identity_;

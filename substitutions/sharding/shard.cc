@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/check.h"
@@ -33,8 +35,8 @@ bool Fits(absl::string_view pattern, absl::string_view name) {
 
 class Sharder {
  public:
-  Sharder(const Graph& graph, int64_t degree, const LawSource& laws)
-      : graph_(graph), arena_(*graph.arena()), degree_(degree), laws_(laws) {}
+  Sharder(const Graph& graph, int64_t degree, const LawSource& laws, bool exact_only)
+      : graph_(graph), arena_(*graph.arena()), degree_(degree), laws_(laws), exact_only_(exact_only) {}
 
   absl::StatusOr<Sharded> Run(const std::vector<Placement>& placements) {
     for (const Placement& placement : placements) RETURN_IF_ERROR(Place(placement));
@@ -125,6 +127,7 @@ class Sharder {
       ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
       std::vector<std::pair<double, const Law*>> choices;
       for (const Law& law : laws) {
+        if (exact_only_ && !law.exact) continue;
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -176,6 +179,7 @@ class Sharder {
   Arena& arena_;
   const int64_t degree_;
   const LawSource& laws_;
+  const bool exact_only_;
   absl::flat_hash_map<Value, Value> values_;
   std::set<std::string> whole_;
   Sharded result_;
@@ -183,11 +187,55 @@ class Sharder {
 
 }  // namespace
 
-absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
-                              const LawSource& laws) {
-  if (degree < 1) return absl::InvalidArgumentError(absl::StrCat("found ", degree, " devices, expected at least 1"));
-  return Sharder(graph, degree, laws).Run(placements);
+absl::StatusOr<Placement> ParsePlacement(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  Placement placement;
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(text.substr(colon + 1), &placement.axis)) {
+    return absl::InvalidArgumentError(absl::StrCat("found `", text, "`, expected NAME:AXIS"));
+  }
+  placement.tensor = text.substr(0, colon);
+  return placement;
 }
+
+absl::StatusOr<std::vector<Placement>> ParsePlacements(const std::string& text, const std::string& file) {
+  std::vector<Placement> placements;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    absl::StatusOr<Placement> placement = ParsePlacement(std::string(line));
+    if (!placement.ok()) return ErrorAt(absl::StrCat(file, ", line ", number), placement.status());
+    placements.push_back(*std::move(placement));
+  }
+  return placements;
+}
+
+absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
+                              const LawSource& laws, bool exact_only) {
+  if (degree < 1) return absl::InvalidArgumentError(absl::StrCat("found ", degree, " devices, expected at least 1"));
+  return Sharder(graph, degree, laws, exact_only).Run(placements);
+}
+
+namespace {
+
+// Whether what is joined is only the next value of states that are cut alike: then nothing is joined.
+bool StaysInBlocks(const Graph& graph, NodeId id) {
+  const auto axis_of = [&](const Node& node) { return std::get<int64_t>(node.attrs.at("axis")); };
+  const int64_t axis = axis_of(graph.node(id));
+  if (!graph.users(graph.index(id)).empty()) return false;
+  for (const Output& output : graph.outputs()) {
+    if (output.value.node != id) continue;
+    if (output.updates.node < 0 || !graph.contains(output.updates.node)) return false;
+    for (int user : graph.users(graph.index(output.updates.node))) {
+      const Node& node = graph.node(graph.nodes()[user]);
+      if (node.op != ops::Partition() || axis_of(node) != axis) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 std::vector<Exchange> ExchangesOf(const Graph& graph) {
   std::map<std::string, Exchange> found;
@@ -202,24 +250,29 @@ std::vector<Exchange> ExchangesOf(const Graph& graph) {
     if (node.op == nullptr || node.operands.empty()) continue;
     const TensorType& operand = graph.type(node.operands[0]);
     const Node& producer = graph.node(node.operands[0].node);
-    const auto part_sent = [&](const TensorType& whole, int64_t degree) {
-      return static_cast<double>(whole.num_bytes()) * static_cast<double>(degree - 1) / static_cast<double>(degree);
-    };
-    if (node.op == ops::Combine()) {
-      // Joined to be cut again: every device sends all but its own block of its part.
-      const std::vector<int>& users = graph.users(graph.index(id));
-      const bool cut_again = !users.empty() && std::all_of(users.begin(), users.end(), [&](int user) {
-        return graph.node(graph.nodes()[user]).op == ops::Partition();
-      });
-      const int64_t degree = operand.shape[0];
-      const double bytes = part_sent(node.outputs[0], degree);
-      cut_again ? add("all-to-all", bytes / static_cast<double>(degree)) : add("all-gather", bytes);
-    } else if (node.op == ops::Halo()) {
+    const bool over_devices = node.op->name.starts_with("reduce_") && producer.op != nullptr &&
+                              LiftedFrom(*producer.op) != nullptr &&
+                              std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0};
+    if (node.op == ops::Halo()) {
       const double whole = static_cast<double>(node.outputs[0].num_bytes() - operand.num_bytes());
       add("halo", whole / static_cast<double>(operand.shape[0]));
-    } else if (node.op->name.starts_with("reduce_") && producer.op != nullptr && LiftedFrom(*producer.op) != nullptr &&
-               std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0}) {
-      add("all-reduce", 2 * part_sent(node.outputs[0], operand.shape[0]));
+    }
+    if (node.op != ops::Combine() && !over_devices) continue;
+    const auto degree = static_cast<double>(operand.shape[0]);
+    // What all devices but one have of the whole.
+    const double bytes = static_cast<double>(node.outputs[0].num_bytes()) * (degree - 1) / degree;
+    // Joined or added to be cut again: every device gets its block.
+    const std::vector<int>& users = graph.users(graph.index(id));
+    const bool cut_again =
+        !graph.is_output({id, 0}) && !users.empty() && std::all_of(users.begin(), users.end(), [&](int user) {
+          return graph.node(graph.nodes()[user]).op == ops::Partition();
+        });
+    if (over_devices) {
+      cut_again ? add("reduce-scatter", bytes * static_cast<double>(users.size())) : add("all-reduce", 2 * bytes);
+    } else if (cut_again) {
+      add("all-to-all", bytes / degree);
+    } else if (!StaysInBlocks(graph, id)) {
+      add("all-gather", bytes);
     }
   }
   std::vector<Exchange> exchanges;

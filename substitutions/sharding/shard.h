@@ -35,6 +35,11 @@ struct Placement {
   int axis = 0;
 };
 
+// "NAME:AXIS"; the name may have colons. Error: it is none.
+absl::StatusOr<Placement> ParsePlacement(const std::string& text);
+// One on each line; # starts a comment. Errors name `file` and the line.
+absl::StatusOr<std::vector<Placement>> ParsePlacements(const std::string& text, const std::string& file);
+
 struct Sharded {
   struct Step {
     std::string rule;
@@ -51,14 +56,15 @@ struct Sharded {
 // Where an operand is cut otherwise than a law wants it, it is joined and cut again; of several laws the one that moves
 // the fewest bytes between devices is taken, and no law where joining everything moves fewer. Errors: a placement that
 // no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
+// `exact_only`: laws that add in another order are not used.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
-                              const LawSource& laws);
+                              const LawSource& laws, bool exact_only = false);
 
 // Bytes that a device sends for what the graph exchanges, by collective, with rings: an all-gather or reduce-scatter of
 // n bytes sends (degree-1)/degree of them, an all-reduce twice that, an all-to-all (degree-1)/degree of a device's
 // part.
 struct Exchange {
-  std::string collective;  // "all-gather", "all-reduce", "all-to-all", "halo"
+  std::string collective;  // "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "halo"
   int count = 0;
   double bytes = 0;
 };

@@ -121,6 +121,27 @@ TEST_F(TrainRanksTest, AnyNumberOfProcessesGivesTheSameWeightsAtTheBytesOfARing)
   }
 }
 
+TEST_F(TrainRanksTest, OptimizersAreCutWithTheSameBits) {
+  const std::string config = Config("config.json", R"({"steps": 12, "checkpoint": {"every_steps": 6}})");
+  const Outcome alone = Rewright("train --threads 1 --json --quiet " + config);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr(Trained(2, config + " --layout dp=2,zero=1")["weights_sha256"].get<std::string>()));
+}
+
+TEST_F(TrainRanksTest, ProcessesComputeAStepTogether) {
+  const std::string config = Config("config.json", R"({"steps": 12, "data": {"micro_batches": 1},
+      "model": {"places": {"layer0.weight": 1, "layer0.bias": 0, "layer1.weight": 0}}})");
+  const Json alone = Trained(1, config);
+  const std::string arguments = config + " --layout tp=2 -o " + (folder_ / "out.onnx");
+  const Json last = Trained(2, arguments);
+  EXPECT_NEAR(last["final_loss"].get<double>(), alone["final_loss"].get<double>(), 1e-5);
+  EXPECT_EQ(Rewright("inspect " + (folder_ / "out.onnx")).status, 0);
+  // No more than the sums of what layer 1 gives, and what is sent once.
+  EXPECT_LT(last["bytes_sent"].get<double>(), 12 * (32 * 10 * 4 + 200) + 60e3);
+  EXPECT_THAT(Rewright("train " + config + " --layout tp=2").err,
+              HasSubstr("--layout: found `tp=2`, expected mpirun -n 2 rewright train .., found 1 rank"));
+}
+
 TEST_F(TrainRanksTest, ARunGoesOnOnAnotherNumberOfProcesses) {
   const std::string config = Config("config.json");
   const Outcome alone = Rewright("train --threads 1 --json --quiet " + config);
@@ -207,12 +228,14 @@ TEST_F(TrainRanksTest, SaysWhatIsWrong) {
     EXPECT_THAT(outcome.out, ::testing::IsEmpty());
     return outcome.err;
   };
-  EXPECT_THAT(error("$program train --layout tp=2 " + config),
-              HasSubstr("--layout: found `tp=2`, expected dp=N, the number of processes"));
+  EXPECT_THAT(error("$program train --layout pp=2 " + config),
+              HasSubstr("--layout: found `pp=2`, expected dp=N, tp=N, dp=A,tp=B or dp=N,zero=1"));
   EXPECT_THAT(error("$program train --layout dp=2 " + config),
-              HasSubstr("--layout: found dp=2 and 1 rank, expected mpirun -n 2 rewright train .."));
+              HasSubstr("--layout: found `dp=2`, expected mpirun -n 2 rewright train .., found 1 rank"));
+  EXPECT_THAT(error(Mpirun(2) + "$program train --threads 1 --layout tp=2 " + config),
+              HasSubstr("rank 0: model.places: is missing; --layout tp=2 cuts weights as it says"));
   EXPECT_THAT(error(Mpirun(2) + "$program train --threads 1 --layout dp=4 " + config),
-              HasSubstr("rank 0: --layout: found dp=4 and 2 ranks"));
+              HasSubstr("rank 0: --layout: found `dp=4`, expected mpirun -n 4 rewright train .., found 2 ranks"));
   EXPECT_THAT(
       error(Mpirun(3) + "$program train --threads 1 " + Config("two.json", R"({"data": {"micro_batches": 2}})")),
       HasSubstr("rank 0: " + (folder_ / "two.json") +

@@ -12,6 +12,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_placements.h"
 #include "verifier/sharding_laws.h"
 
 namespace rewright {
@@ -193,16 +194,7 @@ TEST(Shard, RandomGraphsMeanTheSame) {
     const RandomGraph random = graphs.Grow(seed, 4);
     std::mt19937_64 rng(seed);
     const auto degree = static_cast<int64_t>(2 + rng() % 2);
-    std::vector<Placement> placements;
-    for (NodeId id : random.graph.nodes()) {
-      const Node& node = random.graph.node(id);
-      if (node.leaf != LeafKind::kInput && node.leaf != LeafKind::kState) continue;
-      std::vector<int> axes;
-      for (int axis = 0; axis < node.outputs[0].rank(); ++axis) {
-        if (node.outputs[0].shape[axis] % degree == 0 && node.outputs[0].shape[axis] > 0) axes.push_back(axis);
-      }
-      if (!axes.empty() && rng() % 4 != 0) placements.push_back({node.name, axes[rng() % axes.size()]});
-    }
+    const std::vector<Placement> placements = RandomPlacements(random.graph, degree, rng);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ", ", degree, " devices\n", PrintGraph(random.graph)));
     const Sharded sharded = Cut(random.graph, placements, degree);
     cut += sharded.cut;

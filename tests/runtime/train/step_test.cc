@@ -15,7 +15,9 @@
 namespace rewright {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Key;
 
 using Named = absl::flat_hash_map<std::string, Tensor>;
 
@@ -187,11 +189,17 @@ TEST(StepTest, MicroBatchesMakeTheSameStep) {
                                                                labels[static_cast<size_t>(2 * half + 1)]})}});
     EXPECT_EQ(results.at("gradients.f64").shape(), Shape{1 + 12});
     EXPECT_EQ(results.at("gradients.f32").shape(), Shape{4});
-    for (const auto& [name, tensor] : results) {
-      Tensor& sum = sums.try_emplace(name, tensor.type()).first->second;
-      for (int64_t i = 0; i < sum.num_elements(); ++i) sum.Set(i, sum.At(i) + tensor.At(i));
+    // The inputs of the step stand one after another in the results, by element type.
+    std::map<DType, std::pair<const Tensor*, int64_t>> rest = {{DType::kFloat64, {&results.at("gradients.f64"), 0}},
+                                                               {DType::kFloat32, {&results.at("gradients.f32"), 0}}};
+    for (Value input : halves->step.inputs()) {
+      const TensorType& type = halves->step.type(input);
+      auto& [from, at] = rest.at(type.dtype);
+      Tensor& sum = sums.try_emplace(halves->step.node(input.node).name, type).first->second;
+      for (int64_t i = 0; i < sum.num_elements(); ++i) sum.Set(i, sum.At(i) + from->At(at++));
     }
   }
+  EXPECT_THAT(sums, Contains(Key(kLossSum)));
   const auto expected = Compute(whole->step, {{"x", x}, {"target", Tensor::Int64s(labels)}});
   const auto found = Compute(halves->step, sums);
   ASSERT_EQ(found.size(), expected.size());

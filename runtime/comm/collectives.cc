@@ -1,0 +1,224 @@
+#include "runtime/comm/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+// A stretch of positions along one axis of a tensor, as bytes: `rows` pieces of `bytes` each, `pitch` apart.
+struct Stretch {
+  char* first = nullptr;
+  int64_t rows = 0, bytes = 0, pitch = 0;
+  size_t total() const { return static_cast<size_t>(rows * bytes); }
+};
+
+Stretch StretchOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
+  const Shape& shape = tensor.shape();
+  CHECK(axis >= 0 && axis < tensor.type().rank()) << axis << " of " << tensor.type().ToString();
+  const int64_t size = shape[static_cast<size_t>(axis)];
+  CHECK(begin >= 0 && count >= 0 && begin + count <= size) << begin << " + " << count << " of " << size;
+  int64_t rows = 1, inner = static_cast<int64_t>(DTypeSize(tensor.dtype()));
+  for (int k = 0; k < tensor.type().rank(); ++k) (k < axis ? rows : inner) *= k == axis ? 1 : shape[k];
+  char* const data = const_cast<char*>(static_cast<const char*>(tensor.data()));
+  return {data + begin * inner, rows, count * inner, size * inner};
+}
+
+void Copy(const Stretch& from, const Stretch& to) {
+  CHECK(from.rows == to.rows && from.bytes == to.bytes) << from.bytes << " and " << to.bytes;
+  for (int64_t row = 0; from.bytes > 0 && row < from.rows; ++row) {
+    std::memcpy(to.first + row * to.pitch, from.first + row * from.pitch, static_cast<size_t>(from.bytes));
+  }
+}
+
+// A stretch whose bytes lie in one piece of memory for the time of an exchange: its own where they do already.
+class Message {
+ public:
+  explicit Message(const Stretch& stretch) : stretch_(stretch) {
+    if (stretch.rows > 1) packed_.resize(stretch.total());
+  }
+  char* data() { return stretch_.rows > 1 ? packed_.data() : stretch_.first; }
+  size_t bytes() const { return stretch_.total(); }
+  Message& Pack() {
+    if (stretch_.rows > 1) Copy(stretch_, Packed());
+    return *this;
+  }
+  void Unpack() {
+    if (stretch_.rows > 1) Copy(Packed(), stretch_);
+  }
+
+ private:
+  Stretch Packed() { return {packed_.data(), stretch_.rows, stretch_.bytes, stretch_.bytes}; }
+
+  const Stretch stretch_;
+  std::vector<char> packed_;
+};
+
+// What goes to and what comes from every other rank: one stretch each, empty ones are not sent.
+class Transfers {
+ public:
+  explicit Transfers(Communicator& ranks) : ranks_(ranks) {}
+
+  void Send(int to, const Stretch& stretch) {
+    if (stretch.total() > 0) out_.emplace_back(to, Message(stretch)).second.Pack();
+  }
+  void Receive(int from, const Stretch& stretch) {
+    if (stretch.total() > 0) in_.emplace_back(from, Message(stretch));
+  }
+  absl::Status Run(const std::string& what) {
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (auto& [to, message] : out_) out.push_back({to, message.data(), message.bytes()});
+    for (auto& [from, message] : in_) in.push_back({from, message.data(), message.bytes()});
+    RETURN_IF_ERROR(ranks_.Exchange(what, out, in));
+    for (auto& [from, message] : in_) message.Unpack();
+    return absl::OkStatus();
+  }
+
+ private:
+  Communicator& ranks_;
+  std::vector<std::pair<int, Message>> out_, in_;
+};
+
+int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[static_cast<size_t>(axis)]; }
+
+// What the ranks have of this rank's block of a tensor.
+class Parts {
+ public:
+  // The transfers run before the parts are reduced.
+  Parts(const Tensor& tensor, int axis, const Communicator& ranks, Transfers* transfers) {
+    const TensorType type = BlockType(tensor.type(), axis, ranks.size());
+    const int64_t size = type.shape[static_cast<size_t>(axis)];
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const Stretch here = StretchOf(tensor, axis, rank * size, size);
+      parts_.emplace_back(type);
+      const Stretch part = StretchOf(parts_.back(), axis, 0, size);
+      if (rank == ranks.rank()) {
+        Copy(here, part);
+      } else {
+        transfers->Send(rank, here);
+        transfers->Receive(rank, part);
+      }
+    }
+  }
+  const Tensor& Reduced(Reduction reduction, const std::vector<LeafRange>& leaves) {
+    std::vector<void*> parts;
+    for (Tensor& part : parts_) parts.push_back(part.data());
+    ReduceParts(reduction, parts_[0].dtype(), leaves, parts, parts_[0].num_elements());
+    return parts_[0];
+  }
+
+ private:
+  std::vector<Tensor> parts_;  // by rank
+};
+
+}  // namespace
+
+TensorType BlockType(TensorType whole, int axis, int64_t degree) {
+  int64_t& size = whole.shape[static_cast<size_t>(axis)];
+  CHECK(size % degree == 0) << whole.ToString() << ", axis " << axis << ", " << degree;
+  size /= degree;
+  return whole;
+}
+
+void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block) {
+  const int64_t size = SizeOf(*block, axis);
+  Copy(StretchOf(whole, axis, number * size, size), StretchOf(*block, axis, 0, size));
+}
+
+absl::Status AllGather(Communicator& ranks, const std::string& what, const Tensor& block, int axis, Tensor* whole) {
+  const int64_t size = SizeOf(block, axis);
+  const Stretch own = StretchOf(block, axis, 0, size);
+  Transfers transfers(ranks);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Stretch there = StretchOf(*whole, axis, rank * size, size);
+    if (rank == ranks.rank()) {
+      Copy(own, there);
+      continue;
+    }
+    transfers.Send(rank, own);
+    transfers.Receive(rank, there);
+  }
+  return transfers.Run(what);
+}
+
+absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
+                           int axis, Tensor* block) {
+  Transfers transfers(ranks);
+  Parts parts(part, axis, ranks, &transfers);
+  RETURN_IF_ERROR(transfers.Run(what));
+  const Tensor& reduced = parts.Reduced(reduction, LeavesOfRanks(ranks.size(), ranks.size()));
+  std::memcpy(block->data(), reduced.data(), static_cast<size_t>(block->num_bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                             const std::vector<std::pair<Tensor*, int>>& tensors) {
+  if (ranks.size() == 1) return absl::OkStatus();
+  Transfers transfers(ranks);
+  std::vector<Parts> parts;
+  for (const auto& [tensor, axis] : tensors) parts.emplace_back(*tensor, axis, ranks, &transfers);
+  RETURN_IF_ERROR(transfers.Run(what));
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const auto& [tensor, axis] = tensors[k];
+    const Tensor& reduced = parts[k].Reduced(Reduction::kSum, leaves);
+    const int64_t size = SizeOf(reduced, axis);
+    Copy(StretchOf(reduced, axis, 0, size), StretchOf(*tensor, axis, ranks.rank() * size, size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,
+                      Tensor* block) {
+  CHECK(joined != cut) << joined;
+  const int64_t of_part = SizeOf(*block, cut), of_block = SizeOf(part, joined);
+  Transfers transfers(ranks);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Stretch from = StretchOf(part, cut, rank * of_part, of_part);
+    if (rank != ranks.rank()) {
+      transfers.Send(rank, from);
+      transfers.Receive(rank, StretchOf(*block, joined, rank * of_block, of_block));
+      continue;
+    }
+    // Rows of the two differ in length: by way of a tensor that is a block along both axes.
+    Tensor own(BlockType(part.type(), cut, ranks.size()));
+    Copy(from, StretchOf(own, cut, 0, of_part));
+    Copy(StretchOf(own, joined, 0, of_block), StretchOf(*block, joined, rank * of_block, of_block));
+  }
+  return transfers.Run(what);
+}
+
+absl::Status ExchangeHalo(Communicator& ranks, const std::string& what, const Tensor& block, int axis, int64_t before,
+                          Tensor* extended) {
+  const int64_t size = SizeOf(block, axis), room = SizeOf(*extended, axis);
+  std::memset(extended->data(), 0, static_cast<size_t>(extended->num_bytes()));
+  // Of the positions in the whole that rank `to` wants, those that rank `from` has: begin and count.
+  const auto meet = [&](int from, int to) {
+    const int64_t wanted = to * size - before;
+    const int64_t begin = std::max(from * size, wanted), end = std::min((from + 1) * size, wanted + room);
+    return std::pair(begin, std::max<int64_t>(0, end - begin));
+  };
+  const auto here = [&](int from, int to) {
+    const auto [begin, count] = meet(from, to);
+    return StretchOf(block, axis, count > 0 ? begin - from * size : 0, count);
+  };
+  const auto there = [&](int from, int to) {
+    const auto [begin, count] = meet(from, to);
+    return StretchOf(*extended, axis, count > 0 ? begin - (to * size - before) : 0, count);
+  };
+  const int self = ranks.rank();
+  Transfers transfers(ranks);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (rank == self) continue;
+    transfers.Send(rank, here(self, rank));
+    transfers.Receive(rank, there(rank, self));
+  }
+  Copy(here(self, self), there(self, self));
+  return transfers.Run(what);
+}
+
+}  // namespace rewright

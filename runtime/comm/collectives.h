@@ -1,0 +1,51 @@
+// Collectives on tensors that are cut into blocks along an axis, one block for each rank, in their order.
+//
+// Every rank of the communicator calls them together. Messages go straight from where elements are to where they are
+// needed: with N ranks an all-gather, a reduce-scatter and an all-to-all send (N - 1) / N of the whole, of the whole
+// and of a rank's part; the order of messages, and of additions, is this file's own. Errors: those of
+// Communicator::Exchange.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/ir/tensor.h"
+#include "runtime/comm/all_reduce.h"
+#include "runtime/comm/communicator.h"
+
+namespace rewright {
+
+// The type of one of `degree` blocks along an axis. REQUIRES: degree divides the size of the axis.
+TensorType BlockType(TensorType whole, int axis, int64_t degree);
+
+// Copies block `number` of the whole, as many elements along the axis as `block` has, into it.
+void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block);
+
+// From every rank's block to the whole, at all of them.
+absl::Status AllGather(Communicator& ranks, const std::string& what, const Tensor& block, int axis, Tensor* whole);
+
+// From a tensor of each rank to this rank's block of their sum, or of another reduction, in the order of the tree of
+// LeavesOfRanks(N, N): the same bits as those of AllReduce.
+absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
+                           int axis, Tensor* block);
+
+// Of each tensor this rank's block along an axis becomes that of the sum over the ranks, in place, in the order of the
+// tree (runtime/comm/all_reduce.h); what other ranks have blocks of is left as it is. All of them in one exchange, for
+// which memory of as many bytes as arrive is needed. REQUIRES: floating-point elements.
+absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                             const std::vector<std::pair<Tensor*, int>>& tensors);
+
+// From blocks along the axis `joined` to blocks along the axis `cut`. REQUIRES: these differ.
+absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,
+                      Tensor* block);
+
+// This rank's block with the last `before` elements along the axis of what precedes it in the whole and the first that
+// follow, as many as `extended` has room for; zeros outside of the whole. Negative `before` leaves elements out. Edges
+// may be longer than blocks.
+absl::Status ExchangeHalo(Communicator& ranks, const std::string& what, const Tensor& block, int axis, int64_t before,
+                          Tensor* extended);
+
+}  // namespace rewright

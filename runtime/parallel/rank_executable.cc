@@ -1,0 +1,221 @@
+#include "runtime/parallel/rank_executable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
+#include "runtime/comm/collectives.h"
+
+namespace rewright {
+namespace {
+
+void CopyElements(const Tensor& from, Tensor* to) {
+  if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
+}
+
+// A copy with elements of its own.
+absl::StatusOr<Tensor> Clone(const Tensor& tensor, const std::string& what) {
+  ASSIGN_OR_RETURN(Tensor clone, AllocateTensor(tensor.type(), what));
+  CopyElements(tensor, &clone);
+  return clone;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankExecutable>> RankExecutable::Create(const Graph& cut, Communicator& ranks,
+                                                                       GraphRunner& runner) {
+  std::unique_ptr<RankExecutable> executable(new RankExecutable(cut, ranks));
+  RETURN_IF_ERROR(Guarded([&] { return executable->Init(cut, runner); }));
+  return executable;
+}
+
+absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner) {
+  ASSIGN_OR_RETURN(rank_, GraphOfRank(cut, ranks_.rank(), ranks_.size()));
+  ASSIGN_OR_RETURN(stages_, StagesOf(rank_));
+  for (Stages::Stage& stage : stages_.stages) {
+    executables_.emplace_back();
+    if (stage.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(stage.graph));
+  }
+  tensors_.resize(stages_.tensors.size());
+  for (Value leaf : rank_.graph.states()) {
+    if (rank_.graph.mode() != Mode::kTraining) break;
+    const std::string& name = rank_.graph.node(leaf.node).name;
+    ASSIGN_OR_RETURN(const size_t number, Find(name));
+    ASSIGN_OR_RETURN(state(number), Clone(*rank_.graph.arena()->Elements(leaf.node), name));
+  }
+  return PlanTensors();
+}
+
+// Tensors that stages hand on share memory where they are not needed at the same time: stage s runs at time 2s, the
+// collectives behind it at 2s + 1.
+absl::Status RankExecutable::PlanTensors() {
+  const int end = 2 * static_cast<int>(stages_.stages.size());
+  std::vector<Lifetime> lifetimes(tensors_.size());
+  for (size_t k = 0; k < tensors_.size(); ++k) lifetimes[k] = {stages_.tensors[k].num_bytes(), end, -1};
+  const auto use = [&](int tensor, int time) {
+    Lifetime& lifetime = lifetimes[static_cast<size_t>(tensor)];
+    lifetime.first = std::min(lifetime.first, time);
+    lifetime.last = std::max(lifetime.last, time);
+  };
+  const size_t first_result = rank_.inputs.size(), first_made = rank_.graph.inputs().size() + rank_.states.size();
+  for (int s = 0; s < static_cast<int>(stages_.stages.size()); ++s) {
+    const Stages::Stage& stage = stages_.stages[static_cast<size_t>(s)];
+    for (int tensor : stage.inputs) use(tensor, 2 * s);
+    for (int tensor : stage.outputs) use(tensor, 2 * s);
+    for (int collective : stage.collectives) {
+      use(stages_.operands[static_cast<size_t>(collective)], 2 * s + 1);
+      use(static_cast<int>(first_result) + collective, 2 * s + 1);
+    }
+  }
+  for (int tensor : stages_.outputs) use(tensor, end);
+  std::vector<size_t> planned;
+  std::vector<Lifetime> placed;
+  for (size_t k = first_result; k < tensors_.size(); ++k) {
+    const bool is_state = k >= rank_.graph.inputs().size() && k < first_made;
+    if (is_state || lifetimes[k].last < 0) continue;
+    planned.push_back(k);
+    placed.push_back(lifetimes[k]);
+  }
+  const Placement placement = PlaceLifetimes(placed);
+  kept_bytes_ = placement.arena_bytes;
+  RETURN_IF_ERROR(CheckMemory(kept_bytes_, "what is exchanged between ranks"));
+  ASSIGN_OR_RETURN(memory_, AllocateBytes(static_cast<size_t>(kept_bytes_)));
+  for (size_t k = 0; k < planned.size(); ++k) {
+    tensors_[planned[k]] =
+        Tensor(stages_.tensors[planned[k]], memory_, static_cast<char*>(memory_.get()) + placement.offsets[k]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
+  return Guarded([&]() -> absl::Status {
+    RETURN_IF_ERROR(signature_.CheckInputs(inputs));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++runs_;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const RankLeaf& leaf = rank_.inputs[k];
+      if (leaf.axis < 0) {
+        tensors_[k] = inputs[k];
+        continue;
+      }
+      if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.tensors[k]);
+      CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
+    }
+    for (size_t s = 0; s < stages_.stages.size(); ++s) {
+      if (executables_[s] != nullptr) RETURN_IF_ERROR(RunStage(s));
+      for (int collective : stages_.stages[s].collectives) {
+        RETURN_IF_ERROR(RunCollective(static_cast<size_t>(collective)));
+      }
+    }
+    RETURN_IF_ERROR(signature_.PrepareOutputs(inputs, {}, outputs));
+    size_t result = 0;
+    for (size_t k = 0; k < stages_.outputs.size(); ++k) {
+      if (rank_.graph.outputs()[k].updates.node >= 0) continue;
+      CopyElements(tensors_[static_cast<size_t>(stages_.outputs[k])], &(*outputs)[result++]);
+    }
+    return Update();
+  });
+}
+
+absl::Status RankExecutable::RunStage(size_t number) {
+  const Stages::Stage& stage = stages_.stages[number];
+  std::vector<Tensor> inputs, outputs;
+  for (int tensor : stage.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  for (int tensor : stage.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
+  for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(stage.outputs[k])] = std::move(outputs[k]);
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutable::RunCollective(size_t number) {
+  const Collective& collective = rank_.collectives[number];
+  const Tensor& operand = tensors_[static_cast<size_t>(stages_.operands[number])];
+  Tensor& result = tensors_[rank_.inputs.size() + number];
+  const std::string what = absl::StrCat("run ", runs_, ", ", CollectiveName(collective.kind), " of ", collective.of);
+  switch (collective.kind) {
+    case Collective::Kind::kAllGather: return AllGather(ranks_, what, operand, collective.axis, &result);
+    case Collective::Kind::kReduceScatter:
+      return ReduceScatter(ranks_, what, collective.reduction, operand, collective.axis, &result);
+    case Collective::Kind::kAllToAll:
+      return AllToAll(ranks_, what, operand, collective.joined, collective.axis, &result);
+    case Collective::Kind::kHalo:
+      return ExchangeHalo(ranks_, what, operand, collective.axis, collective.before, &result);
+    case Collective::Kind::kAllReduce:
+      CopyElements(operand, &result);
+      return AllReduce(ranks_, what, LeavesOfRanks(ranks_.size(), ranks_.size()), &result, collective.reduction);
+  }
+  return absl::OkStatus();
+}
+
+// States take their next values, all of them as they were at the end of the run.
+absl::Status RankExecutable::Update() {
+  const int first_state = static_cast<int>(rank_.graph.inputs().size());
+  const int end_states = first_state + static_cast<int>(rank_.states.size());
+  std::vector<std::pair<size_t, Tensor>> next;
+  for (size_t k = 0; k < stages_.outputs.size(); ++k) {
+    const Value updates = rank_.graph.outputs()[k].updates;
+    if (updates.node < 0) continue;
+    ASSIGN_OR_RETURN(const size_t number, Find(rank_.graph.node(updates.node).name));
+    const int from = stages_.outputs[k];
+    Tensor value = tensors_[static_cast<size_t>(from)];
+    if (from >= first_state && from < end_states) {  // another state, which may be overwritten before
+      ASSIGN_OR_RETURN(value, Clone(value, "a next value"));
+    }
+    next.emplace_back(number, std::move(value));
+  }
+  for (const auto& [number, value] : next) CopyElements(value, &state(number));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> RankExecutable::Find(const std::string& name) const {
+  for (size_t k = 0; k < rank_.states.size(); ++k) {
+    if (rank_.states[k].name == name) return k;
+  }
+  return absl::NotFoundError("no state " + name);
+}
+
+absl::StatusOr<Tensor> RankExecutable::ReadState(const std::string& name) {
+  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const RankLeaf& leaf = rank_.states[number];
+  if (leaf.axis < 0) return Clone(state(number), name);
+  ASSIGN_OR_RETURN(Tensor whole, AllocateTensor(leaf.whole, name));
+  RETURN_IF_ERROR(AllGather(ranks_, absl::StrCat("state ", name), state(number), leaf.axis, &whole));
+  return whole;
+}
+
+absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& value) {
+  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  RETURN_IF_ERROR(signature_.CheckState(name, value));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const RankLeaf& leaf = rank_.states[number];
+  if (leaf.axis < 0) {
+    CopyElements(value, &state(number));
+  } else {
+    CopyBlock(value, leaf.axis, ranks_.rank(), &state(number));
+  }
+  return absl::OkStatus();
+}
+
+int64_t RankExecutable::largest(int64_t (Executable::*bytes)() const) const {
+  int64_t most = 0;
+  for (const auto& executable : executables_) {
+    if (executable != nullptr) most = std::max(most, ((*executable).*bytes)());
+  }
+  return most;
+}
+
+int64_t RankExecutable::state_bytes() const {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < rank_.states.size(); ++k) {
+    bytes += stages_.tensors[rank_.graph.inputs().size() + k].num_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace rewright

@@ -1,0 +1,71 @@
+// One rank's end of a graph that is cut over devices: what is computed between collectives is compiled and run by a
+// device like any graph, the collectives go over a Communicator.
+//
+// All ranks make and run their executables together, with the same whole inputs. A rank that fails has to end the
+// others (Communicator::Abort).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/memory_plan.h"
+#include "runtime/parallel/stages.h"
+#include "runtime/signature.h"
+
+namespace rewright {
+
+class RankExecutable : public Executable {
+ public:
+  // `cut` is on ranks.size() devices. The communicator and the runner's device outlive the executable. Errors: those of
+  // GraphOfRank and of the runner.
+  static absl::StatusOr<std::unique_ptr<RankExecutable>> Create(const Graph& cut, Communicator& ranks,
+                                                                GraphRunner& runner);
+
+  // Inputs and results are whole. Errors: those of the stages' executables; of collectives, with their name and what
+  // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
+  absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
+  // Whole values. ReadState is called by all ranks together.
+  absl::StatusOr<Tensor> ReadState(const std::string& name) override;
+  absl::Status WriteState(const std::string& name, const Tensor& value) override;
+
+  // The largest arena of a stage, and what is kept between stages.
+  int64_t arena_bytes() const override { return kept_bytes_ + largest(&Executable::arena_bytes); }
+  int64_t peak_live_bytes() const override { return kept_bytes_ + largest(&Executable::peak_live_bytes); }
+  // What this rank has of the states, in training.
+  int64_t state_bytes() const;
+
+  const std::vector<RankLeaf>& inputs() const { return rank_.inputs; }
+  const std::vector<Collective>& collectives() const { return rank_.collectives; }
+  size_t num_stages() const { return executables_.size(); }
+
+ private:
+  RankExecutable(const Graph& cut, Communicator& ranks) : signature_(cut), ranks_(ranks) {}
+  absl::Status Init(const Graph& cut, GraphRunner& runner);
+  absl::Status PlanTensors();
+  absl::Status RunStage(size_t number);
+  absl::Status RunCollective(size_t number);
+  absl::Status Update();
+  // The number of the state in RankGraph::states.
+  absl::StatusOr<size_t> Find(const std::string& name) const;
+  Tensor& state(size_t number) { return tensors_[rank_.graph.inputs().size() + number]; }
+  int64_t largest(int64_t (Executable::*bytes)() const) const;
+
+  const Signature signature_;
+  Communicator& ranks_;
+  RankGraph rank_;
+  Stages stages_;
+  std::vector<std::unique_ptr<Executable>> executables_;  // by stage; null where it computes nothing
+  std::shared_ptr<void> memory_;                          // of what is kept between stages
+  int64_t kept_bytes_ = 0;
+
+  std::mutex mutex_;  // of what follows: runs take turns
+  std::vector<Tensor> tensors_;
+  int64_t runs_ = 0;
+};
+
+}  // namespace rewright

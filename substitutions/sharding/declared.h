@@ -1,0 +1,83 @@
+// What the declaration of one application says about its symbols: whose sizes they are in, where they stand in reads
+// and conditions, what stands in the way of cutting an axis. What follows from it is in factors.h.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/adjoint/scope.h"
+#include "core/ir/op.h"
+#include "substitutions/sharding/factors.h"
+#include "substitutions/sharding/sides.h"
+
+namespace rewright::sharding {
+
+using Sizes = std::vector<index::Form>;
+
+// A read of an operand, along one of its axes.
+struct Reading {
+  int operand = 0;
+  int axis = 0;
+  ExprPtr at;
+};
+
+class Declared {
+ public:
+  // The application outlives this.
+  Declared(const OpDef& op, const Application& application, const std::vector<TensorType>& inputs,
+           const StructuralKey& key);
+
+ protected:
+  // Of which the size of some operand or result is a multiple, in the order of the axes.
+  std::vector<const index::Atom*> Symbols() const;
+  // Of operands and results.
+  void ForEachSize(const std::function<void(const index::Form&)>& visit) const;
+  bool IsAttribute(const index::Atom* leaf) const;
+  // What has to do with the factor and may have a neutral value: attributes that say where its axes are read, and sizes
+  // that are at most as long or as short.
+  std::vector<const index::Atom*> Involved(const index::Atom* symbol);
+  // The values at which an attribute may leave the axis as it is: 0 of a padding; the step of windows for their length;
+  // 1 of a number of groups, where that is the default; without a default the size of the axis, of a shape.
+  std::vector<index::Form> NeutralValues(const index::Atom* attribute, const index::Atom* symbol,
+                                         const std::vector<index::Form>& steps) const;
+  // The steps of windows: c where a variable of the result reads the factor's axis at c*v + ..
+  std::vector<index::Form> Steps(const index::Atom* symbol);
+  // Where an axis of exactly that size is read at step*v + rest for the position v of axis `axis` of the only result.
+  void ForEachWindow(
+      const index::Atom* symbol,
+      const std::function<void(const Reading&, int axis, const index::Form& step, const index::Form& rest)>& visit);
+  // Whether a reduction runs over it.
+  bool IsReduced(const index::Atom* symbol);
+  // Where no law holds.
+  Obstacle ObstacleOf(const index::Atom* symbol);
+
+  const OpDef& op_;
+  const Meaning& meaning_;
+  Scope scope_;
+  const index::Form degree_, block_;
+  std::vector<std::string> ties_;  // what is taken to be equal, for the reader
+  Symbolic whole_;
+  std::vector<const index::Atom*> attributes_;  // symbols that are integer attributes
+
+ private:
+  // A product of sizes is required to be a product of others (a reshape), and nothing says which of them are equal:
+  // those that are so here, from the front and from the back, are taken to be. Where one is left on a side, it is the
+  // product of what is left on the other.
+  void Tie(const Bindings& here);
+  // The factors of a product of two or more symbols, in the order of the axes.
+  static bool SymbolsOf(const index::Form& form, std::vector<const index::Atom*>* symbols);
+  void Note(const ExprPtr& node);
+  // The form mentions the symbol, or a variable that runs over a size which does.
+  bool Meets(const index::Form& form, const index::Atom* symbol) const;
+
+  std::vector<Reading> readings_;
+  std::vector<index::Form> positions_;  // that are elements
+  std::vector<ExprPtr> reductions_;
+  std::vector<ExprPtr> data_tests_;  // comparisons of indices with elements in them
+  // Sizes of which the first is at most the second.
+  std::vector<std::pair<const index::Atom*, const index::Atom*>> bounds_;
+};
+
+}  // namespace rewright::sharding
