@@ -14,10 +14,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/files.h"
-#include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ir/npy.h"
+#include "search/resources.h"
 #include "substitutions/rule_printer.h"
 #include "tools/certificate_folder.h"
 #include "tools/flags.h"
@@ -147,7 +147,7 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(rule_flags));
   const InterruptGuard interrupt;
   EqualOptions options;
-  options.rules = DirectedRules(rules.all.matchers(), /*both_ways=*/false);
+  options.rules = RulesForEqual(rules.all.matchers());
   options.time_limit_s = flags.time_limit;
   options.region_limit_s = flags.region_limit;
   options.seed = session.flags.seed;

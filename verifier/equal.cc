@@ -82,9 +82,12 @@ class Comparison {
       }
     }
     RETURN_IF_ERROR(MatchKnown());
+    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "MatchK");//DBG
     RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b));
+    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "Judge(");//DBG
     if (result_.difference) return std::move(result_);
     RETURN_IF_ERROR(Sweep());
+    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "Sweep(");//DBG
     bool proved = true;
     for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
     if (proved) {

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,8 +26,11 @@
 
 namespace rewright {
 
+// The rules, and those that merge siblings also from right to left: the parts of a merged weight are known here.
+std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const Matcher>>& rules);
+
 struct EqualOptions {
-  std::vector<DirectedRule> rules;  // proved
+  std::vector<DirectedRule> rules;  // proved: RulesForEqual
   double time_limit_s = 60;         // of proofs, on the clock
   double region_limit_s = 3;        // of CPU time, the prover's for one region
   int trials = 4;                   // further inputs that what is open is attacked with

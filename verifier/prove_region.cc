@@ -6,14 +6,18 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "absl/time/clock.h"//DBG
+#include "core/ir/text.h"//DBG
+#include "substitutions/rule_printer.h"//DBG
 #include "verifier/known_equal.h"
+#include "verifier/part_weights.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {
 
-constexpr SaturationLimits kLimits = {
-    .max_rounds = 8, .max_nodes = 2000, .max_matches_of_rule = 100, .max_merge_rounds = 3, .rewrite_weights = false};
+const SaturationLimits kLimits = {
+    .max_rounds = 6, .max_nodes = 500, .max_matches_of_rule = 50, .max_merge_rounds = 2, .rewrite_weights = false};
 
 class RegionProver {
  public:
@@ -61,6 +65,7 @@ class RegionProver {
       for (auto& [a, b] : exchanged.pairs) std::swap(a, b);
       rule = RegionRule(exchanged, name);
     }
+    if (getenv("DBG")) fprintf(stderr, "joined %zu: %s\n", joined_.size(), rule.ok() ? PrintLaw(*rule).c_str() : std::string(rule.status().message()).c_str());//DBG
     if (!rule.ok()) return absl::OkStatus();  // no such rule: nothing is proved
     RuleProofOptions prove;
     prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
@@ -69,6 +74,7 @@ class RegionProver {
     prove.certify = options_.certify;
     prove.stop = options_.stop;
     const RuleVerdict verdict = ProveRule(*rule, prove);
+    if (getenv("DBG")) fprintf(stderr, "verdict %s %s\n", VerdictName(verdict.verdict), verdict.reason.c_str());//DBG
     if (verdict.verdict != Verdict::kProved) return absl::OkStatus();
     outcome->proved = true;
     outcome->proof = {{*std::move(rule), verdict.certificate}};
@@ -76,6 +82,7 @@ class RegionProver {
     return absl::OkStatus();
   }
 
+ int nodes() const { return egraph_.num_nodes(); }//DBG
  private:
   struct Joined {
     Value a, b;
@@ -109,8 +116,43 @@ class RegionProver {
     return absl::OkStatus();
   }
 
+  // What classes of known values are, computed from the states among `leaves` and constants; by representative.
+  ValueMap Extract(const std::set<NodeId>& leaves) {
+    ValueMap values;
+    std::vector<Value> known;
+    for (Value value : egraph_.Classes()) {
+      if (!region_.arena->IsKnown(value)) continue;
+      known.push_back(value);
+      for (NodeId id : egraph_.Nodes(value)) {
+        const LeafKind leaf = region_.arena->node(id).leaf;
+        if (leaf == LeafKind::kConstant || (leaf == LeafKind::kState && leaves.contains(id))) values[value] = {id, 0};
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Value value : known) {
+        if (values.contains(value)) continue;
+        for (NodeId id : egraph_.Nodes(value)) {
+          const Node& node = region_.arena->node(id);
+          std::vector<Value> operands;
+          for (Value operand : node.operands) {
+            const auto found = values.find(egraph_.Find(operand));
+            if (found != values.end()) operands.push_back(found->second);
+          }
+          if (node.op == nullptr || operands.size() != node.operands.size()) continue;
+          int32_t output = 0;
+          while (egraph_.Find(Value{id, output}) != value) ++output;
+          values[value] = {region_.arena->AddLike(node, std::move(operands)), output};
+          changed = true;
+          break;
+        }
+      }
+    }
+    return values;
+  }
+
   // The region in which leaves that are the folding of something are replaced by what they fold.
-  absl::StatusOr<Region> WithoutFolded() const {
+  absl::StatusOr<Region> WithoutFolded() {
     std::vector<Value> left, right;
     for (const auto& [a, b] : region_.pairs) {
       left.push_back(a);
@@ -123,20 +165,16 @@ class RegionProver {
       return std::set<NodeId>(graph.nodes().begin(), graph.nodes().end());
     };
     const std::set<NodeId> of_left = below(left), of_right = below(right);
+    const ValueMap from_left = Extract(of_left), from_right = Extract(of_right);
     ValueMap replacement;
-    const auto note = [&](Value leaf, Value instead) {
-      if (region_.arena->node(leaf.node).leaf != LeafKind::kState || replacement.contains(leaf)) return;
-      if (of_left.contains(leaf.node) == of_right.contains(leaf.node)) return;  // of neither, or shared
-      const std::set<NodeId> under = below({instead});
-      for (NodeId id : under) {
-        if (region_.arena->node(id).op != nullptr) continue;
-        if (!(of_left.contains(leaf.node) ? of_right : of_left).contains(id)) return;
+    for (const std::set<NodeId>* side : {&of_left, &of_right}) {
+      const bool is_left = side == &of_left;
+      const ValueMap& other = is_left ? from_right : from_left;
+      for (NodeId id : *side) {
+        if (region_.arena->node(id).leaf != LeafKind::kState || (is_left ? of_right : of_left).contains(id)) continue;
+        const auto instead = other.find(egraph_.Find(Value{id, 0}));
+        if (instead != other.end()) replacement.emplace(Value{id, 0}, instead->second);
       }
-      replacement.emplace(leaf, instead);
-    };
-    for (const Joined& joined : joined_) {
-      note(joined.a, joined.b);
-      note(joined.b, joined.a);
     }
     std::vector<Output> outputs;
     for (const auto& [a, b] : region_.pairs) {
@@ -172,11 +210,26 @@ class RegionProver {
 
 }  // namespace
 
+std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const Matcher>>& rules) {
+  std::vector<DirectedRule> directed = DirectedRules(rules, /*both_ways=*/true);
+  std::erase_if(directed, [](const DirectedRule& rule) {
+    return rule.forward != nullptr && rule.forward->rule().lhs().size() == 1;
+  });
+  return directed;
+}
+
 absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::string& name, const EqualOptions& options) {
   RegionOutcome outcome;
-  RegionProver prover(region, options);
+  ASSIGN_OR_RETURN(const Region parted, PartWeights(region, options.threads));
+  RegionProver prover(parted, options);
+  const auto t0 = absl::Now();//DBG
   RETURN_IF_ERROR(prover.ByRules(&outcome));
+  const auto t1 = absl::Now();//DBG
   if (!outcome.proved) RETURN_IF_ERROR(prover.ByProver(name, &outcome));
+  if (getenv("DBG") && !outcome.by_rules) {//DBG
+    std::vector<Output> o; for (auto& [a, b] : parted.pairs) { o.push_back({a, "A"}); o.push_back({b, "B"}); }//DBG
+    fprintf(stderr, "%s", PrintGraph(Graph(parted.arena, {}, o)).c_str()); }//DBG
+  if (getenv("DBG")) fprintf(stderr, "%s apps %d pairs %zu: rules %d %.2fs prover %.2fs proved %d; nodes %d\n", name.c_str(), region.applications, region.pairs.size(), outcome.by_rules, absl::ToDoubleSeconds(t1 - t0), absl::ToDoubleSeconds(absl::Now() - t1), outcome.proved, prover.nodes());//DBG
   return outcome;
 }
 
