@@ -1,5 +1,7 @@
 // rewright equal A.onnx B.onnx: whether two models compute the same, with a proof or inputs at which they do not.
 
+#include "verifier/equal.h"
+
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -26,7 +28,6 @@
 #include "tools/models.h"
 #include "tools/verb.h"
 #include "verifier/certificate.h"
-#include "verifier/equal.h"
 
 namespace rewright {
 namespace {
@@ -84,8 +85,8 @@ absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
 
 void ReportProof(const EqualResult& result, Session& session) {
   Console& console = session.console;
-  console.Result(absl::StrFormat("shared:    %d of %d values of B are the same applications in A", result.shared,
-                                 result.values));
+  console.Result(
+      absl::StrFormat("shared:    %d of %d values of B are the same applications in A", result.shared, result.values));
   console.Result(absl::StrFormat("regions:   %d by %s, %d by the prover", result.regions_by_rules,
                                  Counted(result.rules.size(), "rule"), result.regions.size()));
   if (!result.rules.empty()) console.Detail(absl::StrCat("rules: ", absl::StrJoin(result.rules, ", ")));
@@ -94,9 +95,10 @@ void ReportProof(const EqualResult& result, Session& session) {
   for (const Folding& folding : result.foldings) {
     if (folding.error > worst->error) worst = &folding;
   }
-  console.Result(absl::StrFormat("weights:   %d were computed beforehand; greatest rounding %.2g of the largest "
-                                 "element (%s %s in A, %s in B)",
-                                 result.foldings.size(), worst->error, worst->a, worst->type.ToString(), worst->b));
+  console.Result(
+      absl::StrFormat("weights:   %d were computed beforehand; greatest rounding %.2g of the largest "
+                      "element (%s %s in A, %s in B)",
+                      result.foldings.size(), worst->error, worst->a, worst->type.ToString(), worst->b));
 }
 
 void ReportDifference(const EqualFlags& flags, const ModelDifference& difference, Session& session) {
@@ -125,8 +127,9 @@ Json ToJson(const EqualResult& result) {
   json["foldings"] = std::move(foldings);
   if (result.difference) {
     const ModelDifference& difference = *result.difference;
-    json["difference"] = {{"output", difference.output}, {"at", difference.at},       {"a", difference.a},
-                          {"b", difference.b},           {"tolerance", difference.tolerance}, {"first", difference.first}};
+    json["difference"] = {
+        {"output", difference.output},       {"at", difference.at},      {"a", difference.a}, {"b", difference.b},
+        {"tolerance", difference.tolerance}, {"first", difference.first}};
   }
   Json open = Json::array();
   for (const OpenRegion& region : result.open) {
@@ -169,7 +172,8 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
     console.Result(absl::StrFormat("left:      %s in A and %s in B, %s\n%s", open.a, open.b,
                                    Counted(static_cast<size_t>(open.applications), "application"), open.text));
   }
-  if (result.time_out) console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
+  if (result.time_out)
+    console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
   console.json() = ToJson(result);
   console.json()["seconds"] = seconds;
   console.json()["peak_rss_bytes"] = PeakResidentBytes();

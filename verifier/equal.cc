@@ -24,11 +24,11 @@
 namespace rewright {
 namespace {
 
-constexpr int kLargestRegion = 60;    // applications of a region that is worth a try
-constexpr int kDeepening = 6;         // steps by which a region grows to a common beginning
-constexpr size_t kOpenShown = 3;      // regions
-constexpr double kNoise = 1e-9;       // of the largest magnitude: rounding of f64
-constexpr double kMargin = 16;        // of what half a unit in the last place of the folded weights does
+constexpr int kLargestRegion = 60;  // applications of a region that is worth a try
+constexpr int kDeepening = 6;       // steps by which a region grows to a common beginning
+constexpr size_t kOpenShown = 3;    // regions
+constexpr double kNoise = 1e-9;     // of the largest magnitude: rounding of f64
+constexpr double kMargin = 16;      // of what half a unit in the last place of the folded weights does
 const double kHalfUnit = std::ldexp(1.0, -24);
 
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
@@ -82,12 +82,9 @@ class Comparison {
       }
     }
     RETURN_IF_ERROR(MatchKnown());
-    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "MatchK");//DBG
     RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b));
-    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "Judge(");//DBG
     if (result_.difference) return std::move(result_);
     RETURN_IF_ERROR(Sweep());
-    if (getenv("DBG")) fprintf(stderr, "%.2f %s\n", absl::ToDoubleSeconds(absl::Now() - deadline_) + options_.time_limit_s, "Sweep(");//DBG
     bool proved = true;
     for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
     if (proved) {
@@ -108,7 +105,8 @@ class Comparison {
   // Number 0 is drawn as inputs of a model are; others are zero, constant, large, small, with few elements that are
   // not zero, or drawn again.
   absl::StatusOr<Inputs> Draw(int number) const {
-    ASSIGN_OR_RETURN(std::vector<Tensor> tensors, RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number)));
+    ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                     RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number)));
     Inputs inputs;
     std::mt19937_64 rng(options_.seed + static_cast<uint64_t>(number));
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -161,8 +159,7 @@ class Comparison {
     ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, joint_.b, inputs));
     ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(joint_.b, joint_.a, inputs));
     for (size_t o = 0; o < a.size(); ++o) {
-      const double noise =
-          kMargin * (GreatestDifference(a[o], moved_a[o]) + GreatestDifference(b[o], moved_b[o]));
+      const double noise = kMargin * (GreatestDifference(a[o], moved_a[o]) + GreatestDifference(b[o], moved_b[o]));
       if (!suspicious(o, noise)) continue;
       int64_t worst = 0;
       for (int64_t i = 0; i < a[o].num_elements(); ++i) {
@@ -234,9 +231,8 @@ class Comparison {
       if (begins && fallback.empty()) fallback = Describe(joint_.b, id, joint_.names_b);
       if (!same_name) continue;
       const Graph both(arena_, joint_.a.inputs(), {{same_name->first, ""}, {same_name->second, ""}});
-      ASSIGN_OR_RETURN(
-          const std::vector<Tensor> values,
-          InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
+      ASSIGN_OR_RETURN(const std::vector<Tensor> values,
+                       InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
       int64_t worst = 0;
       for (int64_t i = 0; i < values[0].num_elements(); ++i) {
         if (Apart(values[0].At(i), values[1].At(i)) > Apart(values[0].At(worst), values[1].At(worst))) worst = i;
@@ -285,8 +281,8 @@ class Comparison {
         if (!error) continue;
         equal_[value] = other;
         if (*error > 0) {
-          result_.foldings.push_back({NameOf(other, joint_.names_a), NameOf(value, joint_.names_b), arena_->type(value),
-                                      *error});
+          result_.foldings.push_back(
+              {NameOf(other, joint_.names_a), NameOf(value, joint_.names_b), arena_->type(value), *error});
         }
         break;
       }
@@ -506,9 +502,9 @@ class Comparison {
   EqualResult result_;
   absl::flat_hash_map<Value, Signature> signatures_;
   std::map<TypeKey, std::vector<Value>> by_type_;  // of A, in order
-  absl::flat_hash_map<Value, Value> equal_;      // of values of B: the value of A
-  absl::flat_hash_map<NodeId, NodeId> rebuilt_;  // of nodes of B: over values of A
-  absl::flat_hash_set<Value> shared_;            // of A: those that are equal to a value of B
+  absl::flat_hash_map<Value, Value> equal_;        // of values of B: the value of A
+  absl::flat_hash_map<NodeId, NodeId> rebuilt_;    // of nodes of B: over values of A
+  absl::flat_hash_set<Value> shared_;              // of A: those that are equal to a value of B
   std::set<std::pair<Value, Value>> proved_pairs_;
   std::vector<Pending> pending_;
 };

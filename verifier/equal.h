@@ -3,9 +3,9 @@
 // Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
 // rounding the models are different. Otherwise the values of B are gone through from the inputs on, as in the sweeping
 // of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values known to be equal is equal, one
-// whose elements were those of a value of A is worth a proof, and becomes a leaf of all later proofs where there is one.
-// A proof is about a region (region.h): equality saturation with proved rules first, then the prover, which takes the
-// region as a rule. Weights that one side folded are recomputed (known_equal.h).
+// whose elements were those of a value of A is worth a proof, and becomes a leaf of all later proofs where there is
+// one. A proof is about a region (region.h): equality saturation with proved rules first, then the prover, which takes
+// the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
 // What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
 // reported; nothing is said about infinities and NaN.
@@ -76,15 +76,15 @@ struct ModelDifference {
 
 struct EqualResult {
   Equality equality = Equality::kOpen;
-  int values = 0;            // of B that a run computes
-  int shared = 0;            // of them: the same applications of equal values
-  int regions_by_rules = 0;  // proved regions
+  int values = 0;                  // of B that a run computes
+  int shared = 0;                  // of them: the same applications of equal values
+  int regions_by_rules = 0;        // proved regions
   std::vector<std::string> rules;  // that were applied there
   std::vector<RegionProof> regions;
   std::vector<Folding> foldings;
   std::vector<OpenRegion> open;  // smallest first
   std::optional<ModelDifference> difference;
-  int trials = 0;          // inputs on which the models were compared
+  int trials = 0;  // inputs on which the models were compared
   bool time_out = false;
 };
 

@@ -1,6 +1,8 @@
 #include "verifier/part_weights.h"
 
-#include <numeric>
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -9,45 +11,89 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
 
-// A known value, an axis of it, and the sizes of its parts along that axis.
-using Parting = std::tuple<Value, size_t, std::vector<int64_t>>;
+// Places, inside an axis, between which its parts lie.
+using Cuts = std::set<int64_t>;
 
-// Follows an axis of a value upwards to the known values whose axis it is.
+// Follows the parts of values that applications read upwards, to known values.
 class Tracer {
  public:
-  Tracer(const Arena& arena, std::vector<Parting>* found) : arena_(arena), found_(*found) {}
+  explicit Tracer(const Arena& arena) : arena_(arena) {}
 
-  void Trace(Value value, size_t axis, const std::vector<int64_t>& sizes) {
-    if (!met_.emplace(value, axis).second) return;
-    if (arena_.IsKnown(value)) {
-      found_.emplace_back(value, axis, sizes);
-      return;
+  // The parts that the application reads of its operands.
+  void Start(NodeId id) {
+    for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(id).outputs.size()); ++k) {
+      const Shape& shape = arena_.node(id).outputs[k].shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis) Above({id, k}, axis, {0, shape[axis]});
     }
+  }
+
+  const std::map<std::pair<Value, size_t>, Cuts>& known() const { return known_; }
+
+ private:
+  // Cuts of a value's axis are cuts of its operands' axes that are read along with it, as in x[i + 3].
+  void Above(Value value, size_t axis, const Cuts& cuts) {
     const Node& node = arena_.node(value.node);
     if (node.op == nullptr || node.meaning->IsOpaque()) return;
     const OutputMeaning& output = node.meaning->outputs[value.output];
     const int variable = output.index_vars[axis];
-    std::vector<std::pair<Value, size_t>> above;
+    std::vector<TensorType> types;
+    for (Value operand : node.operands) types.push_back(arena_.type(operand));
+    Bindings bindings = BindingsOf(*node.meaning, types, node.attrs);
+    std::vector<std::tuple<Value, size_t, int64_t>> reads;
     Visit(output.element, [&](const ExprPtr& expr) {
       if (!expr->IsRead()) return;
-      const Value operand = node.operands[expr->operand()];
       for (size_t k = 0; k < expr->args().size(); ++k) {
-        const bool whole = arena_.type(operand).shape[k] == arena_.type(value).shape[axis];
-        if (whole && expr->arg(k)->IsVariable(variable)) above.emplace_back(operand, k);
+        if (const auto offset = OffsetOf(expr->arg(k), variable, *node.meaning, bindings)) {
+          reads.emplace_back(node.operands[expr->operand()], k, *offset);
+        }
       }
     });
-    for (const auto& [operand, k] : above) Trace(operand, k, sizes);
+    for (const auto& [operand, k, offset] : reads) {
+      Cuts shifted;
+      for (int64_t cut : cuts) {
+        if (cut + offset > 0 && cut + offset < arena_.type(operand).shape[k]) shifted.insert(cut + offset);
+      }
+      if (shifted.empty()) continue;
+      if (arena_.IsKnown(operand)) {
+        known_[{operand, k}].insert(shifted.begin(), shifted.end());
+      } else {
+        Above(operand, k, shifted);
+      }
+    }
   }
 
- private:
+  // c where the index is `variable` + c.
+  static std::optional<int64_t> OffsetOf(const ExprPtr& index, int variable, const Meaning& meaning,
+                                         Bindings& bindings) {
+    if (!index->MayMention(variable) || index->ReadsData()) return std::nullopt;
+    bool mentioned = false;
+    for (int other : FreeVariables(index)) {
+      const Meaning::VarKind kind = meaning.variables[other].kind;
+      mentioned = mentioned || other == variable;
+      if (other != variable && (kind == Meaning::VarKind::kOutputIndex || kind == Meaning::VarKind::kBound)) {
+        return std::nullopt;
+      }
+    }
+    if (!mentioned) return std::nullopt;
+    std::optional<int64_t> offset;
+    for (int64_t value : {0, 1, 2}) {
+      bindings.variables[variable] = value;
+      const std::optional<int64_t> at = EvalIndex(index, bindings.variables);
+      if (!at || (offset && *at != *offset + value)) return std::nullopt;
+      if (value == 0) offset = at;
+    }
+    bindings.variables[variable] = 0;
+    return offset;
+  }
+
   const Arena& arena_;
-  std::vector<Parting>& found_;
-  std::set<std::pair<Value, size_t>> met_;
+  std::map<std::pair<Value, size_t>, Cuts> known_;
 };
 
 Tensor PartOf(const Tensor& whole, size_t axis, int64_t begin, int64_t size) {
@@ -73,15 +119,13 @@ absl::StatusOr<Region> PartWeights(const Region& region, int threads) {
     roots.push_back({b, ""});
   }
   const Graph graph(region.arena, {}, roots);
-  std::vector<Parting> partings;
+  Tracer tracer(*region.arena);
   for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.op == nullptr || node.op->name != "split" || !graph.IsRun(node)) continue;
-    const size_t axis = static_cast<size_t>(std::get<int64_t>(node.attrs.at("axis")));
-    Tracer(*region.arena, &partings).Trace(node.operands[0], axis, std::get<std::vector<int64_t>>(node.attrs.at("sizes")));
+    if (graph.IsRun(graph.node(id))) tracer.Start(id);
   }
   ValueMap parted;
-  for (const auto& [value, axis, sizes] : partings) {
+  for (const auto& [place, cuts] : tracer.known()) {
+    const auto& [value, axis] = place;
     if (parted.contains(value)) continue;
     Tensor whole;
     if (const Tensor* leaf = region.arena->Elements(value.node)) {
@@ -90,13 +134,15 @@ absl::StatusOr<Region> PartWeights(const Region& region, int threads) {
       ASSIGN_OR_RETURN(const std::vector<Tensor> computed, ComputeKnown(region.arena, {value}, threads));
       whole = computed[0];
     }
+    Cuts ends = cuts;
+    ends.insert(whole.shape()[axis]);
     std::vector<Value> parts;
     int64_t begin = 0;
-    for (int64_t size : sizes) {
+    for (int64_t end : ends) {
       const std::string name = absl::StrCat("part", region.arena->size(), "_", parts.size());
-      ASSIGN_OR_RETURN(const Value part, region.arena->AddState(name, PartOf(whole, axis, begin, size)));
+      ASSIGN_OR_RETURN(const Value part, region.arena->AddState(name, PartOf(whole, axis, begin, end - begin)));
       parts.push_back(part);
-      begin += size;
+      begin = end;
     }
     ASSIGN_OR_RETURN(parted[value],
                      region.arena->Apply("concat", std::move(parts), {{"axis", static_cast<int64_t>(axis)}}));

@@ -6,9 +6,6 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "absl/time/clock.h"//DBG
-#include "core/ir/text.h"//DBG
-#include "substitutions/rule_printer.h"//DBG
 #include "verifier/known_equal.h"
 #include "verifier/part_weights.h"
 #include "verifier/prove_rule.h"
@@ -30,6 +27,9 @@ class RegionProver {
       egraph_.Add(b);
     }
     egraph_.Rebuild();
+    for (Value value : egraph_.Classes()) {
+      if (region_.arena->IsKnown(value)) given_.push_back(value);
+    }
     RETURN_IF_ERROR(JoinKnown());
     SaturationLimits limits = kLimits;
     absl::Status status;
@@ -58,31 +58,21 @@ class RegionProver {
   }
 
   absl::Status ByProver(const std::string& name, RegionOutcome* outcome) {
-    ASSIGN_OR_RETURN(const Region stated, WithoutFolded());
-    absl::StatusOr<Rule> rule = RegionRule(stated, name);
-    if (absl::IsFailedPrecondition(rule.status())) {
-      Region exchanged = stated;
-      for (auto& [a, b] : exchanged.pairs) std::swap(a, b);
-      rule = RegionRule(exchanged, name);
+    for (bool of_second : {true, false}) {
+      ASSIGN_OR_RETURN(Region stated, WithoutFolded(of_second));
+      for (bool exchanged : {false, true}) {
+        for (auto& [a, b] : stated.pairs) {
+          if (exchanged) std::swap(a, b);
+        }
+        const absl::StatusOr<Rule> rule = RegionRule(stated, name);
+        if (!rule.ok()) continue;  // one side reads what the other does not
+        if (Proves(*rule, outcome)) return absl::OkStatus();
+        break;
+      }
     }
-    if (getenv("DBG")) fprintf(stderr, "joined %zu: %s\n", joined_.size(), rule.ok() ? PrintLaw(*rule).c_str() : std::string(rule.status().message()).c_str());//DBG
-    if (!rule.ok()) return absl::OkStatus();  // no such rule: nothing is proved
-    RuleProofOptions prove;
-    prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
-    prove.use = RuleUse::kProof;
-    prove.classify = false;
-    prove.certify = options_.certify;
-    prove.stop = options_.stop;
-    const RuleVerdict verdict = ProveRule(*rule, prove);
-    if (getenv("DBG")) fprintf(stderr, "verdict %s %s\n", VerdictName(verdict.verdict), verdict.reason.c_str());//DBG
-    if (verdict.verdict != Verdict::kProved) return absl::OkStatus();
-    outcome->proved = true;
-    outcome->proof = {{*std::move(rule), verdict.certificate}};
-    TakeFoldings(outcome);
     return absl::OkStatus();
   }
 
- int nodes() const { return egraph_.num_nodes(); }//DBG
  private:
   struct Joined {
     Value a, b;
@@ -94,9 +84,11 @@ class RegionProver {
                        [&](const auto& pair) { return egraph_.Equal(pair.first, pair.second); });
   }
 
-  // Known classes that are the same numbers become one.
+  // Known classes that are the same numbers become one, where the region itself has one of them.
   absl::Status JoinKnown() {
     std::map<std::pair<DType, Shape>, std::vector<Value>> by_type;
+    absl::flat_hash_set<Value> given;
+    for (Value value : given_) given.insert(egraph_.Find(value));
     for (Value value : egraph_.Classes()) {
       const TensorType& type = region_.arena->type(value);
       if (region_.arena->IsKnown(value)) by_type[{type.dtype, type.shape}].push_back(value);
@@ -104,6 +96,7 @@ class RegionProver {
     for (const auto& [type, values] : by_type) {
       for (size_t i = 0; i < values.size(); ++i) {
         for (size_t k = 0; k < i; ++k) {
+          if (!given.contains(values[i]) && !given.contains(values[k])) continue;
           if (egraph_.Equal(values[i], values[k]) || !compared_.emplace(values[k], values[i]).second) continue;
           ASSIGN_OR_RETURN(const std::optional<double> error, known_.Difference(values[k], values[i]));
           if (!error) continue;
@@ -114,6 +107,21 @@ class RegionProver {
     }
     egraph_.Rebuild();
     return absl::OkStatus();
+  }
+
+  bool Proves(const Rule& rule, RegionOutcome* outcome) {
+    RuleProofOptions prove;
+    prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
+    prove.use = RuleUse::kProof;
+    prove.classify = false;
+    prove.certify = options_.certify;
+    prove.stop = options_.stop;
+    const RuleVerdict verdict = ProveRule(rule, prove);
+    if (verdict.verdict != Verdict::kProved) return false;
+    outcome->proved = true;
+    outcome->proof = {{rule, verdict.certificate}};
+    TakeFoldings(outcome);
+    return true;
   }
 
   // What classes of known values are, computed from the states among `leaves` and constants; by representative.
@@ -151,12 +159,13 @@ class RegionProver {
     return values;
   }
 
-  // The region in which leaves that are the folding of something are replaced by what they fold.
-  absl::StatusOr<Region> WithoutFolded() {
-    std::vector<Value> left, right;
+  // The region in which weights that only one side has are computed from those of the other, where they are known to
+  // be.
+  absl::StatusOr<Region> WithoutFolded(bool of_second) {
+    std::vector<Value> own, other;
     for (const auto& [a, b] : region_.pairs) {
-      left.push_back(a);
-      right.push_back(b);
+      own.push_back(of_second ? b : a);
+      other.push_back(of_second ? a : b);
     }
     const auto below = [&](const std::vector<Value>& values) {
       std::vector<Output> outputs;
@@ -164,17 +173,13 @@ class RegionProver {
       const Graph graph(region_.arena, {}, std::move(outputs));
       return std::set<NodeId>(graph.nodes().begin(), graph.nodes().end());
     };
-    const std::set<NodeId> of_left = below(left), of_right = below(right);
-    const ValueMap from_left = Extract(of_left), from_right = Extract(of_right);
+    const std::set<NodeId> of_own = below(own), of_other = below(other);
+    const ValueMap computed = Extract(of_other);
     ValueMap replacement;
-    for (const std::set<NodeId>* side : {&of_left, &of_right}) {
-      const bool is_left = side == &of_left;
-      const ValueMap& other = is_left ? from_right : from_left;
-      for (NodeId id : *side) {
-        if (region_.arena->node(id).leaf != LeafKind::kState || (is_left ? of_right : of_left).contains(id)) continue;
-        const auto instead = other.find(egraph_.Find(Value{id, 0}));
-        if (instead != other.end()) replacement.emplace(Value{id, 0}, instead->second);
-      }
+    for (NodeId id : of_own) {
+      if (region_.arena->node(id).leaf != LeafKind::kState || of_other.contains(id)) continue;
+      const auto instead = computed.find(egraph_.Find(Value{id, 0}));
+      if (instead != computed.end()) replacement.emplace(Value{id, 0}, instead->second);
     }
     std::vector<Output> outputs;
     for (const auto& [a, b] : region_.pairs) {
@@ -195,15 +200,19 @@ class RegionProver {
       return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
     };
     for (const Joined& joined : joined_) {
-      if (joined.error == 0) continue;
+      // What moves data alone is no folding.
+      if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
       outcome->foldings.push_back({text(joined.a), text(joined.b), region_.arena->type(joined.a), joined.error});
     }
   }
+
+  bool IsLeaf(Value value) const { return region_.arena->node(value.node).op == nullptr; }
 
   const Region& region_;
   const EqualOptions& options_;
   KnownValues known_;
   EGraph egraph_;
+  std::vector<Value> given_;  // known values of the region
   std::set<std::pair<Value, Value>> compared_;
   std::vector<Joined> joined_;
 };
@@ -222,14 +231,8 @@ absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::strin
   RegionOutcome outcome;
   ASSIGN_OR_RETURN(const Region parted, PartWeights(region, options.threads));
   RegionProver prover(parted, options);
-  const auto t0 = absl::Now();//DBG
   RETURN_IF_ERROR(prover.ByRules(&outcome));
-  const auto t1 = absl::Now();//DBG
   if (!outcome.proved) RETURN_IF_ERROR(prover.ByProver(name, &outcome));
-  if (getenv("DBG") && !outcome.by_rules) {//DBG
-    std::vector<Output> o; for (auto& [a, b] : parted.pairs) { o.push_back({a, "A"}); o.push_back({b, "B"}); }//DBG
-    fprintf(stderr, "%s", PrintGraph(Graph(parted.arena, {}, o)).c_str()); }//DBG
-  if (getenv("DBG")) fprintf(stderr, "%s apps %d pairs %zu: rules %d %.2fs prover %.2fs proved %d; nodes %d\n", name.c_str(), region.applications, region.pairs.size(), outcome.by_rules, absl::ToDoubleSeconds(t1 - t0), absl::ToDoubleSeconds(absl::Now() - t1), outcome.proved, prover.nodes());//DBG
   return outcome;
 }
 

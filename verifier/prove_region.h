@@ -12,9 +12,9 @@ namespace rewright {
 struct RegionOutcome {
   bool proved = false;
   bool by_rules = false;
-  std::vector<std::string> rules;     // by rules: those that made values equal
-  std::vector<RegionProof> proof;     // by the prover: one
-  std::vector<Folding> foldings;      // known values that were taken for equal
+  std::vector<std::string> rules;  // by rules: those that made values equal
+  std::vector<RegionProof> proof;  // by the prover: one
+  std::vector<Folding> foldings;   // known values that were taken for equal
 };
 
 // `name`: of the rule that the region becomes.

@@ -124,8 +124,7 @@ class SideWriter {
     const Tensor* elements = arena_.KnownElements(value.node);
     if (elements != nullptr && type.dtype != DType::kBool && AllEqual(*elements)) {
       term.kind = TensorTerm::Kind::kValue;
-      term.value =
-          IsFloating(type.dtype) ? ArgExpr::Real(elements->At(0)) : ArgExpr::Int(elements->AtInt(0));
+      term.value = IsFloating(type.dtype) ? ArgExpr::Real(elements->At(0)) : ArgExpr::Int(elements->AtInt(0));
       return term;
     }
     term.name = absl::StrCat(elements != nullptr ? "w" : "x", value.node);

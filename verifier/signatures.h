@@ -14,8 +14,8 @@ namespace rewright {
 
 struct Signature {
   TensorType type;
-  double norm = 0;                // Euclidean, of the finite elements
-  std::array<double, 4> sums{};   // of the finite elements, with signs that depend on the place alone
+  double norm = 0;               // Euclidean, of the finite elements
+  std::array<double, 4> sums{};  // of the finite elements, with signs that depend on the place alone
   int64_t not_finite = 0;
 };
 
