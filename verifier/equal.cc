@@ -82,7 +82,7 @@ class Comparison {
       }
     }
     RETURN_IF_ERROR(MatchKnown());
-    RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b));
+    RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b, joint_.b));
     if (result_.difference) return std::move(result_);
     RETURN_IF_ERROR(Sweep());
     bool proved = true;
@@ -148,7 +148,9 @@ class Comparison {
     return InterpretGraph(graph, moved, {.precision = Precision::kFloat64, .threads = options_.threads});
   }
 
-  absl::Status Judge(const Inputs& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  // `b` are the outputs of `graph_b`, which computes what B does.
+  absl::Status Judge(const Inputs& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                     const Graph& graph_b) {
     ++result_.trials;
     const auto suspicious = [&](size_t o, double noise) {
       return GreatestDifference(a[o], b[o]) > (IsFloating(a[o].dtype()) ? kNoise * LargestOf(a[o]) + noise : noise);
@@ -156,8 +158,8 @@ class Comparison {
     bool any = false;
     for (size_t o = 0; o < a.size(); ++o) any = any || suspicious(o, 0);
     if (!any) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, joint_.b, inputs));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(joint_.b, joint_.a, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, graph_b, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(graph_b, joint_.a, inputs));
     for (size_t o = 0; o < a.size(); ++o) {
       const double noise = kMargin * (GreatestDifference(a[o], moved_a[o]) + GreatestDifference(b[o], moved_b[o]));
       if (!suspicious(o, noise)) continue;
@@ -209,7 +211,10 @@ class Comparison {
       const Node& node = joint_.b.node(id);
       if (!joint_.b.IsRun(node)) continue;
       bool begins = true, looks_alike = true;
-      for (Value operand : node.operands) begins = begins && (arena_->IsKnown(operand) || met.contains(operand));
+      for (Value operand : node.operands) {
+        begins =
+            begins && (arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || met.contains(operand));
+      }
       std::optional<std::pair<Value, Value>> same_name;
       for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
         const Value value{id, k};
@@ -223,9 +228,6 @@ class Comparison {
         if (other != named.end() && arena_->type(other->second) == arena_->type(value)) {
           same_name = {{other->second, value}};
         }
-      }
-      for (Value operand : node.operands) {
-        if (arena_->node(operand.node).leaf == LeafKind::kInput) met.insert(operand);
       }
       if (looks_alike) continue;
       if (begins && fallback.empty()) fallback = Describe(joint_.b, id, joint_.names_b);
@@ -244,14 +246,20 @@ class Comparison {
     return fallback;
   }
 
+  // B over values of A, where they are proved equal: only what is open may differ now, and only its weights' rounding
+  // is in the way.
   absl::Status Attack() {
-    for (int number = 1; number <= options_.trials && !result_.difference && !Stopped(); ++number) {
+    std::vector<Output> outputs;
+    for (const Output& output : joint_.b.outputs()) outputs.push_back({Rebuilt(output.value), output.name});
+    const Graph rebuilt(arena_, joint_.a.inputs(), std::move(outputs));
+    for (int number = 0; number <= options_.trials && !result_.difference; ++number) {
+      if (options_.stop != nullptr && *options_.stop) break;
       ASSIGN_OR_RETURN(const Inputs inputs, Draw(number));
       const InterpretOptions options = {.precision = Precision::kFloat64, .threads = options_.threads};
       const auto a = InterpretGraph(joint_.a, inputs, options);
-      const auto b = InterpretGraph(joint_.b, inputs, options);
+      const auto b = InterpretGraph(rebuilt, inputs, options);
       if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
-      RETURN_IF_ERROR(Judge(inputs, *a, *b));
+      RETURN_IF_ERROR(Judge(inputs, *a, *b, rebuilt));
     }
     return absl::OkStatus();
   }

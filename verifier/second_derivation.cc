@@ -368,9 +368,10 @@ class Derivation {
                                         std::mt19937_64& rng) const {
     std::optional<RandomApplication> best;
     int64_t fewest = options_.most_elements;
-    for (int tries = 0; tries < 30; ++tries) {
-      const DrawOptions draw = {.tries = 300, .distinct = tries < 10, .tensors = false};
+    for (int tries = 0; tries < 20; ++tries) {
+      const DrawOptions draw = {.tries = 200, .distinct = tries < 10, .tensors = false};
       std::optional<RandomApplication> drawn = DrawApplication(rule_, structure, instance, draw, rng);
+      if (!drawn && tries == 12) break;  // hardly any sizes are legal
       if (!drawn) continue;
       int64_t elements = 0, largest = 0;
       for (NodeId id : drawn->graph.nodes()) {

@@ -21,7 +21,7 @@ struct SecondDerivationOptions {
   int draws = 2;                      // sizes and attributes of each
   int64_t largest_size = 4;           // of an axis of a leaf; larger draws are left out where there are others
   int64_t most_elements = 600;        // of all values together
-  unsigned resource_limit = 3000000;  // of Z3, for one question
+  unsigned resource_limit = 1000000;  // of Z3, for one question
   uint64_t seed = 1;
 };
 
