@@ -39,7 +39,7 @@ SMALL = {  # for --small and the damaged files
     "vgg19": "", "inception_v3": "--image-size 107", "mobilenet_v2": "--image-size 64",
     "bert_base": "--layers 1 --sequence-length 16", "gpt2_small": "--layers 1 --sequence-length 16 --width 128",
     "nasnet_a": "--image-size 64 --layers 1 --width 264", "nasrnn": "--layers 2 --width 64", "mlp": "",
-    "residual_block": "", "taso_nasrnn": "--layers 2", "taso_bert": "--layers 1", "taso_nasnet_a": "",
+    "residual_block": "", "taso_nasrnn": "--layers 2", "taso_bert": "--layers 1", "taso_nasnet_a": "--image-size 56",
     "taso_resnet50": "", "taso_resnext50": "",
 }
 

@@ -33,7 +33,7 @@ struct EqualOptions {
   std::vector<DirectedRule> rules;  // proved: RulesForEqual
   double time_limit_s = 60;         // of proofs, on the clock
   double region_limit_s = 3;        // of CPU time, the prover's for one region
-  int trials = 4;                   // further inputs that what is open is attacked with
+  int trials = 20;                  // further inputs that what is open is attacked with
   uint64_t seed = 1;
   int threads = 1;
   bool certify = false;  // certificates of what the prover proves

@@ -113,7 +113,7 @@ class RegionProver {
     RuleProofOptions prove;
     prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
     prove.use = RuleUse::kProof;
-    prove.classify = false;
+    prove.classify = options_.certify;  // a certificate says the class
     prove.certify = options_.certify;
     prove.stop = options_.stop;
     const RuleVerdict verdict = ProveRule(rule, prove);
