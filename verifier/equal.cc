@@ -108,7 +108,7 @@ class Comparison {
       Tensor& tensor = tensors[i];
       for (int64_t at = 0; IsFloating(tensor.dtype()) && at < tensor.num_elements(); ++at) {
         const double x = tensor.At(at);
-        switch (number == 0 || number % 2 == 1 ? 0 : 1 + number / 2 % 5) {
+        switch (number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5) {
           case 1: tensor.Set(at, 100 * x); break;
           case 2: tensor.Set(at, rng() % 16 == 0 ? x : 0); break;
           case 3: tensor.Set(at, 1e-3 * x); break;
