@@ -404,7 +404,8 @@ class Derivation {
       }
       z3::params sums(context);
       sums.set("som", true);
-      sums.set("som_blowup", 1000u);
+      sums.set("som_blowup", 20u);
+      sums.set("max_steps", 200000u);  // an exception beyond
       z3::expr_vector apart(context);
       for (Value root : application.match.roots) {
         const auto replaced = right->find(root);
@@ -436,6 +437,7 @@ class Derivation {
     z3::solver solver(context);
     z3::params limits(context);
     limits.set("rlimit", options_.resource_limit);
+    limits.set("timeout", 3000u);  // some of Z3's preprocessing counts no resources
     solver.set(limits);
     for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);
     solver.add(z3::mk_or(apart));
