@@ -1,7 +1,8 @@
 // rewright check DIR: certificates checked again.
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
-// come out the same. Then every query is put, as text, to Z3 and to cvc5.
+// come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
+// small sizes and without any of the prover's code (verifier/second_derivation.h); that needs no certificate.
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/files.h"
@@ -30,6 +32,7 @@
 #include "verifier/certificate.h"
 #include "verifier/context.h"
 #include "verifier/query_solver.h"
+#include "verifier/second_derivation.h"
 
 namespace rewright {
 namespace {
@@ -39,6 +42,7 @@ struct CheckFlags {
   std::string rules;
   std::string solver = "both";
   double time_limit = 20;
+  bool second = true;
 };
 
 // What came of one certificate.
@@ -47,8 +51,29 @@ struct Outcome {
   std::vector<std::string> refusals;  // empty: it holds
   size_t instances = 0;
   size_t queries = 0;
-  double derive_s = 0, z3_s = 0, cvc5_s = 0;
+  double derive_s = 0, z3_s = 0, cvc5_s = 0, second_s = 0;
+  std::optional<SecondDerivation> second;
 };
+
+// The second derivation of the rule; one that is denied is refused.
+void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) {
+  const double start = verifier::ThreadCpuSeconds();
+  SecondDerivation derivation;
+  const auto compiled = CompileRule(rule);
+  const absl::StatusOr<SecondDerivation> derived =
+      compiled.ok() ? DeriveAgain(**compiled) : absl::StatusOr<SecondDerivation>(compiled.status());
+  if (derived.ok()) {
+    derivation = *derived;
+  } else {
+    derivation.reason = std::string(derived.status().message());
+  }
+  outcome->second_s = verifier::ThreadCpuSeconds() - start;
+  if (derivation.verdict == SecondVerdict::kDenied) {
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found by a second derivation that ",
+                                             derivation.reason, ", expected equal sides"));
+  }
+  outcome->second = std::move(derivation);
+}
 
 class Checker {
  public:
@@ -77,6 +102,7 @@ class Checker {
     if (!outcome.refusals.empty()) return outcome;
     if (flags_.solver != "cvc5") WithZ3(*checked, path, &outcome);
     if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
+    if (flags_.second) DeriveSecond(checked->rule, absl::StrCat(path, ":9"), &outcome);
     return outcome;
   }
 
@@ -181,6 +207,71 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
   return outcomes;
 }
 
+// Rules of a file, without certificates.
+std::vector<Outcome> DeriveAll(const std::map<std::string, Rule>& rules, Session& session) {
+  std::vector<const Rule*> list;
+  for (const auto& [name, rule] : rules) list.push_back(&rule);
+  std::vector<Outcome> outcomes(list.size());
+  Progress progress(session.console, "check");
+  std::atomic<size_t> done{0};
+  ForEachIndex(list.size(), NumThreads(session.flags.threads), [&](size_t i) {
+    if (InterruptGuard::interrupted()) return;
+    outcomes[i].rule = list[i]->name;
+    DeriveSecond(*list[i], absl::StrCat(list[i]->file, ":", list[i]->line), &outcomes[i]);
+    progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);
+  });
+  return outcomes;
+}
+
+const char* SecondName(SecondVerdict verdict) {
+  switch (verdict) {
+    case SecondVerdict::kConfirmed: return "confirmed";
+    case SecondVerdict::kDenied: return "denied";
+    case SecondVerdict::kGivenUp: return "given up";
+  }
+  return "";
+}
+
+// What the second derivations came to: one line, and those that were given up by name.
+void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
+  std::map<SecondVerdict, int> counts;
+  double seconds = 0;
+  Json given_up = Json::object();
+  std::vector<std::string> names;
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.second) continue;
+    seconds += outcome.second_s;
+    ++counts[outcome.second->verdict];
+    if (outcome.second->verdict != SecondVerdict::kGivenUp) continue;
+    names.push_back(outcome.rule);
+    given_up[outcome.rule] = outcome.second->reason;
+    console.Detail(absl::StrCat("given up  ", outcome.rule, ": ", outcome.second->reason));
+  }
+  console.Result(absl::StrFormat("second derivation: %d confirmed, %d denied, %d given up%s; %.1f s",
+                                 counts[SecondVerdict::kConfirmed], counts[SecondVerdict::kDenied], names.size(),
+                                 names.empty() ? "" : absl::StrCat(" (", absl::StrJoin(names, ", "), ")"), seconds));
+  console.json()["second"] = {{"confirmed", counts[SecondVerdict::kConfirmed]},
+                              {"denied", counts[SecondVerdict::kDenied]},
+                              {"given_up", std::move(given_up)},
+                              {"seconds", seconds}};
+}
+
+// The second derivation alone.
+Answer AnswerWithoutCertificates(const std::map<std::string, Rule>& rules, Session& session) {
+  const std::vector<Outcome> outcomes = DeriveAll(rules, session);
+  std::vector<std::string> refusals;
+  Json list = Json::array();
+  for (const Outcome& outcome : outcomes) {
+    refusals.insert(refusals.end(), outcome.refusals.begin(), outcome.refusals.end());
+    list.push_back({{"rule", outcome.rule}, {"second", SecondName(outcome.second->verdict)}});
+  }
+  for (const std::string& refusal : refusals) session.console.Result(absl::StrCat("refused  ", refusal));
+  ReportSecond(outcomes, session.console);
+  session.console.json()["refused"] = refusals;
+  session.console.json()["rules"] = std::move(list);
+  return refusals.empty() ? Answer::kYes : Answer::kNo;
+}
+
 absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
   CheckFlags flags = given;
   Console& console = session.console;
@@ -189,6 +280,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
     absl::StatusOr<std::vector<Rule>> read = ReadRules(flags.rules);
     if (!read.ok()) return read.status();
     for (Rule& rule : *read) rules.emplace(rule.name, rule);
+  }
+  if (flags.folder.empty()) {
+    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
+    const InterruptGuard interrupt;
+    const Answer answer = AnswerWithoutCertificates(rules, session);
+    if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+    return answer;
   }
   bool cvc5 = flags.solver != "z3";
   if (cvc5) {
@@ -230,6 +328,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                     {"holds", outcome.refusals.empty()},
                     {"instances", outcome.instances},
                     {"queries", outcome.queries}});
+    if (outcome.second) list.back()["second"] = SecondName(outcome.second->verdict);
   }
   for (const std::string& refusal : refusals) console.Result(absl::StrCat("refused  ", refusal));
   console.Result(
@@ -237,6 +336,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                       outcomes.size(), held, refusals.size(), instances, derive_s, queries,
                       flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
                       cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
+  if (flags.second) ReportSecond(outcomes, console);
   Json& json = console.json();
   json["certificates"] = outcomes.size();
   json["hold"] = held;
@@ -256,11 +356,14 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
 
 Action DeclareCheck(CLI::App& app) {
   auto flags = std::make_shared<CheckFlags>();
-  app.add_option("folder", flags->folder, "Certificates, as `rewright verify --certificates` writes them")
-      ->required()
+  app.add_option("folder", flags->folder,
+                 "Certificates, as `rewright verify --certificates` writes them; without them the rules of --rules are "
+                 "derived a second time")
       ->type_name("DIR");
   app.add_option("--rules", flags->rules, "The rules that they must be about, all that are proved there")
       ->type_name("FILE.rules");
+  app.add_flag("--second,--no-second{false}", flags->second,
+               "Derive each rule a second time, at small sizes and without the prover (default on)");
   AddChoice(app, "--solver", &flags->solver, {"z3", "cvc5", "both"},
             "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");

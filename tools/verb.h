@@ -34,6 +34,7 @@ Action DeclareOptimize(CLI::App& app);
 Action DeclareRun(CLI::App& app);
 Action DeclareTrain(CLI::App& app);
 Action DeclareDiff(CLI::App& app);
+Action DeclareEqual(CLI::App& app);
 Action DeclareBlame(CLI::App& app);
 Action DeclareCompare(CLI::App& app);
 Action DeclareProfile(CLI::App& app);

@@ -1,0 +1,246 @@
+// Two graphs proved equal, told apart, or left open.
+#include "verifier/equal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "core/interpreter/known_values.h"
+#include "core/ir/random_inputs.h"
+#include "core/ir/text.h"
+#include "substitutions/rule_set.h"
+#include "verifier/known_equal.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Elements from -1 to 1 that depend on the seed.
+Tensor Elements(const Shape& shape, uint64_t seed, double low = -1) {
+  Tensor tensor(TensorType{DType::kFloat32, shape});
+  std::mt19937_64 rng(seed);
+  std::uniform_real_distribution<double> uniform(low, 1);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, uniform(rng));
+  return tensor;
+}
+
+Graph Parse(const std::string& text, const std::map<std::string, Tensor>& states = {}) {
+  auto graph = ParseGraph(text, states);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+const std::vector<DirectedRule>& Rules() {
+  static const auto* const rules = [] {
+    LoadOptions options;
+    options.allow_finite_only = true;
+    const auto set = RuleSet::FromFiles({*FindRuleFile("core.rules")}, options);
+    EXPECT_TRUE(set.ok()) << set.status();
+    return new std::vector<DirectedRule>(RulesForEqual(set->matchers()));
+  }();
+  return *rules;
+}
+
+EqualResult Prove(const Graph& a, const Graph& b, bool with_rules = true) {
+  EqualOptions options;
+  if (with_rules) options.rules = Rules();
+  const auto result = ProveEqual(a, b, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *result;
+}
+
+constexpr char kDense[] = R"(
+input x: f32[4,6]
+state w: f32[6,8]
+state v: f32[6,10]
+%0 = matmul(x, w)
+%1 = matmul(x, v)
+%2 = relu(%0)
+output y = %2
+output z = %1
+)";
+
+TEST(Equal, TheSameGraphIsProvedByItsStructure) {
+  const std::map<std::string, Tensor> states = {{"w", Elements({6, 8}, 1)}, {"v", Elements({6, 10}, 2)}};
+  const EqualResult result = Prove(Parse(kDense, states), Parse(kDense, states));
+  EXPECT_EQ(result.equality, Equality::kProved);
+  EXPECT_EQ(result.shared, result.values);
+  EXPECT_THAT(result.regions, IsEmpty());
+}
+
+// Weights count by their elements, whatever they are called.
+TEST(Equal, NamesOfWeightsDoNotMatter) {
+  const Graph a =
+      Parse("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", Elements({6, 8}, 1)}});
+  const Graph b = Parse("input x: f32[4,6]\nstate other: f32[6,8]\n%0 = matmul(x, other)\noutput y = %0\n",
+                        {{"other", Elements({6, 8}, 1)}});
+  EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
+}
+
+constexpr char kMerged[] = R"(
+input x: f32[4,6]
+state all: f32[6,18]
+%0 = matmul(x, all)
+%1.0, %1.1 = split(%0, axis=1, sizes=[8,10])
+%2 = relu(%1.0)
+output y = %2
+output z = %1.1
+)";
+
+Tensor SideBySide(const Tensor& a, const Tensor& b) {
+  Tensor both(TensorType{DType::kFloat32, {a.shape()[0], a.shape()[1] + b.shape()[1]}});
+  const int64_t n = a.shape()[1], m = b.shape()[1];
+  for (int64_t i = 0; i < a.shape()[0]; ++i) {
+    for (int64_t k = 0; k < n; ++k) both.Set(i * (n + m) + k, a.At(i * n + k));
+    for (int64_t k = 0; k < m; ++k) both.Set(i * (n + m) + n + k, b.At(i * m + k));
+  }
+  return both;
+}
+
+TEST(Equal, MergedWeightsAreTakenApart) {
+  const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
+  const Graph a = Parse(kDense, {{"w", w}, {"v", v}});
+  const Graph b = Parse(kMerged, {{"all", SideBySide(w, v)}});
+  EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
+  EXPECT_EQ(Prove(b, a).equality, Equality::kProved);
+  // Without any rule the prover takes the regions.
+  const EqualResult alone = Prove(a, b, /*with_rules=*/false);
+  EXPECT_EQ(alone.equality, Equality::kProved);
+  EXPECT_THAT(alone.regions, Not(IsEmpty()));
+}
+
+TEST(Equal, OneElementOfAMergedWeightIsFound) {
+  const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
+  Tensor all = SideBySide(w, v);
+  all.Set(20, all.At(20) + 1e-3);
+  const EqualResult result = Prove(Parse(kDense, {{"w", w}, {"v", v}}), Parse(kMerged, {{"all", all}}));
+  ASSERT_EQ(result.equality, Equality::kDifferent);
+  EXPECT_EQ(result.difference->inputs.size(), 1u);
+  EXPECT_GT(std::abs(result.difference->a - result.difference->b), result.difference->tolerance);
+}
+
+constexpr char kNormalized[] = R"(
+input x: f32[1,3,6,6]
+state w: f32[4,3,3,3]
+state scale: f32[4]
+state bias: f32[4]
+state mean: f32[4]
+state var: f32[4]
+%0 = conv2d(x, w, pads=[1,1,1,1])
+%1 = batch_norm(%0, scale, bias, mean, var)
+%2 = relu(%1)
+output y = %2
+)";
+constexpr char kFolded[] = R"(
+input x: f32[1,3,6,6]
+state w: f32[4,3,3,3]
+state b: f32[1,4,1,1]
+%0 = conv2d(x, w, pads=[1,1,1,1])
+%1 = add(%0, b)
+%2 = relu(%1)
+output y = %2
+)";
+
+std::map<std::string, Tensor> Normalization() {
+  return {{"w", Elements({4, 3, 3, 3}, 1)},
+          {"scale", Elements({4}, 2)},
+          {"bias", Elements({4}, 3)},
+          {"mean", Elements({4}, 4)},
+          {"var", Elements({4}, 5, 0.5)}};
+}
+
+// What others fold in double precision and round once.
+std::map<std::string, Tensor> Folded() {
+  const std::map<std::string, Tensor> all = Normalization();
+  Tensor w(TensorType{DType::kFloat32, {4, 3, 3, 3}}), b(TensorType{DType::kFloat32, {1, 4, 1, 1}});
+  for (int64_t o = 0; o < 4; ++o) {
+    const double factor = all.at("scale").At(o) / std::sqrt(all.at("var").At(o) + 1e-5);
+    for (int64_t i = 0; i < 27; ++i) w.Set(o * 27 + i, factor * all.at("w").At(o * 27 + i));
+    b.Set(o, all.at("bias").At(o) - all.at("mean").At(o) * factor);
+  }
+  return {{"w", w}, {"b", b}};
+}
+
+TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
+  const EqualResult result = Prove(Parse(kNormalized, Normalization()), Parse(kFolded, Folded()));
+  ASSERT_EQ(result.equality, Equality::kProved);
+  ASSERT_THAT(result.foldings, Not(IsEmpty()));
+  double worst = 0;
+  for (const Folding& folding : result.foldings) worst = std::max(worst, folding.error);
+  EXPECT_GT(worst, 0);
+  EXPECT_LT(worst, 1e-6);
+}
+
+TEST(Equal, AFoldedWeightThatIsOffIsFound) {
+  for (double by : {1e-4, 0.5}) {
+    std::map<std::string, Tensor> folded = Folded();
+    folded["w"].Set(17, folded["w"].At(17) + by);
+    const EqualResult result = Prove(Parse(kNormalized, Normalization()), Parse(kFolded, folded));
+    EXPECT_EQ(result.equality, Equality::kDifferent) << by;
+  }
+}
+
+// The applications that differ, with the operator where they part.
+TEST(Equal, TellsWhereModelsPart) {
+  const char* a = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(%0, z)\n%2 = relu(%1)\noutput y = %2\n";
+  const char* b = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(z, %0)\n%2 = relu(%1)\noutput y = %2\n";
+  const EqualResult result = Prove(Parse(a), Parse(b));
+  ASSERT_EQ(result.equality, Equality::kDifferent);
+  EXPECT_EQ(result.difference->output, "y");
+  EXPECT_THAT(result.difference->first, HasSubstr("sub"));
+  EXPECT_THAT(result.difference->inputs, SizeIs(2));
+}
+
+// Equal for inputs that are drawn as usual, and not for large ones.
+TEST(Equal, AttacksWhatIsOpenWithSpecialInputs) {
+  const char* a = "input x: f32[5]\nconst %0: f32[] = [40]\n%1 = min(x, %0)\noutput y = %1\n";
+  const EqualResult result = Prove(Parse(a), Parse("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n"));
+  EXPECT_EQ(result.equality, Equality::kDifferent);
+}
+
+TEST(Equal, WhatIsLeftIsPrintedAsARule) {
+  // tan x = sin x / cos x is no law that the prover has.
+  const char* a = "input x: f32[5]\n%0 = relu(x)\n%1 = tan(%0)\noutput y = %1\n";
+  const char* b = "input x: f32[5]\n%0 = relu(x)\n%1 = sin(%0)\n%2 = cos(%0)\n%3 = div(%1, %2)\noutput y = %3\n";
+  const EqualResult result = Prove(Parse(a), Parse(b));
+  ASSERT_EQ(result.equality, Equality::kOpen);
+  ASSERT_THAT(result.open, SizeIs(1));
+  EXPECT_THAT(result.open[0].text, HasSubstr("tan("));
+  EXPECT_THAT(result.open[0].text, Not(HasSubstr("relu")));  // the shared part is cut
+}
+
+TEST(Equal, SignaturesThatDifferAreNamed) {
+  const Graph a = Parse("input x: f32[5]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph b = Parse("input x: f32[6]\n%0 = relu(x)\noutput z = %0\n");
+  EqualOptions options;
+  const auto result = ProveEqual(a, b, options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("input x: f32[5] in A, f32[6] in B"));
+  EXPECT_THAT(result.status().message(), HasSubstr("output y: f32[5] in A, missing in B"));
+  EXPECT_THAT(result.status().message(), HasSubstr("output z: missing in A, f32[6] in B"));
+}
+
+// Weights that only move must agree in every bit: nothing rounds them.
+TEST(KnownEqual, MovementsAreExact) {
+  const auto arena = std::make_shared<Arena>();
+  const Tensor w = Elements({4, 5}, 1);
+  const Value state = *arena->AddState("w", w);
+  const Value turned = *arena->Apply("transpose", {state}, {{"perm", std::vector<int64_t>{1, 0}}});
+  Tensor copy = *ComputeKnown(arena, {turned})->begin();
+  KnownValues known(arena, 1);
+  EXPECT_EQ(**known.Difference(turned, *arena->AddState("same", copy)), 0);
+  Tensor off(copy.type());
+  for (int64_t i = 0; i < off.num_elements(); ++i) off.Set(i, copy.At(i));
+  off.Set(3, std::nextafter(static_cast<float>(off.At(3)), 2.0F));
+  EXPECT_FALSE(known.Difference(turned, *arena->AddState("off", off))->has_value());
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,138 @@
+// The second derivation confirms true rules, denies false ones, and says which it gives up.
+#include "verifier/second_derivation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "substitutions/instances.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "tests/counts.h"
+#include "tests/support/distinguish.h"
+#include "tests/support/rule_mutation.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+SecondDerivation Derive(const std::string& text) {
+  const auto rules = ParseRules(text, "test.rules");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  const auto compiled = CompileRule(rules->at(0));
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  const auto derivation = DeriveAgain(**compiled);
+  EXPECT_TRUE(derivation.ok()) << derivation.status();
+  return *derivation;
+}
+
+TEST(SecondDerivation, ConfirmsWhatIsTrue) {
+  for (const char* text : {
+           "rule r  matmul(matmul(x[m, k], y[k, n]), z[n, p]) => matmul(x, matmul(y, z))",
+           "rule r  relu(relu(x)) => relu(x)",
+           "rule r  transpose(transpose(x[m, n], perm=[1, 0]), perm=[1, 0]) => x",
+           "rule r  concat(reduce_sum(x[m, n], axes=[1]), reduce_sum(y[p, n], axes=[1]), axis=0)"
+           " => reduce_sum(concat(x, y, axis=0), axes=[1])",
+           "rule r  less(neg(x[n]), neg(y[n])) => less(y, x)",
+           "rule r  add(x: i64[n], y: i64[n]) => add(y, x)",
+       }) {
+    const SecondDerivation derivation = Derive(text);
+    EXPECT_EQ(derivation.verdict, SecondVerdict::kConfirmed) << text << ": " << derivation.reason;
+    EXPECT_GT(derivation.applications, 0);
+  }
+}
+
+TEST(SecondDerivation, DeniesWhatIsFalse) {
+  for (const char* text : {
+           "rule r  sub(x[n], y[n]) => sub(y, x)",
+           "rule r  matmul(x[n, n], y[n, n]) => matmul(y, x)",
+           "rule r  relu(neg(x)) => neg(relu(x))",
+           "rule r  transpose(x[n, n], perm=[1, 0]) => x",
+           "rule r  reduce_max(add(x[m, n], y[m, n]), axes=[1])"
+           " => add(reduce_max(x, axes=[1]), reduce_max(y, axes=[1]))",
+           // True of integers without end, false of those that wrap around.
+           "rule r  less(add(x: i32[n], z: i32[n]), add(y: i32[n], z)) => less(x, y)",
+       }) {
+    const SecondDerivation derivation = Derive(text);
+    EXPECT_EQ(derivation.verdict, SecondVerdict::kDenied) << text << ": " << derivation.reason;
+  }
+}
+
+TEST(SecondDerivation, SaysWhatItGivesUp) {
+  const SecondDerivation derivation = Derive("rule r  mul(exp(x[n]), exp(y[n])) => exp(add(x, y))");
+  EXPECT_EQ(derivation.verdict, SecondVerdict::kGivenUp);
+  EXPECT_THAT(derivation.reason, HasSubstr("law of a function"));
+}
+
+std::vector<Rule> CoreRules() {
+  const auto path = FindRuleFile("core.rules");
+  EXPECT_TRUE(path.ok()) << path.status();
+  const auto rules = ReadRules(*path);
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  return *rules;
+}
+
+// A tenth of the hand-written rules, all with REWRIGHT_FULL.
+TEST(SecondDerivation, ConfirmsShippedRules) {
+  const std::vector<Rule> rules = CoreRules();
+  const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
+  int confirmed = 0, given_up = 0;
+  for (size_t i = 0; i < rules.size(); i += step) {
+    const auto compiled = CompileRule(rules[i]);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const auto derivation = DeriveAgain(**compiled);
+    ASSERT_TRUE(derivation.ok()) << derivation.status();
+    EXPECT_NE(derivation->verdict, SecondVerdict::kDenied) << rules[i].name << ": " << derivation->reason;
+    ++(derivation->verdict == SecondVerdict::kConfirmed ? confirmed : given_up);
+  }
+  std::cout << confirmed << " confirmed, " << given_up << " given up\n";
+  EXPECT_GE(confirmed, 3 * given_up);
+}
+
+// Shipped rules changed at one place: what the interpreter tells apart is never confirmed.
+TEST(SecondDerivation, ConfirmsNoFalseMutant) {
+  const std::vector<Rule> rules = CoreRules();
+  MutationRng rng(20261123);
+  SecondDerivationOptions options;
+  options.structures = 3;  // all at which the interpreter looks
+  options.most_elements = 200;
+  options.resource_limit = 200000;
+  int denied = 0, confirmed = 0, given_up = 0;
+  for (int made = 0; made < Cases(150);) {
+    const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
+    if (!mutant) continue;
+    const auto compiled = CompileRule(mutant->rule);
+    if (!compiled.ok()) continue;
+    std::vector<RuleInstance> instances;
+    const absl::Status status = ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
+      instances.push_back(std::move(instance));
+      return absl::OkStatus();
+    });
+    if (!status.ok() || instances.empty() || instances.size() > 3) continue;
+    bool apart = false;
+    for (const RuleInstance& instance : instances) apart = apart || Distinguished(instance, 20, rng).has_value();
+    if (!apart) continue;
+    ++made;
+    const auto derivation = DeriveAgain(**compiled, options);
+    if (!derivation.ok()) continue;
+    switch (derivation->verdict) {
+      case SecondVerdict::kConfirmed:
+        ++confirmed;
+        ADD_FAILURE() << mutant->change << "\n" << PrintLaw(mutant->rule) << derivation->applications;
+        break;
+      case SecondVerdict::kDenied: ++denied; break;
+      case SecondVerdict::kGivenUp: ++given_up; break;
+    }
+  }
+  std::cout << denied << " denied, " << given_up << " given up, " << confirmed << " confirmed\n";
+  EXPECT_GT(denied, given_up);
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,533 @@
+#include "verifier/equal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
+#include "core/ir/random_inputs.h"
+#include "substitutions/rule_printer.h"
+#include "verifier/known_equal.h"
+#include "verifier/prove_region.h"
+#include "verifier/region.h"
+#include "verifier/signatures.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kLargestRegion = 60;  // applications of a region that is worth a try
+constexpr int kDeepening = 6;       // steps by which a region grows to a common beginning
+constexpr size_t kOpenShown = 3;    // regions
+constexpr double kNoise = 1e-9;     // of the largest magnitude: rounding of f64
+constexpr double kMargin = 16;      // of what half a unit in the last place of the folded weights does
+const double kHalfUnit = std::ldexp(1.0, -24);
+
+using Inputs = absl::flat_hash_map<std::string, Tensor>;
+
+double LargestOf(const Tensor& tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const double x = std::abs(tensor.At(i));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  }
+  return largest;
+}
+
+double Apart(double x, double y) {
+  if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
+  const double apart = std::abs(x - y);
+  return std::isnan(apart) ? HUGE_VAL : apart;
+}
+
+double GreatestDifference(const Tensor& a, const Tensor& b) {
+  double greatest = 0;
+  for (int64_t i = 0; i < a.num_elements(); ++i) greatest = std::max(greatest, Apart(a.At(i), b.At(i)));
+  return greatest;
+}
+
+std::vector<int64_t> PositionOf(const Shape& shape, int64_t index) {
+  std::vector<int64_t> at(shape.size());
+  for (size_t k = shape.size(); k-- > 0;) {
+    at[k] = index % shape[k];
+    index /= shape[k];
+  }
+  return at;
+}
+
+class Comparison {
+ public:
+  Comparison(JointModels joint, const EqualOptions& options)
+      : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()), known_(arena_, options.threads) {}
+
+  absl::StatusOr<EqualResult> Run() {
+    ASSIGN_OR_RETURN(const Inputs inputs, Draw(0));
+    ASSIGN_OR_RETURN(Observed observed, Observe(joint_.a, joint_.b, inputs, options_.threads));
+    signatures_ = std::move(observed.signatures);
+    for (NodeId id : joint_.a.nodes()) {
+      for (int32_t k = 0; k < static_cast<int32_t>(joint_.a.node(id).outputs.size()); ++k) {
+        if (signatures_.contains(Value{id, k})) by_type_[KeyOf({id, k})].push_back({id, k});
+      }
+    }
+    RETURN_IF_ERROR(MatchKnown());
+    RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b, joint_.b));
+    if (result_.difference) return std::move(result_);
+    RETURN_IF_ERROR(Sweep());
+    bool proved = true;
+    for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
+    if (proved) {
+      result_.equality = Equality::kProved;
+      return std::move(result_);
+    }
+    RETURN_IF_ERROR(Attack());
+    if (!result_.difference) NoteOpen();
+    return std::move(result_);
+  }
+
+ private:
+  using TypeKey = std::pair<DType, Shape>;
+  TypeKey KeyOf(Value value) const { return {arena_->type(value).dtype, arena_->type(value).shape}; }
+
+  // ---------------------------------------------------------------- inputs
+
+  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
+  absl::StatusOr<Inputs> Draw(int number) const {
+    ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                     RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number)));
+    Inputs inputs;
+    std::mt19937_64 rng(options_.seed + static_cast<uint64_t>(number));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Tensor& tensor = tensors[i];
+      for (int64_t at = 0; IsFloating(tensor.dtype()) && at < tensor.num_elements(); ++at) {
+        const double x = tensor.At(at);
+        switch (number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5) {
+          case 1: tensor.Set(at, 100 * x); break;
+          case 2: tensor.Set(at, rng() % 16 == 0 ? x : 0); break;
+          case 3: tensor.Set(at, 1e-3 * x); break;
+          case 4: tensor.Set(at, std::abs(x)); break;
+          case 5: tensor.Set(at, -std::abs(x)); break;
+          default: break;
+        }
+      }
+      inputs.emplace(joint_.a.node(joint_.a.inputs()[i].node).name, tensor);
+    }
+    return inputs;
+  }
+
+  // ---------------------------------------------------------------- differences
+
+  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place.
+  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& graph, const Graph& other, const Inputs& inputs) const {
+    Inputs moved = inputs;
+    std::mt19937_64 rng(options_.seed);
+    std::uniform_real_distribution<double> distance(0.5, 1);
+    for (Value state : graph.states()) {
+      const Tensor& elements = *arena_->Elements(state.node);
+      if (other.contains(state.node) || !IsFloating(elements.dtype())) continue;
+      ASSIGN_OR_RETURN(const Tensor wide, ToPrecision(elements, Precision::kFloat64));
+      Tensor copy(wide.type());
+      for (int64_t i = 0; i < wide.num_elements(); ++i) {
+        const double x = wide.At(i);
+        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * kHalfUnit * std::abs(x));
+      }
+      moved.emplace(graph.node(state.node).name, std::move(copy));
+    }
+    return InterpretGraph(graph, moved, {.precision = Precision::kFloat64, .threads = options_.threads});
+  }
+
+  // `b` are the outputs of `graph_b`, which computes what B does.
+  absl::Status Judge(const Inputs& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                     const Graph& graph_b) {
+    ++result_.trials;
+    const auto suspicious = [&](size_t o, double noise) {
+      return GreatestDifference(a[o], b[o]) > (IsFloating(a[o].dtype()) ? kNoise * LargestOf(a[o]) + noise : noise);
+    };
+    bool any = false;
+    for (size_t o = 0; o < a.size(); ++o) any = any || suspicious(o, 0);
+    if (!any) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, graph_b, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(graph_b, joint_.a, inputs));
+    for (size_t o = 0; o < a.size(); ++o) {
+      const double noise = kMargin * (GreatestDifference(a[o], moved_a[o]) + GreatestDifference(b[o], moved_b[o]));
+      if (!suspicious(o, noise)) continue;
+      int64_t worst = 0;
+      for (int64_t i = 0; i < a[o].num_elements(); ++i) {
+        if (Apart(a[o].At(i), b[o].At(i)) > Apart(a[o].At(worst), b[o].At(worst))) worst = i;
+      }
+      ModelDifference difference;
+      difference.output = joint_.a.outputs()[o].name;
+      difference.at = PositionOf(a[o].shape(), worst);
+      difference.a = a[o].At(worst);
+      difference.b = b[o].At(worst);
+      difference.tolerance = noise;
+      for (Value input : joint_.a.inputs()) {
+        const std::string& name = joint_.a.node(input.node).name;
+        difference.inputs.emplace_back(name, inputs.at(name));
+      }
+      ASSIGN_OR_RETURN(difference.first, FirstApart(inputs));
+      result_.difference = std::move(difference);
+      result_.equality = Equality::kDifferent;
+      return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  std::string Describe(const Graph& graph, NodeId id, const absl::flat_hash_map<Value, std::string>& names) const {
+    const Node& node = graph.node(id);
+    std::vector<std::string> operands;
+    for (Value operand : node.operands) {
+      const auto name = names.find(operand);
+      operands.push_back(name == names.end() ? graph.type(operand).ToString() : name->second);
+    }
+    const auto name = names.find(Value{id, 0});
+    const std::string attrs = AttrsString(node.attrs);
+    return absl::StrCat(name == names.end() ? "" : name->second + " = ", node.op->name, "(",
+                        absl::StrJoin(operands, ", "), attrs.empty() ? "" : ", ", attrs, ")");
+  }
+
+  // The first application of B that is none of A's, of which A has no value that looks the same, and whose operands A
+  // all has: where a tensor of A has its name, with the element that differs most.
+  absl::StatusOr<std::string> FirstApart(const Inputs& inputs) const {
+    std::map<std::string, Value> named;
+    for (const auto& [value, name] : joint_.names_a) {
+      if (joint_.a.contains(value.node)) named.emplace(name, value);
+    }
+    absl::flat_hash_set<Value> met;
+    std::string fallback;
+    for (NodeId id : joint_.b.nodes()) {
+      const Node& node = joint_.b.node(id);
+      if (!joint_.b.IsRun(node)) continue;
+      bool begins = true, looks_alike = true;
+      for (Value operand : node.operands) {
+        begins =
+            begins && (arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || met.contains(operand));
+      }
+      std::optional<std::pair<Value, Value>> same_name;
+      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+        const Value value{id, k};
+        if (joint_.a.contains(id) || CandidateOf(value)) {
+          met.insert(value);
+          continue;
+        }
+        looks_alike = false;
+        const auto name = joint_.names_b.find(value);
+        const auto other = name == joint_.names_b.end() ? named.end() : named.find(name->second);
+        if (other != named.end() && arena_->type(other->second) == arena_->type(value)) {
+          same_name = {{other->second, value}};
+        }
+      }
+      if (looks_alike) continue;
+      if (begins && fallback.empty()) fallback = Describe(joint_.b, id, joint_.names_b);
+      if (!same_name) continue;
+      const Graph both(arena_, joint_.a.inputs(), {{same_name->first, ""}, {same_name->second, ""}});
+      ASSIGN_OR_RETURN(const std::vector<Tensor> values,
+                       InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
+      int64_t worst = 0;
+      for (int64_t i = 0; i < values[0].num_elements(); ++i) {
+        if (Apart(values[0].At(i), values[1].At(i)) > Apart(values[0].At(worst), values[1].At(worst))) worst = i;
+      }
+      return absl::StrFormat("%s: at [%s] %.9g in A, %.9g in B", Describe(joint_.b, id, joint_.names_b),
+                             absl::StrJoin(PositionOf(values[0].shape(), worst), ","), values[0].At(worst),
+                             values[1].At(worst));
+    }
+    return fallback;
+  }
+
+  // B over values of A, where they are proved equal: only what is open may differ now, and only its weights' rounding
+  // is in the way.
+  absl::Status Attack() {
+    std::vector<Output> outputs;
+    for (const Output& output : joint_.b.outputs()) outputs.push_back({Rebuilt(output.value), output.name});
+    const Graph rebuilt(arena_, joint_.a.inputs(), std::move(outputs));
+    const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s) / 2;
+    for (int number = 0; number <= options_.trials && !result_.difference && absl::Now() < end; ++number) {
+      if (options_.stop != nullptr && *options_.stop) break;
+      ASSIGN_OR_RETURN(const Inputs inputs, Draw(number));
+      const InterpretOptions options = {.precision = Precision::kFloat64, .threads = options_.threads};
+      const auto a = InterpretGraph(joint_.a, inputs, options);
+      const auto b = InterpretGraph(rebuilt, inputs, options);
+      if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
+      RETURN_IF_ERROR(Judge(inputs, *a, *b, rebuilt));
+    }
+    return absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- known values
+
+  std::vector<Value> KnownFrontier(const Graph& graph) const {
+    std::vector<Value> frontier = FoldedValues(graph);
+    for (NodeId id : graph.nodes()) {
+      if (graph.node(id).op == nullptr && arena_->IsKnown(Value{id, 0})) frontier.push_back({id, 0});
+    }
+    return frontier;
+  }
+
+  // Known values of B that are the same numbers as one of A.
+  absl::Status MatchKnown() {
+    std::map<TypeKey, std::vector<Value>> of_a;
+    for (Value value : KnownFrontier(joint_.a)) of_a[KeyOf(value)].push_back(value);
+    for (Value value : KnownFrontier(joint_.b)) {
+      if (joint_.a.contains(value.node)) {
+        equal_[value] = value;
+        continue;
+      }
+      for (Value other : of_a[KeyOf(value)]) {
+        if (arena_->node(value.node).op == nullptr && arena_->node(other.node).op == nullptr) continue;
+        ASSIGN_OR_RETURN(const std::optional<double> error, known_.Difference(other, value));
+        if (!error) continue;
+        equal_[value] = other;
+        if (*error > 0) {
+          result_.foldings.push_back(
+              {NameOf(other, joint_.names_a), NameOf(value, joint_.names_b), arena_->type(value), *error});
+        }
+        break;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string NameOf(Value value, const absl::flat_hash_map<Value, std::string>& names) const {
+    const auto name = names.find(value);
+    if (name != names.end()) return name->second;
+    const Node& node = arena_->node(value.node);
+    return node.op == nullptr ? node.name : absl::StrCat(node.op->name, " ", arena_->type(value).ToString());
+  }
+
+  // ---------------------------------------------------------------- sweeping
+
+  struct Pending {
+    Value a, b;  // b as it was rebuilt over values of A
+    Value original;
+  };
+
+  bool Stopped() {
+    if (options_.stop != nullptr && *options_.stop) return true;
+    result_.time_out = result_.time_out || absl::Now() > deadline_;
+    return result_.time_out;
+  }
+
+  // What a value of B is over values of A.
+  Value Rebuilt(Value value) const {
+    const auto equal = equal_.find(value);
+    if (equal != equal_.end()) return equal->second;
+    const auto rebuilt = rebuilt_.find(value.node);
+    return rebuilt == rebuilt_.end() ? value : Value{rebuilt->second, value.output};
+  }
+
+  bool IsProved(size_t output) const {
+    const Value wanted = joint_.a.outputs()[output].value, now = Rebuilt(joint_.b.outputs()[output].value);
+    return now == wanted || proved_pairs_.contains({wanted, now});
+  }
+
+  // The first value of A that looks like a value of B.
+  std::optional<Value> CandidateOf(Value value) const {
+    const auto signature = signatures_.find(value);
+    if (signature == signatures_.end()) return std::nullopt;
+    const auto alike = by_type_.find(KeyOf(value));
+    if (alike == by_type_.end()) return std::nullopt;
+    for (Value other : alike->second) {
+      if (Close(signatures_.at(other), signature->second)) return other;
+    }
+    return std::nullopt;
+  }
+
+  void MarkEqual(Value original, Value a) {
+    equal_[original] = a;
+    shared_.insert(a);
+  }
+
+  absl::Status Sweep() {
+    deadline_ = absl::Now() + absl::Seconds(options_.time_limit_s);
+    for (Value input : joint_.a.inputs()) shared_.insert(input);
+    for (NodeId id : joint_.b.nodes()) {
+      const Node& node = joint_.b.node(id);
+      if (node.op == nullptr) continue;
+      std::vector<Value> operands;
+      for (Value operand : node.operands) operands.push_back(Rebuilt(operand));
+      const NodeId rebuilt = operands == node.operands ? id : arena_->AddLike(node, std::move(operands));
+      rebuilt_[id] = rebuilt;
+      if (!joint_.b.IsRun(node)) continue;
+      ++result_.values;
+      if (joint_.a.contains(rebuilt)) {
+        ++result_.shared;
+        for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) MarkEqual({id, k}, {rebuilt, k});
+        continue;
+      }
+      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()) && !Stopped(); ++k) {
+        RETURN_IF_ERROR(ProveValue({id, k}));
+      }
+    }
+    for (size_t o = 0; o < joint_.b.outputs().size(); ++o) RETURN_IF_ERROR(ProveOutput(o));
+    return absl::OkStatus();
+  }
+
+  absl::Status ProveValue(Value original) {
+    const Value now = Rebuilt(original);
+    const std::optional<Value> candidate = CandidateOf(original);
+    if (!candidate) return absl::OkStatus();
+    const Pending pending{*candidate, now, original};
+    ASSIGN_OR_RETURN(const bool proved, ProvePairs({pending}));
+    if (proved) return absl::OkStatus();
+    // Together with those that were left open and are computed from the same: siblings that were merged.
+    std::vector<Pending> siblings = {pending};
+    const absl::flat_hash_set<NodeId> cone = Cone(now);
+    for (const Pending& other : pending_) {
+      const absl::flat_hash_set<NodeId> others = Cone(other.b);
+      const bool meet = std::any_of(cone.begin(), cone.end(), [&](NodeId id) { return others.contains(id); });
+      if (meet && !equal_.contains(other.original)) siblings.push_back(other);
+    }
+    if (siblings.size() > 1) {
+      ASSIGN_OR_RETURN(const bool together, ProvePairs(siblings));
+      if (together) return absl::OkStatus();
+    }
+    pending_.push_back(pending);
+    return absl::OkStatus();
+  }
+
+  Pending PendingOutput(size_t output) const {
+    const Value original = joint_.b.outputs()[output].value;
+    return {joint_.a.outputs()[output].value, Rebuilt(original), original};
+  }
+
+  // Where what the values look like gave no hint.
+  absl::Status ProveOutput(size_t output) {
+    if (IsProved(output) || Stopped()) return absl::OkStatus();
+    return ProvePairs({PendingOutput(output)}).status();
+  }
+
+  // Nodes of a rebuilt value that are not known to be values of A.
+  absl::flat_hash_set<NodeId> Cone(Value value) const {
+    absl::flat_hash_set<NodeId> cone;
+    std::vector<Value> stack = {value};
+    while (!stack.empty()) {
+      const Value next = stack.back();
+      stack.pop_back();
+      if (shared_.contains(next) || arena_->IsKnown(next) || !cone.insert(next.node).second) continue;
+      for (Value operand : arena_->node(next.node).operands) stack.push_back(operand);
+    }
+    return cone;
+  }
+
+  // Where both sides begin at the same values, if there is such a place nearby.
+  absl::flat_hash_set<Value> CommonCut(const std::vector<std::pair<Value, Value>>& pairs) const {
+    absl::flat_hash_set<Value> cut = shared_;
+    std::vector<Value> left, right;
+    for (const auto& [a, b] : pairs) {
+      left.push_back(a);
+      right.push_back(b);
+    }
+    for (int step = 0; step < kDeepening; ++step) {
+      const std::vector<Value> first = BeginningOf(*arena_, left, cut), second = BeginningOf(*arena_, right, cut);
+      std::vector<Value> one_sided;
+      std::set_symmetric_difference(first.begin(), first.end(), second.begin(), second.end(),
+                                    std::back_inserter(one_sided));
+      bool changed = false;
+      for (Value value : one_sided) changed = cut.erase(value) > 0 || changed;
+      if (!changed) break;
+    }
+    return cut;
+  }
+
+  absl::StatusOr<bool> ProvePairs(const std::vector<Pending>& list) {
+    std::vector<std::pair<Value, Value>> pairs;
+    for (const Pending& pending : list) pairs.emplace_back(pending.a, pending.b);
+    absl::flat_hash_set<Value> cut = CommonCut(pairs);
+    for (int attempt = 0; attempt < 2 && !Stopped(); ++attempt) {
+      const Region region = MakeRegion(*arena_, pairs, cut);
+      if (region.applications > kLargestRegion) break;
+      ASSIGN_OR_RETURN(RegionOutcome outcome,
+                       ProveRegion(region, absl::StrCat("region-", result_.regions.size() + 1), options_));
+      if (outcome.proved) {
+        Take(std::move(outcome), list);
+        return true;
+      }
+      // Once more from an application further up.
+      std::vector<Value> all;
+      for (const auto& [a, b] : pairs) {
+        all.push_back(a);
+        all.push_back(b);
+      }
+      for (Value value : BeginningOf(*arena_, all, cut)) cut.erase(value);
+      const Region larger = MakeRegion(*arena_, pairs, cut);
+      if (larger.applications == region.applications) break;
+    }
+    return false;
+  }
+
+  void Take(RegionOutcome outcome, const std::vector<Pending>& list) {
+    for (const Pending& pending : list) {
+      MarkEqual(pending.original, pending.a);
+      proved_pairs_.insert({pending.a, pending.b});
+    }
+    if (outcome.by_rules) ++result_.regions_by_rules;
+    for (const std::string& rule : outcome.rules) {
+      if (std::find(result_.rules.begin(), result_.rules.end(), rule) == result_.rules.end()) {
+        result_.rules.push_back(rule);
+      }
+    }
+    for (RegionProof& proof : outcome.proof) result_.regions.push_back(std::move(proof));
+    for (Folding& folding : outcome.foldings) result_.foldings.push_back(std::move(folding));
+  }
+
+  // The smallest regions that are left.
+  void NoteOpen() {
+    std::vector<Pending> left = pending_;
+    for (size_t o = 0; o < joint_.b.outputs().size(); ++o) {
+      if (!IsProved(o)) left.push_back(PendingOutput(o));
+    }
+    std::set<std::pair<Value, Value>> seen;
+    for (const Pending& pending : left) {
+      if (equal_.contains(pending.original) || !seen.emplace(pending.a, pending.b).second) continue;
+      const std::vector<std::pair<Value, Value>> pairs = {{pending.a, pending.b}};
+      const Region region = MakeRegion(*arena_, pairs, CommonCut(pairs));
+      OpenRegion open{NameOf(pending.a, joint_.names_a), NameOf(pending.original, joint_.names_b), "",
+                      region.applications};
+      const absl::StatusOr<Rule> rule = RegionRule(region, absl::StrCat("open-", result_.open.size() + 1));
+      open.text = rule.ok() ? PrintLaw(*rule) : std::string(rule.status().message());
+      result_.open.push_back(std::move(open));
+    }
+    std::stable_sort(result_.open.begin(), result_.open.end(),
+                     [](const OpenRegion& a, const OpenRegion& b) { return a.applications < b.applications; });
+    if (result_.open.size() > kOpenShown) result_.open.resize(kOpenShown);
+  }
+
+  JointModels joint_;
+  const EqualOptions& options_;
+  std::shared_ptr<Arena> arena_;
+  KnownValues known_;
+  absl::Time deadline_;  // of proofs
+  EqualResult result_;
+  absl::flat_hash_map<Value, Signature> signatures_;
+  std::map<TypeKey, std::vector<Value>> by_type_;  // of A, in order
+  absl::flat_hash_map<Value, Value> equal_;        // of values of B: the value of A
+  absl::flat_hash_map<NodeId, NodeId> rebuilt_;    // of nodes of B: over values of A
+  absl::flat_hash_set<Value> shared_;              // of A: those that are equal to a value of B
+  std::set<std::pair<Value, Value>> proved_pairs_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace
+
+const char* EqualityName(Equality equality) {
+  switch (equality) {
+    case Equality::kProved: return "proved";
+    case Equality::kDifferent: return "different";
+    case Equality::kOpen: return "open";
+  }
+  return "";
+}
+
+absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options) {
+  ASSIGN_OR_RETURN(JointModels joint, JoinModels(a, b));
+  return Comparison(std::move(joint), options).Run();
+}
+
+}  // namespace rewright

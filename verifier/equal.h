@@ -1,0 +1,94 @@
+// Whether two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
+//
+// Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
+// rounding the models are different. Otherwise the values of B are gone through from the inputs on, as in the sweeping
+// of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values known to be equal is equal, one
+// whose elements were those of a value of A is worth a proof, and becomes a leaf of all later proofs where there is
+// one. A proof is about a region (region.h): equality saturation with proved rules first, then the prover, which takes
+// the region as a rule. Weights that one side folded are recomputed (known_equal.h).
+//
+// What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
+// reported; nothing is said about infinities and NaN.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "substitutions/egraph/saturate.h"
+#include "verifier/joint_models.h"
+
+namespace rewright {
+
+// The rules, and those that merge siblings also from right to left: the parts of a merged weight are known here.
+std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const Matcher>>& rules);
+
+struct EqualOptions {
+  std::vector<DirectedRule> rules;  // proved: RulesForEqual
+  double time_limit_s = 60;         // of proofs, on the clock
+  double region_limit_s = 3;        // of CPU time, the prover's for one region
+  int trials = 20;                  // further inputs that what is open is attacked with
+  uint64_t seed = 1;
+  int threads = 1;
+  bool certify = false;  // certificates of what the prover proves
+  const std::atomic<bool>* stop = nullptr;
+};
+
+enum class Equality : uint8_t { kProved, kDifferent, kOpen };
+const char* EqualityName(Equality equality);  // "proved", "different", "open"
+
+// A known value that the models have in different bits.
+struct Folding {
+  std::string a, b;  // how each has it: a name of a weight, or the operator that computes it
+  TensorType type;
+  double error = 0;  // greatest difference relative to the largest magnitude, in f64
+};
+
+// A region that the prover proved.
+struct RegionProof {
+  Rule rule;
+  std::string certificate;  // where one was asked for
+};
+
+struct OpenRegion {
+  std::string a, b;  // the values in question
+  std::string text;  // the region as a rule, or why it is none
+  int applications = 0;
+};
+
+// Inputs at which the models differ.
+struct ModelDifference {
+  std::string output;
+  std::vector<int64_t> at;
+  double a = 0, b = 0;
+  double tolerance = 0;  // what rounding explains
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  // The first application of B that computes something else than A does, with an element of both where A has a tensor
+  // of that name.
+  std::string first;
+};
+
+struct EqualResult {
+  Equality equality = Equality::kOpen;
+  int values = 0;                  // of B that a run computes
+  int shared = 0;                  // of them: the same applications of equal values
+  int regions_by_rules = 0;        // proved regions
+  std::vector<std::string> rules;  // that were applied there
+  std::vector<RegionProof> regions;
+  std::vector<Folding> foldings;
+  std::vector<OpenRegion> open;  // smallest first
+  std::optional<ModelDifference> difference;
+  int trials = 0;  // inputs on which the models were compared
+  bool time_out = false;
+};
+
+// Errors: those of JoinModels; the models cannot be run.
+absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options);
+
+}  // namespace rewright

@@ -1,0 +1,45 @@
+// Whether two values that are known before a run, such as a weight and the computation that some program folded into
+// it, are the same numbers but for rounding.
+//
+// Both are computed in f32 and in f64 from the weights of the models. Bits that agree are equal. Where they do not, the
+// difference must be what rounding explains at each element: how far f32 is from f64 there, and how far the element
+// moves when every weight below moves by up to half a unit in its last place. Values that only move data must agree in
+// all bits, since nothing rounds them.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+class KnownValues {
+ public:
+  KnownValues(std::shared_ptr<Arena> arena, int threads) : arena_(std::move(arena)), threads_(threads) {}
+
+  // The greatest difference of their elements, relative to the largest magnitude (0: the same bits); nothing where they
+  // are not equal. Both are known values of the arena. Errors: they cannot be computed.
+  absl::StatusOr<std::optional<double>> Difference(Value a, Value b);
+
+ private:
+  // The exact elements, and how far rounding may move each of them.
+  struct Exact {
+    Tensor value;      // f64
+    Tensor tolerance;  // f64; all zero where nothing is rounded
+  };
+  struct Rounded {
+    Tensor value;
+    double largest = 0;  // finite magnitude
+  };
+  absl::StatusOr<Rounded> RoundedOf(Value value);
+  absl::StatusOr<Exact> ExactOf(Value value, const Tensor& rounded);
+
+  std::shared_ptr<Arena> arena_;
+  int threads_;
+  absl::flat_hash_map<Value, Rounded> rounded_;
+};
+
+}  // namespace rewright

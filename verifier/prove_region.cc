@@ -1,0 +1,239 @@
+#include "verifier/prove_region.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "verifier/known_equal.h"
+#include "verifier/part_weights.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+namespace {
+
+const SaturationLimits kLimits = {
+    .max_rounds = 6, .max_nodes = 500, .max_matches_of_rule = 50, .max_merge_rounds = 2, .rewrite_weights = false};
+
+class RegionProver {
+ public:
+  RegionProver(const Region& region, const EqualOptions& options)
+      : region_(region), options_(options), known_(region.arena, options.threads), egraph_(region.arena) {}
+
+  absl::Status ByRules(RegionOutcome* outcome) {
+    for (const auto& [a, b] : region_.pairs) {
+      egraph_.Add(a);
+      egraph_.Add(b);
+    }
+    egraph_.Rebuild();
+    for (Value value : egraph_.Classes()) {
+      if (region_.arena->IsKnown(value)) given_.push_back(value);
+    }
+    RETURN_IF_ERROR(JoinKnown());
+    SaturationLimits limits = kLimits;
+    absl::Status status;
+    limits.stop = [&] { return options_.stop != nullptr && *options_.stop; };
+    limits.done = [&] {
+      if (!Met()) status = JoinKnown();
+      return !status.ok() || Met();
+    };
+    std::map<std::string, int64_t> uses;
+    // What is joined after the last round may let rules apply again.
+    for (int again = 0; again < 2 && !Met(); ++again) {
+      const int64_t unions = egraph_.num_unions();
+      const SaturationResult result = Saturate(egraph_, options_.rules, limits);
+      RETURN_IF_ERROR(status);
+      for (size_t rule = 0; rule < options_.rules.size(); ++rule) {
+        if (result.uses[rule] > 0) uses[options_.rules[rule].matcher->rule().name()] += result.uses[rule];
+      }
+      RETURN_IF_ERROR(JoinKnown());
+      if (egraph_.num_unions() == unions) break;
+    }
+    if (!Met()) return absl::OkStatus();
+    outcome->proved = outcome->by_rules = true;
+    for (const auto& [name, count] : uses) outcome->rules.push_back(name);
+    TakeFoldings(outcome);
+    return absl::OkStatus();
+  }
+
+  absl::Status ByProver(const std::string& name, RegionOutcome* outcome) {
+    for (bool of_second : {true, false}) {
+      ASSIGN_OR_RETURN(Region stated, WithoutFolded(of_second));
+      for (bool exchanged : {false, true}) {
+        for (auto& [a, b] : stated.pairs) {
+          if (exchanged) std::swap(a, b);
+        }
+        const absl::StatusOr<Rule> rule = RegionRule(stated, name);
+        if (!rule.ok()) continue;  // one side reads what the other does not
+        if (Proves(*rule, outcome)) return absl::OkStatus();
+        break;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Joined {
+    Value a, b;
+    double error;
+  };
+
+  bool Met() const {
+    return std::all_of(region_.pairs.begin(), region_.pairs.end(),
+                       [&](const auto& pair) { return egraph_.Equal(pair.first, pair.second); });
+  }
+
+  // Known classes that are the same numbers become one, where the region itself has one of them.
+  absl::Status JoinKnown() {
+    std::map<std::pair<DType, Shape>, std::vector<Value>> by_type;
+    absl::flat_hash_set<Value> given;
+    for (Value value : given_) given.insert(egraph_.Find(value));
+    for (Value value : egraph_.Classes()) {
+      const TensorType& type = region_.arena->type(value);
+      if (region_.arena->IsKnown(value)) by_type[{type.dtype, type.shape}].push_back(value);
+    }
+    for (const auto& [type, values] : by_type) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        for (size_t k = 0; k < i; ++k) {
+          if (!given.contains(values[i]) && !given.contains(values[k])) continue;
+          if (egraph_.Equal(values[i], values[k]) || !compared_.emplace(values[k], values[i]).second) continue;
+          ASSIGN_OR_RETURN(const std::optional<double> error, known_.Difference(values[k], values[i]));
+          if (!error) continue;
+          joined_.push_back({values[k], values[i], *error});
+          egraph_.Union(values[k], values[i]);
+        }
+      }
+    }
+    egraph_.Rebuild();
+    return absl::OkStatus();
+  }
+
+  bool Proves(const Rule& rule, RegionOutcome* outcome) {
+    RuleProofOptions prove;
+    prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
+    prove.use = RuleUse::kProof;
+    prove.classify = options_.certify;  // a certificate says the class
+    prove.certify = options_.certify;
+    prove.stop = options_.stop;
+    const RuleVerdict verdict = ProveRule(rule, prove);
+    if (verdict.verdict != Verdict::kProved) return false;
+    outcome->proved = true;
+    outcome->proof = {{rule, verdict.certificate}};
+    TakeFoldings(outcome);
+    return true;
+  }
+
+  // What classes of known values are, computed from the states among `leaves` and constants; by representative.
+  ValueMap Extract(const std::set<NodeId>& leaves) {
+    ValueMap values;
+    std::vector<Value> known;
+    for (Value value : egraph_.Classes()) {
+      if (!region_.arena->IsKnown(value)) continue;
+      known.push_back(value);
+      for (NodeId id : egraph_.Nodes(value)) {
+        const LeafKind leaf = region_.arena->node(id).leaf;
+        if (leaf == LeafKind::kConstant || (leaf == LeafKind::kState && leaves.contains(id))) values[value] = {id, 0};
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Value value : known) {
+        if (values.contains(value)) continue;
+        for (NodeId id : egraph_.Nodes(value)) {
+          const Node& node = region_.arena->node(id);
+          std::vector<Value> operands;
+          for (Value operand : node.operands) {
+            const auto found = values.find(egraph_.Find(operand));
+            if (found != values.end()) operands.push_back(found->second);
+          }
+          if (node.op == nullptr || operands.size() != node.operands.size()) continue;
+          int32_t output = 0;
+          while (egraph_.Find(Value{id, output}) != value) ++output;
+          values[value] = {region_.arena->AddLike(node, std::move(operands)), output};
+          changed = true;
+          break;
+        }
+      }
+    }
+    return values;
+  }
+
+  // The region in which weights that only one side has are computed from those of the other, where they are known to
+  // be.
+  absl::StatusOr<Region> WithoutFolded(bool of_second) {
+    std::vector<Value> own, other;
+    for (const auto& [a, b] : region_.pairs) {
+      own.push_back(of_second ? b : a);
+      other.push_back(of_second ? a : b);
+    }
+    const auto below = [&](const std::vector<Value>& values) {
+      std::vector<Output> outputs;
+      for (Value value : values) outputs.push_back({value, ""});
+      const Graph graph(region_.arena, {}, std::move(outputs));
+      return std::set<NodeId>(graph.nodes().begin(), graph.nodes().end());
+    };
+    const std::set<NodeId> of_own = below(own), of_other = below(other);
+    const ValueMap computed = Extract(of_other);
+    ValueMap replacement;
+    for (NodeId id : of_own) {
+      if (region_.arena->node(id).leaf != LeafKind::kState || of_other.contains(id)) continue;
+      const auto instead = computed.find(egraph_.Find(Value{id, 0}));
+      if (instead != computed.end()) replacement.emplace(Value{id, 0}, instead->second);
+    }
+    std::vector<Output> outputs;
+    for (const auto& [a, b] : region_.pairs) {
+      outputs.push_back({a, ""});
+      outputs.push_back({b, ""});
+    }
+    ASSIGN_OR_RETURN(const Graph graph, ReplaceValues(Graph(region_.arena, {}, std::move(outputs)), replacement));
+    Region stated = region_;
+    for (size_t i = 0; i < stated.pairs.size(); ++i) {
+      stated.pairs[i] = {graph.outputs()[2 * i].value, graph.outputs()[2 * i + 1].value};
+    }
+    return stated;
+  }
+
+  void TakeFoldings(RegionOutcome* outcome) const {
+    const auto text = [&](Value value) {
+      const Node& node = region_.arena->node(value.node);
+      return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
+    };
+    for (const Joined& joined : joined_) {
+      // What moves data alone is no folding.
+      if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
+      outcome->foldings.push_back({text(joined.a), text(joined.b), region_.arena->type(joined.a), joined.error});
+    }
+  }
+
+  bool IsLeaf(Value value) const { return region_.arena->node(value.node).op == nullptr; }
+
+  const Region& region_;
+  const EqualOptions& options_;
+  KnownValues known_;
+  EGraph egraph_;
+  std::vector<Value> given_;  // known values of the region
+  std::set<std::pair<Value, Value>> compared_;
+  std::vector<Joined> joined_;
+};
+
+}  // namespace
+
+std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const Matcher>>& rules) {
+  std::vector<DirectedRule> directed = DirectedRules(rules, /*both_ways=*/true);
+  std::erase_if(directed, [](const DirectedRule& rule) {
+    return rule.forward != nullptr && rule.forward->rule().lhs().size() == 1;
+  });
+  return directed;
+}
+
+absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::string& name, const EqualOptions& options) {
+  RegionOutcome outcome;
+  ASSIGN_OR_RETURN(const Region parted, PartWeights(region, options.threads));
+  RegionProver prover(parted, options);
+  RETURN_IF_ERROR(prover.ByRules(&outcome));
+  if (!outcome.proved) RETURN_IF_ERROR(prover.ByProver(name, &outcome));
+  return outcome;
+}
+
+}  // namespace rewright

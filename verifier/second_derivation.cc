@@ -1,0 +1,472 @@
+#include "verifier/second_derivation.h"
+
+#include <z3++.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/ir/expr.h"
+#include "substitutions/random_application.h"
+
+namespace rewright {
+namespace {
+
+// Why nothing can be said.
+struct Stuck {
+  std::string why;
+};
+
+int64_t FloorDivide(int64_t a, int64_t b) { return (a - ((a % b + b) % b)) / b; }
+
+// The elements of graphs of one arena as terms.
+class Unroller {
+ public:
+  Unroller(const Arena& arena, z3::context& context) : arena_(arena), z3_(context), facts_(context) {}
+
+  z3::expr Element(Value value, int64_t at) {
+    const auto key = std::pair(value, at);
+    const auto known = elements_.find(key);
+    if (known != elements_.end()) return known->second;
+    if (++count_ > kMostTerms) throw Stuck{"too many terms"};
+    const Node& node = arena_.node(value.node);
+    const z3::expr term = node.op == nullptr ? Leaf(value, at) : Computed(node, value.output, at);
+    elements_.emplace(key, term);
+    return term;
+  }
+
+  void AssumePositive(Value leaf) {
+    for (int64_t i = 0; i < arena_.type(leaf).num_elements(); ++i) facts_.push_back(Element(leaf, i) > 0);
+  }
+
+  const z3::expr_vector& facts() const { return facts_; }
+  bool interprets_all() const { return interprets_all_; }
+  bool rounds_constants() const { return rounds_constants_; }
+
+ private:
+  static constexpr int64_t kMostTerms = 20000;
+
+  // Where an expression is evaluated.
+  struct Frame {
+    const Node& node;
+    Bindings bindings;
+  };
+
+  z3::sort SortOf(DType dtype) {
+    switch (dtype) {
+      case DType::kBool: return z3_.bool_sort();
+      case DType::kInt32: return z3_.bv_sort(32);
+      case DType::kInt64: return z3_.bv_sort(64);
+      default: return z3_.real_sort();
+    }
+  }
+
+  z3::expr Exactly(double value) {
+    if (!std::isfinite(value)) throw Stuck{"a constant that is not finite"};
+    int exponent = 0;
+    const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
+    exponent -= 53;
+    z3::expr number = z3_.real_val(std::to_string(mantissa).c_str());
+    const z3::expr two = z3_.real_val("2");
+    for (; exponent > 0; --exponent) number = (number * two).simplify();
+    for (; exponent < 0; ++exponent) number = (number / two).simplify();
+    return number;
+  }
+
+  z3::expr Number(DType dtype, double real, int64_t integer) {
+    if (IsFloating(dtype)) return Exactly(real);
+    if (dtype == DType::kBool) return z3_.bool_val(integer != 0);
+    return z3_.bv_val(integer, dtype == DType::kInt32 ? 32 : 64);
+  }
+
+  z3::expr Leaf(Value value, int64_t at) {
+    const Node& node = arena_.node(value.node);
+    const DType dtype = node.outputs[0].dtype;
+    if (node.leaf != LeafKind::kConstant) {
+      return z3_.constant(absl::StrCat(node.name, "!", at).c_str(), SortOf(dtype));
+    }
+    // Only halves of small integers are what they were before they were rounded.
+    if (IsFloating(dtype) && std::abs(node.data.At(at)) < 1e6 &&
+        std::floor(4 * node.data.At(at)) != 4 * node.data.At(at)) {
+      rounds_constants_ = true;
+    }
+    return IsFloating(dtype) ? Number(dtype, node.data.At(at), 0) : Number(dtype, 0, node.data.AtInt(at));
+  }
+
+  z3::expr Computed(const Node& node, int32_t output, int64_t at) {
+    if (node.meaning->IsOpaque()) throw Stuck{absl::StrCat(node.op->name, " is opaque")};
+    std::vector<TensorType> types;
+    for (Value operand : node.operands) types.push_back(arena_.type(operand));
+    Frame frame{node, BindingsOf(*node.meaning, types, node.attrs)};
+    const OutputMeaning& meaning = node.meaning->outputs[output];
+    const Shape& shape = node.outputs[output].shape;
+    for (size_t axis = shape.size(); axis-- > 0; at /= shape[axis]) {
+      frame.bindings.variables[meaning.index_vars[axis]] = at % shape[axis];
+    }
+    return OfScalar(*meaning.element, frame);
+  }
+
+  int64_t OfIndex(const ExprNode& e, Frame& frame) {
+    const auto left = [&] { return OfIndex(*e.arg(0), frame); };
+    const auto right = [&] { return OfIndex(*e.arg(1), frame); };
+    switch (e.kind()) {
+      case ExprKind::kInt: return e.value();
+      case ExprKind::kVar: return frame.bindings.variables[e.variable()];
+      case ExprKind::kIndexAdd: return left() + right();
+      case ExprKind::kIndexSub: return left() - right();
+      case ExprKind::kIndexMul: return left() * right();
+      case ExprKind::kFloorDiv: return FloorDivide(left(), right());
+      case ExprKind::kMod: return left() - right() * FloorDivide(left(), right());
+      case ExprKind::kIndexMin: return std::min(left(), right());
+      case ExprKind::kIndexMax: return std::max(left(), right());
+      default: throw Stuck{"elements select positions"};
+    }
+  }
+
+  // A truth value that no element decides, or a term.
+  z3::expr OfCond(const ExprNode& e, Frame& frame) {
+    const auto index = [&](size_t k) { return OfIndex(*e.arg(k), frame); };
+    switch (e.kind()) {
+      case ExprKind::kBool: return z3_.bool_val(e.truth());
+      case ExprKind::kLess: return z3_.bool_val(index(0) < index(1));
+      case ExprKind::kLessEqual: return z3_.bool_val(index(0) <= index(1));
+      case ExprKind::kEqual: return z3_.bool_val(index(0) == index(1));
+      case ExprKind::kAnd: {
+        const z3::expr first = OfCond(*e.arg(0), frame);
+        return first.is_false() ? first : (first && OfCond(*e.arg(1), frame)).simplify();
+      }
+      case ExprKind::kOr: {
+        const z3::expr first = OfCond(*e.arg(0), frame);
+        return first.is_true() ? first : (first || OfCond(*e.arg(1), frame)).simplify();
+      }
+      case ExprKind::kNot: return (!OfCond(*e.arg(0), frame)).simplify();
+      case ExprKind::kHolds: return OfScalar(*e.arg(0), frame).simplify();
+      default: throw Stuck{"not a condition"};
+    }
+  }
+
+  z3::expr OfScalar(const ExprNode& e, Frame& frame) {
+    if (++count_ > kMostTerms) throw Stuck{"too many terms"};
+    switch (e.kind()) {
+      case ExprKind::kConst: return Number(e.dtype(), e.real(), static_cast<int64_t>(e.real()));
+      case ExprKind::kParam:
+        return Number(e.dtype(), frame.bindings.params[e.param()],
+                      static_cast<int64_t>(frame.bindings.params[e.param()]));
+      case ExprKind::kFromIndex: {
+        const int64_t index = OfIndex(*e.arg(0), frame);
+        return Number(e.dtype(), static_cast<double>(index), index);
+      }
+      case ExprKind::kRead: return OfRead(e, frame);
+      case ExprKind::kCall: {
+        const z3::expr a = OfScalar(*e.arg(0), frame);
+        return Call(e.fn(), e.arg(0)->dtype(), a, e.args().size() > 1 ? OfScalar(*e.arg(1), frame) : a);
+      }
+      case ExprKind::kSelect: {
+        const z3::expr condition = OfCond(*e.condition(), frame);
+        if (condition.is_true()) return OfScalar(*e.yes(), frame);
+        if (condition.is_false()) return OfScalar(*e.no(), frame);
+        return z3::ite(condition, OfScalar(*e.yes(), frame), OfScalar(*e.no(), frame));
+      }
+      case ExprKind::kReduce: return OfReduction(e, frame);
+      case ExprKind::kCast: return Cast(OfScalar(*e.arg(0), frame), e.arg(0)->dtype(), e.dtype());
+      default: throw Stuck{"not an element"};
+    }
+  }
+
+  z3::expr OfRead(const ExprNode& e, Frame& frame) {
+    const Value operand = frame.node.operands[e.operand()];
+    const Shape& shape = arena_.type(operand).shape;
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < e.args().size(); ++axis) {
+      const int64_t index = OfIndex(*e.arg(axis), frame);
+      if (index < 0 || index >= shape[axis]) {
+        throw Stuck{absl::StrCat(frame.node.op->name, " reads index ", index, " of ", shape[axis])};
+      }
+      offset = offset * shape[axis] + index;
+    }
+    return Element(operand, offset);
+  }
+
+  z3::expr OfReduction(const ExprNode& e, Frame& frame) {
+    std::vector<std::pair<int64_t, z3::expr>> terms;  // with the place, where one variable is bound
+    OverTerms(e, 0, frame,
+              [&] { terms.emplace_back(frame.bindings.variables[e.bound()[0].id], OfScalar(*e.body(), frame)); });
+    const DType dtype = e.body()->dtype();
+    const ReduceKind kind = e.reduction();
+    if (terms.empty()) {
+      if (kind == ReduceKind::kSum) return Number(dtype, 0, 0);
+      if (kind == ReduceKind::kProd) return Number(dtype, 1, 1);
+      throw Stuck{"a maximum of nothing"};
+    }
+    z3::expr result = terms[0].second;
+    z3::expr place = z3_.bv_val(terms[0].first, 64);
+    for (size_t i = 1; i < terms.size(); ++i) {
+      const z3::expr& term = terms[i].second;
+      switch (kind) {
+        case ReduceKind::kSum: result = Call(Fn::kAdd, dtype, result, term); break;
+        case ReduceKind::kProd: result = Call(Fn::kMul, dtype, result, term); break;
+        case ReduceKind::kMax: result = Call(Fn::kMax, dtype, result, term); break;
+        case ReduceKind::kMin: result = Call(Fn::kMin, dtype, result, term); break;
+        case ReduceKind::kArgMax:
+        case ReduceKind::kArgMin: {
+          const z3::expr better =
+              kind == ReduceKind::kArgMax ? Call(Fn::kLess, dtype, result, term) : Call(Fn::kLess, dtype, term, result);
+          place = z3::ite(better, z3_.bv_val(terms[i].first, 64), place);
+          result = z3::ite(better, term, result);
+          break;
+        }
+      }
+    }
+    return IsPosition(kind) ? place : result;
+  }
+
+  template <typename F>
+  void OverTerms(const ExprNode& e, size_t depth, Frame& frame, const F& take) {
+    if (depth == e.bound().size()) {
+      const z3::expr guard = OfCond(*e.guard(), frame);
+      if (!guard.is_true() && !guard.is_false()) throw Stuck{"elements say what is reduced"};
+      if (guard.is_true()) take();
+      return;
+    }
+    const int64_t extent = OfIndex(*e.bound()[depth].extent, frame);
+    for (int64_t i = 0; i < extent; ++i) {
+      frame.bindings.variables[e.bound()[depth].id] = i;
+      OverTerms(e, depth + 1, frame, take);
+    }
+  }
+
+  z3::expr Cast(const z3::expr& a, DType from, DType to) {
+    if (from == to || (IsFloating(from) && IsFloating(to))) return a;
+    if (from == DType::kBool) return z3::ite(a, Number(to, 1, 1), Number(to, 0, 0));
+    if (to == DType::kBool) return a != Number(from, 0, 0);
+    throw Stuck{"a cast between reals and integers"};
+  }
+
+  z3::expr Uninterpreted(Fn fn, const z3::sort& sort, const z3::expr& a, const z3::expr& b) {
+    interprets_all_ = false;
+    const FnInfo& info = InfoOf(fn);
+    if (info.arity == 2) return z3_.function(info.name, sort, sort, sort)(a, b);
+    const z3::expr value = z3_.function(info.name, sort, sort)(a);
+    if (FnHas(fn, FnTrait::kPositive)) facts_.push_back(value > 0);
+    return value;
+  }
+
+  z3::expr Inverse(const z3::expr& a) {
+    const z3::expr inverse = z3_.function("inverse", z3_.real_sort(), z3_.real_sort())(a);
+    facts_.push_back(z3::implies(a != 0, a * inverse == 1));
+    interprets_all_ = false;
+    return inverse;
+  }
+
+  z3::expr Call(Fn fn, DType dtype, const z3::expr& a, const z3::expr& b) {
+    const bool real = IsFloating(dtype);
+    if (dtype == DType::kBool) return CallBool(fn, a, b);
+    switch (fn) {
+      case Fn::kAdd: return a + b;
+      case Fn::kSub: return a - b;
+      case Fn::kMul: return a * b;
+      case Fn::kNeg: return -a;
+      case Fn::kMax: return z3::ite(a > b, a, b);
+      case Fn::kMin: return z3::ite(a < b, a, b);
+      case Fn::kAbs: return z3::ite(a < 0, -a, a);
+      case Fn::kLess: return a < b;
+      case Fn::kLessEqual: return a <= b;
+      case Fn::kEqual: return a == b;
+      case Fn::kDiv:
+        if (real) return b.is_numeral() ? (a / b).simplify() : a * Inverse(b);
+        break;
+      case Fn::kSign:
+        return z3::ite(a > 0, Number(dtype, 1, 1), z3::ite(a < 0, Number(dtype, -1, -1), Number(dtype, 0, 0)));
+      case Fn::kFloor: return z3::to_real(z3::expr(z3_, Z3_mk_real2int(z3_, a)));
+      case Fn::kCeil: return -z3::to_real(z3::expr(z3_, Z3_mk_real2int(z3_, -a)));
+      case Fn::kSqrt: {
+        const z3::expr root = Uninterpreted(fn, z3_.real_sort(), a, b);
+        facts_.push_back(z3::implies(a >= 0, root >= 0 && root * root == a));
+        return root;
+      }
+      case Fn::kPow:
+        if (real && b.is_numeral() && b.simplify().to_string() == "2.0") return a * a;
+        break;
+      default: break;
+    }
+    if (FnHas(fn, FnTrait::kCompares)) throw Stuck{"a comparison"};
+    return Uninterpreted(fn, SortOf(dtype), a, b);
+  }
+
+  static z3::expr CallBool(Fn fn, const z3::expr& a, const z3::expr& b) {
+    switch (fn) {
+      case Fn::kAdd:
+      case Fn::kMax:
+      case Fn::kOr: return a || b;
+      case Fn::kMul:
+      case Fn::kMin:
+      case Fn::kAnd: return a && b;
+      case Fn::kNot: return !a;
+      case Fn::kEqual: return a == b;
+      case Fn::kLess: return !a && b;
+      case Fn::kLessEqual: return !a || b;
+      default: throw Stuck{"a function of truth values"};
+    }
+  }
+
+  const Arena& arena_;
+  z3::context& z3_;
+  z3::expr_vector facts_;
+  std::map<std::pair<Value, int64_t>, z3::expr> elements_;
+  int64_t count_ = 0;
+  bool interprets_all_ = true;
+  bool rounds_constants_ = false;
+};
+
+class Derivation {
+ public:
+  Derivation(const CompiledRule& rule, const SecondDerivationOptions& options) : rule_(rule), options_(options) {}
+
+  absl::StatusOr<SecondDerivation> Run() {
+    std::vector<std::pair<Structure, RuleInstance>> all;
+    RETURN_IF_ERROR(ForEachStructure(rule_, SmallLimits(rule_), [&](const Structure& structure, RuleInstance instance) {
+      all.emplace_back(structure, std::move(instance));
+      return absl::OkStatus();
+    }));
+    const size_t some = std::min(all.size(), static_cast<size_t>(options_.structures));
+    std::mt19937_64 rng(options_.seed);
+    bool given_up = false;
+    for (size_t k = 0; k < some; ++k) {
+      const auto& [structure, instance] = all[some == 1 ? 0 : k * (all.size() - 1) / (some - 1)];
+      for (int draw = 0; draw < options_.draws; ++draw) {
+        const std::optional<RandomApplication> application = Draw(structure, instance, rng);
+        if (!application) continue;
+        std::string why;
+        switch (Judge(*application, &why)) {
+          case SecondVerdict::kConfirmed: ++result_.applications; break;
+          case SecondVerdict::kGivenUp:
+            given_up = true;
+            if (result_.reason.empty()) result_.reason = absl::StrCat(why, " (", application->description, ")");
+            break;
+          case SecondVerdict::kDenied:
+            result_.verdict = SecondVerdict::kDenied;
+            result_.reason = absl::StrCat(why, " (", application->description, ")");
+            return result_;
+        }
+      }
+    }
+    if (result_.applications == 0 && result_.reason.empty()) result_.reason = "no small sizes were found";
+    const bool confirmed = !given_up && result_.applications > 0;
+    result_.verdict = confirmed ? SecondVerdict::kConfirmed : SecondVerdict::kGivenUp;
+    return result_;
+  }
+
+ private:
+  // The first draw of small sizes, else the smallest of some.
+  std::optional<RandomApplication> Draw(const Structure& structure, const RuleInstance& instance,
+                                        std::mt19937_64& rng) const {
+    std::optional<RandomApplication> best;
+    int64_t fewest = options_.most_elements;
+    for (int tries = 0; tries < 20; ++tries) {
+      const DrawOptions draw = {.tries = 200, .distinct = tries < 10, .tensors = false};
+      std::optional<RandomApplication> drawn = DrawApplication(rule_, structure, instance, draw, rng);
+      if (!drawn && tries == 12) break;  // hardly any sizes are legal
+      if (!drawn) continue;
+      int64_t elements = 0, largest = 0;
+      for (NodeId id : drawn->graph.nodes()) {
+        for (const TensorType& type : drawn->graph.node(id).outputs) {
+          elements += type.num_elements();
+          for (int64_t size : type.shape) largest = std::max(largest, size);
+        }
+      }
+      if (elements >= fewest) continue;
+      fewest = elements;
+      best = std::move(drawn);
+      if (largest <= options_.largest_size) break;
+    }
+    return best;
+  }
+
+  SecondVerdict Judge(const RandomApplication& application, std::string* why) const {
+    const absl::StatusOr<ValueMap> right = Instantiate(application.graph, application.match);
+    if (!right.ok()) {
+      *why = std::string(right.status().message());
+      return absl::IsOutOfRange(right.status()) ? SecondVerdict::kGivenUp : SecondVerdict::kDenied;
+    }
+    const Arena& arena = *application.graph.arena();
+    z3::context context;
+    Unroller unroller(arena, context);
+    try {
+      for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
+        const RuleNode& node = rule_.nodes()[i];
+        if (node.op == nullptr && node.positive && !node.value) unroller.AssumePositive(application.match.nodes[i]);
+      }
+      z3::params sums(context);
+      sums.set("som", true);
+      sums.set("som_blowup", 20u);
+      sums.set("max_steps", 200000u);  // an exception beyond
+      z3::expr_vector apart(context);
+      for (Value root : application.match.roots) {
+        const auto replaced = right->find(root);
+        if (replaced == right->end()) continue;
+        if (arena.type(root) != arena.type(replaced->second)) {
+          *why = absl::StrCat("types ", arena.type(root).ToString(), " and ", arena.type(replaced->second).ToString());
+          return SecondVerdict::kDenied;
+        }
+        for (int64_t at = 0; at < arena.type(root).num_elements(); ++at) {
+          const z3::expr a = unroller.Element(root, at), b = unroller.Element(replaced->second, at);
+          if (z3::eq(a, b)) continue;
+          const z3::expr differ =
+              a.is_bool() ? (a != b).simplify() : ((a - b).simplify(sums) != (a - a)).simplify(sums);
+          if (!differ.is_false()) apart.push_back(differ);
+        }
+      }
+      if (apart.empty()) return SecondVerdict::kConfirmed;
+      return Ask(context, unroller, apart, why);
+    } catch (const Stuck& stuck) {
+      *why = stuck.why;
+    } catch (const z3::exception& error) {
+      *why = error.msg();
+    }
+    return SecondVerdict::kGivenUp;
+  }
+
+  SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
+                    std::string* why) const {
+    z3::solver solver(context);
+    z3::params limits(context);
+    limits.set("rlimit", options_.resource_limit);
+    limits.set("timeout", 3000u);  // some of Z3's preprocessing counts no resources
+    solver.set(limits);
+    for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);
+    solver.add(z3::mk_or(apart));
+    switch (solver.check()) {
+      case z3::unsat: return SecondVerdict::kConfirmed;
+      case z3::sat:
+        if (!unroller.interprets_all()) {
+          *why = "it needs a law of a function";
+          return SecondVerdict::kGivenUp;
+        }
+        if (unroller.rounds_constants()) {
+          *why = "its constants are rounded";
+          return SecondVerdict::kGivenUp;
+        }
+        *why = "real numbers tell the sides apart";
+        return SecondVerdict::kDenied;
+      default: *why = "Z3 does not decide it"; return SecondVerdict::kGivenUp;
+    }
+  }
+
+  const CompiledRule& rule_;
+  const SecondDerivationOptions& options_;
+  SecondDerivation result_;
+};
+
+}  // namespace
+
+absl::StatusOr<SecondDerivation> DeriveAgain(const CompiledRule& rule, const SecondDerivationOptions& options) {
+  return Derivation(rule, options).Run();
+}
+
+}  // namespace rewright

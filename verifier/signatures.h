@@ -1,0 +1,34 @@
+// What the values of graphs are on certain inputs, in few numbers: values that are equal as functions have equal
+// signatures, others hardly ever. They say what is worth a proof; nothing is proved by them.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+struct Signature {
+  TensorType type;
+  double norm = 0;               // Euclidean, of the finite elements
+  std::array<double, 4> sums{};  // of the finite elements, with signs that depend on the place alone
+  int64_t not_finite = 0;
+};
+
+// Equal up to rounding and the rounding of folded weights.
+bool Close(const Signature& a, const Signature& b);
+
+struct Observed {
+  absl::flat_hash_map<Value, Signature> signatures;  // of all values that depend on inputs
+  std::vector<Tensor> a, b;                          // the outputs of the graphs, in f64
+};
+
+// Both graphs, of one arena, interpreted in f64 on the inputs (by name). Errors: those of InterpretGraph.
+absl::StatusOr<Observed> Observe(const Graph& a, const Graph& b, const absl::flat_hash_map<std::string, Tensor>& inputs,
+                                 int threads);
+
+}  // namespace rewright
