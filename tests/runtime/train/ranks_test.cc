@@ -97,7 +97,7 @@ TEST_F(RanksTest, ARankThatDiffersIsNamed) {
   EXPECT_THAT(error([](int rank, Json*, TrainerOptions* options) { options->threads = rank == 2 ? 2 : 1; }),
               Each(HasSubstr(who + "threads: found 2, rank 0 has 1")));
   // One bit of one sample.
-  const std::string digits = REWRIGHT_SOURCE_DIR "/tools/examples/digits/";
+  const std::string digits = DigitsFolder() + "/";
   for (const char* file : {"train_x.npy", "train_y.npy"}) WriteContents(folder_ / file, FileContents(digits + file));
   std::string labels = FileContents(folder_ / "train_y.npy");
   labels[labels.size() - 700] ^= 1;

@@ -20,6 +20,9 @@
 
 namespace rewright {
 
+// Of the example that is shipped.
+std::string DigitsFolder();
+
 using Json = nlohmann::ordered_json;
 
 struct Trained {
@@ -59,7 +62,7 @@ class RanksTest : public ::testing::Test {
       Trained& outcome = outcomes[static_cast<size_t>(ranks.rank())];
       Json own = json;
       TrainerOptions options;
-      options.data_folder = REWRIGHT_SOURCE_DIR "/tools/examples/digits";
+      options.data_folder = DigitsFolder();
       options.checkpoint_folder = checkpoints.empty() ? "" : folder_ / checkpoints;
       options.resume = resume;
       options.ranks = &ranks;
