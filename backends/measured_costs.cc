@@ -4,18 +4,20 @@
 
 namespace rewright {
 
+absl::StatusOr<std::optional<double>> MeasuredCosts::Find(const std::string& signature) {
+  if (const auto found = known_.find(signature); found != known_.end()) return found->second;
+  ASSIGN_OR_RETURN(const std::optional<ProfileEntry> stored, profile_->Find(device_, signature));
+  if (!stored) return std::nullopt;
+  return known_[signature] = stored->fastest;
+}
+
 absl::StatusOr<double> MeasuredCosts::Of(const std::string& signature,
                                          const std::function<absl::StatusOr<ProfileEntry>()>& measure) {
-  if (const auto found = known_.find(signature); found != known_.end()) return found->second;
-  absl::StatusOr<std::optional<ProfileEntry>> stored = profile_->Find(device_, signature);
-  if (!stored.ok()) return stored.status();
-  if (!stored->has_value()) {
-    absl::StatusOr<ProfileEntry> measured = measure();
-    if (!measured.ok()) return measured.status();
-    RETURN_IF_ERROR(profile_->Put(device_, signature, *measured));
-    *stored = *measured;
-  }
-  return known_[signature] = (*stored)->fastest;
+  ASSIGN_OR_RETURN(const std::optional<double> found, Find(signature));
+  if (found) return *found;
+  ASSIGN_OR_RETURN(const ProfileEntry measured, measure());
+  RETURN_IF_ERROR(profile_->Put(device_, signature, measured));
+  return known_[signature] = measured.fastest;
 }
 
 }  // namespace rewright

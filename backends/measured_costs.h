@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,8 +20,9 @@ class MeasuredCosts {
       : device_(std::move(device)), profile_(std::move(profile)) {}
 
   // Seconds, the fastest of the measured runs. Errors are those of the database and of `measure`.
-  absl::StatusOr<double> Of(const std::string& signature,
-                            const std::function<absl::StatusOr<ProfileEntry>()>& measure);
+  absl::StatusOr<double> Of(const std::string& signature, const std::function<absl::StatusOr<ProfileEntry>()>& measure);
+  // What is known without a measurement.
+  absl::StatusOr<std::optional<double>> Find(const std::string& signature);
 
  private:
   const std::string device_;

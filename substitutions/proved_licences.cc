@@ -1,5 +1,6 @@
 #include "substitutions/proved_licences.h"
 
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -34,6 +35,26 @@ class ProvedLicences : public Licences {
   const std::set<std::string> switched_off_;
 };
 
+absl::StatusOr<RuleSet> LoadLaws() {
+  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("winograd.rules"));
+  return RuleSet::FromFiles({file}, {.allow_finite_only = true});
+}
+
+// Reads the laws when a kernel asks for the first time: most models have no use for them.
+class LazyLicences : public Licences {
+ public:
+  bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const override {
+    std::call_once(once_, [this] {
+      if (absl::StatusOr<RuleSet> laws = LoadLaws(); laws.ok()) licences_ = MakeLicences(*std::move(laws));
+    });
+    return licences_ != nullptr && licences_->Allow(law, graph, application, meaning);
+  }
+
+ private:
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<Licences> licences_;
+};
+
 }  // namespace
 
 std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off) {
@@ -41,12 +62,12 @@ std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::str
 }
 
 absl::StatusOr<std::unique_ptr<Licences>> LoadLicences(const std::vector<std::string>& switched_off) {
-  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("winograd.rules"));
-  ASSIGN_OR_RETURN(RuleSet rules, RuleSet::FromFiles({file}, {.allow_finite_only = true}));
+  if (switched_off.empty()) return std::make_unique<LazyLicences>();
+  ASSIGN_OR_RETURN(RuleSet rules, LoadLaws());
   for (const std::string& name : switched_off) {
     if (rules.Find(name) != nullptr) continue;
     return absl::NotFoundError(
-        absl::StrCat("found ", name, ", expected the name of a rule of ", file, ", which license kernels"));
+        absl::StrCat("found ", name, ", expected the name of a rule of winograd.rules, which license kernels"));
   }
   return MakeLicences(std::move(rules), switched_off);
 }

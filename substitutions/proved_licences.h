@@ -15,8 +15,8 @@ namespace rewright {
 std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off = {});
 
 // By winograd.rules. Rules that hold for finite values alone are among them: the kernels that they license compute
-// anew, as the operator says, where a result is not finite. Errors: those of reading the rules; a name that none of
-// them has.
+// anew, as the operator says, where a result is not finite. Rules that cannot be read license nothing. Errors: a name
+// that none of them has.
 absl::StatusOr<std::unique_ptr<Licences>> LoadLicences(const std::vector<std::string>& switched_off = {});
 
 }  // namespace rewright

@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <fstream>
+#include <limits>
 #include <mutex>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/context_layout.h"
@@ -63,9 +65,7 @@ class CpuDevice : public Device {
 
   absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (Laws(graph, group).empty()) return std::string();
-    ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group));
-    return choice.law;
+    return LawToRun(graph, group);
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
@@ -77,8 +77,7 @@ class CpuDevice : public Device {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (LicensedLaws(*context_, graph, group).empty()) return std::string();
-        ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group.group));
-        return choice.law;
+        return LawToRun(graph, group.group);
       };
     }
     return Guarded([&] { return Lowering(context_, graph, options).Run(); });
@@ -105,6 +104,30 @@ class CpuDevice : public Device {
     return choices_[signature] = best;
   }
 
+  // The law by which a group runs: by its costs where they are known, else by a few runs of each kernel. Requires the
+  // mutex.
+  absl::StatusOr<std::string> LawToRun(const Graph& graph, const Group& group) {
+    const std::vector<std::string> laws = Laws(graph, group);
+    if (laws.empty()) return std::string();
+    const std::string signature = layouts_.SignatureOf(graph, group);
+    if (const auto found = laws_to_run_.find(signature); found != laws_to_run_.end()) return found->second;
+    std::vector<MeasureOptions> ways = {{"", /*cold=*/true}};
+    for (const std::string& law : laws) ways.push_back({law, /*cold=*/true});
+    bool known = true;
+    for (const MeasureOptions& how : ways) {
+      ASSIGN_OR_RETURN(const std::optional<double> seconds, costs_->Find(KeyOf(signature, how)));
+      known = known && seconds.has_value();
+    }
+    double best = std::numeric_limits<double>::infinity();
+    std::string fastest;
+    for (MeasureOptions& how : ways) {
+      how.brief = !known;
+      ASSIGN_OR_RETURN(const double seconds, Measured(graph, group, signature, how));
+      if (seconds < best) std::tie(best, fastest) = std::pair(seconds, how.law);
+    }
+    return laws_to_run_[signature] = fastest;
+  }
+
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
     if (context_->licences == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
     for (const FusedGroup& fused : FuseGraph(graph)) {
@@ -113,10 +136,14 @@ class CpuDevice : public Device {
     return {};
   }
 
+  static std::string KeyOf(const std::string& signature, const MeasureOptions& how) {
+    return absl::StrCat(signature, how.law.empty() ? "" : " by ", how.law, how.cold ? " cold" : "",
+                        how.brief ? " briefly" : "");
+  }
+
   absl::StatusOr<double> Measured(const Graph& graph, const Group& group, const std::string& signature,
                                   const MeasureOptions& how) {
-    const std::string key = absl::StrCat(signature, how.law.empty() ? "" : " by ", how.law, how.cold ? " cold" : "");
-    return costs_->Of(key, [&] {
+    return costs_->Of(KeyOf(signature, how), [&] {
       const ThreadScope threads(context_->threads);
       return Guarded([&] {
         if (!probe_) probe_.emplace(context_->threads);
@@ -130,7 +157,8 @@ class CpuDevice : public Device {
   mutable CpuLayouts layouts_;  // which remember what they said
   std::mutex mutex_;            // of what follows
   std::optional<MeasuredCosts> costs_;
-  absl::flat_hash_map<std::string, Choice> choices_;  // by signature
+  absl::flat_hash_map<std::string, Choice> choices_;           // by signature
+  absl::flat_hash_map<std::string, std::string> laws_to_run_;  // likewise
   std::optional<DisturbanceProbe> probe_;
 };
 

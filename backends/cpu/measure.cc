@@ -22,7 +22,8 @@ constexpr size_t kMaxSamples = 60;
 constexpr double kAgreement = 1.03;
 constexpr double kTimeCap = 0.1;        // seconds of samples
 constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
-constexpr double kPatience = 0.25;      // seconds of waiting for a quiet machine
+constexpr size_t kBriefSamples = 3;
+constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
@@ -78,13 +79,14 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
   const auto patient = [&] { return std::chrono::steady_clock::now() < deadline; };
-  const size_t most = how.cold ? kMaxColdSamples : kMaxSamples;
-  while (samples.size() < kMinSamples || (!settled() && total < kTimeCap && samples.size() < most)) {
-    while (!probe.Quiet() && patient()) {
+  const size_t least = how.brief ? kBriefSamples : kMinSamples;
+  const size_t most = how.brief ? kBriefSamples : how.cold ? kMaxColdSamples : kMaxSamples;
+  while (samples.size() < least || (!settled() && total < kTimeCap && samples.size() < most)) {
+    while (!how.brief && !probe.Quiet() && patient()) {
     }
     if (how.cold) Cool(*schedule);
     ASSIGN_OR_RETURN(const double seconds, Seconds(*instance, repetitions));
-    if (!probe.Quiet() && patient()) continue;
+    if (!how.brief && !probe.Quiet() && patient()) continue;
     samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
     total += seconds * repetitions;
   }

@@ -15,8 +15,9 @@ namespace rewright::cpu {
 
 // The way in which a group is timed.
 struct MeasureOptions {
-  std::string law;    // by which it is computed (LicensedLaws); empty: as its operators say
-  bool cold = false;  // weights are in no cache, as in a model that has many
+  std::string law;     // by which it is computed (LicensedLaws); empty: as its operators say
+  bool cold = false;   // weights are in no cache, as in a model that has many
+  bool brief = false;  // a few runs whatever else goes on: to choose between kernels where nobody asks for costs
 };
 
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
