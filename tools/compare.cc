@@ -352,7 +352,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   bool equal = true;
   for (const std::string& path : flags.models) {
     if (InterruptGuard::interrupted()) break;
-    absl::StatusOr<ImportedModel> model = LoadModel(path, flags.dims, console);
+    absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = flags.dims}, console);
     if (!model.ok()) return model.status();
     const std::string name = std::filesystem::path(path).stem().string();
     Progress progress(console, name);

@@ -177,9 +177,9 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const Graph& a, const
 
 absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, flags.dims, console);
+  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, {.dims = flags.dims}, console);
   if (!a.ok()) return a.status();
-  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, flags.dims, console);
+  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, {.dims = flags.dims}, console);
   if (!b.ok()) return b.status();
   const bool same = ReportStructure(a->graph, b->graph, console);
   if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;

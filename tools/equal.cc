@@ -143,8 +143,8 @@ Json ToJson(const EqualResult& result) {
 absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   Console& console = session.console;
   if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
-  ASSIGN_OR_RETURN(const ImportedModel a, LoadModel(flags.a, flags.dims, console));
-  ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, flags.dims, console));
+  ASSIGN_OR_RETURN(const ImportedModel a, LoadModel(flags.a, {.dims = flags.dims}, console));
+  ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, {.dims = flags.dims}, console));
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(rule_flags));

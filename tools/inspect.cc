@@ -88,7 +88,7 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
     console.Result(absl::StrCat("not supported:\n", CountTable(contents->unsupported)));
     return Answer::kYes;
   }
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, flags.dims, console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims}, console);
   if (!model.ok()) return model.status();
   ReportContents(*contents, console);
   ReportGraph(model->graph, console);

@@ -18,10 +18,7 @@
 
 namespace rewright {
 
-absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<std::string, int64_t>& dims,
-                                        Console& console) {
-  ImportOptions options;
-  options.dims = dims;
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console) {
   absl::StatusOr<ImportedModel> model = ImportOnnx(path, options);
   if (!model.ok()) return model.status();
   for (const std::string& note : model->notes) console.Note(absl::StrCat(path, ": ", note));

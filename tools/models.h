@@ -16,14 +16,13 @@
 namespace rewright {
 
 // Reads a model; the notes of the importer are shown. Errors also for --dim names that the model does not have.
-absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const std::map<std::string, int64_t>& dims,
-                                        Console& console);
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console);
 
 // To the file, with its weights beside it where they need that; "-" is standard output; nowhere where it is empty.
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
 // With every weight under its name and once, though some are read transposed: models that are trained further.
-inline constexpr ExportOptions kWeightsAsTheyAre = {.fold_weights = false};
+inline const ExportOptions kWeightsAsTheyAre = {.fold_weights = false};
 
 // Inputs of a graph: those named in `files` (.npy or .pb) from there, the others random. Errors: a name that is no
 // input, a file with a tensor of another type than the input's.

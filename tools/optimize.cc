@@ -121,7 +121,9 @@ absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& origin
                          const OutputCheckOptions& checking, OptimizeReport* report) {
   ASSIGN_OR_RETURN(const WrittenModel written, BytesToWrite(report->graph, original, flags.output, runner,
                                                             flags.check ? std::optional(checking) : std::nullopt));
-  if (!written.bytes) return WriteModel(report->graph, original.metadata, flags.output);
+  if (!written.bytes) {
+    return WriteModel(report->graph, original.metadata, flags.output, {.source = original.source});
+  }
   if (flags.check) {
     report->check = written.check;
     report->equal = true;
@@ -322,7 +324,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.input, flags.dims, console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.input, {.dims = flags.dims, .keep_source = true}, console);
   if (!model.ok()) return model.status();
   file.set_external_files(model->external_files);
   RETURN_IF_ERROR(CheckPlaces(flags, session.flags, *model, file));

@@ -159,7 +159,7 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
 // A model, or the program of a checkpoint: what groups cost does not depend on the values of weights.
 absl::StatusOr<Graph> LoadGraph(const std::string& path, const ProfileFlags& flags, Console& console) {
   if (!absl::EndsWith(path, ".txt")) {
-    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, flags.dims, console));
+    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims}, console));
     return model.graph;
   }
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));

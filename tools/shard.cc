@@ -132,7 +132,7 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
 }
 
 absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, flags.dims, session.console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims}, session.console));
   ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, flags.degree, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }
@@ -177,7 +177,7 @@ absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, Gr
 
 absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, flags.dims, console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims}, console));
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model.graph, flags.inputs, session.flags.seed));
   ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(model.graph, ranks, [&]() -> absl::StatusOr<Graph> {
                      ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, ranks.size(), console));

@@ -13,6 +13,7 @@
 #include "core/interpreter/known_values.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/operators.h"
+#include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
 
@@ -47,16 +48,23 @@ bool IsUniform(const Tensor& tensor) {
 
 class Exporter {
  public:
-  Exporter(const Graph& graph, const ModelMetadata& metadata, const ExportOptions& options, int64_t opset)
-      : graph_(graph), metadata_(metadata), options_(options), writer_(opset) {}
+  Exporter(const Graph& graph, const ModelMetadata& metadata, const ExportOptions& options)
+      : graph_(graph),
+        metadata_(metadata),
+        options_(options),
+        source_(SourceOf(graph, options)),
+        plan_(Plan()),
+        writer_(opset_) {}
 
   absl::Status Build() {
     NameOutputs();
-    FindConvBiases();
+    NameKept();
     RETURN_IF_ERROR(FoldWeights());
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
-      if (node.op == nullptr || absorbed_.contains(id)) continue;
+      if (node.op == nullptr) continue;
+      for (size_t k = 0; k < node.outputs.size(); ++k) WriteKept(plan_.KeptFor(Value{id, static_cast<int32_t>(k)}));
+      if (!plan_.IsOwn(id) || absorbed_.contains(id)) continue;
       if (graph_.IsKnown(node) && (options_.fold_weights || !IsNeeded(id))) continue;
       RETURN_IF_ERROR(WriteNode(id));
     }
@@ -71,11 +79,14 @@ class Exporter {
     onnx::OperatorSetIdProto* opset = model.add_opset_import();
     opset->set_domain("");
     opset->set_version(writer_.opset());
-    if (std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
-                    [](const onnx::NodeProto& node) { return node.domain() == kOwnDomain; })) {
+    std::set<std::string> domains;
+    for (const onnx::NodeProto& node : writer_.nodes()) domains.insert(node.domain());
+    for (const std::string& domain : domains) {
+      if (domain.empty() || domain == "ai.onnx") continue;
+      const auto version = metadata_.opsets.find(domain);
       opset = model.add_opset_import();
-      opset->set_domain(kOwnDomain);
-      opset->set_version(1);
+      opset->set_domain(domain);
+      opset->set_version(version == metadata_.opsets.end() ? 1 : version->second);
     }
     model.set_producer_name(metadata_.producer_name.empty() ? "rewright" : metadata_.producer_name);
     model.set_producer_version(metadata_.producer_version);
@@ -110,6 +121,42 @@ class Exporter {
     for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
+  // A graph of another arena has no values of the source.
+  static const OnnxSource* SourceOf(const Graph& graph, const ExportOptions& options) {
+    const OnnxSource* source = options.source.get();
+    return source != nullptr && source->arena() == graph.arena() ? source : nullptr;
+  }
+
+  // The imported opset, within those that are written or as high as the source's, raised to what own forms need: where
+  // that is much, fewer nodes of the source can stay.
+  ExportPlan Plan() {
+    FindConvBiases();
+    const auto imported = metadata_.opsets.find("");
+    opset_ = imported == metadata_.opsets.end() ? kDefaultOpset : imported->second;
+    opset_ = std::max(opset_, kLowestExportedOpset);
+    if (source_ == nullptr) opset_ = std::min(opset_, kHighestExportedOpset);
+    absl::flat_hash_map<NodeId, NodeId> sums;
+    for (const auto& [conv, bias] : biases_) sums[conv] = bias.sum;
+    while (true) {
+      ExportPlan plan(graph_, source_, opset_, sums);
+      int64_t needed = opset_;
+      for (NodeId id : graph_.nodes()) {
+        const Node& node = graph_.node(id);
+        const OnnxForm* form = node.op == nullptr || !plan.IsOwn(id) ? nullptr : FindOnnxForm(node.op->name);
+        if (form != nullptr) needed = std::max<int64_t>(needed, form->min_opset);
+      }
+      if (needed == opset_) {
+        for (const auto& [conv, sum] : sums) {
+          if (plan.IsOwn(sum)) continue;
+          biases_.erase(conv);
+          absorbed_.erase(sum);
+        }
+        return plan;
+      }
+      opset_ = needed;
+    }
+  }
+
   bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
   bool IsWeightOnlyNode(Value value) const { return !IsLeaf(value) && graph_.IsKnown(value); }
 
@@ -137,6 +184,16 @@ class Exporter {
     }
     for (NodeId id : graph_.nodes()) {
       if (graph_.node(id).leaf == LeafKind::kState) NameOf(Value{id, 0});
+    }
+  }
+
+  // Values that are kept have the first claim to their names.
+  void NameKept() {
+    if (source_ == nullptr) return;
+    for (NodeId id : graph_.nodes()) {
+      for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
+        if (plan_.KeptFor(Value{id, k}) >= 0) NameOf(Value{id, k});
+      }
     }
   }
 
@@ -168,7 +225,8 @@ class Exporter {
   }
 
   void WriteTensor(const std::string& name, const Tensor& tensor) {
-    if (!options_.compact_uniform || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
+    if (!options_.compact_uniform || source_ != nullptr || tensor.num_elements() < kMinCompactElements ||
+        !IsUniform(tensor)) {
       writer_.AddInitializer(name, tensor);
       return;
     }
@@ -240,9 +298,14 @@ class Exporter {
     const auto need = [&](Value value) {
       if (IsWeightOnlyNode(value)) needed.insert(value);
     };
+    for (const auto& [i, kept] : plan_.kept()) {
+      for (const auto& [theirs, ours] : kept.bindings) {
+        if (ours != theirs) need(ours);
+      }
+    }
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
-      if (!graph_.IsRun(node)) continue;
+      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
       for (Value operand : node.operands) {
         const bool is_bias = absorbed_.contains(id) && graph_.IsKnown(operand);
         need(is_bias ? VectorBehind(operand).value_or(operand) : operand);
@@ -311,6 +374,46 @@ class Exporter {
     return absl::OkStatus();
   }
 
+  // The node of the source, before it what computes its constants; once. -1: none.
+  void WriteKept(int i) {
+    if (i < 0 || !copied_.insert(i).second) return;
+    for (int constant : plan_.kept(i).before) {
+      if (copied_.insert(constant).second) Copy(constant);
+    }
+    Copy(i);
+  }
+
+  void Copy(int i) {
+    onnx::NodeProto node = source_->node(i);
+    const auto kept = plan_.kept().find(i);
+    for (std::string& name : *node.mutable_input()) {
+      if (!name.empty()) name = NameInCopy(name, kept == plan_.kept().end() ? nullptr : &kept->second);
+    }
+    for (std::string& name : *node.mutable_output()) {
+      if (name.empty()) continue;
+      const Value value = plan_.KeptOutput(name);
+      if (value.node >= 0) {
+        name = NameOf(value);
+        if (!graph_.is_output(value)) described_.emplace_back(name, graph_.type(value));
+      } else {  // a constant for nodes that are kept, or a result that nobody reads
+        name = computed_[name] = writer_.UniqueName(name);
+      }
+    }
+    writer_.AddCopy(std::move(node));
+  }
+
+  std::string NameInCopy(const std::string& name, const KeptNode* kept) {
+    const Value theirs = source_->value(name);
+    if (kept != nullptr) {
+      const auto bound = kept->bindings.find(theirs);
+      if (bound != kept->bindings.end() && (bound->second != theirs || !graph_.IsKnown(theirs))) {
+        return Read(bound->second);
+      }
+    }
+    const auto computed = computed_.find(name);
+    return computed == computed_.end() ? Read(theirs) : computed->second;
+  }
+
   void WriteAliases() {
     for (const Output& output : graph_.outputs()) {
       if (IsLeaf(output.value)) Read(output.value);
@@ -321,30 +424,22 @@ class Exporter {
   const Graph& graph_;
   const ModelMetadata& metadata_;
   const ExportOptions& options_;
+  const OnnxSource* const source_;
+  absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
+  absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
+  int64_t opset_ = 0;
+  const ExportPlan plan_;
   OnnxWriter writer_;
   absl::flat_hash_map<Value, std::string> names_;
   int unnamed_ = 0;
   std::vector<Output> aliases_;
   absl::flat_hash_set<Value> written_;
-  absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
-  absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
+  absl::flat_hash_set<int> copied_;                         // nodes of the source
+  absl::flat_hash_map<std::string, std::string> computed_;  // names of the constants that copied nodes compute
   absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_set<NodeId> needed_;  // known nodes that are written
   std::vector<std::pair<std::string, TensorType>> described_;
 };
-
-// The imported opset within those that are written, raised to what the operators need.
-int64_t OpsetFor(const Graph& graph, const ModelMetadata& metadata) {
-  const auto imported = metadata.opsets.find("");
-  int64_t opset = std::clamp(imported == metadata.opsets.end() ? kDefaultOpset : imported->second, kLowestExportedOpset,
-                             kHighestExportedOpset);
-  for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
-    if (form != nullptr) opset = std::max<int64_t>(opset, form->min_opset);
-  }
-  return opset;
-}
 
 int64_t TotalBytes(const std::vector<std::pair<std::string, Tensor>>& initializers) {
   int64_t bytes = 0;
@@ -398,7 +493,7 @@ absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {
 
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options) {
-  Exporter exporter(graph, metadata, options, OpsetFor(graph, metadata));
+  Exporter exporter(graph, metadata, options);
   RETURN_IF_ERROR(exporter.Build());
   onnx::ModelProto model = exporter.Model();
   std::optional<OutputFile> data;
@@ -418,7 +513,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
 
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
                                             const ExportOptions& options) {
-  Exporter exporter(graph, metadata, options, OpsetFor(graph, metadata));
+  Exporter exporter(graph, metadata, options);
   RETURN_IF_ERROR(exporter.Build());
   if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
     return absl::InvalidArgumentError(

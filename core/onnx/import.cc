@@ -18,6 +18,7 @@
 #include "core/onnx/node.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
+#include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/utf8.h"
 
@@ -51,13 +52,13 @@ absl::Status ParseModel(google::protobuf::io::ZeroCopyInputStream* stream, onnx:
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadModel(const std::string& path) {
+absl::StatusOr<std::shared_ptr<onnx::ModelProto>> ReadModel(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": larger than 2 GiB, where protobuf ends; large weights belong into external data"));
   }
-  auto model = std::make_unique<onnx::ModelProto>();
+  auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::FileInputStream stream(file.descriptor());
   RETURN_IF_ERROR(ErrorAt(path, ParseModel(&stream, model.get())));
   return model;
@@ -192,6 +193,7 @@ class GraphImporter {
   const std::vector<std::string>& notes() const { return notes_; }
   const std::map<std::string, int64_t>& dims() const { return dims_; }
   const std::vector<std::vector<std::string>>& dim_names() const { return dim_names_; }
+  const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
 
  private:
   absl::Status CheckOperators() const {
@@ -221,8 +223,10 @@ class GraphImporter {
         auto tensor = TensorFromProto(proto, state_.directory);
         if (!tensor.ok()) return ErrorAt(where, tensor.status());
         known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
-        // Two copies of all weights would be one too many; clear_raw_data would keep the memory.
-        delete proto.release_raw_data();
+        // Two copies of all weights would be one too many; clearing fields would keep the memory.
+        onnx::TensorProto name;
+        name.set_name(proto.name());
+        proto.Swap(&name);
       }
       ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), known->second));
       NameValue(value, proto.name());
@@ -461,7 +465,7 @@ std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
 
 struct OnnxModel::Parts {
   std::string name, directory;
-  std::unique_ptr<onnx::ModelProto> model;
+  std::shared_ptr<onnx::ModelProto> model;
   ModelMetadata metadata;
   std::vector<std::string> external_files;
   Initializers initializers;
@@ -482,6 +486,10 @@ struct OnnxModel::Parts {
     imported.notes = importer.notes();
     imported.dims = importer.dims();
     imported.dim_names = importer.dim_names();
+    if (options.keep_source) {
+      imported.source =
+          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported.graph.arena(), importer.values());
+    }
     if (model->training_info_size() > 0) imported.notes.push_back("the training graphs of the file are left aside");
     return imported;
   }
@@ -509,7 +517,7 @@ absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const s
   auto parts = std::make_unique<Parts>();
   parts->name = name;
   parts->directory = directory;
-  parts->model = std::make_unique<onnx::ModelProto>();
+  parts->model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   RETURN_IF_ERROR(ErrorAt(name, ParseModel(&stream, parts->model.get())));
   RETURN_IF_ERROR(ErrorAt(name, parts->Check()));
@@ -534,7 +542,7 @@ absl::StatusOr<ImportedModel> ImportOnnxBytes(const std::string& bytes, const st
 }
 
 absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<onnx::ModelProto> model, ReadModel(path));
+  ASSIGN_OR_RETURN(const std::shared_ptr<onnx::ModelProto> model, ReadModel(path));
   OnnxContents contents;
   contents.metadata = MetadataOf(*model);
   RETURN_IF_ERROR(ErrorAt(path, CheckModel(*model, contents.metadata)));

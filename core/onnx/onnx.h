@@ -54,9 +54,14 @@ struct ImportOptions {
   uint64_t seed = 1;  // of kDropoutState
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
   std::map<std::string, int64_t> dims;
+  // Fills in ImportedModel::source, which holds what the file says apart from the elements of initializers.
+  bool keep_source = false;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
+
+// The nodes of a model that was read, for writing it again.
+class OnnxSource;
 
 struct ImportedModel {
   Graph graph;
@@ -69,6 +74,7 @@ struct ImportedModel {
   std::vector<std::string> external_files;
   // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
   std::vector<std::string> notes;
+  std::shared_ptr<const OnnxSource> source;  // null unless asked for
 };
 
 // A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements
@@ -124,12 +130,16 @@ struct ExportOptions {
   bool fold_weights = true;
   // Weights of more bytes than this, all together, go to a file next to the model (protobuf ends at 2 GiB).
   int64_t max_inline_bytes = int64_t{1500} << 20;
-  // Large weights whose elements are all equal are written as ConstantOfShape nodes.
+  // Large weights whose elements are all equal are written as ConstantOfShape nodes; never with a source.
   bool compact_uniform = true;
+  // The model that the graph was rewritten from, in the same arena: what no rule touched is written with its nodes as
+  // they were read. Null: everything is written in the forms of export_ops.cc.
+  std::shared_ptr<const OnnxSource> source;
 };
 
 // Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
-// values keep their names. The opset is that of `metadata` within 13 to 22, raised to what the operators need.
+// values keep their names. The opset is that of `metadata`, at least 13 and without a source at most 22, raised to what
+// the operators need.
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
 // The serialized model; an error where it would need external data.

@@ -17,10 +17,17 @@ onnx::NodeProto* OnnxWriter::AddNode(const std::string& op_type, const std::vect
                                      const std::vector<std::string>& outputs) {
   onnx::NodeProto& node = nodes_.emplace_back();
   node.set_op_type(op_type);
-  node.set_name(absl::StrCat(op_type, "_", node_counts_[op_type]++));
+  do {
+    node.set_name(absl::StrCat(op_type, "_", node_counts_[op_type]++));
+  } while (copied_.contains(node.name()));
   for (const std::string& name : inputs) node.add_input(name);
   for (const std::string& name : outputs) node.add_output(name);
   return &node;
+}
+
+void OnnxWriter::AddCopy(onnx::NodeProto node) {
+  copied_.insert(node.name());
+  nodes_.push_back(std::move(node));
 }
 
 void OnnxWriter::SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {

@@ -54,6 +54,8 @@ class OnnxWriter {
 
   onnx::NodeProto* AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
                            const std::vector<std::string>& outputs);
+  // A node as it is; nodes that are added get other names.
+  void AddCopy(onnx::NodeProto node);
   static void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
   static void SetFloat(onnx::NodeProto* node, const std::string& name, double value);
   static void SetString(onnx::NodeProto* node, const std::string& name, const std::string& value);
@@ -76,6 +78,7 @@ class OnnxWriter {
   absl::flat_hash_set<std::string> taken_;
   std::vector<onnx::NodeProto> nodes_;
   absl::flat_hash_map<std::string, int> node_counts_;  // by operator
+  absl::flat_hash_set<std::string> copied_;            // names of nodes
   std::vector<std::pair<std::string, Tensor>> initializers_;
   std::map<std::vector<int64_t>, std::string> ints_;
   std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes

@@ -148,9 +148,7 @@ struct Model::Impl {
   static std::unique_ptr<Impl> Make(OnnxModel source, const ModelOptions& options) {
     auto impl = std::make_unique<Impl>();
     impl->options = options;
-    ImportOptions sizes;
-    sizes.dims = options.dims;
-    ImportedModel original = Take(source.Import(sizes));
+    ImportedModel original = Take(source.Import({.dims = options.dims, .keep_source = true}));
     impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
     impl->models = std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine.runner(),
                                                  options.cached_sizes);
@@ -258,7 +256,8 @@ struct Model::Impl {
   void Save(const std::string& path) const {
     if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
     const WrittenModel written = Take(BytesToWrite(*rewritten, original(), path, engine.runner(), checking));
-    Take(written.bytes ? WriteText(path, *written.bytes) : ExportOnnx(*rewritten, original().metadata, path));
+    Take(written.bytes ? WriteText(path, *written.bytes)
+                       : ExportOnnx(*rewritten, original().metadata, path, {.source = original().source}));
   }
 };
 

@@ -20,7 +20,7 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
                                           const std::optional<OutputCheckOptions>& checking) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
-  absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata);
+  absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, {.source = original.source});
   if (!bytes.ok()) return written;
   if (checking) {
     absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, name, "");

@@ -98,7 +98,12 @@ def check_export(exported, inputs, expected, case):
             return "passed", "not in onnxruntime"
         return "export", str(e)[:300]
     known = {i.name for i in runtime.get_inputs()}
-    found = runtime.run(None, {n: x for n, x in zip(names, inputs) if n in known})
+    try:
+        found = runtime.run(None, {n: x for n, x in zip(names, inputs) if n in known})
+    except Exception as e:
+        if "is not defined for empty set with bool type" in str(e):
+            return "passed", "not in onnxruntime"
+        raise
     for i, (x, y) in enumerate(zip(found, expected)):
         wrong = difference(x, y, max(case.rtol, 1e-3), max(case.atol, 1e-5))
         if wrong:
@@ -120,9 +125,10 @@ def run_case(program, case, directory):
             wrong = difference(np.load(directory / f"{i}.npy"), y, case.rtol, max(case.atol, 1e-6))
             if wrong:
                 return "wrong", f"output {i}: {wrong}"
-        verdict, message = check_export(directory / "exported.onnx", inputs, expected, case)
-        if verdict != "passed":
-            return verdict, message
+        for name in ("exported.onnx", "kept_exported.onnx"):
+            verdict, message = check_export(directory / name, inputs, expected, case)
+            if verdict != "passed":
+                return verdict, f"{name}: {message}"
     return verdict, message
 
 

@@ -2,12 +2,15 @@
 //
 // One job per line of standard input, fields separated by tabs:
 //   MODEL  OUTPUT_DIR  EXPORTED_MODEL  DIMS  INPUT_FILE...
-// "-" leaves a field away: no run, no export, no sizes of symbolic dimensions (else N=1,M=2). Inputs come in the order
-// of the model's. Outputs are written as OUTPUT_DIR/0.npy, 1.npy, ... One line per job answers:
+// "-" leaves a field away: no run, no export, no sizes of symbolic dimensions (else N=1,M=2). Beside EXPORTED_MODEL
+// comes kept_EXPORTED_MODEL: all that reads an input is another graph there, and still written with the nodes of the
+// model (ExportOptions::source). Inputs come in the order of the model's. Outputs are written as
+// OUTPUT_DIR/0.npy, 1.npy, ... One line per job answers:
 //   ok NUMBER_OF_OUTPUTS NODES   |   unsupported MESSAGE   |   error MESSAGE
 // With --operators it prints the operators that can be imported, each with its first opset and the newest version of
 // its definition that is known.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/tensor_file.h"
@@ -25,6 +29,7 @@ namespace {
 
 absl::StatusOr<ImportOptions> OptionsOf(const std::string& dims) {
   ImportOptions options;
+  options.keep_source = true;
   if (dims == "-") return options;
   const std::vector<std::string> items = absl::StrSplit(dims, ',');
   for (const std::string& item : items) {
@@ -58,6 +63,24 @@ absl::Status RunGraph(const Graph& graph, const std::vector<std::string>& files,
   return absl::OkStatus();
 }
 
+// The graph on inputs that are negated twice: the same results, and no value that reads an input is what it was.
+absl::StatusOr<Graph> OnNegatedInputs(const Graph& graph) {
+  ValueMap negated;
+  for (Value input : graph.inputs()) {
+    const DType dtype = graph.type(input).dtype;
+    if (!graph.contains(input.node) || dtype == DType::kInt32 || dtype == DType::kInt64) continue;
+    const std::string op = dtype == DType::kBool ? "logical_not" : "neg";
+    ASSIGN_OR_RETURN(Value value, graph.arena()->Apply(op, {input}));
+    ASSIGN_OR_RETURN(negated[input], graph.arena()->Apply(op, {value}));
+  }
+  return ReplaceValues(graph, negated);
+}
+
+absl::Status ExportKept(const ImportedModel& model, const std::string& path) {
+  ASSIGN_OR_RETURN(const Graph negated, OnNegatedInputs(model.graph));
+  return ExportOnnx(negated, model.metadata, path, {.source = model.source});
+}
+
 absl::StatusOr<std::string> RunJob(const std::vector<std::string>& fields) {
   if (fields.size() < 4) return absl::InvalidArgumentError("a job has four fields and the inputs");
   auto options = OptionsOf(fields[3]);
@@ -65,7 +88,9 @@ absl::StatusOr<std::string> RunJob(const std::vector<std::string>& fields) {
   auto model = ImportOnnx(fields[0], *options);
   if (!model.ok()) return model.status();
   if (fields[2] != "-") {
-    if (absl::Status status = ExportOnnx(model->graph, model->metadata, fields[2]); !status.ok()) return status;
+    RETURN_IF_ERROR(ExportOnnx(model->graph, model->metadata, fields[2]));
+    const std::filesystem::path exported = fields[2];
+    RETURN_IF_ERROR(ExportKept(*model, exported.parent_path() / ("kept_" + exported.filename().string())));
   }
   if (fields[1] != "-") {
     const std::vector<std::string> files(fields.begin() + 4, fields.end());

@@ -1,0 +1,283 @@
+#include "core/onnx/source.h"
+
+#include <algorithm>
+
+namespace rewright {
+namespace {
+
+constexpr int64_t kSmallBytes = 1024;  // constants that are written as they are, whatever computed them
+constexpr int kMaxDepth = 256;         // of a chain of nodes that compute a constant
+
+bool HasAttribute(const onnx::NodeProto& node, const std::string& name) {
+  return std::any_of(node.attribute().begin(), node.attribute().end(),
+                     [&](const onnx::AttributeProto& attribute) { return attribute.name() == name; });
+}
+
+// A change of an operator's definition after which a node of before reads otherwise.
+struct Change {
+  const char* op_type;
+  int64_t opset;
+  const char* attribute = "";  // nodes without it are not concerned
+};
+
+// From ONNX's change log of operators, from opset 7 on. What only grew (types, attributes with a default) is not here.
+constexpr Change kChanges[] = {
+    {"AveragePool", 19, "ceil_mode"},
+    {"BatchNormalization", 9, "spatial"},
+    {"Clip", 11, "min"},
+    {"Clip", 11, "max"},
+    {"Dropout", 12},
+    {"GridSample", 20},
+    {"GroupNormalization", 21},
+    {"Hardmax", 13},
+    {"LogSoftmax", 13},
+    {"Pad", 11},
+    {"ReduceL1", 18, "axes"},
+    {"ReduceL2", 18, "axes"},
+    {"ReduceLogSum", 18, "axes"},
+    {"ReduceLogSumExp", 18, "axes"},
+    {"ReduceMax", 18, "axes"},
+    {"ReduceMean", 18, "axes"},
+    {"ReduceMin", 18, "axes"},
+    {"ReduceProd", 18, "axes"},
+    {"ReduceSum", 13, "axes"},
+    {"ReduceSumSquare", 18, "axes"},
+    {"Resize", 11},
+    {"RoiAlign", 16},
+    {"Scatter", 11},
+    {"Slice", 10},
+    {"Softmax", 13},
+    {"Split", 13},
+    {"Split", 18},
+    {"Squeeze", 13, "axes"},
+    {"TopK", 10},
+    {"Unsqueeze", 13},
+    {"Upsample", 9},
+    {"Upsample", 10},
+};
+
+}  // namespace
+
+bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
+  if (from == to) return true;
+  // The outputs beyond the first were the statistics of training in other numbers and orders.
+  if (node.op_type() == "BatchNormalization" && from < 14 && to >= 14 && node.output_size() > 1) return false;
+  return std::none_of(std::begin(kChanges), std::end(kChanges), [&](const Change& change) {
+    return change.opset > from && change.opset <= to && node.op_type() == change.op_type &&
+           (change.attribute[0] == '\0' || HasAttribute(node, change.attribute));
+  });
+}
+
+OnnxSource::OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t opset, std::shared_ptr<Arena> arena,
+                       absl::flat_hash_map<std::string, Value> values)
+    : model_(std::move(model)), opset_(opset), arena_(std::move(arena)), values_(std::move(values)) {
+  for (int i = 0; i < model_->graph().node_size(); ++i) {
+    for (const std::string& name : node(i).output()) producers_.emplace(name, i);
+  }
+}
+
+int OnnxSource::producer(const std::string& name) const {
+  const auto found = producers_.find(name);
+  return found == producers_.end() ? -1 : found->second;
+}
+
+namespace {
+
+// The nodes that compute the constants which a node of the source reads.
+class ConstantChain {
+ public:
+  ConstantChain(const OnnxSource& source, int64_t opset) : source_(source), opset_(opset) {}
+
+  // False where the tensor, which is known, can neither be computed by nodes of the source nor written as it is.
+  bool Add(const std::string& name) { return AddTensor(name, 0); }
+
+  std::vector<int> Nodes() && {
+    std::sort(nodes_.begin(), nodes_.end());
+    nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+    return std::move(nodes_);
+  }
+
+ private:
+  bool AddTensor(const std::string& name, int depth) {
+    if (const auto known = seen_.find(name); known != seen_.end()) return known->second;
+    return seen_[name] = IsThere(name, depth);
+  }
+
+  bool IsThere(const std::string& name, int depth) {
+    const Value value = source_.value(name);
+    const Node& node = source_.arena()->node(value.node);
+    if (!source_.arena()->IsKnown(node)) return false;
+    const int producer = source_.producer(name);
+    const bool leaf = node.op == nullptr;
+    if (leaf && (IsGivenAsItIs(value) || node.outputs[value.output].num_bytes() <= kSmallBytes)) return true;
+    if (producer < 0) return false;
+    const size_t before = nodes_.size();
+    if (AddNode(producer, depth + 1)) {
+      nodes_.push_back(producer);
+      return true;
+    }
+    nodes_.resize(before);
+    return leaf;
+  }
+
+  // An initializer or a constant, under another name perhaps.
+  bool IsGivenAsItIs(Value leaf) const {
+    const int producer = source_.producer(source_.arena()->name(leaf));
+    return producer < 0 || source_.node(producer).op_type() == "Constant";
+  }
+
+  bool AddNode(int i, int depth) {
+    const onnx::NodeProto& node = source_.node(i);
+    if (depth > kMaxDepth || !MeansTheSame(node, source_.opset(), opset_)) return false;
+    return std::all_of(node.input().begin(), node.input().end(),
+                       [&](const std::string& name) { return name.empty() || AddTensor(name, depth); });
+  }
+
+  const OnnxSource& source_;
+  const int64_t opset_;
+  absl::flat_hash_map<std::string, bool> seen_;
+  std::vector<int> nodes_;
+};
+
+// Finds the inputs of a node of the source in the values that play the part of its outputs.
+class Matching {
+ public:
+  Matching(const OnnxSource& source, const onnx::NodeProto& node, absl::flat_hash_map<Value, Value> bindings)
+      : arena_(*source.arena()), bindings_(std::move(bindings)) {
+    for (const std::string& name : node.input()) {
+      if (!name.empty()) inputs_.insert(source.value(name));
+    }
+  }
+
+  // `theirs` is a value of the source.
+  bool Match(Value theirs, Value ours) {
+    if (inputs_.contains(theirs)) {
+      const auto [bound, is_new] = bindings_.emplace(theirs, ours);
+      return is_new ? arena_.type(theirs) == arena_.type(ours) : bound->second == ours;
+    }
+    if (theirs == ours && !ReadsInput(theirs)) return true;
+    if (const auto known = matched_.find(theirs); known != matched_.end()) return known->second == ours;
+    const Node& a = arena_.node(theirs.node);
+    const Node& b = arena_.node(ours.node);
+    if (a.op == nullptr || a.op != b.op || theirs.output != ours.output || a.attrs != b.attrs ||
+        a.operands.size() != b.operands.size()) {
+      return false;
+    }
+    for (size_t k = 0; k < a.operands.size(); ++k) {
+      if (!Match(a.operands[k], b.operands[k])) return false;
+    }
+    matched_[theirs] = ours;
+    return true;
+  }
+
+  // Whether the node, imported on what is bound, gives what was matched. The importer may have built by itself what is
+  // also an input: a constant 1, or g(x) of inputs x and g(x). Bound to something else, the two would come apart.
+  bool IsWhole() const {
+    return std::all_of(bindings_.begin(), bindings_.end(), [&](const auto& binding) {
+      const auto [theirs, ours] = binding;
+      if (theirs == ours) return true;
+      const Node& a = arena_.node(theirs.node);
+      if (a.op == nullptr) return a.leaf != LeafKind::kConstant;
+      return std::any_of(a.operands.begin(), a.operands.end(),
+                         [&](Value operand) { return !bindings_.contains(operand) && !matched_.contains(operand); });
+    });
+  }
+
+  absl::flat_hash_map<Value, Value>& bindings() { return bindings_; }
+
+ private:
+  bool ReadsInput(Value value) const {
+    const Node& node = arena_.node(value.node);
+    return node.reads_input || node.reads_state;
+  }
+
+  const Arena& arena_;
+  absl::flat_hash_set<Value> inputs_;
+  absl::flat_hash_map<Value, Value> bindings_;
+  absl::flat_hash_map<Value, Value> matched_;
+};
+
+}  // namespace
+
+ExportPlan::ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
+                       const absl::flat_hash_map<NodeId, NodeId>& fused)
+    : graph_(graph), source_(source), opset_(opset) {
+  absl::flat_hash_set<Value> needed;
+  for (const Output& output : graph.outputs()) needed.insert(output.value);
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const NodeId id = graph.nodes()[i];
+    const Node& node = graph.node(id);
+    if (node.op == nullptr) continue;
+    std::vector<Value> outputs;
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      if (needed.contains(Value{id, k})) outputs.push_back(Value{id, k});
+    }
+    if (outputs.empty()) continue;
+    const auto whole = fused.find(id);
+    if ((whole == fused.end() || !IsOwn(whole->second)) && Keep(id, outputs)) {
+      for (const auto& [theirs, ours] : kept_.at(KeptFor(outputs[0])).bindings) needed.insert(ours);
+    } else {
+      own_.insert(id);
+      needed.insert(node.operands.begin(), node.operands.end());
+    }
+  }
+}
+
+bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
+  if (source_ == nullptr || !graph_.IsRun(graph_.node(id))) return false;
+  int producer = -1;
+  std::vector<std::string> names;
+  for (Value value : needed) {
+    names.push_back(graph_.arena()->name(value));
+    const int found = names.back().empty() || outputs_.contains(names.back()) ? -1 : source_->producer(names.back());
+    if (found < 0 || (producer >= 0 && found != producer)) return false;
+    producer = found;
+  }
+  const onnx::NodeProto& node = source_->node(producer);
+  const auto before = kept_.find(producer);
+  const bool is_new = before == kept_.end();
+  Matching matching(*source_, node, is_new ? absl::flat_hash_map<Value, Value>() : before->second.bindings);
+  for (size_t k = 0; k < needed.size(); ++k) {
+    if (!matching.Match(source_->value(names[k]), needed[k])) return false;
+  }
+  if (!matching.IsWhole()) return false;
+  // Written here, the node comes after all that it reads.
+  for (const auto& [theirs, ours] : matching.bindings()) {
+    if (graph_.index(ours.node) >= graph_.index(id)) return false;
+  }
+  KeptNode kept;
+  if (is_new) {
+    if (!MeansTheSame(node, source_->opset(), opset_)) return false;
+    ConstantChain chain(*source_, opset_);
+    for (const std::string& name : node.input()) {
+      if (name.empty()) continue;
+      // What the node was imported by without being an operand of it: a shape, a list of axes.
+      const Value theirs = source_->value(name);
+      const auto bound = matching.bindings().find(theirs);
+      const bool as_read = bound == matching.bindings().end() || bound->second == theirs;
+      if (as_read && (bound == matching.bindings().end() || graph_.IsKnown(theirs)) && !chain.Add(name)) return false;
+    }
+    kept.before = std::move(chain).Nodes();
+  } else {
+    kept.before = before->second.before;
+  }
+  kept.bindings = std::move(matching.bindings());
+  kept_[producer] = std::move(kept);
+  for (size_t k = 0; k < needed.size(); ++k) {
+    kept_for_[needed[k]] = names[k];
+    outputs_[names[k]] = needed[k];
+  }
+  return true;
+}
+
+int ExportPlan::KeptFor(Value value) const {
+  const auto found = kept_for_.find(value);
+  return found == kept_for_.end() ? -1 : source_->producer(found->second);
+}
+
+Value ExportPlan::KeptOutput(const std::string& name) const {
+  const auto found = outputs_.find(name);
+  return found == outputs_.end() ? Value{} : found->second;
+}
+
+}  // namespace rewright

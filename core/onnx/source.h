@@ -1,0 +1,84 @@
+// The nodes of a model file beside the values that they became, so that a rewritten graph is written with the nodes of
+// the file wherever no rule touched them: their names, attributes and composites, weights shared as they were.
+// For the sources of this folder only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/ir/graph.h"
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+class OnnxSource {
+ public:
+  // `values` are the tensors of the model by name, those of the file's graph alone.
+  OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t opset, std::shared_ptr<Arena> arena,
+             absl::flat_hash_map<std::string, Value> values);
+
+  int64_t opset() const { return opset_; }
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+  const onnx::NodeProto& node(int i) const { return model_->graph().node(i); }
+
+  // What a tensor of the model became; one that was read has a value.
+  Value value(const std::string& name) const { return values_.at(name); }
+  bool contains(const std::string& name) const { return values_.contains(name); }
+  // The node that gives a tensor; -1 for inputs and initializers.
+  int producer(const std::string& name) const;
+
+ private:
+  const std::shared_ptr<const onnx::ModelProto> model_;
+  const int64_t opset_;
+  const std::shared_ptr<Arena> arena_;
+  const absl::flat_hash_map<std::string, Value> values_;
+  absl::flat_hash_map<std::string, int> producers_;
+};
+
+// Whether a node of a model of opset `from` says the same in one of opset `to`, which is not lower.
+bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to);
+
+// A node of the source that is written with its inputs bound to values of the graph.
+struct KeptNode {
+  std::vector<int> before;                     // nodes that compute from constants what it reads, as in the source
+  absl::flat_hash_map<Value, Value> bindings;  // values of inputs in the source, and what is read instead
+};
+
+// What becomes of the nodes of a graph on its way into a file: kept, as a node of the source; own, in the exporter's
+// forms; or not needed, as the parts of a composite that is kept are.
+//
+// A node of the source is kept for a value of the graph whose operators are those that the node was imported as, on
+// other operands perhaps: what lies below may be rewritten. Only the candidate is found by the name of the value.
+class ExportPlan {
+ public:
+  // `fused` gives for a node the one whose own form takes it in (a convolution for the sum with its bias): where both
+  // would be own, neither is kept. Without a source all nodes are own.
+  ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
+             const absl::flat_hash_map<NodeId, NodeId>& fused);
+
+  bool IsOwn(NodeId id) const { return own_.contains(id); }
+  // The node of the source that gives the value; -1 where none is kept for it.
+  int KeptFor(Value value) const;
+  // The value of the graph for output `name` of a kept node; no node where none is.
+  Value KeptOutput(const std::string& name) const;
+  const KeptNode& kept(int node) const { return kept_.at(node); }
+  const absl::flat_hash_map<int, KeptNode>& kept() const { return kept_; }
+
+ private:
+  // The outputs of `id` that are needed become outputs of one node of the source, if they can.
+  bool Keep(NodeId id, const std::vector<Value>& needed);
+
+  const Graph& graph_;
+  const OnnxSource* const source_;
+  const int64_t opset_;
+  absl::flat_hash_set<NodeId> own_;
+  absl::flat_hash_map<Value, std::string> kept_for_;  // the tensor of the source
+  absl::flat_hash_map<std::string, Value> outputs_;   // the other way
+  absl::flat_hash_map<int, KeptNode> kept_;
+};
+
+}  // namespace rewright

@@ -1,0 +1,218 @@
+// Rewritten models written with the nodes of the file that they were read from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/ir/compare.h"
+#include "core/onnx/source.h"
+#include "model_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+ImportedModel Read(const TestModel& model) {
+  auto imported = model.Import({.keep_source = true});
+  EXPECT_TRUE(imported.ok()) << imported.status();
+  return *std::move(imported);
+}
+
+// The value that tensor `name` became.
+Value Named(const ImportedModel& model, const std::string& name) { return model.source->value(name); }
+
+Graph Replaced(const ImportedModel& model, const ValueMap& replacement) {
+  auto graph = ReplaceValues(model.graph, replacement);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+Value Apply(const ImportedModel& model, const std::string& op, std::vector<Value> operands, Attrs attrs = {}) {
+  auto value = model.graph.arena()->Apply(op, std::move(operands), std::move(attrs));
+  EXPECT_TRUE(value.ok()) << value.status();
+  return *value;
+}
+
+// With input x negated twice, so that nothing that reads it is the value that it was.
+Graph OnNegatedX(const ImportedModel& model) {
+  const Value x = Named(model, "x");
+  return Replaced(model, {{x, Apply(model, "neg", {Apply(model, "neg", {x})})}});
+}
+
+onnx::ModelProto Written(const ImportedModel& model, const Graph& graph) {
+  const auto bytes = ExportOnnxBytes(graph, model.metadata, {.source = model.source});
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  onnx::ModelProto written;
+  EXPECT_TRUE(bytes.ok() && written.ParseFromString(*bytes));
+  const auto again = ImportOnnxBytes(written.SerializeAsString(), "written", "");
+  EXPECT_TRUE(again.ok()) << again.status() << written.DebugString();
+  if (!again.ok()) return written;
+  const std::map<std::string, Tensor> x = {{"x", Iota(graph.type(graph.inputs()[0]).shape)}};
+  EXPECT_TRUE(AllClose(OutputsOf(again->graph, x)[0], OutputsOf(graph, x)[0], 0, 0)) << written.DebugString();
+  return written;
+}
+
+// "Conv(x,w) -> y"
+std::vector<std::string> NodesOf(const onnx::ModelProto& model) {
+  std::vector<std::string> nodes;
+  for (const onnx::NodeProto& node : model.graph().node()) {
+    nodes.push_back(absl::StrCat(node.op_type(), "(", absl::StrJoin(node.input(), ","), ") -> ",
+                                 absl::StrJoin(node.output(), ",")));
+  }
+  return nodes;
+}
+
+std::vector<std::string> InitializersOf(const onnx::ModelProto& model) {
+  std::vector<std::string> names;
+  for (const onnx::TensorProto& tensor : model.graph().initializer()) names.push_back(tensor.name());
+  return names;
+}
+
+TEST(KeptNodesTest, CompositesBehindARewriteStayNodes) {
+  TestModel file;
+  file.Input("x", {1, 2, 5, 5})
+      .Initializer("w", Iota({2, 4, 3, 3}))
+      .Initializer("bias", Iota({4}))
+      .Initializer("scale", Iota({4}))
+      .Initializer("shift", Iota({4}))
+      .Node("ConvTranspose", {"x", "w", "bias"}, {"up"}, {{"strides", std::vector<int64_t>{2, 2}}})
+      .Node("InstanceNormalization", {"up", "scale", "shift"}, {"norm"}, {{"epsilon", 0.25}})
+      .Node("HardSigmoid", {"norm"}, {"hard"}, {{"alpha", 0.5}})
+      .Node("Softplus", {"hard"}, {"soft"})
+      .Node("Elu", {"soft"}, {"y"})
+      .Output("y");
+  file.proto().mutable_graph()->mutable_node(1)->set_doc_string("a note");
+  const ImportedModel model = Read(file);
+  const onnx::ModelProto written = Written(model, OnNegatedX(model));
+  EXPECT_THAT(NodesOf(written),
+              ElementsAre("Neg(x) -> neg_out_1", "Neg(neg_out_1) -> x_1", "ConvTranspose(x_1,w,bias) -> up",
+                          "InstanceNormalization(up,scale,shift) -> norm", "HardSigmoid(norm) -> hard",
+                          "Softplus(hard) -> soft", "Elu(soft) -> y"));
+  EXPECT_EQ(written.graph().node(3).doc_string(), "a note");
+  EXPECT_EQ(written.graph().node(3).attribute(0).f(), 0.25f);
+  EXPECT_THAT(InitializersOf(written), UnorderedElementsAre("w", "bias", "scale", "shift"));
+}
+
+TEST(KeptNodesTest, WhatARuleTouchedIsWrittenInOwnForms) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {1, 2, 5, 5})
+                                       .Initializer("scale", Iota({2}))
+                                       .Initializer("shift", Iota({2}))
+                                       .Node("InstanceNormalization", {"x", "scale", "shift"}, {"norm"})
+                                       .Node("Relu", {"norm"}, {"y"})
+                                       .Output("y"));
+  // A node within the normalization.
+  for (NodeId id : model.graph.nodes()) {
+    if (!model.graph.IsRun(model.graph.node(id)) || model.graph.node(id).op->name != "sub") continue;
+    const Value inside{id, 0};
+    const Graph touched = Replaced(model, {{inside, Apply(model, "neg", {Apply(model, "neg", {inside})})}});
+    const std::vector<std::string> nodes = NodesOf(Written(model, touched));
+    EXPECT_THAT(nodes, Contains("Relu(norm) -> y"));
+    EXPECT_THAT(absl::StrJoin(nodes, " "), Not(testing::HasSubstr("InstanceNormalization")));
+    return;
+  }
+  FAIL() << "no difference in the normalization";
+}
+
+TEST(KeptNodesTest, AWeightMayBeAnother) {
+  const ImportedModel model =
+      Read(TestModel()
+               .Input("x", {1, 2, 5, 5})
+               .Initializer("w", Iota({3, 2, 3, 3}))
+               .Initializer("bias", Iota({3}))
+               .Node("Conv", {"x", "w", "bias"}, {"y"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})
+               .Output("y"));
+  const Value w = Named(model, "w");
+  const onnx::ModelProto written = Written(model, Replaced(model, {{w, Apply(model, "neg", {w})}}));
+  ASSERT_EQ(written.graph().node_size(), 1);
+  EXPECT_EQ(written.graph().node(0).name(), model.source->node(0).name());
+  EXPECT_EQ(written.graph().node(0).input(2), "bias");
+  EXPECT_THAT(InitializersOf(written), Not(Contains("w")));
+}
+
+TEST(KeptNodesTest, NodesThatReadOtherwiseInANewerOpsetAreRestated) {
+  const ImportedModel model = Read(TestModel(11)
+                                       .Input("x", {2, 3, 4})
+                                       .Node("Softmax", {"x"}, {"soft"}, {{"axis", int64_t{1}}})
+                                       .Node("HardSigmoid", {"soft"}, {"y"})
+                                       .Output("y"));
+  const onnx::ModelProto written = Written(model, OnNegatedX(model));
+  EXPECT_EQ(written.opset_import(0).version(), 13);
+  EXPECT_THAT(NodesOf(written), Contains("HardSigmoid(soft) -> y"));
+  EXPECT_EQ(std::count_if(written.graph().node().begin(), written.graph().node().end(),
+                          [](const onnx::NodeProto& node) { return node.op_type() == "Softmax"; }),
+            1);
+  EXPECT_GT(written.graph().node_size(), 4);  // the softmax over two axes reshapes
+}
+
+TEST(KeptNodesTest, OutputsThatNobodyReadKeepNamesOfTheirOwn) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {6, 2})
+                                       .Node("Split", {"x"}, {"a", "b", "c"}, {{"axis", int64_t{0}}})
+                                       .Node("Relu", {"a"}, {"y"})
+                                       .Node("Relu", {"c"}, {"z"})
+                                       .Output("y")
+                                       .Output("z"));
+  EXPECT_THAT(NodesOf(Written(model, OnNegatedX(model))),
+              IsSupersetOf({"Split(x_1) -> a,b,c", "Relu(a) -> y", "Relu(c) -> z"}));
+}
+
+TEST(KeptNodesTest, ConstantsAreComputedAsInTheFileAndSizesAreNumbers) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {2, 3})
+                                       .Initializer("w", Iota({40, 3}))
+                                       .Node("Transpose", {"w"}, {"turned"})
+                                       .Node("MatMul", {"x", "turned"}, {"product"})
+                                       .Node("Shape", {"product"}, {"shape"})
+                                       .Node("Reshape", {"product", "shape"}, {"same"})
+                                       .Ints("list", {5, -1})
+                                       .Node("Reshape", {"same", "list"}, {"y"})
+                                       .Output("y"));
+  const onnx::ModelProto written = Written(model, OnNegatedX(model));
+  EXPECT_THAT(NodesOf(written), ElementsAre("Neg(x) -> neg_out_1", "Neg(neg_out_1) -> x_1", "Transpose(w) -> turned",
+                                            "MatMul(x_1,turned) -> product", "Reshape(product,list) -> y"));
+}
+
+TEST(KeptNodesTest, AnInputThatIsAlsoAPartOfTheCompositeIsNoInput) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {3, 3})
+                                       .Node("MatMul", {"x", "x"}, {"square"})
+                                       .Node("Gemm", {"x", "x", "square"}, {"y"})
+                                       .Output("y"));
+  // Twice the square: the product within the Gemm is the same value.
+  const Value square = Named(model, "square");
+  const Value other = Apply(model, "abs", {square});
+  model.graph.arena()->SetName(other, "square");
+  const onnx::ModelProto written = Written(model, Replaced(model, {{square, other}}));
+  EXPECT_THAT(absl::StrJoin(NodesOf(written), " "), Not(testing::HasSubstr("Gemm")));
+}
+
+TEST(KeptNodesTest, AGraphOfAnotherArenaIsWrittenInOwnForms) {
+  const ImportedModel model = Read(TestModel().Input("x", {2}).Node("Softsign", {"x"}, {"y"}).Output("y"));
+  EXPECT_THAT(NodesOf(Written(model, model.graph)), ElementsAre("Softsign(x) -> y"));
+  EXPECT_THAT(absl::StrJoin(NodesOf(Written(model, CopyGraph(model.graph))), " "), Not(testing::HasSubstr("Softsign")));
+}
+
+TEST(KeptNodesTest, WhatChangedBetweenOpsets) {
+  const auto same = [](const std::string& op_type, int64_t from, int64_t to, const std::string& attribute = "") {
+    onnx::NodeProto node;
+    node.set_op_type(op_type);
+    if (!attribute.empty()) node.add_attribute()->set_name(attribute);
+    return MeansTheSame(node, from, to);
+  };
+  EXPECT_TRUE(same("Conv", 7, 22));
+  EXPECT_TRUE(same("Softmax", 13, 22));
+  EXPECT_FALSE(same("Softmax", 12, 13));
+  EXPECT_TRUE(same("ReduceSum", 11, 13));
+  EXPECT_FALSE(same("ReduceSum", 11, 13, "axes"));
+  EXPECT_TRUE(same("ReduceMean", 13, 17, "axes"));
+  EXPECT_FALSE(same("ReduceMean", 13, 18, "axes"));
+}
+
+}  // namespace
+}  // namespace rewright
