@@ -325,33 +325,6 @@ Values Expand(OnnxNode& node) {
   return OneOutput(node.Expand(x, shape));
 }
 
-// Each axis r times: [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner`, each element r
-// times
-// ([a, 1, b, 1]).
-absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
-  const Shape shape = node.shape(x);
-  Shape parted, expanded;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const int64_t size = shape[axis];
-    if (repeats[axis] == 1) {
-      parted.push_back(size);
-      expanded.push_back(size);
-    } else if (inner) {
-      parted.insert(parted.end(), {size, 1});
-      expanded.insert(expanded.end(), {size, repeats[axis]});
-    } else {
-      parted.insert(parted.end(), {1, size});
-      expanded.insert(expanded.end(), {repeats[axis], size});
-    }
-  }
-  RETURN_IF_ERROR(CheckedElements(expanded).status());
-  Shape result;
-  for (size_t axis = 0; axis < shape.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
-  ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
-  ASSIGN_OR_RETURN(const Value repeated, node.Expand(spread, expanded));
-  return node.Reshape(repeated, result);
-}
-
 Values Tile(OnnxNode& node) {
   const Value x = node.input(0);
   ASSIGN_OR_RETURN(const std::vector<int64_t> repeats, node.IntsInput(1, "repeats"));
@@ -363,53 +336,6 @@ Values Tile(OnnxNode& node) {
   }
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("repeats", repeats));
   return OneOutput(Repeat(node, x, repeats, /*inner=*/false));
-}
-
-// Upsample and Resize to the nearest element, by whole factors.
-absl::StatusOr<std::vector<int64_t>> ResizeFactors(OnnxNode& node) {
-  const Shape& shape = node.input_type(0).shape;
-  const bool resize = node.op_type() == "Resize";
-  const int scales_input = resize && node.opset() >= 11 ? 2 : 1;
-  std::vector<double> factors;
-  if (resize && node.has_input(3)) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, node.IntsInput(3, "sizes"));
-    if (sizes.size() != shape.size()) return node.Invalid(absl::StrCat(sizes.size(), " sizes"));
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      factors.push_back(shape[axis] == 0 ? 0 : static_cast<double>(sizes[axis]) / static_cast<double>(shape[axis]));
-    }
-  } else if (!resize && node.opset() < 9) {
-    ASSIGN_OR_RETURN(factors, node.Floats("scales"));
-  } else {
-    if (!node.has_input(scales_input)) return node.Invalid("scales are missing");
-    ASSIGN_OR_RETURN(const Tensor scales, node.ConstantInput(scales_input, "scales"));
-    for (int64_t i = 0; i < scales.num_elements(); ++i) factors.push_back(scales.At(i));
-  }
-  if (factors.size() != shape.size()) return node.Invalid(absl::StrCat(factors.size(), " scales"));
-  std::vector<int64_t> whole;
-  for (double factor : factors) {
-    if (!(factor >= 1 && factor <= 1024) || factor != static_cast<double>(static_cast<int64_t>(factor))) {
-      return node.Unsupported(absl::StrCat("resizing by ", factor, "; only whole factors are"));
-    }
-    whole.push_back(static_cast<int64_t>(factor));
-  }
-  return whole;
-}
-
-Values Resize(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "nearest"));
-  if (mode != "nearest") return node.Unsupported("mode " + mode);
-  if (node.op_type() == "Resize" && node.opset() >= 11) {
-    ASSIGN_OR_RETURN(const std::string where, node.String("coordinate_transformation_mode", "half_pixel"));
-    ASSIGN_OR_RETURN(const std::string nearest, node.String("nearest_mode", "round_prefer_floor"));
-    if (node.HasAttribute("axes")) return node.Unsupported("attribute axes");
-    node.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias", "keep_aspect_ratio_policy"});
-    const bool rounds = nearest == "round_prefer_floor" || nearest == "round_prefer_ceil";
-    const bool repeats = ((where == "half_pixel" || where == "pytorch_half_pixel") && rounds) ||
-                         ((where == "asymmetric" || where == "tf_half_pixel_for_nn") && nearest == "floor");
-    if (!repeats) return node.Unsupported(absl::StrCat("coordinates ", where, " with nearest_mode ", nearest));
-  }
-  ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ResizeFactors(node));
-  return OneOutput(Repeat(node, node.input(0), factors, /*inner=*/true));
 }
 
 // ---------------------------------------------------------------- picking
@@ -484,6 +410,31 @@ Values Trilu(OnnxNode& node) {
 
 }  // namespace
 
+// [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner` as [a, 1, b, 1] first.
+absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
+  const Shape shape = node.shape(x);
+  Shape parted, expanded;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t size = shape[axis];
+    if (repeats[axis] == 1) {
+      parted.push_back(size);
+      expanded.push_back(size);
+    } else if (inner) {
+      parted.insert(parted.end(), {size, 1});
+      expanded.insert(expanded.end(), {size, repeats[axis]});
+    } else {
+      parted.insert(parted.end(), {1, size});
+      expanded.insert(expanded.end(), {repeats[axis], size});
+    }
+  }
+  RETURN_IF_ERROR(CheckedElements(expanded).status());
+  Shape result;
+  for (size_t axis = 0; axis < shape.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
+  ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
+  ASSIGN_OR_RETURN(const Value repeated, node.Expand(spread, expanded));
+  return node.Reshape(repeated, result);
+}
+
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis) {
   const Tensor* known = node.KnownTensor(indices);
   const int64_t size = node.input_type(0).shape[axis];
@@ -505,8 +456,6 @@ OnnxOperatorList MoveOperators() {
       {"Pad", {2, 25, 1, 4, Pad}},
       {"Expand", {8, 13, 2, 2, Expand}},
       {"Tile", {6, 13, 2, 2, Tile}},
-      {"Upsample", {7, 10, 1, 2, Resize}},
-      {"Resize", {10, 19, 1, 4, Resize}},
       {"Gather", {1, 13, 2, 2, Gather}},
       {"GatherElements", {11, 13, 2, 2, GatherElements}},
       {"DepthToSpace", {1, 28, 1, 1, DepthToSpace}},

@@ -243,10 +243,21 @@ Values Softmax(OnnxNode& node) {
   return OneOutput(node.Reshape(result, shape));
 }
 
+// (x - mean) / deviation over some axes, by default all but the channels.
+Values MeanVarianceNormalization(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.Ints("axes", {0, 2, 3}));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, OnnxNode::Axes(given, node.input_rank(0)));
+  Formula f(node);
+  const Moments moments = MomentsOf(f, node.input(0), axes);
+  const Value deviation = f("add", {f("sqrt", {moments.variance}), f.Number(node.input(0), 1e-9)});
+  return f.Output(f("div", {moments.centered, deviation}));
+}
+
 }  // namespace
 
 OnnxOperatorList NormOperators() {
   return {
+      {"MeanVarianceNormalization", {9, 13, 1, 1, MeanVarianceNormalization}},
       {"BatchNormalization", {7, 15, 5, 5, BatchNormalization}},
       {"LayerNormalization", {17, 17, 2, 3, LayerNormalization}},
       {"InstanceNormalization", {6, 22, 3, 3, InstanceNormalization}},

@@ -88,6 +88,32 @@ Values CumSum(OnnxNode& node) {
   return OneOutput(node.Apply("cumsum", {node.input(0)}, attrs));
 }
 
+// Products of the elements up to each position: after the step of distance d each holds the last 2 d.
+Values CumProd(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsInput(1, "axis"));
+  if (axes.size() != 1) return node.Invalid(absl::StrCat("axis has ", axes.size(), " elements, expected one"));
+  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(axes[0], node.input_rank(0)));
+  ASSIGN_OR_RETURN(const int64_t exclusive, node.Int("exclusive", 0));
+  ASSIGN_OR_RETURN(const int64_t reverse, node.Int("reverse", 0));
+  const int64_t size = node.shape(node.input(0))[static_cast<size_t>(axis)];
+  // The elements `distance` before, ones where there are none.
+  const auto shifted = [&](Value x, int64_t distance) {
+    std::vector<int64_t> before(node.shape(x).size(), 0), after = before;
+    before[static_cast<size_t>(axis)] = reverse != 0 ? -distance : distance;
+    after[static_cast<size_t>(axis)] = reverse != 0 ? distance : -distance;
+    return node.Apply("pad", {x}, {{"before", before}, {"after", after}, {"value", 1.0}});
+  };
+  Value x = node.input(0);
+  if (exclusive != 0) {
+    ASSIGN_OR_RETURN(x, shifted(x, 1));
+  }
+  for (int64_t distance = 1; distance < size; distance *= 2) {
+    ASSIGN_OR_RETURN(const Value earlier, shifted(x, distance));
+    ASSIGN_OR_RETURN(x, node.Apply("mul", {x, earlier}));
+  }
+  return std::vector<Value>{x};
+}
+
 // ArgMax and ArgMin (of the negative), the first or the last of equal elements.
 Values ArgMax(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
@@ -131,6 +157,7 @@ OnnxOperatorList ReduceOperators() {
       {"ReduceLogSum", {1, 28, 1, 2, ReduceLogSum}},
       {"ReduceLogSumExp", {1, 28, 1, 2, ReduceLogSumExp}},
       {"CumSum", {11, 14, 2, 2, CumSum}},
+      {"CumProd", {26, 26, 2, 2, CumProd}},
       {"ArgMax", {1, 13, 1, 1, ArgMax}},
       {"ArgMin", {1, 13, 1, 1, ArgMax}},
   };

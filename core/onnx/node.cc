@@ -170,6 +170,13 @@ absl::StatusOr<std::vector<double>> OnnxNode::Floats(const std::string& name) {
   return std::vector<double>(attribute->floats().begin(), attribute->floats().end());
 }
 
+absl::StatusOr<std::vector<std::string>> OnnxNode::Strings(const std::string& name,
+                                                           const std::vector<std::string>& fallback) {
+  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::STRINGS, false));
+  if (attribute == nullptr) return fallback;
+  return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
+}
+
 absl::StatusOr<Tensor> OnnxNode::TensorAttribute(const std::string& name) {
   ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::TENSOR, true));
   auto tensor = TensorFromProto(attribute->t(), state_.directory);

@@ -59,6 +59,7 @@ class OnnxNode {
   std::string op() const { return op_.op; }
   int64_t opset() const { return state_.opset; }
   Arena& arena() { return *state_.arena; }
+  const std::shared_ptr<Arena>& shared_arena() { return state_.arena; }
   int num_outputs() const { return proto_.output_size(); }
   const std::string& output_name(int i) const { return proto_.output(i); }
   // Whether anything may read the output.
@@ -97,6 +98,7 @@ class OnnxNode {
   absl::StatusOr<std::string> String(const std::string& name, const std::string& fallback);
   absl::StatusOr<std::vector<int64_t>> Ints(const std::string& name, const std::vector<int64_t>& fallback);
   absl::StatusOr<std::vector<double>> Floats(const std::string& name);
+  absl::StatusOr<std::vector<std::string>> Strings(const std::string& name, const std::vector<std::string>& fallback);
   absl::StatusOr<Tensor> TensorAttribute(const std::string& name);
   // Takes note of attributes that make no difference here.
   void Ignore(std::initializer_list<const char*> names);

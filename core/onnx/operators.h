@@ -34,6 +34,12 @@ OnnxOperatorList TrainingOperators();     // import_training.cc: dropout, losses
 OnnxOperatorList ReduceOperators();       // import_reduce.cc
 OnnxOperatorList ShapeOperators();        // import_shape.cc: the elements stay in their order
 OnnxOperatorList MoveOperators();         // import_move.cc: elements are cut, joined, moved, repeated
+OnnxOperatorList ResizeOperators();       // import_resize.cc
+OnnxOperatorList AttentionOperators();    // import_attention.cc: attention, rotary embeddings
+OnnxOperatorList RecurrentOperators();    // import_recurrent.cc: RNN, GRU, LSTM, step by step
+OnnxOperatorList SelectOperators();       // import_select.cc: elements by lists of indices, one-hot
+OnnxOperatorList GridOperators();         // import_grid.cc: images read at computed positions
+OnnxOperatorList SignalOperators();       // import_signal.cc: Fourier transforms, windows
 OnnxOperatorList ConstantOperators();     // import_constant.cc
 OnnxOperatorList ScatterOperators();      // import_scatter.cc: sums where data says, orders, random numbers
 
@@ -41,8 +47,15 @@ OnnxOperatorList ScatterOperators();      // import_scatter.cc: sums where data 
 // where it is not given.
 absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64_t input_since);
 
+// Each axis so many times: the tensor again and again, or with `inner` each element.
+absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
+
 // Indices along an axis of input 0 that are known lie in it; they may count from its end.
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);
+
+// Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
+// axis of the indices, which are i64, goes. Where there is one alone it may still count from the end.
+absl::StatusOr<Value> JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin);
 
 // The shape as a matrix: the axes before `axis` (0..rank) are its rows.
 absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis);

@@ -76,6 +76,13 @@ OnnxSource::OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t op
   }
 }
 
+bool OnnxSource::CanBeKept(int i, int64_t opset) const {
+  const bool holds_subgraph = std::any_of(
+      node(i).attribute().begin(), node(i).attribute().end(),
+      [](const onnx::AttributeProto& attribute) { return attribute.has_g() || attribute.graphs_size() > 0; });
+  return !holds_subgraph && MeansTheSame(node(i), opset_, opset);
+}
+
 int OnnxSource::producer(const std::string& name) const {
   const auto found = producers_.find(name);
   return found == producers_.end() ? -1 : found->second;
@@ -128,7 +135,7 @@ class ConstantChain {
 
   bool AddNode(int i, int depth) {
     const onnx::NodeProto& node = source_.node(i);
-    if (depth > kMaxDepth || !MeansTheSame(node, source_.opset(), opset_)) return false;
+    if (depth > kMaxDepth || !source_.CanBeKept(i, opset_)) return false;
     return std::all_of(node.input().begin(), node.input().end(),
                        [&](const std::string& name) { return name.empty() || AddTensor(name, depth); });
   }
@@ -247,7 +254,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
   }
   KeptNode kept;
   if (is_new) {
-    if (!MeansTheSame(node, source_->opset(), opset_)) return false;
+    if (!source_->CanBeKept(producer, opset_)) return false;
     ConstantChain chain(*source_, opset_);
     for (const std::string& name : node.input()) {
       if (name.empty()) continue;

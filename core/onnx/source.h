@@ -21,9 +21,11 @@ class OnnxSource {
   OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t opset, std::shared_ptr<Arena> arena,
              absl::flat_hash_map<std::string, Value> values);
 
-  int64_t opset() const { return opset_; }
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const onnx::NodeProto& node(int i) const { return model_->graph().node(i); }
+  // Whether the node may be written into a model of that opset: it means the same there, and reads nothing but its
+  // inputs, as subgraphs do.
+  bool CanBeKept(int i, int64_t opset) const;
 
   // What a tensor of the model became; one that was read has a value.
   Value value(const std::string& name) const { return values_.at(name); }

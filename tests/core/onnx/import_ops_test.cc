@@ -689,7 +689,7 @@ output b = %2
 )");
 }
 
-TEST(ImportOpsTest, ScattersThatDoNotAddAreNotSupported) {
+TEST(ImportOpsTest, ScattersThatReplaceNeedKnownIndices) {
   const auto error = [](const char* op, const Shape& indices, const std::string& reduction) {
     TestModel model(18);
     model.Input("x", {4, 3}).Input("i", indices, DType::kInt64).Input("u", {2, 3});
@@ -697,9 +697,16 @@ TEST(ImportOpsTest, ScattersThatDoNotAddAreNotSupported) {
     return model.Node(op, {"x", "i", "u"}, {"y"}, {{"reduction", reduction}}).Output("y").Error();
   };
   EXPECT_THAT(error("ScatterElements", {2, 3}, ""),
-              testing::HasSubstr("ScatterElements: reduction = none; expected add"));
+              testing::HasSubstr("ScatterElements: input indices (tensor \"i\") depends on the inputs of the model"));
   EXPECT_THAT(error("ScatterND", {2, 1}, "max"), testing::HasSubstr("ScatterND: reduction = max; expected add"));
-  EXPECT_THAT(error("ScatterND", {2, 2}, "add"), testing::HasSubstr("ScatterND: indices of 2 axes; expected one"));
+  EXPECT_THAT(error("ScatterND", {2, 3}, "add"), testing::HasSubstr("tuples of 3 indices into f32[4,3]"));
+  const TestModel twice = TestModel(18)
+                              .Input("x", {4})
+                              .Ints("i", {1, 1})
+                              .Input("u", {2})
+                              .Node("ScatterElements", {"x", "i", "u"}, {"y"})
+                              .Output("y");
+  EXPECT_THAT(twice.Error(), testing::HasSubstr("reduction = none at indices that are there twice"));
 }
 
 TEST(ImportOpsTest, KnownIndicesOfScattersAreChecked) {

@@ -123,14 +123,15 @@ TEST(ImportTest, WeightOnlyShapesAreComputed) {
 TEST(ImportTest, UnsupportedOperatorsAreListedAtOnce) {
   TestModel model(17);
   model.Input("x", {2}).Output("y");
-  for (int i = 0; i < 5; ++i) model.Node("Loop", {"x"}, {"l" + std::to_string(i)});
+  for (int i = 0; i < 5; ++i) model.Node("Unique", {"x"}, {"l" + std::to_string(i)});
   model.Node("NonZero", {"x"}, {"k"}).Node("FusedThing", {"x"}, {"y"});
   model.proto().mutable_graph()->mutable_node(6)->set_domain("com.example");
   model.proto().mutable_graph()->mutable_node(6)->set_name("fused");
   EXPECT_EQ(model.Error(),
             "test.onnx: operators are not supported: "
-            "Loop [5 nodes: node giving \"l0\" (Loop), node giving \"l1\" (Loop), node giving \"l2\" (Loop), ...]; "
             "NonZero [1 node: node giving \"k\" (NonZero)]; "
+            "Unique [5 nodes: node giving \"l0\" (Unique), node giving \"l1\" (Unique), node giving \"l2\" (Unique), "
+            "...]; "
             "com.example.FusedThing [1 node: node \"fused\" (com.example.FusedThing)]");
 }
 

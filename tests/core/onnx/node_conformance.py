@@ -88,7 +88,10 @@ def run_program(program, path, inputs, directory):
 
 def check_export(exported, inputs, expected, case):
     """Whether the exported model is well formed and gives the outputs in onnxruntime, where that can run it."""
-    onnx.checker.check_model(str(exported), full_check=True)
+    try:
+        onnx.checker.check_model(str(exported), full_check=True)
+    except Exception as e:
+        return "export", str(e)[:300]
     names = [i.name for i in onnx.load(exported).graph.input]
     try:
         runtime = session(exported)
@@ -101,9 +104,7 @@ def check_export(exported, inputs, expected, case):
     try:
         found = runtime.run(None, {n: x for n, x in zip(names, inputs) if n in known})
     except Exception as e:
-        if "is not defined for empty set with bool type" in str(e):
-            return "passed", "not in onnxruntime"
-        raise
+        return "passed" if "is not defined for empty set with bool type" in str(e) else "export", str(e)[:300]
     for i, (x, y) in enumerate(zip(found, expected)):
         wrong = difference(x, y, max(case.rtol, 1e-3), max(case.atol, 1e-5))
         if wrong:
@@ -125,10 +126,13 @@ def run_case(program, case, directory):
             wrong = difference(np.load(directory / f"{i}.npy"), y, case.rtol, max(case.atol, 1e-6))
             if wrong:
                 return "wrong", f"output {i}: {wrong}"
-        for name in ("exported.onnx", "kept_exported.onnx"):
-            verdict, message = check_export(directory / name, inputs, expected, case)
-            if verdict != "passed":
-                return verdict, f"{name}: {message}"
+        verdict, message = check_export(directory / "exported.onnx", inputs, expected, case)
+        if verdict != "passed":
+            return verdict, message
+        # With the node itself: where onnxruntime lacks it, or gives something else, it does so in the original.
+        kept, message = check_export(directory / "kept_exported.onnx", inputs, expected, case)
+        if kept != "passed" and check_export(directory / "frozen.onnx", inputs, expected, case)[0] == "passed":
+            return kept, f"kept: {message}"
     return verdict, message
 
 

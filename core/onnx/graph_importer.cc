@@ -1,0 +1,309 @@
+#include "core/onnx/graph_importer.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+#include "core/onnx/tensor_proto.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kMaxListedNodes = 3;  // names per operator in the list of unsupported ones
+
+bool HoldsSubgraph(const onnx::NodeProto& node) {
+  return std::any_of(node.attribute().begin(), node.attribute().end(), [](const onnx::AttributeProto& attribute) {
+    return attribute.has_g() || attribute.graphs_size() > 0;
+  });
+}
+
+}  // namespace
+
+bool IsOnnxDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+std::string QualifiedName(const onnx::NodeProto& node) {
+  return IsOnnxDomain(node.domain()) ? node.op_type() : absl::StrCat(node.domain(), ".", node.op_type());
+}
+
+std::string NodeText(const onnx::NodeProto& node) {
+  const std::string name = !node.name().empty()     ? absl::StrCat("\"", node.name(), "\"")
+                           : node.output_size() > 0 ? absl::StrCat("giving \"", node.output(0), "\"")
+                                                    : "without a name";
+  return absl::StrCat("node ", name, " (", QualifiedName(node), ")");
+}
+
+const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset) {
+  if (HoldsSubgraph(node)) return nullptr;
+  const auto found = OnnxOperatorTable().find(QualifiedName(node));
+  return found == OnnxOperatorTable().end() || found->second.first_opset > opset ? nullptr : &found->second;
+}
+
+bool IsControlFlow(const onnx::NodeProto& node) {
+  return IsOnnxDomain(node.domain()) &&
+         (node.op_type() == "If" || node.op_type() == "Loop" || node.op_type() == "Scan");
+}
+
+void UnsupportedList::Add(const std::string& what, const onnx::NodeProto& node) {
+  Entry& entry = entries_[what];
+  ++entry.count;
+  if (static_cast<int>(entry.nodes.size()) < kMaxListedNodes) entry.nodes.push_back(NodeText(node));
+}
+
+absl::Status UnsupportedList::ToStatus(const std::string& subject) const {
+  std::vector<std::string> lines;
+  for (const auto& [what, entry] : entries_) {
+    const bool more = entry.count > kMaxListedNodes;
+    lines.push_back(absl::StrCat(what, " [", entry.count, entry.count == 1 ? " node: " : " nodes: ",
+                                 absl::StrJoin(entry.nodes, ", "), more ? ", ..." : "", "]"));
+  }
+  return absl::UnimplementedError(absl::StrCat(subject, " not supported: ", absl::StrJoin(lines, "; ")));
+}
+
+GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
+                             int64_t opset, const ImportOptions& options)
+    : graph_(*model.mutable_graph()), initializers_(initializers), ir_version_(model.ir_version()), options_(options) {
+  state_.opset = opset;
+  state_.directory = directory;
+  state_.generated_bytes_left = options.max_generated_bytes;
+  state_.training = options.training;
+  state_.seed = options.seed;
+}
+
+absl::StatusOr<Graph> GraphImporter::Import() {
+  RETURN_IF_ERROR(CheckOperators());
+  RETURN_IF_ERROR(ImportInitializers());
+  RETURN_IF_ERROR(ImportInputs());
+  RETURN_IF_ERROR(FindProducers());
+  for (const onnx::NodeProto& node : graph_.node()) RETURN_IF_ERROR(ImportNode(node));
+  if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are");
+  ASSIGN_OR_RETURN(std::vector<Output> outputs, ImportOutputs());
+  outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
+  const Graph graph(state_.arena, inputs_, std::move(outputs));
+  // While nodes are imported weights count as known: they may be shapes and scales.
+  return options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
+}
+
+absl::Status GraphImporter::CheckOperators() const {
+  UnsupportedList unsupported;
+  for (const onnx::NodeProto& node : graph_.node()) {
+    if (FindOperator(node, state_.opset) == nullptr && !IsControlFlow(node)) unsupported.Add(QualifiedName(node), node);
+  }
+  return unsupported.empty() ? absl::OkStatus() : unsupported.ToStatus("operators are");
+}
+
+absl::Status GraphImporter::Define(const std::string& name, Value value, const std::string& what) {
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat(what, " has no name"));
+  if (!values_.emplace(name, value).second) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " \"", name, "\": the name is taken"));
+  }
+  if (scope_ != nullptr) scope_->push_back(name);
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::ImportInitializers() {
+  for (onnx::TensorProto& proto : *graph_.mutable_initializer()) {
+    const std::string where = absl::StrCat("initializer \"", proto.name(), "\"");
+    if (proto.name().empty() || values_.contains(proto.name())) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": the name is empty or taken"));
+    }
+    auto known = initializers_.find(proto.name());
+    if (known == initializers_.end()) {
+      auto tensor = TensorFromProto(proto, state_.directory);
+      if (!tensor.ok()) return ErrorAt(where, tensor.status());
+      known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
+      // Two copies of all weights would be one too many; clearing fields would keep the memory.
+      onnx::TensorProto name;
+      name.set_name(proto.name());
+      proto.Swap(&name);
+    }
+    ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), known->second));
+    NameValue(value, proto.name());
+    values_.emplace(proto.name(), value);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::ImportInputs() {
+  std::set<std::string> names;
+  std::vector<std::string> defaults;
+  for (const onnx::ValueInfoProto& info : graph_.input()) {
+    const std::string where = absl::StrCat("input \"", info.name(), "\"");
+    if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
+    if (values_.contains(info.name())) {  // an initializer: up to version 3 all are listed here, later inputs alone
+      if (ir_version_ >= 4) defaults.push_back(info.name());
+      continue;
+    }
+    auto type = InputType(info);
+    if (!type.ok()) return ErrorAt(where, type.status());
+    if (info.name().empty()) return absl::InvalidArgumentError("an input has no name");
+    ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
+    RETURN_IF_ERROR(Define(info.name(), value, "input"));
+    inputs_.push_back(value);
+  }
+  if (!defaults.empty()) {
+    const auto shown = std::min<ptrdiff_t>(kMaxListedNodes, std::ssize(defaults));
+    const std::string listed = absl::StrJoin(defaults.begin(), defaults.begin() + shown, ", ");
+    notes_.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
+                                  shown < std::ssize(defaults) ? ", ..." : ""));
+  }
+  return CheckDims();
+}
+
+absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& info) {
+  if (!info.type().has_tensor_type()) return absl::UnimplementedError("is no tensor");
+  const onnx::TypeProto::Tensor& tensor = info.type().tensor_type();
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(tensor.elem_type()));
+  if (!tensor.has_shape()) return absl::UnimplementedError("its rank is not declared");
+  TensorType type{dtype, {}};
+  std::vector<std::string>& names = dim_names_.emplace_back(tensor.shape().dim_size());
+  for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
+    const onnx::TensorShapeProto::Dimension& dim = tensor.shape().dim(axis);
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      type.shape.push_back(dim.dim_value());
+      continue;
+    }
+    const std::string name = dim.dim_param().empty() ? absl::StrCat(info.name(), ":", axis) : dim.dim_param();
+    const auto given = options_.dims.find(name);
+    const int64_t size = given == options_.dims.end() ? 1 : given->second;
+    if (size < 1) return absl::InvalidArgumentError(absl::StrCat("dimension ", name, " is set to ", size));
+    dims_.emplace(name, size);
+    names[axis] = name;
+    type.shape.push_back(size);
+  }
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
+  return type;
+}
+
+absl::Status GraphImporter::CheckDims() {
+  std::vector<std::string> names;
+  for (const auto& [name, size] : dims_) {
+    names.push_back(name);
+    if (!options_.dims.contains(name)) {
+      notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size,
+                                    ", here and in what is rewritten"));
+    }
+  }
+  for (const auto& [name, size] : options_.dims) {
+    if (dims_.contains(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
+                                                   names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::FindProducers() {
+  for (int i = 0; i < graph_.node_size(); ++i) {
+    for (const std::string& name : graph_.node(i).output()) {
+      if (name.empty()) continue;
+      if (values_.contains(name) || !producers_.emplace(name, i).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(NodeText(graph_.node(i)), ": gives tensor \"", name, "\", which is given already"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> GraphImporter::Operand(const std::string& name) const {
+  if (const auto found = values_.find(name); found != values_.end()) return found->second;
+  const auto producer = producers_.find(name);
+  if (producer == producers_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("reads tensor \"", name, "\", which nothing gives"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("reads tensor \"", name, "\" before ",
+                                                 NodeText(graph_.node(producer->second)),
+                                                 " gives it: the nodes are not sorted, or form a cycle"));
+}
+
+absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
+  const auto named = [](const std::string& name) { return !name.empty(); };
+  if (std::none_of(node.output().begin(), node.output().end(), named)) return absl::OkStatus();
+  // Behind a use that is not supported nothing is known; the list goes on elsewhere.
+  if (std::any_of(node.input().begin(), node.input().end(),
+                  [&](const std::string& name) { return unknown_.contains(name); })) {
+    unknown_.insert(node.output().begin(), node.output().end());
+    return absl::OkStatus();
+  }
+  if (++imported_ > kMaxNodes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMaxNodes, " nodes, those of loops counted as often as they run"));
+  }
+  auto values = IsControlFlow(node) ? ControlFlow(node) : NodeValues(node);
+  if (absl::IsUnimplemented(values.status())) {
+    unsupported_.Add(absl::StrCat(QualifiedName(node), ": ", std::string(values.status().message())), node);
+    unknown_.insert(node.output().begin(), node.output().end());
+    unknown_.erase("");
+    return absl::OkStatus();
+  }
+  if (!values.ok()) return ErrorAt(NodeText(node), values.status());
+  for (size_t k = 0; k < values->size(); ++k) {
+    if (static_cast<int>(k) >= node.output_size() || node.output(static_cast<int>(k)).empty()) continue;
+    const std::string& name = node.output(static_cast<int>(k));
+    if (scope_ == nullptr) {
+      NameValue((*values)[k], name);
+      values_.emplace(name, (*values)[k]);
+    } else {
+      RETURN_IF_ERROR(Define(name, (*values)[k], NodeText(node)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodeProto& node) {
+  const OnnxOperator* const found = FindOperator(node, state_.opset);
+  if (found == nullptr) return absl::UnimplementedError("the operator");  // in a subgraph
+  const OnnxOperator& op = *found;
+  std::vector<std::optional<Value>> operands;
+  for (const std::string& name : node.input()) {
+    operands.emplace_back();
+    if (name.empty()) continue;
+    ASSIGN_OR_RETURN(operands.back(), Operand(name));
+  }
+  while (!operands.empty() && !operands.back()) operands.pop_back();
+  const int count = static_cast<int>(operands.size());
+  if (count < op.min_inputs || (op.max_inputs >= 0 && count > op.max_inputs)) {
+    const std::string most = op.max_inputs < 0 ? " or more" : absl::StrCat(" to ", op.max_inputs);
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " inputs; expected ", op.min_inputs, op.max_inputs == op.min_inputs ? "" : most));
+  }
+  for (int i = 0; i < op.min_inputs; ++i) {
+    if (!operands[i]) {
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+    }
+  }
+  OnnxNode reader(state_, node, op, std::move(operands));
+  ASSIGN_OR_RETURN(std::vector<Value> values, op.import(reader));
+  RETURN_IF_ERROR(reader.CheckAttributes());
+  for (int k = static_cast<int>(values.size()); k < node.output_size(); ++k) {
+    if (!node.output(k).empty()) return absl::UnimplementedError(absl::StrCat("output ", k));
+  }
+  return values;
+}
+
+void GraphImporter::NameValue(Value value, const std::string& name) {
+  if (state_.arena->name(value).empty()) state_.arena->SetName(value, name);
+}
+
+absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() const {
+  std::vector<Output> outputs;
+  std::set<std::string> names;
+  for (const onnx::ValueInfoProto& info : graph_.output()) {
+    const std::string where = absl::StrCat("output \"", info.name(), "\"");
+    const auto found = values_.find(info.name());
+    if (found == values_.end()) return absl::InvalidArgumentError(absl::StrCat(where, ": nothing gives it"));
+    if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
+    const TensorType& type = state_.arena->type(found->second);
+    const int32_t declared = info.type().tensor_type().elem_type();
+    if (info.type().has_tensor_type() && declared != 0 && declared != DTypeToOnnx(type.dtype)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": declared with element type number ", declared, ", but it is ", type.ToString()));
+    }
+    outputs.push_back(Output{found->second, info.name()});
+  }
+  return outputs;
+}
+
+}  // namespace rewright

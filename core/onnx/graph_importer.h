@@ -1,0 +1,119 @@
+// The graph of a model file as a graph of ours: inputs and initializers, the walk over the nodes, subgraphs, outputs.
+// For the sources of this folder only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/onnx/node.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+inline constexpr int kMaxNodes = 1000000;
+
+bool IsOnnxDomain(const std::string& domain);
+// With its domain, unless that is ONNX's own.
+std::string QualifiedName(const onnx::NodeProto& node);
+// A node as a person finds it: by its name, or by the first of its outputs.
+std::string NodeText(const onnx::NodeProto& node);
+// Null where the operator, at that opset, is not supported.
+const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
+bool IsControlFlow(const onnx::NodeProto& node);
+
+// Things that are not supported, each with the nodes where it occurs.
+class UnsupportedList {
+ public:
+  void Add(const std::string& what, const onnx::NodeProto& node);
+  bool empty() const { return entries_.empty(); }
+  // `subject`: "operators are"
+  absl::Status ToStatus(const std::string& subject) const;
+
+ private:
+  struct Entry {
+    int count = 0;
+    std::vector<std::string> nodes;
+  };
+  std::map<std::string, Entry> entries_;
+};
+
+// The initializers that were read, by name.
+using Initializers = absl::flat_hash_map<std::string, Tensor>;
+
+class GraphImporter {
+ public:
+  // The elements of initializers move from the model into `initializers`, or are there already.
+  GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory, int64_t opset,
+                const ImportOptions& options);
+
+  absl::StatusOr<Graph> Import();
+
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::map<std::string, int64_t>& dims() const { return dims_; }
+  const std::vector<std::vector<std::string>>& dim_names() const { return dim_names_; }
+  const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
+
+ private:
+  absl::Status CheckOperators() const;
+
+  absl::Status Define(const std::string& name, Value value, const std::string& what);
+
+  absl::Status ImportInitializers();
+
+  absl::Status ImportInputs();
+
+  absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info);
+
+  // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
+  absl::Status CheckDims();
+
+  // Which node gives which tensor; every tensor is given once.
+  absl::Status FindProducers();
+
+  absl::StatusOr<Value> Operand(const std::string& name) const;
+
+  absl::Status ImportNode(const onnx::NodeProto& node);
+
+  absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
+
+  // control_flow.cc: If, Loop and Scan whose conditions and counts are known are their subgraphs, so many times.
+  absl::StatusOr<std::vector<Value>> ControlFlow(const onnx::NodeProto& node);
+  absl::StatusOr<std::vector<Value>> ImportIf(const onnx::NodeProto& node);
+  absl::StatusOr<std::vector<Value>> ImportLoop(const onnx::NodeProto& node);
+  absl::StatusOr<std::vector<Value>> ImportScan(const onnx::NodeProto& node);
+  // The outputs of a subgraph on these inputs; what it names is forgotten.
+  absl::StatusOr<std::vector<Value>> Subgraph(const onnx::GraphProto& graph, const std::vector<Value>& inputs);
+  // An element of a tensor that is known; `what` stands in errors.
+  absl::StatusOr<int64_t> KnownNumber(const std::string& name, const std::string& what);
+
+  // The first name of a value stays; what subgraphs name is theirs.
+  void NameValue(Value value, const std::string& name);
+
+  absl::StatusOr<std::vector<Output>> ImportOutputs() const;
+
+  onnx::GraphProto& graph_;
+  Initializers& initializers_;
+  const int64_t ir_version_;
+  const ImportOptions& options_;
+  ImportState state_;
+  std::vector<Value> inputs_;
+  absl::flat_hash_map<std::string, Value> values_;
+  absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
+  absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
+  UnsupportedList unsupported_;
+  std::map<std::string, int64_t> dims_;              // the symbolic ones of the inputs
+  std::vector<std::vector<std::string>> dim_names_;  // by input and axis
+  std::vector<std::string> notes_;
+  std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
+  int depth_ = 0;                              // of subgraphs
+  int64_t imported_ = 0;                       // nodes
+};
+
+}  // namespace rewright
