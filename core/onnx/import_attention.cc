@@ -46,7 +46,10 @@ class AttentionMask {
           mask,
           node_.Apply("pad", {mask}, {{"before", before}, {"after", after}, {"value", is_bool ? 0.0 : -kInfinity}}));
     }
-    if (is_bool) return Allow(mask);
+    if (is_bool) {
+      Formula f(node_);
+      return Allow(f, mask);
+    }
     bias_ = mask;
     return absl::OkStatus();
   }
@@ -59,14 +62,14 @@ class AttentionMask {
     Formula f(node_);
     const Value position = f("add", {rows, offset});
     if (right) {
-      RETURN_IF_ERROR(
-          Allow(f("less_equal", {columns, f("add", {position, f.Number(rows, static_cast<double>(*right))})})));
+      const Value last = f("add", {position, f.Number(rows, static_cast<double>(*right))});
+      RETURN_IF_ERROR(Allow(f, f("less_equal", {columns, last})));
     }
     if (left) {
-      RETURN_IF_ERROR(
-          Allow(f("less_equal", {f("sub", {position, f.Number(rows, static_cast<double>(*left))}), columns})));
+      const Value first = f("sub", {position, f.Number(rows, static_cast<double>(*left))});
+      RETURN_IF_ERROR(Allow(f, f("less_equal", {first, columns})));
     }
-    return f.Done(position).status();
+    return absl::OkStatus();
   }
 
   // The first so many keys, by batch: i64[b].
@@ -74,7 +77,7 @@ class AttentionMask {
     ASSIGN_OR_RETURN(const Value columns, Numbers(keys_, {keys_}));
     ASSIGN_OR_RETURN(const Value column, node_.Reshape(lengths, {node_.shape(lengths)[0], 1, 1, 1}));
     Formula f(node_);
-    return Allow(f("less", {columns, column}));
+    return Allow(f, f("less", {columns, column}));
   }
 
   Value On(Formula& f, Value scores) const {
@@ -120,8 +123,7 @@ class AttentionMask {
     return node_.Reshape(node_.Constant(Tensor::Int64s(numbers)), shape);
   }
 
-  absl::Status Allow(Value condition) {
-    Formula f(node_);
+  absl::Status Allow(Formula& f, Value condition) {
     if (allowed_) condition = f("logical_and", {*allowed_, condition});
     ASSIGN_OR_RETURN(allowed_, f.Done(condition));
     return absl::OkStatus();

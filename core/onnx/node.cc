@@ -320,7 +320,9 @@ Value Formula::operator()(const std::string& op, const std::vector<Value>& opera
   return Value{};
 }
 
-Value Formula::Number(Value like, double value) { return node_.Number(node_.type(like).dtype, value); }
+Value Formula::Number(Value like, double value) {
+  return status_.ok() ? node_.Number(node_.type(like).dtype, value) : Value{};
+}
 
 absl::StatusOr<Value> Formula::Done(Value result) const {
   if (!status_.ok()) return status_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <random>
 
 #include "model_util.h"
@@ -39,6 +40,47 @@ TestModel RichModel() {
       .Output("v");
 }
 
+// Composites that the importer writes out from lists and sizes of the model.
+TestModel ComposedModel() {
+  TestModel model(23);
+  model.Input("x", {1, 2, 4, 4})
+      .Initializer("scales", Tensor::FromVector<double>(DType::kFloat32, {4}, {1, 1, 1.5, 2}))
+      .Initializer("grid", Iota({1, 3, 3, 2}))
+      .Initializer("w", Iota({1, 8, 4}))
+      .Initializer("r", Iota({1, 8, 2}))
+      .Ints("depth", {3})
+      .Ints("tuples", {0, 1})
+      .Ints("size", {5, 3})
+      .Ints("image", {3, 3})
+      .Ints("window", {1, 1})
+      .Node("Resize", {"x", "", "scales"}, {"resized"}, {{"mode", "cubic"}})
+      .Node("GridSample", {"resized", "grid"}, {"sampled"})
+      .Node("LpPool", {"sampled"}, {"pooled"}, {{"kernel_shape", std::vector<int64_t>{1, 1}}})
+      .Node("CenterCropPad", {"pooled", "size"}, {"cropped"}, {{"axes", std::vector<int64_t>{2, 3}}})
+      .Node("GatherND", {"x", "tuples"}, {"picked"})
+      .Node("Attention", {"x", "x", "x"}, {"attended"}, {{"is_causal", int64_t{1}}})
+      .Ints("flat", {4, 2, 4})
+      .Node("Reshape", {"attended", "flat"}, {"sequence"})
+      .Node("LSTM", {"sequence", "w", "r"}, {"states"}, {{"hidden_size", int64_t{2}}})
+      .Ints("columns", {1, 2, 9})
+      .Node("Reshape", {"sampled", "columns"}, {"laid"})
+      .Node("Col2Im", {"laid", "image", "window"}, {"back"})
+      .Input("signal", {1, 6, 2})
+      .Node("DFT", {"signal"}, {"spectrum"}, {{"onesided", int64_t{1}}})
+      .Output("spectrum")
+      .Output("cropped")
+      .Output("states")
+      .Output("back");
+  return model;
+}
+
+TestModel TheModel(int i) { return i == 0 ? RichModel() : ComposedModel(); }
+
+class DamageTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Models, DamageTest, testing::Values(0, 1));
+
+TEST(ImportDamageTest, TheComposedModelIsRead) { EXPECT_EQ(ComposedModel().Error(), ""); }
+
 TEST(ImportDamageTest, TheRichModelRuns) {
   const auto imported = RichModel().Import();
   ASSERT_TRUE(imported.ok()) << imported.status();
@@ -58,16 +100,16 @@ TEST(ImportDamageTest, OtherFilesAreNoModels) {
   EXPECT_EQ(std::string(ImportOnnx("/dev/zero").status().message()), "/dev/zero: not a regular file");
 }
 
-TEST(ImportDamageTest, TruncatedModelsAreErrors) {
-  const std::string bytes = RichModel().Bytes();
+TEST_P(DamageTest, TruncatedModelsAreErrors) {
+  const std::string bytes = TheModel(GetParam()).Bytes();
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(ImportOnnxBytes(bytes.substr(0, size), "f", "").ok()) << size << " of " << bytes.size() << " bytes";
   }
 }
 
 // Whatever the bytes: an error or a graph, never a crash.
-TEST(ImportDamageTest, DamagedModelsDoNoHarm) {
-  const std::string bytes = RichModel().Bytes();
+TEST_P(DamageTest, DamagedModelsDoNoHarm) {
+  const std::string bytes = TheModel(GetParam()).Bytes();
   std::mt19937 random(1);
   int imported = 0;
   for (int round = 0; round < Cases(20000); ++round) {
@@ -93,13 +135,13 @@ TEST(ImportDamageTest, DamagedModelsDoNoHarm) {
 }
 
 // Numbers of the model replaced by extreme ones, in fields that parse.
-TEST(ImportDamageTest, ExtremeNumbersDoNoHarm) {
+TEST_P(DamageTest, ExtremeNumbersDoNoHarm) {
   const int64_t extremes[] = {INT64_MIN,        INT64_MIN + 1,    -(int64_t{1} << 33), -2,       -1, 0, 1, 3, 7,
                               int64_t{1} << 20, int64_t{1} << 31, int64_t{1} << 40,    INT64_MAX};
   std::mt19937 random(2);
   const auto extreme = [&] { return extremes[random() % std::size(extremes)]; };
   for (int round = 0; round < 1000; ++round) {
-    TestModel model = RichModel();
+    TestModel model = TheModel(GetParam());
     onnx::GraphProto& graph = *model.proto().mutable_graph();
     for (int changes = 1 + static_cast<int>(random() % 2); changes > 0; --changes) {
       switch (random() % 4) {
@@ -109,13 +151,19 @@ TEST(ImportDamageTest, ExtremeNumbersDoNoHarm) {
           break;
         }
         case 1: {
-          onnx::TensorProto* tensor = graph.mutable_initializer(static_cast<int>(random() % 4));
+          onnx::TensorProto* tensor =
+              graph.mutable_initializer(static_cast<int>(random() % static_cast<unsigned>(graph.initializer_size())));
           tensor->set_dims(static_cast<int>(random() % static_cast<unsigned>(tensor->dims_size())), extreme());
           break;
         }
         case 2: {
+          // One of a list of integers.
+          onnx::TensorProto* tensor =
+              graph.mutable_initializer(static_cast<int>(random() % static_cast<unsigned>(graph.initializer_size())));
           const int64_t value = extreme();
-          graph.mutable_initializer(2 + static_cast<int>(random() % 2))->set_raw_data(&value, sizeof value);
+          std::string& data = *tensor->mutable_raw_data();
+          if (tensor->data_type() != onnx::TensorProto::INT64 || data.empty()) break;
+          std::memcpy(data.data() + random() % (data.size() / sizeof value) * sizeof value, &value, sizeof value);
           break;
         }
         default: {
