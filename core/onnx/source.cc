@@ -1,11 +1,13 @@
 #include "core/onnx/source.h"
 
 #include <algorithm>
+#include <set>
 
 namespace rewright {
 namespace {
 
 constexpr int64_t kSmallBytes = 1024;  // constants that are written as they are, whatever computed them
+constexpr int kWorthRestoring = 2;     // nodes in the place of one
 constexpr int kMaxDepth = 256;         // of a chain of nodes that compute a constant
 
 bool HasAttribute(const onnx::NodeProto& node, const std::string& name) {
@@ -208,7 +210,15 @@ class Matching {
 
 ExportPlan::ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
                        const absl::flat_hash_map<NodeId, NodeId>& fused)
-    : graph_(graph), source_(source), opset_(opset) {
+    : graph_(graph), source_(source), opset_(opset), fused_(fused) {
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (!graph.IsRun(node)) continue;
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      by_name_.emplace(graph.arena()->name(Value{id, k}), Value{id, k});
+    }
+  }
+  by_name_.erase("");
   absl::flat_hash_set<Value> needed;
   for (const Output& output : graph.outputs()) needed.insert(output.value);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
@@ -238,43 +248,99 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
     names.push_back(graph_.arena()->name(value));
     const int found = names.back().empty() || outputs_.contains(names.back()) ? -1 : source_->producer(names.back());
     if (found < 0 || (producer >= 0 && found != producer)) return false;
+    if (graph_.type(value) != graph_.type(source_->value(names.back()))) return false;
     producer = found;
   }
-  const onnx::NodeProto& node = source_->node(producer);
-  const auto before = kept_.find(producer);
-  const bool is_new = before == kept_.end();
-  Matching matching(*source_, node, is_new ? absl::flat_hash_map<Value, Value>() : before->second.bindings);
-  for (size_t k = 0; k < needed.size(); ++k) {
-    if (!matching.Match(source_->value(names[k]), needed[k])) return false;
-  }
-  if (!matching.IsWhole()) return false;
+  if (!source_->CanBeKept(producer, opset_)) return false;
+  std::optional<KeptNode> kept = Matched(producer, names, needed);
+  if (!kept) kept = Restored(producer, id);
+  if (!kept) return false;
   // Written here, the node comes after all that it reads.
-  for (const auto& [theirs, ours] : matching.bindings()) {
+  for (const auto& [theirs, ours] : kept->bindings) {
     if (graph_.index(ours.node) >= graph_.index(id)) return false;
   }
-  KeptNode kept;
-  if (is_new) {
-    if (!source_->CanBeKept(producer, opset_)) return false;
-    ConstantChain chain(*source_, opset_);
-    for (const std::string& name : node.input()) {
-      if (name.empty()) continue;
-      // What the node was imported by without being an operand of it: a shape, a list of axes.
-      const Value theirs = source_->value(name);
-      const auto bound = matching.bindings().find(theirs);
-      const bool as_read = bound == matching.bindings().end() || bound->second == theirs;
-      if (as_read && (bound == matching.bindings().end() || graph_.IsKnown(theirs)) && !chain.Add(name)) return false;
-    }
-    kept.before = std::move(chain).Nodes();
-  } else {
-    kept.before = before->second.before;
+  ConstantChain chain(*source_, opset_);
+  for (const std::string& name : source_->node(producer).input()) {
+    if (name.empty()) continue;
+    // What the node was imported by without being an operand of it: a shape, a list of axes.
+    const Value theirs = source_->value(name);
+    const auto bound = kept->bindings.find(theirs);
+    if (bound != kept->bindings.end() && (bound->second != theirs || !graph_.IsKnown(theirs))) continue;
+    if (!chain.Add(name)) return false;
   }
-  kept.bindings = std::move(matching.bindings());
-  kept_[producer] = std::move(kept);
+  kept->before = std::move(chain).Nodes();
+  kept_[producer] = *std::move(kept);
   for (size_t k = 0; k < needed.size(); ++k) {
     kept_for_[needed[k]] = names[k];
     outputs_[names[k]] = needed[k];
   }
   return true;
+}
+
+std::optional<KeptNode> ExportPlan::Matched(int node, const std::vector<std::string>& names,
+                                            const std::vector<Value>& values) const {
+  const auto before = kept_.find(node);
+  Matching matching(*source_, source_->node(node),
+                    before == kept_.end() ? absl::flat_hash_map<Value, Value>() : before->second.bindings);
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (!matching.Match(source_->value(names[k]), values[k])) return std::nullopt;
+  }
+  if (!matching.IsWhole()) return std::nullopt;
+  return KeptNode{{}, std::move(matching.bindings())};
+}
+
+std::optional<KeptNode> ExportPlan::Restored(int node, NodeId id) const {
+  KeptNode kept;
+  for (const std::string& name : source_->node(node).input()) {
+    if (name.empty()) continue;
+    const Value theirs = source_->value(name);
+    if (graph_.IsKnown(theirs)) continue;
+    Value ours = theirs;
+    if (!graph_.contains(theirs.node)) {
+      const auto found = by_name_.find(graph_.arena()->name(theirs));
+      if (found == by_name_.end() || graph_.type(found->second) != graph_.type(theirs)) return std::nullopt;
+      ours = found->second;
+    }
+    kept.bindings[theirs] = ours;
+  }
+  if (const auto before = kept_.find(node); before != kept_.end()) {
+    if (before->second.bindings != kept.bindings) return std::nullopt;
+  } else if (CountBetween(id, kept.bindings) < kWorthRestoring) {
+    return std::nullopt;
+  }
+  return kept;
+}
+
+int ExportPlan::CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const {
+  absl::flat_hash_set<Value> ends;
+  for (const auto& [theirs, ours] : read) ends.insert(ours);
+  std::set<int> between = {graph_.index(id)};
+  std::vector<NodeId> stack = {id};
+  while (!stack.empty()) {
+    const Node& node = graph_.node(stack.back());
+    stack.pop_back();
+    for (Value operand : node.operands) {
+      if (ends.contains(operand) || graph_.IsKnown(operand)) continue;
+      if (graph_.node(operand.node).op == nullptr) return 0;  // something that the node does not read
+      if (between.insert(graph_.index(operand.node)).second) stack.push_back(operand.node);
+    }
+  }
+  int count = 0;
+  absl::flat_hash_set<int> alone;
+  for (auto i = between.rbegin(); i != between.rend(); ++i) {
+    const NodeId at = graph_.nodes()[static_cast<size_t>(*i)];
+    const bool is_root = at == id;
+    const bool is_output = !is_root && std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
+                                                   [&](const Output& output) { return output.value.node == at; });
+    const std::vector<int>& users = graph_.users(*i);
+    if (!is_root && (is_output || !std::all_of(users.begin(), users.end(), [&](int u) { return alone.contains(u); }))) {
+      continue;
+    }
+    alone.insert(*i);
+    const auto whole = fused_.find(at);
+    count += whole == fused_.end() || !between.contains(graph_.index(whole->second));
+  }
+  return count;
 }
 
 int ExportPlan::KeptFor(Value value) const {

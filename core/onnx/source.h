@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,10 @@ struct KeptNode {
 // forms; or not needed, as the parts of a composite that is kept are.
 //
 // A node of the source is kept for a value of the graph whose operators are those that the node was imported as, on
-// other operands perhaps: what lies below may be rewritten. Only the candidate is found by the name of the value.
+// other operands perhaps: what lies below may be rewritten. Only the candidate is found by the name of the value. Where
+// a rule touched the inside of one node alone, and several would stand in its place, the node is restored: by its name
+// the value equals the node's result, and so do its inputs. What one node says belongs to whoever runs the file, who
+// may have a kernel for it.
 class ExportPlan {
  public:
   // `fused` gives for a node the one whose own form takes it in (a convolution for the sum with its bias): where both
@@ -73,10 +77,19 @@ class ExportPlan {
  private:
   // The outputs of `id` that are needed become outputs of one node of the source, if they can.
   bool Keep(NodeId id, const std::vector<Value>& needed);
+  // What the node reads, where its operators are found in the values; null where they are not.
+  std::optional<KeptNode> Matched(int node, const std::vector<std::string>& names,
+                                  const std::vector<Value>& values) const;
+  // The same where a rule touched its inside: by the names of the inputs, if several nodes would stand for it alone.
+  std::optional<KeptNode> Restored(int node, NodeId id) const;
+  // The nodes that would be written for `id` alone, between it and what is read.
+  int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;
 
   const Graph& graph_;
   const OnnxSource* const source_;
   const int64_t opset_;
+  const absl::flat_hash_map<NodeId, NodeId> fused_;
+  absl::flat_hash_map<std::string, Value> by_name_;  // of the run
   absl::flat_hash_set<NodeId> own_;
   absl::flat_hash_map<Value, std::string> kept_for_;  // the tensor of the source
   absl::flat_hash_map<std::string, Value> outputs_;   // the other way

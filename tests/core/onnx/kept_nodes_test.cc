@@ -98,7 +98,21 @@ TEST(KeptNodesTest, CompositesBehindARewriteStayNodes) {
   EXPECT_THAT(InitializersOf(written), UnorderedElementsAre("w", "bias", "scale", "shift"));
 }
 
-TEST(KeptNodesTest, WhatARuleTouchedIsWrittenInOwnForms) {
+// The model's graph with the single application of `op` in it negated twice.
+Graph Touched(const ImportedModel& model, const std::string& op) {
+  for (NodeId id : model.graph.nodes()) {
+    if (!model.graph.IsRun(model.graph.node(id)) || model.graph.node(id).op->name != op) continue;
+    const Value inside{id, 0};
+    const Value twice = Apply(model, "neg", {Apply(model, "neg", {inside})});
+    auto graph = ReplaceValues(model.graph, {{inside, twice}});
+    EXPECT_TRUE(graph.ok());
+    return *graph;
+  }
+  ADD_FAILURE() << "no " << op;
+  return model.graph;
+}
+
+TEST(KeptNodesTest, ANodeThatWasTouchedInsideIsRestored) {
   const ImportedModel model = Read(TestModel()
                                        .Input("x", {1, 2, 5, 5})
                                        .Initializer("scale", Iota({2}))
@@ -106,17 +120,27 @@ TEST(KeptNodesTest, WhatARuleTouchedIsWrittenInOwnForms) {
                                        .Node("InstanceNormalization", {"x", "scale", "shift"}, {"norm"})
                                        .Node("Relu", {"norm"}, {"y"})
                                        .Output("y"));
-  // A node within the normalization.
-  for (NodeId id : model.graph.nodes()) {
-    if (!model.graph.IsRun(model.graph.node(id)) || model.graph.node(id).op->name != "sub") continue;
-    const Value inside{id, 0};
-    const Graph touched = Replaced(model, {{inside, Apply(model, "neg", {Apply(model, "neg", {inside})})}});
-    const std::vector<std::string> nodes = NodesOf(Written(model, touched));
-    EXPECT_THAT(nodes, Contains("Relu(norm) -> y"));
-    EXPECT_THAT(absl::StrJoin(nodes, " "), Not(testing::HasSubstr("InstanceNormalization")));
-    return;
-  }
-  FAIL() << "no difference in the normalization";
+  EXPECT_THAT(NodesOf(Written(model, Touched(model, "sub"))),
+              ElementsAre("InstanceNormalization(x,scale,shift) -> norm", "Relu(norm) -> y"));
+}
+
+TEST(KeptNodesTest, WhatReadsMoreThanTheNodeIsNotRestored) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {2})
+                                       .Input("z", {2})
+                                       .Node("Exp", {"x"}, {"e"})
+                                       .Node("HardSigmoid", {"e"}, {"y"}, {{"alpha", 0.5}})
+                                       .Output("y"));
+  // In other operators than the node's, and past its input.
+  const Value x = Named(model, "x");
+  const Value y = Named(model, "y");
+  const Value e = Apply(model, "exp", {Apply(model, "abs", {x})});
+  const Value half = Apply(model, "div", {e, model.graph.arena()->AddConstant(Tensor::Scalar(DType::kFloat32, 2))});
+  const Value sum = Apply(model, "add", {half, model.graph.arena()->AddConstant(Tensor::Scalar(DType::kFloat32, 0.5))});
+  const Value clip = Apply(model, "clip", {sum}, {{"min", 0.0}, {"max", 1.0}});
+  model.graph.arena()->SetName(clip, "y");
+  EXPECT_THAT(absl::StrJoin(NodesOf(Written(model, Replaced(model, {{y, clip}}))), " "),
+              Not(testing::HasSubstr("HardSigmoid")));
 }
 
 TEST(KeptNodesTest, AWeightMayBeAnother) {

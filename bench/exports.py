@@ -1,0 +1,303 @@
+"""Exports models of torchvision and transformers by both of PyTorch's exporters, optimizes each, and looks at the file
+that is written: whether the model is read, whether the checker accepts the file, whether onnxruntime gives the same on
+it, its nodes after onnxruntime's own extended optimization, and its size.
+
+    python bench/exports.py build/release/rewright OUT.csv [--only PATTERN] [--keep FOLDER] [--time-limit 10]
+
+Weights are random, sizes small: what is looked at is the graph. Needs torch, torchvision, transformers, onnx,
+onnxscript, onnxruntime. One row an export: name, exporter, nodes of the file, verdict, rewrites, nodes written, nodes of
+both after onnxruntime, bytes of both, greatest difference relative to the greatest magnitude.
+"""
+import argparse
+import csv
+import json
+import logging
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+import torchvision
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+
+
+class UNet(torch.nn.Module):
+    """Transposed convolutions, group norm, a skip connection."""
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.down = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.deep = nn.Sequential(nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.GroupNorm(4, 32), nn.GELU())
+        self.up = nn.ConvTranspose2d(32, 16, 2, stride=2)
+        self.out = nn.Conv2d(32, 4, 1)
+
+    def forward(self, x):
+        a = self.down(x)
+        return self.out(torch.cat([a, self.up(self.deep(a))], 1))
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cells = getattr(torch.nn, kind)(12, 16, num_layers=2, bidirectional=True, batch_first=True)
+        self.out = torch.nn.Linear(32, 5)
+
+    def forward(self, x):
+        return self.out(self.cells(x)[0])
+
+
+class Sampler(torch.nn.Module):
+    """Interpolation, grids, one-hot, top-k, cumulative sums."""
+
+    def forward(self, x):
+        functional = torch.nn.functional
+        big = functional.interpolate(x, scale_factor=1.5, mode="bicubic")
+        small = functional.interpolate(big, size=(7, 5), mode="bilinear", align_corners=True)
+        theta = torch.tensor([[[1.0, 0.2, 0.0], [0.1, 0.8, 0.1]]])
+        grid = functional.affine_grid(theta, [1, 3, 6, 6], align_corners=False)
+        return small.cumsum(-1), functional.grid_sample(x, grid, align_corners=False)
+
+
+def vision(name, size=64, **options):
+    def make():
+        return getattr(torchvision.models, name)(weights=None, **options), (torch.randn(1, 3, size, size),)
+    return make
+
+
+def segmentation(name):
+    def make():
+        model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=5)
+
+        class Out(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, x):
+                return self.model(x)["out"]
+        return Out(), (torch.randn(1, 3, 64, 64),)
+    return make
+
+
+def language(kind, **config):
+    """A model of transformers by its configuration, of tokens, without a cache."""
+    def make():
+        import transformers
+        settings = getattr(transformers, kind + "Config")(**config)
+        settings._attn_implementation = "eager"
+        model = getattr(transformers, kind + "Model")(settings)
+
+        class Out(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, tokens):
+                return self.model(input_ids=tokens, **({} if kind in ENCODERS else {"use_cache": False}))[0]
+        return Out(), (torch.randint(0, 90, (1, 12)),)
+    return make
+
+
+def pixels(kind, **config):
+    def make():
+        import transformers
+        settings = getattr(transformers, kind + "Config")(**config)
+        settings._attn_implementation = "eager"
+        model = getattr(transformers, kind + "Model")(settings)
+
+        class Out(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, x):
+                return self.model(x)[0]
+        return Out(), (torch.randn(1, 3, 32, 32),)
+    return make
+
+
+ENCODERS = {"Bert", "DistilBert", "Roberta", "Electra", "Albert", "Deberta", "MPNet"}
+ENCODER = dict(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+DECODER = dict(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+               intermediate_size=64)
+MODELS = {
+    "unet": lambda: (UNet(), (torch.randn(1, 3, 32, 32),)),
+    "lstm": lambda: (Recurrent("LSTM"), (torch.randn(1, 6, 12),)),
+    "gru": lambda: (Recurrent("GRU"), (torch.randn(1, 6, 12),)),
+    "sampler": lambda: (Sampler(), (torch.randn(1, 3, 8, 8),)),
+    "alexnet": vision("alexnet"),
+    "vgg11_bn": vision("vgg11_bn", 32),
+    "resnet18": vision("resnet18"),
+    "resnext50_32x4d": vision("resnext50_32x4d"),
+    "densenet121": vision("densenet121"),
+    "squeezenet1_1": vision("squeezenet1_1"),
+    "googlenet": vision("googlenet", init_weights=False, aux_logits=False),
+    "inception_v3": vision("inception_v3", 128, init_weights=False, aux_logits=False),
+    "mobilenet_v2": vision("mobilenet_v2"),
+    "mobilenet_v3_small": vision("mobilenet_v3_small"),
+    "mnasnet0_5": vision("mnasnet0_5"),
+    "shufflenet_v2_x0_5": vision("shufflenet_v2_x0_5"),
+    "efficientnet_b0": vision("efficientnet_b0"),
+    "efficientnet_v2_s": vision("efficientnet_v2_s"),
+    "regnet_y_400mf": vision("regnet_y_400mf"),
+    "convnext_tiny": vision("convnext_tiny"),
+    "vit_b_32": vision("vit_b_32", 64, image_size=64),
+    "swin_t": vision("swin_t"),
+    "swin_v2_t": vision("swin_v2_t"),
+    "maxvit_t": vision("maxvit_t", 224),
+    "deeplabv3_mobilenet_v3_large": segmentation("deeplabv3_mobilenet_v3_large"),
+    "lraspp_mobilenet_v3_large": segmentation("lraspp_mobilenet_v3_large"),
+    "fcn_resnet50": segmentation("fcn_resnet50"),
+    "bert": language("Bert", **ENCODER),
+    "distilbert": language("DistilBert", vocab_size=100, dim=32, n_layers=2, n_heads=2, hidden_dim=64),
+    "roberta": language("Roberta", **ENCODER),
+    "electra": language("Electra", embedding_size=16, **ENCODER),
+    "albert": language("Albert", embedding_size=16, **ENCODER),
+    "deberta": language("Deberta", **ENCODER),
+    "mpnet": language("MPNet", **ENCODER),
+    "gpt2": language("GPT2", vocab_size=100, n_embd=32, n_layer=2, n_head=2),
+    "gpt_neo": language("GPTNeo", vocab_size=100, hidden_size=32, num_layers=2, num_heads=2,
+                        attention_types=[[["global", "local"], 1]]),
+    "gpt_neox": language("GPTNeoX", **ENCODER),
+    "opt": language("OPT", vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, ffn_dim=64,
+                    word_embed_proj_dim=32),
+    "bloom": language("Bloom", vocab_size=100, hidden_size=32, n_layer=2, n_head=2),
+    "llama": language("Llama", **DECODER),
+    "mistral": language("Mistral", **DECODER),
+    "qwen2": language("Qwen2", **DECODER),
+    "qwen3": language("Qwen3", head_dim=8, **DECODER),
+    "gemma": language("Gemma", head_dim=8, **DECODER),
+    "gemma2": language("Gemma2", head_dim=8, **DECODER),
+    "phi": language("Phi", **DECODER),
+    "phi3": language("Phi3", pad_token_id=0, **DECODER),
+    "falcon": language("Falcon", vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2),
+    "stablelm": language("StableLm", **DECODER),
+    "olmo": language("Olmo", **DECODER),
+    "vit": pixels("ViT", image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                  intermediate_size=64),
+    "deit": pixels("DeiT", image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                   intermediate_size=64),
+    "beit": pixels("Beit", image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                   intermediate_size=64),
+    "dinov2": pixels("Dinov2", image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2),
+    "segformer": pixels("Segformer", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 1, 2, 2]),
+    "poolformer": pixels("PoolFormer", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1]),
+    "convnextv2": pixels("ConvNextV2", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1]),
+    "resnet_hf": pixels("ResNet", embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1]),
+    "mobilevit": pixels("MobileViT", image_size=32),
+    "levit": pixels("Levit", image_size=32, hidden_sizes=[16, 24, 32], num_attention_heads=[1, 2, 2], depths=[1, 1, 1],
+                    key_dim=[8, 8, 8]),
+}
+
+
+def export(make, exporter, path):
+    torch.manual_seed(0)
+    model, inputs = make()
+    model.eval()
+    # Statistics of a network that was trained: not zero and one, where batch norms would be nothing.
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
+            torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
+    with torch.no_grad():
+        if exporter == "script":
+            torch.onnx.export(model, inputs, str(path), dynamo=False, opset_version=17)
+        else:
+            torch.onnx.export(model, inputs, str(path), dynamo=True, external_data=False, verbose=False)
+
+
+def after_onnxruntime(path, folder):
+    """The number of nodes that are left."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(folder / "ort.onnx")
+    options.log_severity_level = 4
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session, len(onnx.load(folder / "ort.onnx", load_external_data=False).graph.node)
+
+
+def inputs_of(session):
+    random = np.random.default_rng(0)
+    feeds = {}
+    for info in session.get_inputs():
+        shape = [s if isinstance(s, int) else 1 for s in info.shape]
+        feeds[info.name] = (random.integers(0, 90, shape) if "int" in info.type
+                            else random.standard_normal(shape).astype(np.float32))
+    return feeds
+
+
+def look(rewright, path, folder, limit):
+    written = folder / "optimized.onnx"
+    command = [rewright, "optimize", str(path), "-o", str(written), "--json", "--cost", "analytic:zen3",
+               "--time-limit", str(limit)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        lines = (run.stderr.strip() or run.stdout.strip()).splitlines()
+        return {"verdict": "refused: " + (lines[-1] if lines else "")[:300]}
+    report = json.loads(run.stdout)
+    row = {"rewrites": sum(r["count"] if isinstance(r, dict) and "count" in r else 1 for r in report.get("rewrites", []))
+           if isinstance(report.get("rewrites"), list) else report.get("rewrites", "")}
+    onnx.checker.check_model(str(written), full_check=True)
+    before, row["ort_nodes"] = after_onnxruntime(path, folder)
+    after, row["ort_nodes_written"] = after_onnxruntime(written, folder)
+    row["nodes_written"] = len(onnx.load(written).graph.node)
+    row["bytes"], row["bytes_written"] = path.stat().st_size, written.stat().st_size
+    feeds = inputs_of(before)
+    worst = 0.0
+    for x, y in zip(before.run(None, feeds), after.run(None, feeds)):
+        scale = np.abs(x).max() if x.size else 1
+        worst = max(worst, float(np.abs(x.astype(np.float64) - y).max() / (scale or 1)) if x.size else 0)
+    row["difference"] = f"{worst:.2g}"
+    row["verdict"] = "equal" if worst < 1e-3 else "DIFFERENT"
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rewright")
+    parser.add_argument("out")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep")
+    parser.add_argument("--time-limit", type=float, default=10)
+    arguments = parser.parse_args()
+    fields = ["model", "exporter", "nodes", "verdict", "rewrites", "nodes_written", "ort_nodes", "ort_nodes_written",
+              "bytes", "bytes_written", "difference"]
+    with open(arguments.out, "w", newline="") as out, tempfile.TemporaryDirectory() as scratch:
+        table = csv.DictWriter(out, fields)
+        table.writeheader()
+        folder = pathlib.Path(scratch)
+        for name, make in MODELS.items():
+            for exporter in ("dynamo", "script"):
+                if not re.search(arguments.only, f"{name}.{exporter}"):
+                    continue
+                path = pathlib.Path(arguments.keep or scratch) / f"{name}.{exporter}.onnx"
+                row = {"model": name, "exporter": exporter}
+                try:
+                    if not path.exists():
+                        export(make, exporter, path)
+                except Exception as e:
+                    row["verdict"] = f"not exported: {type(e).__name__}: {str(e)[:120]}"
+                else:
+                    row["nodes"] = len(onnx.load(path).graph.node)
+                    try:
+                        row |= look(arguments.rewright, path, folder, arguments.time_limit)
+                    except Exception as e:
+                        row["verdict"] = f"failed: {type(e).__name__}: {str(e)[:300]}"
+                table.writerow(row)
+                out.flush()
+                print(name, exporter, *[row.get(f, "") for f in fields[2:]], file=sys.stderr, flush=True)
+                if not arguments.keep:
+                    path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()
