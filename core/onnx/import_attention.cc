@@ -57,8 +57,8 @@ class AttentionMask {
   // At most `right` keys after, at least `left` before the position of a query, which is its number plus `offset`:
   // an integer for all, or one for each of the batch.
   absl::Status AddWindow(Value offset, std::optional<int64_t> left, std::optional<int64_t> right) {
-    ASSIGN_OR_RETURN(const Value rows, Numbers(queries_, {queries_, 1}));
-    ASSIGN_OR_RETURN(const Value columns, Numbers(keys_, {keys_}));
+    ASSIGN_OR_RETURN(const Value rows, node_.CountAlong(queries_, 0, 2));
+    ASSIGN_OR_RETURN(const Value columns, node_.CountAlong(keys_, 0, 1));
     Formula f(node_);
     const Value position = f("add", {rows, offset});
     if (right) {
@@ -74,7 +74,7 @@ class AttentionMask {
 
   // The first so many keys, by batch: i64[b].
   absl::Status AddLengths(Value lengths) {
-    ASSIGN_OR_RETURN(const Value columns, Numbers(keys_, {keys_}));
+    ASSIGN_OR_RETURN(const Value columns, node_.CountAlong(keys_, 0, 1));
     ASSIGN_OR_RETURN(const Value column, node_.Reshape(lengths, {node_.shape(lengths)[0], 1, 1, 1}));
     Formula f(node_);
     return Allow(f, f("less", {columns, column}));
@@ -116,13 +116,6 @@ class AttentionMask {
   }
 
  private:
-  absl::StatusOr<Value> Numbers(int64_t count, const Shape& shape) {
-    RETURN_IF_ERROR(node_.ChargeGenerated({DType::kInt64, {count}}));
-    std::vector<int64_t> numbers(static_cast<size_t>(count));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    return node_.Reshape(node_.Constant(Tensor::Int64s(numbers)), shape);
-  }
-
   absl::Status Allow(Formula& f, Value condition) {
     if (allowed_) condition = f("logical_and", {*allowed_, condition});
     ASSIGN_OR_RETURN(allowed_, f.Done(condition));

@@ -114,11 +114,8 @@ class GridSampler {
 
   absl::StatusOr<Value> SumOf(Value table, const std::vector<std::vector<Tap>>& taps, const Shape& x, int64_t points) {
     // Where the rows of each image begin.
-    std::vector<int64_t> starts;
-    for (int64_t n = 0; n < x[0]; ++n) starts.push_back(n * points);
-    Shape by_batch(x.size(), 1);
-    by_batch[0] = x[0];
-    ASSIGN_OR_RETURN(const Value base, node_.Reshape(node_.Constant(Tensor::Int64s(starts)), by_batch));
+    ASSIGN_OR_RETURN(const Value number, node_.CountAlong(x[0], 0, static_cast<int>(x.size())));
+    const Value base = Mul(number, f_.Number(number, static_cast<double>(points)));
     std::vector<size_t> chosen(taps.size(), 0);
     std::optional<Value> sum;
     while (true) {
@@ -169,8 +166,8 @@ Values AffineGrid(OnnxNode& node) {
   if (node.shape(theta) != Shape{size[0], axes, axes + 1} || *std::min_element(size.begin(), size.end()) < 1) {
     return node.Invalid(absl::StrCat("theta ", node.type(theta).ToString(), " for the size ", ShapeString(size)));
   }
-  int64_t points = 1;
-  for (int64_t k = 0; k < axes; ++k) points *= size[static_cast<size_t>(2 + k)];
+  ASSIGN_OR_RETURN(const int64_t points, CheckedElements(Shape(size.begin() + 2, size.end())));
+  RETURN_IF_ERROR(node.CheckListed(points));
   const TensorType type{node.type(theta).dtype, {points, axes + 1}};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
   // Rows (x, y, .., 1): the last axis is the first coordinate.

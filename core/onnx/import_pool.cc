@@ -143,6 +143,7 @@ absl::StatusOr<WindowSums> SumWindows(OnnxNode& node, Value x, const OnnxWindow&
     int64_t count = (padded - reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     if (ceil_mode && (count - 1) * stride >= size + before) --count;  // it would lie in the padding
     pads[axes + i] += std::max<int64_t>(0, (count - 1) * stride + reach - padded);
+    RETURN_IF_ERROR(node.CheckListed(count * window.kernel[i]));
     std::vector<double> counts(static_cast<size_t>(count), 0);
     for (int64_t o = 0; o < count; ++o) {
       for (int64_t k = 0; k < window.kernel[i]; ++k) {

@@ -14,6 +14,7 @@ using Values = absl::StatusOr<std::vector<Value>>;
 
 // Beyond so many input positions for an output position a product with a matrix is cheaper than adding them up.
 constexpr size_t kMaxTaps = 4;
+constexpr int64_t kMaxSize = 1 << 18;  // of an axis that is resized
 
 // One axis that is resized: `scale` is what was asked for, out / in only nearly where it was given.
 struct AxisResize {
@@ -145,6 +146,7 @@ class Resizer {
 
   absl::StatusOr<Value> Product(Value x, const AxisResize& axis, const std::vector<Taps>& taps) {
     const TensorType type{node_.type(x).dtype, {axis.out, axis.in}};
+    RETURN_IF_ERROR(node_.CheckListed(axis.out * axis.in));
     RETURN_IF_ERROR(node_.ChargeGenerated(type));
     std::vector<double> weights(static_cast<size_t>(axis.out * axis.in), 0);
     for (size_t i = 0; i < taps.size(); ++i) {
@@ -266,10 +268,14 @@ absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
   for (size_t i = 0; i < axes.size(); ++i) {
     AxisResize& axis = axes[i];
     const double size = axis.scale * static_cast<double>(axis.in);
-    if (!(size >= 1 && size < 2147483648.0))
+    if (!(size >= 1 && size < 2147483648.0)) {
       return node.Invalid(absl::StrCat("resizing ", axis.in, " by ", axis.scale));
+    }
     axis.out = static_cast<int64_t>(size);
     if (!sizes.empty()) axis.out = policy == "stretch" ? sizes[i] : static_cast<int64_t>(size + 0.5);
+    if (!axis.IsIdentity() && std::max(axis.in, axis.out) > kMaxSize) {
+      return node.Unsupported(absl::StrCat("resizing ", axis.in, " to ", axis.out));
+    }
   }
   return axes;
 }

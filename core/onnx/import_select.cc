@@ -18,16 +18,6 @@ int64_t Product(const Shape& shape, size_t begin, size_t end) {
                          int64_t{1}, std::multiplies<>());
 }
 
-// 0, 1, .. count - 1 along an axis of tensors with `rank` axes.
-absl::StatusOr<Value> CountAlong(OnnxNode& node, int64_t count, int64_t axis, int rank) {
-  RETURN_IF_ERROR(node.ChargeGenerated({DType::kInt64, {count}}));
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  Shape shape(static_cast<size_t>(rank - axis), 1);
-  shape[0] = count;
-  return node.Reshape(node.Constant(Tensor::Int64s(numbers)), shape);
-}
-
 Values OneHot(OnnxNode& node) {
   const int rank = node.input_rank(0);
   ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", -1));
@@ -43,7 +33,7 @@ Values OneHot(OnnxNode& node) {
   Shape shape = node.shape(indices);
   shape.insert(shape.begin() + axis, 1);
   ASSIGN_OR_RETURN(indices, node.Reshape(indices, shape));
-  ASSIGN_OR_RETURN(const Value numbers, CountAlong(node, depth, axis, rank + 1));
+  ASSIGN_OR_RETURN(const Value numbers, node.CountAlong(depth, axis, rank + 1));
   std::vector<Value> off_on(2);
   for (int64_t k = 0; k < 2; ++k) {
     ASSIGN_OR_RETURN(const Value one, node.SliceAxis(values, 0, k, k + 1));
@@ -68,7 +58,7 @@ Values Hardmax(OnnxNode& node) {
     axis = 1;
   }
   const int rank = node.type(x).rank();
-  ASSIGN_OR_RETURN(const Value numbers, CountAlong(node, node.shape(x)[static_cast<size_t>(axis)], axis, rank));
+  ASSIGN_OR_RETURN(const Value numbers, node.CountAlong(node.shape(x)[static_cast<size_t>(axis)], axis, rank));
   Formula f(node);
   const Value first = f("argmax", {x}, {{"axis", axis}, {"keepdims", int64_t{1}}});
   ASSIGN_OR_RETURN(const Value y, f.Done(f("where", {f("equal", {first, numbers}), f.Number(x, 1), f.Number(x, 0)})));
@@ -102,7 +92,7 @@ Values GatherNd(OnnxNode& node) {
     const Shape wanted = by_part;
     by_part = {parts, Product(wanted, batches, wanted.size())};
     ASSIGN_OR_RETURN(index, node.Reshape(index, by_part));
-    ASSIGN_OR_RETURN(const Value number, CountAlong(node, parts, 0, 2));
+    ASSIGN_OR_RETURN(const Value number, node.CountAlong(parts, 0, 2));
     Formula f(node);
     ASSIGN_OR_RETURN(index,
                      f.Done(f("add", {f("mul", {number, f.Number(number, static_cast<double>(joined))}), index})));
@@ -150,7 +140,7 @@ Values ReverseSequence(OnnxNode& node) {
   }
   ASSIGN_OR_RETURN(Value lengths, node.CastTo(node.input(1), DType::kInt64));
   ASSIGN_OR_RETURN(lengths, node.Reshape(lengths, batch_axis == 0 ? Shape{batch, 1} : Shape{1, batch}));
-  ASSIGN_OR_RETURN(const Value time, CountAlong(node, steps, time_axis, 2));
+  ASSIGN_OR_RETURN(const Value time, node.CountAlong(steps, time_axis, 2));
   Formula f(node);
   const Value mirrored = f("sub", {f("sub", {lengths, f.Number(lengths, 1)}), time});
   ASSIGN_OR_RETURN(Value index, f.Done(f("where", {f("less", {time, lengths}), mirrored, time})));

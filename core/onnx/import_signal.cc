@@ -55,6 +55,8 @@ Values Dft(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Value x, node.SliceAxis(input, axis, 0, taken));
   const int64_t rows = onesided != 0 ? length / 2 + 1 : length;
   const TensorType type{node.type(x).dtype, {rows, taken}};
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
+  RETURN_IF_ERROR(node.CheckListed(rows * taken));
   RETURN_IF_ERROR(node.ChargeGenerated({type.dtype, {2, rows, taken}}));
   std::vector<double> cosines, sines;
   for (int64_t k = 0; k < rows; ++k) {
@@ -94,7 +96,7 @@ Values Window(OnnxNode& node, double a, double b, double c) {
   ASSIGN_OR_RETURN(const int64_t to, node.Int("output_datatype", 1));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(to));
   if (size.size() != 1 || size[0] < 1) return node.Invalid("size is not one number, of at least 1");
-  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("size", size));
+  RETURN_IF_ERROR(node.CheckListed(size[0]));
   RETURN_IF_ERROR(node.ChargeGenerated({dtype, size}));
   const double n = static_cast<double>(periodic != 0 ? size[0] : size[0] - 1);
   std::vector<double> values;

@@ -299,6 +299,18 @@ absl::StatusOr<Value> OnnxNode::Concat(const std::vector<Value>& parts, int64_t 
   return Apply("concat", parts, {{"axis", axis}});
 }
 
+absl::StatusOr<Value> OnnxNode::CountAlong(int64_t count, int64_t axis, int rank) {
+  if (count < 1) return Unsupported("an empty axis");
+  Shape shape(static_cast<size_t>(rank - axis), 1);
+  shape[0] = count;
+  return Apply("iota", {}, {{"shape", shape}, {"axis", int64_t{0}}, {"dtype", DType::kInt64}});
+}
+
+absl::Status OnnxNode::CheckListed(int64_t count) const {
+  constexpr int64_t kMostListed = int64_t{1} << 24;
+  return count <= kMostListed ? absl::OkStatus() : Unsupported(absl::StrCat("a list of ", count, " numbers"));
+}
+
 absl::Status OnnxNode::ChargeGenerated(const TensorType& type) {
   RETURN_IF_ERROR(CheckedElements(type.shape).status());
   if (type.num_bytes() > state_.generated_bytes_left) {

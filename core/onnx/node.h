@@ -124,6 +124,10 @@ class OnnxNode {
   // The indices [begin, end) of one axis.
   absl::StatusOr<Value> SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
   absl::StatusOr<Value> Concat(const std::vector<Value>& parts, int64_t axis);
+  // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
+  absl::StatusOr<Value> CountAlong(int64_t count, int64_t axis, int rank);
+  // Whether so many numbers may be listed one by one while importing.
+  absl::Status CheckListed(int64_t count) const;
   // A new tensor that the model does not hold: charged against the limit. Weights or constants as for initializers.
   absl::Status ChargeGenerated(const TensorType& type);
 
