@@ -75,7 +75,8 @@ class Exporter {
   // Without initializers.
   onnx::ModelProto Model() {
     onnx::ModelProto model;
-    model.set_ir_version(IrVersionOf(writer_.opset()));
+    const int64_t read = source_ == nullptr ? 0 : metadata_.ir_version;
+    model.set_ir_version(std::max(IrVersionOf(writer_.opset()), read));
     onnx::OperatorSetIdProto* opset = model.add_opset_import();
     opset->set_domain("");
     opset->set_version(writer_.opset());
@@ -248,14 +249,15 @@ class Exporter {
     Shape shape = graph_.type(other).shape;
     if (shape.size() > 4) return std::nullopt;
     shape.insert(shape.begin(), 4 - shape.size(), 1);
-    if (shape != Shape{1, graph_.type(conv).shape[1], 1, 1}) return std::nullopt;
+    const bool one_for_all = shape == Shape{1, 1, 1, 1} && options_.fold_weights;
+    if (!one_for_all && shape != Shape{1, graph_.type(conv).shape[1], 1, 1}) return std::nullopt;
     return other;
   }
 
   // A vector that, reshaped, is the value: no reshape is needed then.
   std::optional<Value> VectorBehind(Value bias) const {
     const Node& node = graph_.node(bias.node);
-    if (node.op == nullptr || node.op->name != "reshape") return std::nullopt;
+    if (node.op == nullptr || node.op->name != "reshape" || graph_.type(bias).num_elements() == 1) return std::nullopt;
     const Value vector = node.operands[0];
     return graph_.type(vector).rank() == 1 ? std::optional<Value>(vector) : std::nullopt;
   }
@@ -280,13 +282,15 @@ class Exporter {
     }
   }
 
-  // The bias as a vector of one element per channel.
-  std::string ReadBias(Value bias) {
+  // The bias as a vector of one element per channel, all of them equal where it is a single number.
+  std::string ReadBias(Value bias, int64_t channels) {
     if (const auto vector = VectorBehind(bias)) return Read(*vector);
     const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
-    const TensorType vector{tensor.dtype(), {tensor.num_elements()}};
-    Tensor data(vector);
-    std::memcpy(data.data(), tensor.data(), static_cast<size_t>(tensor.num_bytes()));
+    Tensor data(TensorType{tensor.dtype(), {channels}});
+    auto* const to = static_cast<char*>(data.data());
+    const int64_t bytes = tensor.num_bytes();
+    for (int64_t at = 0; at < data.num_bytes(); at += bytes)
+      std::memcpy(to + at, tensor.data(), static_cast<size_t>(bytes));
     return writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
   }
 
@@ -362,7 +366,7 @@ class Exporter {
     }
     NodeId result = id;
     if (const auto bias = biases_.find(id); bias != biases_.end()) {
-      exported.inputs.push_back(ReadBias(bias->second.bias));
+      exported.inputs.push_back(ReadBias(bias->second.bias, node.outputs[0].shape[1]));
       result = bias->second.sum;
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {

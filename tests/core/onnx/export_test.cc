@@ -248,6 +248,22 @@ TEST(ExportTest, ConvThatIsReadElsewhereKeepsTheSum) {
                                                         "Add(conv2d_out_1,reshape_out_2) -> y"));
 }
 
+TEST(ExportTest, ConvTakesANumberAsABiasOfAllChannels) {
+  const Graph graph = Parse(R"(
+input x: f32[1,2,4,4]
+state w: f32[3,2,1,1]
+const %0: f32[] = [0.5]
+%1 = conv2d(x, w)
+%2 = add(%1, %0)
+output y = %2
+)",
+                            {{"w", Iota({3, 2, 1, 1})}});
+  const onnx::ModelProto model = Export(graph);
+  ASSERT_EQ(model.graph().node_size(), 1);
+  EXPECT_EQ(model.graph().initializer(1).dims(0), 3);
+  ExpectSameOutputs(graph, ImportAgain(model), {{"x", Iota({1, 2, 4, 4})}});
+}
+
 TEST(ExportTest, SumsThatAreNoBiasStay) {
   std::string text = kConvWithBias;
   text.replace(text.find("state b: f32[3]"), 15, "state b: f32[4]");
