@@ -378,20 +378,20 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // The node of the source, before it what computes its constants; once. -1: none.
+  // The node of the source, before it what it needs and the graph has not got; once. -1: none.
   void WriteKept(int i) {
     if (i < 0 || !copied_.insert(i).second) return;
-    for (int constant : plan_.kept(i).before) {
-      if (copied_.insert(constant).second) Copy(constant);
+    for (int before : plan_.kept(i).before) {
+      if (copied_.insert(before).second) Copy(before, plan_.kept(i), false);
     }
-    Copy(i);
+    Copy(i, plan_.kept(i), true);
   }
 
-  void Copy(int i) {
+  // Another weight than the source's is read by the node itself alone.
+  void Copy(int i, const KeptNode& kept, bool itself) {
     onnx::NodeProto node = source_->node(i);
-    const auto kept = plan_.kept().find(i);
     for (std::string& name : *node.mutable_input()) {
-      if (!name.empty()) name = NameInCopy(name, kept == plan_.kept().end() ? nullptr : &kept->second);
+      if (!name.empty()) name = NameInCopy(name, kept, itself);
     }
     for (std::string& name : *node.mutable_output()) {
       if (name.empty()) continue;
@@ -399,20 +399,18 @@ class Exporter {
       if (value.node >= 0) {
         name = NameOf(value);
         if (!graph_.is_output(value)) described_.emplace_back(name, graph_.type(value));
-      } else {  // a constant for nodes that are kept, or a result that nobody reads
+      } else {  // for nodes that are kept alone, or for nobody
         name = computed_[name] = writer_.UniqueName(name);
       }
     }
     writer_.AddCopy(std::move(node));
   }
 
-  std::string NameInCopy(const std::string& name, const KeptNode* kept) {
+  std::string NameInCopy(const std::string& name, const KeptNode& kept, bool itself) {
     const Value theirs = source_->value(name);
-    if (kept != nullptr) {
-      const auto bound = kept->bindings.find(theirs);
-      if (bound != kept->bindings.end() && (bound->second != theirs || !graph_.IsKnown(theirs))) {
-        return Read(bound->second);
-      }
+    const auto bound = kept.bindings.find(theirs);
+    if (bound != kept.bindings.end() && (graph_.IsKnown(theirs) ? itself && bound->second != theirs : true)) {
+      return Read(bound->second);
     }
     const auto computed = computed_.find(name);
     return computed == computed_.end() ? Read(theirs) : computed->second;

@@ -8,6 +8,8 @@ namespace {
 
 constexpr int64_t kSmallBytes = 1024;  // constants that are written as they are, whatever computed them
 constexpr int kWorthRestoring = 2;     // nodes in the place of one
+constexpr int kWorthMore = 12;         // nodes in the place of one of several
+constexpr int kMostRestored = 4;       // nodes before one
 constexpr int kMaxDepth = 256;         // of a chain of nodes that compute a constant
 
 bool HasAttribute(const onnx::NodeProto& node, const std::string& name) {
@@ -260,15 +262,24 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
     if (graph_.index(ours.node) >= graph_.index(id)) return false;
   }
   ConstantChain chain(*source_, opset_);
-  for (const std::string& name : source_->node(producer).input()) {
-    if (name.empty()) continue;
-    // What the node was imported by without being an operand of it: a shape, a list of axes.
-    const Value theirs = source_->value(name);
-    const auto bound = kept->bindings.find(theirs);
-    if (bound != kept->bindings.end() && (bound->second != theirs || !graph_.IsKnown(theirs))) continue;
-    if (!chain.Add(name)) return false;
+  std::vector<int> written = kept->before;
+  written.push_back(producer);
+  for (int i : written) {
+    for (const std::string& name : source_->node(i).input()) {
+      if (name.empty()) continue;
+      const Value theirs = source_->value(name);
+      const auto bound = kept->bindings.find(theirs);
+      if (!graph_.IsKnown(theirs)) {
+        const bool is_written = std::find(written.begin(), written.end(), source_->producer(name)) != written.end();
+        if (bound == kept->bindings.end() && !is_written) return false;
+      } else if ((bound == kept->bindings.end() || bound->second == theirs) && !chain.Add(name)) {
+        // What the node was imported by without being an operand of it, too: a shape, a list of axes.
+        return false;
+      }
+    }
   }
-  kept->before = std::move(chain).Nodes();
+  for (int i : std::move(chain).Nodes()) kept->before.push_back(i);
+  std::sort(kept->before.begin(), kept->before.end());
   kept_[producer] = *std::move(kept);
   for (size_t k = 0; k < needed.size(); ++k) {
     kept_for_[needed[k]] = names[k];
@@ -291,24 +302,38 @@ std::optional<KeptNode> ExportPlan::Matched(int node, const std::vector<std::str
 
 std::optional<KeptNode> ExportPlan::Restored(int node, NodeId id) const {
   KeptNode kept;
-  for (const std::string& name : source_->node(node).input()) {
-    if (name.empty()) continue;
-    const Value theirs = source_->value(name);
-    if (graph_.IsKnown(theirs)) continue;
-    Value ours = theirs;
-    if (!graph_.contains(theirs.node)) {
-      const auto found = by_name_.find(graph_.arena()->name(theirs));
-      if (found == by_name_.end() || graph_.type(found->second) != graph_.type(theirs)) return std::nullopt;
-      ours = found->second;
+  std::vector<int> open = {node};
+  while (!open.empty()) {
+    const int at = open.back();
+    open.pop_back();
+    for (const std::string& name : source_->node(at).input()) {
+      if (name.empty()) continue;
+      const Value theirs = source_->value(name);
+      if (graph_.IsKnown(theirs)) continue;
+      const auto named = by_name_.find(graph_.arena()->name(theirs));
+      if (graph_.contains(theirs.node)) {
+        kept.bindings[theirs] = theirs;
+      } else if (named != by_name_.end() && graph_.type(named->second) == graph_.type(theirs)) {
+        kept.bindings[theirs] = named->second;
+      } else {
+        const int producer = source_->producer(name);
+        const bool is_new = std::find(kept.before.begin(), kept.before.end(), producer) == kept.before.end();
+        if (!is_new) continue;
+        if (producer < 0 || kept_.contains(producer) || !source_->CanBeKept(producer, opset_) ||
+            std::ssize(kept.before) >= kMostRestored) {
+          return std::nullopt;
+        }
+        kept.before.push_back(producer);
+        open.push_back(producer);
+      }
     }
-    kept.bindings[theirs] = ours;
   }
   if (const auto before = kept_.find(node); before != kept_.end()) {
     if (before->second.bindings != kept.bindings) return std::nullopt;
-  } else if (CountBetween(id, kept.bindings) < kWorthRestoring) {
-    return std::nullopt;
+    return kept;
   }
-  return kept;
+  const int least = kept.before.empty() ? kWorthRestoring : kWorthMore * static_cast<int>(kept.before.size() + 1);
+  return CountBetween(id, kept.bindings) < least ? std::nullopt : std::optional(kept);
 }
 
 int ExportPlan::CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const {

@@ -47,7 +47,7 @@ bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to);
 
 // A node of the source that is written with its inputs bound to values of the graph.
 struct KeptNode {
-  std::vector<int> before;                     // nodes that compute from constants what it reads, as in the source
+  std::vector<int> before;                     // nodes of the source that compute what it reads, written with it
   absl::flat_hash_map<Value, Value> bindings;  // values of inputs in the source, and what is read instead
 };
 
@@ -80,7 +80,8 @@ class ExportPlan {
   // What the node reads, where its operators are found in the values; null where they are not.
   std::optional<KeptNode> Matched(int node, const std::vector<std::string>& names,
                                   const std::vector<Value>& values) const;
-  // The same where a rule touched its inside: by the names of the inputs, if several nodes would stand for it alone.
+  // The same where a rule touched its inside: by the names of the inputs, if several nodes would stand for it alone;
+  // with nodes before it whose results are gone, if very many would.
   std::optional<KeptNode> Restored(int node, NodeId id) const;
   // The nodes that would be written for `id` alone, between it and what is read.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;

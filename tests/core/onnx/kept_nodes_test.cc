@@ -124,6 +124,43 @@ TEST(KeptNodesTest, ANodeThatWasTouchedInsideIsRestored) {
               ElementsAre("InstanceNormalization(x,scale,shift) -> norm", "Relu(norm) -> y"));
 }
 
+TEST(KeptNodesTest, ALayerIsRestoredWithTheReshapeBeforeIt) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {6, 1, 4})
+                                       .Ints("shape", {3, 2, 4})
+                                       .Initializer("w", Iota({1, 12, 4}))
+                                       .Initializer("r", Iota({1, 12, 3}))
+                                       .Node("Relu", {"x"}, {"a"})
+                                       .Node("Reshape", {"a", "shape"}, {"b"})
+                                       .Node("LSTM", {"b", "w", "r"}, {"y"}, {{"hidden_size", int64_t{3}}})
+                                       .Output("y"));
+  // The reshape and the one within the layer as one.
+  for (NodeId id : model.graph.nodes()) {
+    const Node& node = model.graph.node(id);
+    if (node.op == nullptr || node.op->name != "reshape" || node.operands[0] != Named(model, "b")) continue;
+    const Value once = Apply(model, "reshape", {Named(model, "a")}, {{"shape", node.outputs[0].shape}});
+    EXPECT_THAT(NodesOf(Written(model, Replaced(model, {{Value{id, 0}, once}}))),
+                ElementsAre("Relu(x) -> a", "Reshape(a,shape) -> b", "LSTM(b,w,r) -> y"));
+    return;
+  }
+  FAIL() << "no reshape";
+}
+
+TEST(KeptNodesTest, WhatComputesAConstantReadsTheWeightsOfTheFile) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {40, 40})
+                                       .Initializer("w", Iota({40, 40}))
+                                       .Node("Transpose", {"w"}, {"turned"})
+                                       .Node("Gemm", {"x", "w", "turned"}, {"y"})
+                                       .Output("y"));
+  const Value w = Named(model, "w");
+  const Value product = Apply(model, "matmul", {Named(model, "x"), Apply(model, "neg", {w})});
+  const Value sum = Apply(model, "add", {product, Named(model, "turned")});
+  model.graph.arena()->SetName(sum, "y");
+  const onnx::ModelProto written = Written(model, Replaced(model, {{Named(model, "y"), sum}}));
+  EXPECT_THAT(NodesOf(written), ElementsAre("Transpose(w) -> turned", "Gemm(x,neg_out_1,turned) -> y"));
+}
+
 TEST(KeptNodesTest, WhatReadsMoreThanTheNodeIsNotRestored) {
   const ImportedModel model = Read(TestModel()
                                        .Input("x", {2})
