@@ -151,8 +151,9 @@ absl::StatusOr<AttentionOperands> ReadOperands(OnnxNode& node) {
   }
   if (node.has_input(4) != node.has_input(5)) return node.Invalid("past_key and past_value are given together");
   if (node.has_input(4)) {
-    if (node.input_rank(4) != 4 || node.input_rank(5) != 4)
+    if (node.input_rank(4) != 4 || node.input_rank(5) != 4) {
       return node.Invalid("past_key and past_value have four axes");
+    }
     x.past = node.input_type(4).shape[2];
     ASSIGN_OR_RETURN(x.k, node.Concat({node.input(4), x.k}, 2));
     ASSIGN_OR_RETURN(x.v, node.Concat({node.input(5), x.v}, 2));
@@ -169,8 +170,9 @@ absl::Status ReadMask(OnnxNode& node, const AttentionOperands& x, AttentionMask*
   if (node.has_input(6)) {
     if (node.has_input(4)) return node.Invalid("nonpad_kv_seqlen and past_key are not given together");
     const Value lengths = node.input(6);
-    if (node.type(lengths).rank() != 1)
+    if (node.type(lengths).rank() != 1) {
       return node.Invalid(absl::StrCat("nonpad_kv_seqlen is ", node.type(lengths).ToString()));
+    }
     RETURN_IF_ERROR(mask->AddLengths(lengths));
     ASSIGN_OR_RETURN(offset, node.Reshape(lengths, {node.shape(lengths)[0], 1, 1, 1}));
     Formula f(node);

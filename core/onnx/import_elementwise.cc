@@ -131,8 +131,9 @@ Values IsInf(OnnxNode& node) {
   const Value x = node.input(0);
   Formula f(node);
   const Value infinity = f.Number(x, std::numeric_limits<double>::infinity());
-  if (positive == 0 && negative == 0)
+  if (positive == 0 && negative == 0) {
     return f.Output(f("less", {x, f.Number(x, -std::numeric_limits<double>::infinity())}));
+  }
   const Value tested = positive == 0 ? f("neg", {x}) : negative == 0 ? x : f("abs", {x});
   return f.Output(f("equal", {tested, infinity}));
 }

@@ -28,8 +28,9 @@ class GridSampler {
     align_ = align != 0;
     if (mode_ == "bilinear") mode_ = "linear";  // before opset 20
     if (mode_ == "bicubic") mode_ = "cubic";
-    if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic")
+    if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") {
       return node_.Invalid("attribute mode is \"" + mode_ + "\"");
+    }
     if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection") {
       return node_.Invalid("attribute padding_mode is \"" + padding_ + "\"");
     }

@@ -11,7 +11,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-constexpr int64_t kMaxSteps = 4096;  // each of some twenty nodes
+constexpr int64_t kMaxSteps = 1024;  // each of some twenty nodes
 
 // Of one direction.
 struct Weights {
@@ -179,8 +179,9 @@ class Recurrence {
         continue;
       }
       Value given = node_.input(5 + k);
-      if (node_.type(given).rank() != 3)
+      if (node_.type(given).rank() != 3) {
         return node_.Invalid(absl::StrCat("input ", 5 + k, " is ", node_.type(given).ToString()));
+      }
       if (batch_first_) {
         ASSIGN_OR_RETURN(given, node_.Transpose(given, {1, 0, 2}));
       }

@@ -116,8 +116,9 @@ Values Compress(OnnxNode& node) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < condition.num_elements(); ++i) {
     if (condition.At(i) == 0) continue;
-    if (i >= node.shape(x)[static_cast<size_t>(axis)])
+    if (i >= node.shape(x)[static_cast<size_t>(axis)]) {
       return node.Invalid(absl::StrCat("element ", i, " of ", node.type(x).ToString()));
+    }
     indices.push_back(i);
   }
   if (indices.empty()) return node.Unsupported("nothing is left");

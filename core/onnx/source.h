@@ -30,7 +30,6 @@ class OnnxSource {
 
   // What a tensor of the model became; one that was read has a value.
   Value value(const std::string& name) const { return values_.at(name); }
-  bool contains(const std::string& name) const { return values_.contains(name); }
   // The node that gives a tensor; -1 for inputs and initializers.
   int producer(const std::string& name) const;
 
