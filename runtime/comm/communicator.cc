@@ -8,8 +8,8 @@
 
 namespace rewright {
 
-absl::Status Communicator::Exchange(const std::string& what, const std::vector<Outgoing>& out,
-                                    const std::vector<Incoming>& in) {
+absl::StatusOr<std::unique_ptr<Transfer>> Communicator::Start(const std::string& what, const std::vector<Outgoing>& out,
+                                                              const std::vector<Incoming>& in) {
   int64_t bytes = 0;
   for (const Outgoing& part : out) {
     CHECK(part.to != rank_ && part.to >= 0 && part.to < size_) << what << ": rank " << rank_ << " to " << part.to;
@@ -18,9 +18,15 @@ absl::Status Communicator::Exchange(const std::string& what, const std::vector<O
   for (const Incoming& part : in) {
     CHECK(part.from != rank_ && part.from >= 0 && part.from < size_) << what << ": " << rank_ << " from " << part.from;
   }
-  RETURN_IF_ERROR(Transfer(what, out, in));
+  ASSIGN_OR_RETURN(std::unique_ptr<Transfer> transfer, Begin(what, out, in));
   bytes_sent_ += bytes;
-  return absl::OkStatus();
+  return transfer;
+}
+
+absl::Status Communicator::Exchange(const std::string& what, const std::vector<Outgoing>& out,
+                                    const std::vector<Incoming>& in) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Transfer> transfer, Start(what, out, in));
+  return Wait(*transfer);
 }
 
 absl::Status Communicator::Barrier(const std::string& what) {

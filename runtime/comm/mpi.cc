@@ -67,14 +67,23 @@ class Environment {
  protected:
   Environment() : begun_(StartedByMpirun()) {
     if (!begun_) return;
-    int provided = 0;  // other threads of the process compute; they call nothing here
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    for_one_thread_ = provided < MPI_THREAD_SERIALIZED;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
   ~Environment() {
     if (begun_) MPI_Finalize();
   }
   const bool begun_;
+  bool for_one_thread_ = false;
+};
+
+// Parts of messages on their way.
+struct Requests : Transfer {
+  std::string what;
+  std::vector<MPI_Request> requests;
+  std::vector<int> others;  // whom each is to or from
 };
 
 class MpiRanks : private Environment, public Communicator {
@@ -85,71 +94,39 @@ class MpiRanks : private Environment, public Communicator {
     if (begun_) MPI_Abort(MPI_COMM_WORLD, kAborted);
   }
 
- private:
-  // Parts of messages on their way.
-  struct Requests {
-    std::vector<MPI_Request> requests;
-    std::vector<int> others;  // whom each is to or from
-  };
+  bool for_one_thread() const override { return for_one_thread_; }
+  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
+  absl::Status Wait(Transfer& transfer) override;
 
-  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
-                        const std::vector<Incoming>& in) override {
-    Requests under_way;
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer> > Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                   const std::vector<Incoming>& in) override {
+    auto under_way = std::make_unique<Requests>();
+    under_way->what = what;
     for (const Incoming& part : in) {
-      RETURN_IF_ERROR(Begin(what, part.from, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
+      RETURN_IF_ERROR(Add(part.from, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
         return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, 0, MPI_COMM_WORLD, request);
       }));
     }
     for (const Outgoing& part : out) {
-      RETURN_IF_ERROR(Begin(what, part.to, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
+      RETURN_IF_ERROR(Add(part.to, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
         return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, 0, MPI_COMM_WORLD,
                          request);
       }));
     }
-    return Wait(what, &under_way);
+    return under_way;
   }
 
   template <typename Call>
-  absl::Status Begin(const std::string& what, int other, size_t bytes, Requests* under_way, const Call& call) {
+  absl::Status Add(int other, size_t bytes, Requests* under_way, const Call& call) {
     size_t at = 0;
     do {
       const size_t part = std::min(bytes - at, kMostBytes);
       under_way->requests.push_back(MPI_REQUEST_NULL);
       under_way->others.push_back(other);
-      RETURN_IF_ERROR(Checked(what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
+      RETURN_IF_ERROR(Checked(under_way->what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
       at += part;
     } while (at < bytes);
-    return absl::OkStatus();
-  }
-
-  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
-  absl::Status Wait(const std::string& what, Requests* under_way) {
-    double waited = 0;
-    Clock::time_point before = Clock::now();
-    size_t left = under_way->requests.size();
-    while (left > 0) {
-      int index = MPI_UNDEFINED, done = 0;
-      MPI_Status status;
-      const int code =
-          MPI_Testany(static_cast<int>(under_way->requests.size()), under_way->requests.data(), &index, &done, &status);
-      if (done != 0 && index != MPI_UNDEFINED) {
-        const int other = under_way->others[static_cast<size_t>(index)];
-        RETURN_IF_ERROR(Checked(what, other, code));
-        --left;
-        waited = 0;
-        continue;
-      }
-      if (code != MPI_SUCCESS) return Checked(what, FirstLeft(*under_way), code);
-      const Clock::time_point now = Clock::now();
-      waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
-      before = now;
-      if (waited > limit()) return WaitedFor(what, FirstLeft(*under_way));
-      if (waited < kSpinSeconds) {
-        sched_yield();
-      } else {
-        std::this_thread::sleep_for(kNap);  // ranks may share a core
-      }
-    }
     return absl::OkStatus();
   }
 
@@ -164,6 +141,37 @@ class MpiRanks : private Environment, public Communicator {
     return absl::UnavailableError(absl::StrCat(what, ": rank ", rank(), " lost rank ", other, ": ", ErrorText(code)));
   }
 };
+
+absl::Status MpiRanks::Wait(Transfer& transfer) {
+  auto& under_way = static_cast<Requests&>(transfer);
+  double waited = 0;
+  Clock::time_point before = Clock::now();
+  size_t left = under_way.requests.size();
+  while (left > 0) {
+    int index = MPI_UNDEFINED, done = 0;
+    MPI_Status status;
+    const int code =
+        MPI_Testany(static_cast<int>(under_way.requests.size()), under_way.requests.data(), &index, &done, &status);
+    if (done != 0 && index != MPI_UNDEFINED) {
+      const int other = under_way.others[static_cast<size_t>(index)];
+      RETURN_IF_ERROR(Checked(under_way.what, other, code));
+      --left;
+      waited = 0;
+      continue;
+    }
+    if (code != MPI_SUCCESS) return Checked(under_way.what, FirstLeft(under_way), code);
+    const Clock::time_point now = Clock::now();
+    waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
+    before = now;
+    if (waited > limit()) return WaitedFor(under_way.what, FirstLeft(under_way));
+    if (waited < kSpinSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kNap);  // ranks may share a core
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 

@@ -41,9 +41,9 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   for (TreeSum& sum : sums) totals.push_back(sum.Take());
   if (block_axes_.empty()) {
     for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
-    return Split(std::move(totals));
+    return ViewsOf(totals, sums_);
   }
-  std::vector<Tensor> inputs = Split(std::move(totals));
+  std::vector<Tensor> inputs = ViewsOf(totals, sums_);
   std::vector<std::pair<Tensor*, int>> cut;
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (block_axes_[k] >= 0) {
@@ -56,20 +56,20 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   return inputs;
 }
 
-std::vector<Tensor> MicroBatches::Split(std::vector<Tensor> vectors) const {
+std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types) {
   std::vector<Tensor> parts;
   size_t next = 0;
   for (const Tensor& vector : vectors) {
     const auto owner = std::make_shared<Tensor>(vector);
     // To the end of the vector, and past tensors of no elements.
-    for (int64_t at = 0; next < sums_.size() && sums_[next].dtype == vector.dtype() &&
-                         at + sums_[next].num_elements() <= vector.num_elements();) {
-      const TensorType& type = sums_[next++];
+    for (int64_t at = 0; next < types.size() && types[next].dtype == vector.dtype() &&
+                         at + types[next].num_elements() <= vector.num_elements();) {
+      const TensorType& type = types[next++];
       parts.emplace_back(type, owner, owner->as<char>() + at * static_cast<int64_t>(DTypeSize(type.dtype)));
       at += type.num_elements();
     }
   }
-  CHECK(parts.size() == sums_.size()) << parts.size();
+  CHECK(parts.size() == types.size()) << parts.size();
   return parts;
 }
 
