@@ -211,6 +211,9 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, Communicator& over, bool exact_only) {
     return CutStep(graph, axes, over, exact_only, console);
   };
+  if (!flags.profile.empty() && engine.device() != nullptr) {
+    options.sharing.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
+  }
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());

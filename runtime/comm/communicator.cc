@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
@@ -40,9 +41,9 @@ absl::Status Communicator::Barrier(const std::string& what) {
   return Exchange(what, out, in);
 }
 
-absl::Status Communicator::WaitedFor(const std::string& what, int other) const {
-  return absl::DeadlineExceededError(
-      absl::StrCat(what, ": rank ", rank_, " waited ", limit_, " s for rank ", other, ", which may hang"));
+absl::Status Communicator::WaitedFor(const std::string& what, const std::vector<int>& chain) const {
+  return absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank_, " waited ", limit_, " s for rank ",
+                                                  absl::StrJoin(chain, ", which waits for rank "), ", which may hang"));
 }
 
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,

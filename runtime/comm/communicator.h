@@ -77,8 +77,9 @@ class Communicator {
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
   double limit() const { return limit_; }
-  // "step 3, sum of gradients: rank 0 waited 5 s for rank 2"
-  absl::Status WaitedFor(const std::string& what, int other) const;
+  // "step 3, sum of gradients: rank 0 waited 5 s for rank 1, which waits for rank 2, which may hang"; `chain` are the
+  // others.
+  absl::Status WaitedFor(const std::string& what, const std::vector<int>& chain) const;
 
  private:
   virtual absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,

@@ -20,12 +20,16 @@ using Clock = std::chrono::steady_clock;
 
 // What the ranks share.
 struct Group {
-  explicit Group(int size) : messages(static_cast<size_t>(size * size)), has_ended(static_cast<size_t>(size)) {}
+  explicit Group(int size)
+      : messages(static_cast<size_t>(size * size)),
+        has_ended(static_cast<size_t>(size)),
+        waits_for(static_cast<size_t>(size), -1) {}
 
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::deque<std::string>> messages;  // sent and not yet received: [from * size + to]
   std::vector<bool> has_ended;                    // by rank
+  std::vector<int> waits_for;                     // likewise; -1: for none
   absl::Status failure;                           // the first one, which is that of all
 };
 
@@ -86,12 +90,15 @@ class InProcess : public Communicator {
     const auto may_go_on = [&] {
       return !messages.empty() || !group_->failure.ok() || group_->has_ended[static_cast<size_t>(from)];
     };
+    int& waits_for = group_->waits_for[static_cast<size_t>(rank())];
     while (!may_go_on()) {
+      waits_for = from;
       const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
-      if (left <= 0) return Fail(WaitedFor(what, from));
+      if (left <= 0) return Fail(WaitedFor(what, ChainFrom(from)));
       // An hour at a time: no limit is no point in time.
       group_->changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)), may_go_on);
     }
+    waits_for = -1;
     if (!group_->failure.ok()) return group_->failure;
     if (messages.empty()) {
       return Fail(
@@ -113,6 +120,15 @@ class InProcess : public Communicator {
 
   std::deque<std::string>& Messages(int from, int to) {
     return group_->messages[static_cast<size_t>(from * size() + to)];
+  }
+  // That rank, whom it waits for, and so on.
+  std::vector<int> ChainFrom(int other) const {
+    std::vector<int> chain = {other};
+    for (int next; (next = group_->waits_for[static_cast<size_t>(chain.back())]) >= 0;) {
+      if (next == rank() || std::count(chain.begin(), chain.end(), next) > 0) break;
+      chain.push_back(next);
+    }
+    return chain;
   }
   // With the lock held. Gives what all ranks fail with.
   absl::Status Fail(const absl::Status& reason) {

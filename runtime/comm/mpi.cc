@@ -24,6 +24,7 @@ Communicator& ProcessRanks() {
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,10 @@ constexpr std::chrono::microseconds kNap{20};
 // From one look to the next; if more seconds go by, the process did not run.
 constexpr double kLongestTurn = 0.1;
 constexpr int kAborted = 2;  // exit status
+// Tags: of what ranks exchange, of the question whom a rank waits for, of the answer.
+constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
+// How long a rank that waits itself may take to answer.
+constexpr double kAnswerSeconds = 1;
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
 bool StartedByMpirun() {
@@ -105,12 +110,13 @@ class MpiRanks : private Environment, public Communicator {
     under_way->what = what;
     for (const Incoming& part : in) {
       RETURN_IF_ERROR(Add(part.from, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, 0, MPI_COMM_WORLD, request);
+        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, kMessage, MPI_COMM_WORLD,
+                         request);
       }));
     }
     for (const Outgoing& part : out) {
       RETURN_IF_ERROR(Add(part.to, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, 0, MPI_COMM_WORLD,
+        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, kMessage, MPI_COMM_WORLD,
                          request);
       }));
     }
@@ -128,6 +134,45 @@ class MpiRanks : private Environment, public Communicator {
       at += part;
     } while (at < bytes);
     return absl::OkStatus();
+  }
+
+  // Tells those who ask whom this rank waits for.
+  void Answer(int waits_for) {
+    int asked = 0;
+    MPI_Status status;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, kQuestion, MPI_COMM_WORLD, &asked, &status) == MPI_SUCCESS && asked != 0) {
+      char question = 0;
+      MPI_Recv(&question, 1, MPI_BYTE, status.MPI_SOURCE, kQuestion, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(&waits_for, 1, MPI_INT, status.MPI_SOURCE, kAnswer, MPI_COMM_WORLD);  // small: it does not block
+    }
+  }
+  // Whom another rank waits for; none where it does not answer: it computes, hangs or was stopped.
+  std::optional<int> Ask(int other, int waits_for) {
+    char question = 0;
+    MPI_Send(&question, 1, MPI_BYTE, other, kQuestion, MPI_COMM_WORLD);
+    for (const Clock::time_point start = Clock::now();
+         std::chrono::duration<double>(Clock::now() - start).count() < kAnswerSeconds;) {
+      Answer(waits_for);
+      int answered = 0;
+      if (MPI_Iprobe(other, kAnswer, MPI_COMM_WORLD, &answered, MPI_STATUS_IGNORE) != MPI_SUCCESS) return std::nullopt;
+      if (answered != 0) {
+        int next = 0;
+        MPI_Recv(&next, 1, MPI_INT, other, kAnswer, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return next;
+      }
+      std::this_thread::sleep_for(kNap);
+    }
+    return std::nullopt;
+  }
+  // Who is to blame, by those who wait for each other.
+  absl::Status HangOf(const std::string& what, int other) {
+    std::vector<int> chain = {other};
+    while (chain.size() < static_cast<size_t>(size())) {
+      const std::optional<int> next = Ask(chain.back(), other);
+      if (!next || *next == rank() || std::count(chain.begin(), chain.end(), *next) > 0) break;
+      chain.push_back(*next);
+    }
+    return WaitedFor(what, chain);
   }
 
   static int FirstLeft(const Requests& under_way) {
@@ -163,10 +208,11 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
     const Clock::time_point now = Clock::now();
     waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
     before = now;
-    if (waited > limit()) return WaitedFor(under_way.what, FirstLeft(under_way));
+    if (waited > limit()) return HangOf(under_way.what, FirstLeft(under_way));
     if (waited < kSpinSeconds) {
       sched_yield();
     } else {
+      Answer(FirstLeft(under_way));
       std::this_thread::sleep_for(kNap);  // ranks may share a core
     }
   }

@@ -28,7 +28,7 @@ int64_t BytesOf(const Node& node) {
 
 class PassFinder {
  public:
-  explicit PassFinder(const Graph& graph) : graph_(graph) {}
+  PassFinder(const Graph& graph, const std::vector<double>& seconds) : graph_(graph), seconds_(seconds) {}
 
   Passes Run(const std::vector<std::string>& weights) {
     const size_t size = graph_.nodes().size();
@@ -124,7 +124,7 @@ class PassFinder {
     for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
       if (!IsRun(i)) continue;
       const int position = positions_[i];
-      passes_.seconds[position] += SecondsOf(graph_, node(i));
+      passes_.seconds[position] += seconds_.empty() ? SecondsOf(graph_, node(i)) : seconds_[i];
       int first = position, last = position;
       for (int user : graph_.users(i)) {
         first = std::min(first, positions_[user]);
@@ -135,6 +135,7 @@ class PassFinder {
   }
 
   const Graph& graph_;
+  const std::vector<double>& seconds_;
   // By position in nodes().
   std::vector<bool> forward_;
   std::vector<int> positions_, last_uses_, limits_;
@@ -143,7 +144,9 @@ class PassFinder {
 
 }  // namespace
 
-Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights) { return PassFinder(graph).Run(weights); }
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<double>& seconds) {
+  return PassFinder(graph, seconds).Run(weights);
+}
 
 std::vector<int> LayersByAmount(const std::vector<int64_t>& amounts, int64_t limit) {
   std::vector<int> layers(amounts.size(), 0);

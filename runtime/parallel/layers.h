@@ -24,12 +24,13 @@ struct Passes {
   };
   int length = 0;                            // positions; at least 1
   absl::flat_hash_map<NodeId, Place> nodes;  // leaves, too, where it has no meaning
-  std::vector<double> seconds;               // by position: a guess, by operations and bytes, of both passes
+  std::vector<double> seconds;               // by position: of both passes; a guess is by operations and bytes
   std::vector<double> bytes;                 // by position: what is handed on from it to the next one, and back
 };
 
 // Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the others are, in order.
-Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights);
+// `seconds` are by position in Graph::nodes(); empty: they are guessed.
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<double>& seconds = {});
 
 // By position its layer, 0, 1, ..: from the end of the forward pass as many positions as it takes to have `limit` of
 // these amounts, which are given by position.

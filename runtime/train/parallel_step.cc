@@ -1,13 +1,14 @@
 #include "runtime/train/parallel_step.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/group.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/train/layered_gradients.h"
-#include "runtime/train/pipeline.h"
 
 namespace rewright {
 namespace {
@@ -25,14 +26,32 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
   return RankExecutable::Create(cut, group, runner);
 }
 
+// What rank 0 says, for all: they have to cut alike.
+NodeSeconds SecondsOfFirst(const SharingOptions& sharing, const RankGroups& ranks) {
+  return [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
+    std::vector<double> seconds(graph.nodes().size());
+    std::string bytes;
+    if (ranks.all().rank() == 0) {
+      ASSIGN_OR_RETURN(seconds, sharing.seconds(graph));
+      bytes.assign(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
+    }
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks.all(), "the times of stages", bytes));
+    CHECK(all[0].size() == seconds.size() * sizeof(double)) << all[0].size();
+    std::memcpy(seconds.data(), all[0].data(), all[0].size());
+    return seconds;
+  };
+}
+
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
                                           const std::vector<std::string>& trained, int64_t micro_batches,
-                                          const Layout& layout, const RankGroups& ranks, GraphRunner& runner) {
+                                          const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
+  const Layout& layout = sharing.layout;
   if (gradients == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", micro_batches,
                                                    ", expected at least 2 with the layout pp=", layout.pp));
   }
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, layout.pp);
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(
+      *gradients, step, trained, layout.pp, sharing.seconds == nullptr ? nullptr : SecondsOfFirst(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
   ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
@@ -90,7 +109,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
                                                ranks.partners());
     return made;
   }
-  if (layout.pp > 1) return MakePipeline(step, gradients, trained, count, layout, ranks, runner);
+  if (layout.pp > 1) return MakePipeline(step, gradients, trained, count, sharing, ranks, runner);
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
   RankExecutable* update = nullptr;
   LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};

@@ -38,11 +38,16 @@ int64_t PipelinePlan::BytesSent(int stage, int64_t micro_batches) const {
 }
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, int stages) {
+                                          const std::vector<std::string>& trained, int stages,
+                                          const NodeSeconds& seconds) {
   PipelinePlan plan;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));
   const std::vector<std::string> weights = WeightsOfInputs(step, trained);
-  const Passes passes = PassesOf(plan.gradients, weights);
+  std::vector<double> measured;
+  if (seconds != nullptr) {
+    ASSIGN_OR_RETURN(measured, seconds(plan.gradients));
+  }
+  const Passes passes = PassesOf(plan.gradients, weights, measured);
   ASSIGN_OR_RETURN(const std::vector<int> layer_of_position, LayersByTime(passes, stages));
   plan.seconds.assign(static_cast<size_t>(stages), 0);
   for (size_t i = 0; i < layer_of_position.size(); ++i) {

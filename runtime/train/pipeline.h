@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,15 +45,20 @@ struct PipelinePlan {
   std::vector<std::pair<std::string, int>> weights;  // by input of the step but the first, with the stage that has it
   std::vector<Message> weight_messages;              // of a step: weights that several stages use
   std::map<std::string, int> owners;                 // of states and inputs of the step
-  std::vector<double> seconds;                       // by stage: the guess by which they were cut
+  std::vector<double> seconds;                       // by stage, as they were cut
 
   // What a stage sends in a step, without what the update sends.
   int64_t BytesSent(int stage, int64_t micro_batches) const;
 };
 
-// `gradients` and `step` are StepGraphs'. Errors: more stages than the forward pass has applications.
+// Seconds that a graph's nodes take, by position in Graph::nodes().
+using NodeSeconds = std::function<absl::StatusOr<std::vector<double>>(const Graph&)>;
+
+// `gradients` and `step` are StepGraphs'; without `seconds` they are guessed. Errors: those of `seconds`, more stages
+// than the forward pass has applications.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, int stages);
+                                          const std::vector<std::string>& trained, int stages,
+                                          const NodeSeconds& seconds = nullptr);
 
 class Pipeline : public GradientSums {
  public:

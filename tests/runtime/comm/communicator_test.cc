@@ -166,6 +166,19 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
                                       "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
 }
 
+// Rank 0 waits for rank 1, which waits for rank 2, which does something else.
+TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    ranks.set_limit(ranks.rank() == 0 ? 0.3 : 60);
+    char byte = 0;
+    if (ranks.rank() < 2) return ranks.Receive("wait", ranks.rank() + 1, &byte, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(std::string(statuses[0].message()),
+              HasSubstr("wait: rank 0 waited 0.3 s for rank 1, which waits for rank 2, which may hang"));
+}
+
 TEST(CommunicatorTest, SizesThatDifferAreAnError) {
   auto ranks = InProcessRanks(2);
   const int64_t number = 5;

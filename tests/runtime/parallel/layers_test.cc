@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "core/autodiff/autodiff.h"
@@ -102,6 +103,19 @@ TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
   EXPECT_EQ(layers.count, 4);
   // The loss in the last one; the first weight is read by the first and the last, and the first has the sum of both.
   EXPECT_THAT(layers.homes, ElementsAre(3, 0, 1, 2));
+}
+
+TEST(LayersTest, TimesMayBeGiven) {
+  const Graph graph = ModelWithGradients();
+  std::vector<double> seconds;
+  double sum = 0;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const bool runs = graph.IsRun(graph.node(graph.nodes()[i]));
+    seconds.push_back(runs ? static_cast<double>(i) : 0);
+    sum += seconds.back();
+  }
+  const Passes passes = PassesOf(graph, {"w", "u", "v"}, seconds);
+  EXPECT_EQ(std::accumulate(passes.seconds.begin(), passes.seconds.end(), 0.0), sum);
 }
 
 TEST(LayersTest, AreCutByAmountsFromTheEnd) {
