@@ -92,13 +92,12 @@ def strike(kind, job, rank, pid, disk):
         pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[0])
         subprocess.run(["prlimit", "--pid", str(pid), f"--as={max(pages * 4096 - (64 << 20), 1 << 20)}"], check=True)
     else:
-        with open(disk / "filler", "wb") as filler:
-            try:
+        try:
+            with open(disk / "filler", "wb", buffering=0) as filler:
                 while True:
-                    filler.write(bytes(1 << 16))
-                    filler.flush()
-            except OSError:
-                pass
+                    filler.write(bytes(1 << 12))
+        except OSError:
+            pass
 
 
 def is_named(kind, rank, err):

@@ -211,8 +211,11 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, Communicator& over, bool exact_only) {
     return CutStep(graph, axes, over, exact_only, console);
   };
+  if (engine.device() != nullptr) {
+    options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
+  }
   if (!flags.profile.empty() && engine.device() != nullptr) {
-    options.sharing.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
+    options.sharing.device.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
   }
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {

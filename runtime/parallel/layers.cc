@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -28,7 +29,8 @@ int64_t BytesOf(const Node& node) {
 
 class PassFinder {
  public:
-  PassFinder(const Graph& graph, const std::vector<double>& seconds) : graph_(graph), seconds_(seconds) {}
+  PassFinder(const Graph& graph, const std::vector<Group>& groups, const std::vector<double>& seconds)
+      : graph_(graph), groups_(groups), seconds_(seconds) {}
 
   Passes Run(const std::vector<std::string>& weights) {
     const size_t size = graph_.nodes().size();
@@ -39,6 +41,7 @@ class PassFinder {
     LimitGradients(weights);
     for (size_t i = 0; i < size; ++i) Place(static_cast<int>(i));
     Measure();
+    KeepGroups();
     for (size_t i = 0; i < size; ++i) passes_.nodes[graph_.nodes()[i]] = {forward_[i], positions_[i]};
     return std::move(passes_);
   }
@@ -134,7 +137,25 @@ class PassFinder {
     }
   }
 
+  // Of a group the forward nodes stay together, and the backward nodes do.
+  void KeepGroups() {
+    passes_.may_cut.assign(static_cast<size_t>(passes_.length), true);
+    for (const Group& group : groups_) {
+      for (bool forward : {false, true}) {
+        int first = passes_.length, last = -1;
+        for (NodeId id : group.nodes) {
+          const int i = graph_.index(id);
+          if (forward_[i] != forward) continue;
+          first = std::min(first, positions_[i]);
+          last = std::max(last, positions_[i]);
+        }
+        for (int at = first + 1; at <= last; ++at) passes_.may_cut[at] = false;
+      }
+    }
+  }
+
   const Graph& graph_;
+  const std::vector<Group>& groups_;
   const std::vector<double>& seconds_;
   // By position in nodes().
   std::vector<bool> forward_;
@@ -144,16 +165,17 @@ class PassFinder {
 
 }  // namespace
 
-Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<double>& seconds) {
-  return PassFinder(graph, seconds).Run(weights);
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups,
+                const std::vector<double>& seconds) {
+  return PassFinder(graph, groups, seconds).Run(weights);
 }
 
-std::vector<int> LayersByAmount(const std::vector<int64_t>& amounts, int64_t limit) {
+std::vector<int> LayersByAmount(const Passes& passes, const std::vector<int64_t>& amounts, int64_t limit) {
   std::vector<int> layers(amounts.size(), 0);
   int layer = 0;
-  int64_t sum = 0;
-  for (size_t i = amounts.size(); i-- > 0;) {
-    if (sum >= limit && amounts[i] > 0) {
+  int64_t sum = 0, left = std::accumulate(amounts.begin(), amounts.end(), int64_t{0});
+  for (size_t i = amounts.size(); i-- > 0; left -= amounts[i]) {
+    if (sum >= limit && left > 0 && passes.may_cut[i + 1]) {
       ++layer;
       sum = 0;
     }
@@ -166,9 +188,10 @@ std::vector<int> LayersByAmount(const std::vector<int64_t>& amounts, int64_t lim
 
 absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count) {
   const int length = passes.length;
-  if (count > length) {
+  const auto most = std::count(passes.may_cut.begin() + 1, passes.may_cut.end(), true) + 1;
+  if (count > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat("found ", count, " stages, expected at most the ", length, " applications of the forward pass"));
+        absl::StrCat("found ", count, " stages, expected at most ", most, ", the forward pass has no more to cut"));
   }
   std::vector<double> before(static_cast<size_t>(length) + 1, 0);
   for (int i = 0; i < length; ++i) before[i + 1] = before[i] + passes.seconds[i];
@@ -183,6 +206,7 @@ absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count) {
   for (int k = 1; k <= count; ++k) {
     for (int end = k; end <= length; ++end) {
       for (int begin = k - 1; begin < end; ++begin) {
+        if (!passes.may_cut[begin]) continue;
         const double seconds = before[end] - before[begin] + handed_on(begin) + handed_on(end);
         const double longest = std::max(best[k - 1][begin], seconds);
         if (longest >= best[k][end]) continue;

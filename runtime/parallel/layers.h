@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "core/ir/device.h"
 #include "core/ir/graph.h"
 #include "runtime/parallel/pieces.h"
 
@@ -26,15 +27,18 @@ struct Passes {
   absl::flat_hash_map<NodeId, Place> nodes;  // leaves, too, where it has no meaning
   std::vector<double> seconds;               // by position: of both passes; a guess is by operations and bytes
   std::vector<double> bytes;                 // by position: what is handed on from it to the next one, and back
+  std::vector<bool> may_cut;                 // by position: whether a layer may begin there
 };
 
 // Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the others are, in order.
-// `seconds` are by position in Graph::nodes(); empty: they are guessed.
-Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<double>& seconds = {});
+// `seconds` are by position in Graph::nodes(); empty: they are guessed. What a device runs as one, `groups`, is not
+// cut: parts of it would be slower, and may round otherwise.
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups = {},
+                const std::vector<double>& seconds = {});
 
 // By position its layer, 0, 1, ..: from the end of the forward pass as many positions as it takes to have `limit` of
 // these amounts, which are given by position.
-std::vector<int> LayersByAmount(const std::vector<int64_t>& amounts, int64_t limit);
+std::vector<int> LayersByAmount(const Passes& passes, const std::vector<int64_t>& amounts, int64_t limit);
 
 // So many layers for which the longest time, messages to and from its neighbours included, is as short as can be.
 // Error: fewer positions than layers.

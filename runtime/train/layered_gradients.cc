@@ -49,12 +49,13 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   axes_.resize(sums_.size(), -1);
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   const std::vector<std::string> weights = WeightsOfInputs(step, trained);
-  const Passes passes = PassesOf(unpacked, weights);
+  const std::vector<Group> groups = options_.groups == nullptr ? std::vector<Group>() : options_.groups(unpacked);
+  const Passes passes = PassesOf(unpacked, weights, groups);
   std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
   for (const Output& output : unpacked.outputs()) {
     amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
   }
-  const std::vector<int> layer_of_position = LayersByAmount(amounts, options_.bucket_bytes);
+  const std::vector<int> layer_of_position = LayersByAmount(passes, amounts, options_.bucket_bytes);
   const Graph packed = PackByLayer(unpacked, passes, layer_of_position);
   layers_ = CutIntoLayers(packed, passes, layer_of_position);
   for (auto& buckets : buckets_) {

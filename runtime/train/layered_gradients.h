@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct LayeredOptions {
   int64_t bucket_bytes = int64_t{25} << 20;  // of gradients, before a layer ends
   int64_t micro_batches = 1;
   std::vector<int> block_axes;  // of the step's inputs, as a rank needs them; -1: all of it. Empty: all of all
+  std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
 class LayeredGradients : public GradientSums {

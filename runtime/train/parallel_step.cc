@@ -26,13 +26,15 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
   return RankExecutable::Create(cut, group, runner);
 }
 
-// What rank 0 says, for all: they have to cut alike.
-NodeSeconds SecondsOfFirst(const SharingOptions& sharing, const RankGroups& ranks) {
-  return [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
+// With the seconds that rank 0 says, for all: they have to cut alike.
+DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
+  DeviceKnowledge device = sharing.device;
+  if (device.seconds == nullptr) return device;
+  device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
     std::vector<double> seconds(graph.nodes().size());
     std::string bytes;
     if (ranks.all().rank() == 0) {
-      ASSIGN_OR_RETURN(seconds, sharing.seconds(graph));
+      ASSIGN_OR_RETURN(seconds, sharing.device.seconds(graph));
       bytes.assign(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
     }
     ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks.all(), "the times of stages", bytes));
@@ -40,6 +42,7 @@ NodeSeconds SecondsOfFirst(const SharingOptions& sharing, const RankGroups& rank
     std::memcpy(seconds.data(), all[0].data(), all[0].size());
     return seconds;
   };
+  return device;
 }
 
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
@@ -50,8 +53,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", micro_batches,
                                                    ", expected at least 2 with the layout pp=", layout.pp));
   }
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(
-      *gradients, step, trained, layout.pp, sharing.seconds == nullptr ? nullptr : SecondsOfFirst(sharing, ranks));
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, layout.pp, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
   ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
@@ -113,6 +115,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
   RankExecutable* update = nullptr;
   LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};
+  layers.groups = sharing.device.groups;
   if (zero > 0) {
     ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, ranks.all().size(), zero), ranks.all(), true));
     const auto takes = zero > 1 ? RankExecutable::Takes::kParts : RankExecutable::Takes::kWhole;
@@ -124,8 +127,9 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  // One graph is faster where there is nothing to be summed meanwhile.
-  if (zero < 2 && (gradient_bytes <= sharing.bucket_bytes || ranks.all().size() == 1)) {
+  // One graph is faster where there is nothing to be summed meanwhile. One rank alone has nothing to sum, but runs what
+  // several would: a device may round otherwise where a graph is cut.
+  if (zero < 2 && gradient_bytes <= sharing.bucket_bytes) {
     ASSIGN_OR_RETURN(auto alone, runner.Prepare(*gradients));
     made.sums = std::make_unique<MicroBatches>(std::move(alone), trained, std::move(sums), layers.block_axes, count,
                                                ranks.all());

@@ -22,8 +22,8 @@ struct SharingOptions {
   // Cuts a graph over these ranks, its states and inputs along these axes, in the same way on all of them, by laws that
   // keep the bits where `exact_only`. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, Communicator&, bool exact_only)> cut;
-  // By which stages of a pipeline are cut, asked on rank 0; null: they are guessed.
-  NodeSeconds seconds;
+  // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
+  DeviceKnowledge device;
   // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.
   int64_t bucket_bytes = int64_t{25} << 20;
 };

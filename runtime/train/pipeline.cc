@@ -39,15 +39,16 @@ int64_t PipelinePlan::BytesSent(int stage, int64_t micro_batches) const {
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
                                           const std::vector<std::string>& trained, int stages,
-                                          const NodeSeconds& seconds) {
+                                          const DeviceKnowledge& device) {
   PipelinePlan plan;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));
   const std::vector<std::string> weights = WeightsOfInputs(step, trained);
   std::vector<double> measured;
-  if (seconds != nullptr) {
-    ASSIGN_OR_RETURN(measured, seconds(plan.gradients));
+  if (device.seconds != nullptr) {
+    ASSIGN_OR_RETURN(measured, device.seconds(plan.gradients));
   }
-  const Passes passes = PassesOf(plan.gradients, weights, measured);
+  const std::vector<Group> groups = device.groups == nullptr ? std::vector<Group>() : device.groups(plan.gradients);
+  const Passes passes = PassesOf(plan.gradients, weights, groups, measured);
   ASSIGN_OR_RETURN(const std::vector<int> layer_of_position, LayersByTime(passes, stages));
   plan.seconds.assign(static_cast<size_t>(stages), 0);
   for (size_t i = 0; i < layer_of_position.size(); ++i) {

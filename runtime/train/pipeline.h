@@ -51,14 +51,18 @@ struct PipelinePlan {
   int64_t BytesSent(int stage, int64_t micro_batches) const;
 };
 
-// Seconds that a graph's nodes take, by position in Graph::nodes().
-using NodeSeconds = std::function<absl::StatusOr<std::vector<double>>(const Graph&)>;
+// What is known of the device when a graph is cut into layers; each may be null.
+struct DeviceKnowledge {
+  // What it runs as one.
+  std::function<std::vector<Group>(const Graph&)> groups;
+  // Seconds that nodes take, by position in Graph::nodes().
+  std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
+};
 
-// `gradients` and `step` are StepGraphs'; without `seconds` they are guessed. Errors: those of `seconds`, more stages
-// than the forward pass has applications.
+// `gradients` and `step` are StepGraphs'. Errors: those of `device`, more stages than the forward pass can be cut into.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
                                           const std::vector<std::string>& trained, int stages,
-                                          const NodeSeconds& seconds = nullptr);
+                                          const DeviceKnowledge& device = {});
 
 class Pipeline : public GradientSums {
  public:

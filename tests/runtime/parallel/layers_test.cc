@@ -114,15 +114,35 @@ TEST(LayersTest, TimesMayBeGiven) {
     seconds.push_back(runs ? static_cast<double>(i) : 0);
     sum += seconds.back();
   }
-  const Passes passes = PassesOf(graph, {"w", "u", "v"}, seconds);
+  const Passes passes = PassesOf(graph, {"w", "u", "v"}, {}, seconds);
   EXPECT_EQ(std::accumulate(passes.seconds.begin(), passes.seconds.end(), 0.0), sum);
 }
 
+TEST(LayersTest, WhatADeviceRunsAsOneIsNotCut) {
+  const Graph graph = ModelWithGradients();
+  // The second and the third node of the forward pass, and two of the backward pass that belong to its end.
+  Group group, later;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr) continue;
+    if (node.op->name == "relu") group.nodes.push_back(id);
+    if (node.op->name == "matmul" && group.nodes.size() == 1) group.nodes.push_back(id);
+  }
+  ASSERT_EQ(group.nodes.size(), 2u);
+  const std::vector<bool> may_cut = PassesOf(graph, {"w", "u", "v"}, {group}).may_cut;
+  EXPECT_THAT(may_cut, ElementsAre(true, true, false, true, true, true, true, true, true));
+}
+
 TEST(LayersTest, AreCutByAmountsFromTheEnd) {
-  EXPECT_THAT(LayersByAmount({4, 0, 4, 0, 4, 4}, 4), ElementsAre(0, 1, 1, 2, 2, 3));
-  EXPECT_THAT(LayersByAmount({4, 0, 4, 0, 4, 4}, 5), ElementsAre(0, 0, 0, 1, 1, 1));
-  EXPECT_THAT(LayersByAmount({4, 0, 4, 0, 4, 4}, 100), ElementsAre(0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(LayersByAmount({0, 0}, 1), ElementsAre(0, 0));
+  Passes passes;
+  passes.may_cut.assign(6, true);
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 4), ElementsAre(0, 0, 1, 1, 2, 3));
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 5), ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 100), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(LayersByAmount(passes, {0, 0, 4, 0, 0, 4}, 4), ElementsAre(0, 0, 0, 0, 0, 1));
+  passes.may_cut[5] = passes.may_cut[2] = false;
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 4), ElementsAre(0, 1, 1, 1, 2, 2));
+  EXPECT_THAT(LayersByAmount(passes, {0, 0, 0, 0, 0, 0}, 1), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
 TEST(LayersTest, AreCutByTime) {
@@ -130,6 +150,7 @@ TEST(LayersTest, AreCutByTime) {
   passes.length = 6;
   passes.seconds = {4, 1, 1, 1, 1, 4};
   passes.bytes.assign(6, 0);
+  passes.may_cut.assign(6, true);
   EXPECT_THAT(*LayersByTime(passes, 3), ElementsAre(0, 1, 1, 1, 1, 2));
   EXPECT_THAT(*LayersByTime(passes, 1), ElementsAre(0, 0, 0, 0, 0, 0));
   // A cut in the middle would send far more than those beside it.
@@ -138,7 +159,10 @@ TEST(LayersTest, AreCutByTime) {
   const std::vector<int> cut = *LayersByTime(passes, 2);
   EXPECT_EQ(cut[2], cut[3]);
   EXPECT_THAT(std::string(LayersByTime(passes, 7).status().message()),
-              HasSubstr("found 7 stages, expected at most the 6 applications"));
+              HasSubstr("found 7 stages, expected at most 6, the forward pass has no more to cut"));
+  passes.bytes.assign(6, 0);
+  passes.may_cut[3] = false;
+  EXPECT_EQ((*LayersByTime(passes, 2))[2], (*LayersByTime(passes, 2))[3]);
 }
 
 }  // namespace

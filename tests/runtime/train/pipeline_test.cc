@@ -62,7 +62,7 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
               ElementsAre("gradients.layer1.bias", "gradients.layer1.weight", "layer1.bias", "layer1.bias.adam_m",
                           "layer1.bias.adam_v", "layer1.weight", "layer1.weight.adam_m", "layer1.weight.adam_v"));
   EXPECT_THAT(std::string(PlanPipeline(graphs.gradients, graphs.step, graphs.trained, 99).status().message()),
-              HasSubstr("found 99 stages, expected at most the "));
+              HasSubstr("found 99 stages, expected at most "));
 }
 
 class PipelineTest : public RanksTest {

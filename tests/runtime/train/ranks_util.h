@@ -102,6 +102,7 @@ class RanksTest : public ::testing::Test {
     ASSIGN_OR_RETURN(const TrainConfig config, ParseTrainConfig(json.dump()));
     ASSIGN_OR_RETURN(const auto device, MakeDevice("cpu"));
     const auto runner = MakeGraphRunner(*device);
+    options.sharing.device.groups = [&](const Graph& graph) { return device->Partition(graph); };
     if (with_ != nullptr) with_(&options);
     const Graph model = MakeMlp(*config.mlp, config.micro_batch(), config.seed);
     ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(config, model, *runner, options));
