@@ -1,17 +1,15 @@
 #include "runtime/train/layered_gradients.h"
 
 #include <algorithm>
-#include <set>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/ops/ops.h"
 #include "runtime/comm/collectives.h"
 #include "runtime/train/step.h"
-#include "runtime/train/term.h"
 
 namespace rewright {
 
@@ -55,22 +53,21 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   for (const Output& output : unpacked.outputs()) {
     amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
   }
-  const std::vector<int> layer_of_position = LayersByAmount(passes, amounts, options_.bucket_bytes);
-  const Graph packed = PackByLayer(unpacked, passes, layer_of_position);
-  layers_ = CutIntoLayers(packed, passes, layer_of_position);
-  for (auto& buckets : buckets_) {
-    for (Bucket& bucket : buckets) bucket.tensor = layers_.pieces.outputs[static_cast<size_t>(bucket.tensor)];
+  layers_ = CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options_.bucket_bytes));
+  buckets_.resize(layers_.pieces.pieces.size());
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);
   }
   for (const Pieces::Piece& piece : layers_.pieces.pieces) {
     executables_.emplace_back();
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(piece.graph));
   }
-  first_state_ = packed.inputs().size();
-  for (Value state : packed.states()) {
-    Weight weight{packed.node(state.node).name};
+  first_state_ = unpacked.inputs().size();
+  for (Value state : unpacked.states()) {
+    Weight weight{unpacked.node(state.node).name};
     weight.trained = std::find(trained.begin(), trained.end(), weight.name) != trained.end();
-    weight.local = *packed.arena()->Elements(state.node);
+    weight.local = *unpacked.arena()->Elements(state.node);
     if (weight.trained && update != nullptr) {
       ASSIGN_OR_RETURN(const RankExecutable::Local local, update->LocalState(weight.name));
       weight.axis = local.axis;
@@ -79,37 +76,6 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
     weights_.push_back(std::move(weight));
   }
   return PlanTensors();
-}
-
-// The gradients that a layer's backward pass makes, one after another in a vector for each element type.
-Graph LayeredGradients::PackByLayer(const Graph& unpacked, const Passes& passes,
-                                    const std::vector<int>& layer_of_position) {
-  Arena& arena = *unpacked.arena();
-  const int count = layer_of_position.back() + 1;
-  buckets_.resize(static_cast<size_t>(2 * count));
-  std::vector<Output> outputs;
-  for (int layer = count - 1; layer >= 0; --layer) {
-    std::vector<std::vector<size_t>> by_type;
-    for (size_t k = 0; k < unpacked.outputs().size(); ++k) {
-      const Value value = unpacked.outputs()[k].value;
-      if (layer_of_position[passes.nodes.at(value.node).position] != layer) continue;
-      const auto same = std::find_if(by_type.begin(), by_type.end(), [&](const std::vector<size_t>& sums) {
-        return sums_[sums[0]].dtype == arena.type(value).dtype;
-      });
-      same == by_type.end() ? by_type.push_back({k}) : same->push_back(k);
-    }
-    for (std::vector<size_t>& sums : by_type) {
-      std::vector<Term> parts;
-      for (size_t k : sums) {
-        parts.push_back(Term(arena, unpacked.outputs()[k].value).Reshape({sums_[k].num_elements()}));
-      }
-      const auto piece = static_cast<size_t>(2 * count - 1 - layer);
-      buckets_[piece].push_back({std::move(sums), static_cast<int>(outputs.size())});
-      outputs.push_back(
-          {Apply(ops::Concat(), parts, {{"axis", int64_t{0}}}).value(), absl::StrCat("gradients.", outputs.size())});
-    }
-  }
-  return Graph(unpacked.arena(), unpacked.inputs(), std::move(outputs));
 }
 
 absl::Status LayeredGradients::PlanTensors() {
@@ -197,46 +163,78 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::Sums(const std::string& wh
   return options_.zero >= 2 ? SumsInTurns(what, batches) : SumsOfOwn(what, batches);
 }
 
-std::vector<TensorType> LayeredGradients::TypesOf(const Bucket& bucket) const {
-  std::vector<TensorType> types;
-  for (size_t k : bucket.sums) types.push_back(sums_[k]);
-  return types;
+// A sum of a micro-batch, which the caller may change.
+Tensor LayeredGradients::Take(size_t sum) {
+  const int number = layers_.pieces.outputs[sum];
+  Tensor& made = tensors_[static_cast<size_t>(number)];
+  const auto& pieces = layers_.pieces.pieces;
+  const auto& outputs = layers_.pieces.outputs;
+  const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
+    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
+  });
+  if (!is_read && std::count(outputs.begin(), outputs.end(), number) == 1) return std::exchange(made, Tensor());
+  Tensor copy(made.type());
+  std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
+  return copy;
 }
 
-absl::Status LayeredGradients::SumBucket(const std::string& what, const Bucket& bucket, Tensor vector) {
-  if (options_.zero == 0) return AllReduce(ranks_, what, leaves_, &vector);
-  std::vector<Tensor> views = ViewsOf({vector}, TypesOf(bucket));
-  std::vector<std::pair<Tensor*, int>> cut;
-  for (size_t i = 0; i < views.size(); ++i) {
-    if (const int axis = axes_[bucket.sums[i]]; axis >= 0) {
-      cut.emplace_back(&views[i], axis);
+// Those that all ranks need whole lie one after another then, in a vector for each element type.
+void LayeredGradients::StartSum(const std::string& what, const std::vector<size_t>& bucket,
+                                std::vector<Tensor>* inputs) {
+  if (ranks_.size() == 1) return;
+  std::vector<Tensor> vectors, cut;
+  std::vector<int> axes;
+  std::vector<size_t> whole;
+  for (size_t k : bucket) {
+    if (axes_[k] < 0) {
+      whole.push_back(k);
     } else {
-      RETURN_IF_ERROR(AllReduce(ranks_, what, leaves_, &views[i]));
+      cut.push_back((*inputs)[k]);
+      axes.push_back(axes_[k]);
     }
   }
-  return ReduceOwnBlocks(ranks_, what, leaves_, cut);
+  while (!whole.empty()) {
+    const DType dtype = sums_[whole[0]].dtype;
+    const auto others =
+        std::stable_partition(whole.begin(), whole.end(), [&](size_t k) { return sums_[k].dtype == dtype; });
+    std::vector<TensorType> types;
+    int64_t count = 0;
+    for (auto k = whole.begin(); k != others; ++k) {
+      types.push_back(sums_[*k]);
+      count += types.back().num_elements();
+    }
+    vectors.emplace_back(TensorType{dtype, {count}});
+    const std::vector<Tensor> views = ViewsOf({vectors.back()}, types);
+    for (size_t i = 0; i < views.size(); ++i) {
+      Tensor view = views[i];
+      Tensor& input = (*inputs)[whole[i]];
+      std::memcpy(view.data(), input.data(), static_cast<size_t>(input.num_bytes()));
+      input = view;
+    }
+    whole.erase(whole.begin(), others);
+  }
+  background_.Start([this, what, vectors, cut, axes]() -> absl::Status {
+    for (Tensor vector : vectors) RETURN_IF_ERROR(AllReduce(ranks_, what, leaves_, &vector));
+    std::vector<Tensor> blocks = cut;
+    std::vector<std::pair<Tensor*, int>> to;
+    for (size_t i = 0; i < blocks.size(); ++i) to.emplace_back(&blocks[i], axes[i]);
+    return ReduceOwnBlocks(ranks_, what, leaves_, to);
+  });
 }
 
 absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::string& what, Prefetcher& batches) {
-  const std::string of = absl::StrCat(what, ", sum of gradients");
   const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
-  std::vector<TreeSum> sums(layers_.pieces.outputs.size());
-  std::vector<Tensor> totals(sums.size()), inputs(sums_.size());
+  std::vector<TreeSum> sums(sums_.size());
+  std::vector<Tensor> inputs(sums_.size());
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::copy(batch.begin(), batch.end(), tensors_.begin());
-    size_t next = 0;
     for (size_t p = 0; p < executables_.size(); ++p) {
       RETURN_IF_ERROR(RunPiece(p));
-      for (const Bucket& bucket : buckets_[p]) {
-        const size_t number = next++;
-        sums[number].Add(std::exchange(tensors_[static_cast<size_t>(bucket.tensor)], Tensor()));
-        if (i + 1 < count) continue;
-        totals[number] = sums[number].Take();
-        const std::vector<Tensor> views = ViewsOf({totals[number]}, TypesOf(bucket));
-        for (size_t k = 0; k < views.size(); ++k) inputs[bucket.sums[k]] = views[k];
-        background_.Start([this, of, &bucket, total = totals[number]] { return SumBucket(of, bucket, total); });
-      }
+      for (size_t k : buckets_[p]) sums[k].Add(Take(k));
+      if (i + 1 < count || buckets_[p].empty()) continue;
+      for (size_t k : buckets_[p]) inputs[k] = sums[k].Take();
+      StartSum(absl::StrCat(what, ", sum of gradients"), buckets_[p], &inputs);
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
@@ -273,26 +271,26 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
       gathered = next;
       for (size_t k = 0; k < gathers_[p].size(); ++k) tensors_[first_state_ + gathers_[p][k]] = gathered_views_[p][k];
       if (gives) RETURN_IF_ERROR(RunPiece(p));
-      for (const Bucket& bucket : buckets_[p]) {
-        std::vector<Tensor> leaf;
-        if (gives) {
-          const Tensor vector = std::exchange(tensors_[static_cast<size_t>(bucket.tensor)], Tensor());
-          most_gradient_bytes_ = std::max(most_gradient_bytes_, vector.num_bytes() + bytes_on_their_way);
-          bytes_on_their_way = vector.num_bytes();
-          leaf = ViewsOf({vector}, TypesOf(bucket));
-        }
-        // Whole are those that were made just now, and those that were on their way meanwhile.
-        RETURN_IF_ERROR(background_.Wait(last_sum));
-        last_sum = background_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
-          std::vector<std::pair<TensorType, int>> tensors;
-          std::vector<TreeSum*> to;
-          for (size_t k : bucket.sums) {
-            tensors.emplace_back(sums_[k], axes_[k]);
-            to.push_back(&(*sums)[k]);
-          }
-          return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf, to);
-        });
+      const std::vector<size_t>& bucket = buckets_[p];
+      if (bucket.empty()) continue;
+      std::vector<Tensor> leaf;
+      int64_t bytes = 0;
+      for (size_t k : bucket) {
+        bytes += sums_[k].num_bytes();
+        if (gives) leaf.push_back(Take(k));
       }
+      most_gradient_bytes_ = std::max(most_gradient_bytes_, bytes + std::exchange(bytes_on_their_way, bytes));
+      // Whole are those that were made just now, and those that were on their way meanwhile.
+      RETURN_IF_ERROR(background_.Wait(last_sum));
+      last_sum = background_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
+        std::vector<std::pair<TensorType, int>> tensors;
+        std::vector<TreeSum*> to;
+        for (size_t k : bucket) {
+          tensors.emplace_back(sums_[k], axes_[k]);
+          to.push_back(&(*sums)[k]);
+        }
+        return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf, to);
+      });
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());

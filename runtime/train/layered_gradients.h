@@ -64,24 +64,18 @@ class LayeredGradients : public GradientSums {
     int axis = -1;  // of the blocks that ranks have; -1: each has all of it
     Tensor local;
   };
-  // Gradients of a layer that lie in one vector, by number of the step's input.
-  struct Bucket {
-    std::vector<size_t> sums;
-    int tensor = -1;
-  };
-
   LayeredGradients(const LayeredOptions& options, Communicator& ranks);
   absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& trained,
                     GraphRunner& runner, RankExecutable* update);
-  Graph PackByLayer(const Graph& unpacked, const Passes& passes, const std::vector<int>& layer_of_position);
   absl::Status PlanTensors();
   absl::Status RunPiece(size_t piece);
   // Starts to gather the weights that a piece reads.
   int64_t StartGather(const std::string& what, size_t piece);
   absl::StatusOr<std::vector<Tensor>> SumsOfOwn(const std::string& what, Prefetcher& batches);
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
-  absl::Status SumBucket(const std::string& what, const Bucket& bucket, Tensor vector);
-  std::vector<TensorType> TypesOf(const Bucket& bucket) const;
+  Tensor Take(size_t sum);
+  // Starts to sum these of the step's inputs over the ranks; they may be moved.
+  void StartSum(const std::string& what, const std::vector<size_t>& bucket, std::vector<Tensor>* inputs);
 
   const LayeredOptions options_;
   Communicator& ranks_;
@@ -89,7 +83,7 @@ class LayeredGradients : public GradientSums {
   std::vector<TensorType> sums_;         // the inputs of the step
   std::vector<int> axes_;                // of their blocks
   Layers layers_;
-  std::vector<std::vector<Bucket>> buckets_;  // by piece
+  std::vector<std::vector<size_t>> buckets_;  // by piece, the step's inputs that it completes
   std::vector<std::unique_ptr<Executable>> executables_;
   std::vector<Weight> weights_;  // by state
   size_t first_state_ = 0;       // tensor

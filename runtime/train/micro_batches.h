@@ -31,10 +31,9 @@ class GradientSums {
 class MicroBatches : public GradientSums {
  public:
   // `executable` computes StepGraphs::gradients by the weights `trained`. REQUIRES: a micro-batch for each rank.
-  // `sums` are the inputs of the step, in the order in which the results have them one after another. Where
-  // `block_axes` are given, one for each, a rank needs of an input its block along that axis alone; -1: all of it.
+  // `sums` are the inputs of the step, in the order in which the results have them one after another.
   MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
-               std::vector<TensorType> sums, std::vector<int> block_axes, int64_t count, Communicator& ranks);
+               std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
   absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
@@ -44,7 +43,6 @@ class MicroBatches : public GradientSums {
   Communicator& ranks_;
   const std::vector<std::string> trained_;
   const std::vector<TensorType> sums_;
-  const std::vector<int> block_axes_;
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };
 

@@ -97,18 +97,13 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
   ParallelStep made;
-  std::vector<TensorType> sums;
-  int64_t gradient_bytes = 0;
-  for (Value input : step.inputs()) {
-    sums.push_back(step.type(input));
-    gradient_bytes += sums.back().num_bytes();
-  }
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, config, sharing, ranks.group(), runner));
     if (gradients == nullptr) return made;
     ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), std::vector<int>(), count,
-                                               ranks.partners());
+    std::vector<TensorType> sums;
+    for (Value input : step.inputs()) sums.push_back(step.type(input));
+    made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), count, ranks.partners());
     return made;
   }
   if (layout.pp > 1) return MakePipeline(step, gradients, trained, count, sharing, ranks, runner);
@@ -127,14 +122,6 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  // One graph is faster where there is nothing to be summed meanwhile. One rank alone has nothing to sum, but runs what
-  // several would: a device may round otherwise where a graph is cut.
-  if (zero < 2 && gradient_bytes <= sharing.bucket_bytes) {
-    ASSIGN_OR_RETURN(auto alone, runner.Prepare(*gradients));
-    made.sums = std::make_unique<MicroBatches>(std::move(alone), trained, std::move(sums), layers.block_axes, count,
-                                               ranks.all());
-    return made;
-  }
   ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, trained, layers, ranks.all(), runner, update));
   return made;
 }
