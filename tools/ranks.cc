@@ -38,4 +38,13 @@ absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
   return ParseGraph(texts[0], states);
 }
 
+absl::StatusOr<std::vector<double>> MeasuredSeconds(const Graph& graph, Device& device) {
+  std::vector<double> seconds(graph.nodes().size(), 0);
+  for (const Group& group : device.Partition(graph)) {
+    ASSIGN_OR_RETURN(const double cost, device.Cost(graph, group));
+    for (NodeId id : group.nodes) seconds[graph.index(id)] += cost / static_cast<double>(group.nodes.size());
+  }
+  return seconds;
+}
+
 }  // namespace rewright

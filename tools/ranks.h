@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/ir/device.h"
 #include "core/ir/graph.h"
 #include "runtime/comm/communicator.h"
 #include "tools/verb.h"
@@ -20,5 +22,9 @@ absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ran
 // others take over what it made, with the values of the states of `graph`.
 absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
                                  const std::function<absl::StatusOr<Graph>()>& cut);
+
+// Seconds that the device measures for each node of a graph, by position in Graph::nodes(): those of a group of nodes
+// that it runs as one are shared evenly.
+absl::StatusOr<std::vector<double>> MeasuredSeconds(const Graph& graph, Device& device);
 
 }  // namespace rewright

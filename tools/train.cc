@@ -13,9 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
-#include "runtime/comm/group.h"
 #include "runtime/comm/mpi.h"
-#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/trainer.h"
 #include "substitutions/sharding/shard.h"
@@ -41,6 +39,7 @@ struct TrainFlags {
   std::string device = "cpu";
   std::string layout;
   double hang_limit = 300;
+  double bucket_mb = 25;
   std::string profile;
   StepSearchFlags search;
 };
@@ -165,43 +164,24 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   return absl::OkStatus();
 }
 
-// The ranks of a layout, and how they run a graph together.
-class Ranks {
- public:
-  Ranks(Communicator& all, const Layout& layout)
-      : all_(all),
-        group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
-        partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))) {}
+constexpr double kProofSeconds = 5;
 
-  Communicator& partners() { return *partners_; }
-
-  // A graph of a step, its states cut along these axes over the ranks of a group, or over all: then with the same bits
-  // as on one.
-  absl::StatusOr<std::unique_ptr<RankExecutable>> Prepare(const Graph& graph, bool over_all, const StateAxes& axes,
-                                                          GraphRunner& runner, Console& console) {
-    Communicator& ranks = over_all ? all_ : *group_;
-    std::vector<sharding::Placement> placements;
-    for (const auto& [name, axis] : axes) placements.push_back({name, axis});
-    const auto cut = [&]() -> absl::StatusOr<Graph> {
-      ProvedLaws laws(kProofSeconds);
-      ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                       sharding::Shard(graph, placements, ranks.size(), std::ref(laws), /*exact_only=*/over_all));
-      console.Note(absl::StrFormat(
-          "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
-          laws.num_proved(),
-          sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
-      return sharded.graph;
-    };
-    ASSIGN_OR_RETURN(const Graph cut_graph, CutOnRanks(graph, ranks, cut));
-    return RankExecutable::Create(cut_graph, ranks, runner);
-  }
-
- private:
-  static constexpr double kProofSeconds = 5;
-
-  Communicator& all_;
-  const std::unique_ptr<Communicator> group_, partners_;
-};
+// Cuts graphs of a step over ranks, by laws that are proved on the way.
+absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only,
+                              Console& console) {
+  std::vector<sharding::Placement> placements;
+  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
+  return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
+    ProvedLaws laws(kProofSeconds);
+    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                     sharding::Shard(graph, placements, ranks.size(), std::ref(laws), exact_only));
+    console.Note(absl::StrFormat(
+        "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
+        laws.num_proved(),
+        sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
+    return sharded.graph;
+  });
+}
 
 absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
@@ -209,7 +189,8 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
-  ASSIGN_OR_RETURN(const TrainConfig config, LoadConfig(flags, session.flags.seed));
+  ASSIGN_OR_RETURN(TrainConfig config, LoadConfig(flags, session.flags.seed));
+  RETURN_IF_ERROR(ApplyLayout(layout, &config));
   if (ranks.rank() == 0) {
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
@@ -225,22 +206,16 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
-  Ranks sharing(ranks, layout);
-  options.batch_ranks = &sharing.partners();
-  if (layout.tp > 1 && config.places.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.places: is missing; --layout tp=", layout.tp, " cuts weights as it says"));
+  options.sharing.layout = layout;
+  options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
+  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, Communicator& over, bool exact_only) {
+    return CutStep(graph, axes, over, exact_only, console);
+  };
+  if (engine.device() != nullptr) {
+    options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }
-  if (layout.tp > 1) {
-    options.prepare_step =
-        options.prepare_gradients = [&](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
-      ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
-      return sharing.Prepare(graph, /*over_all=*/false, axes, engine.runner(), console);
-    };
-  } else if (layout.zero > 0) {
-    options.prepare_step = [&](const Graph& graph) {
-      return sharing.Prepare(graph, /*over_all=*/true, OptimizerStates(graph, ranks.size()), engine.runner(), console);
-    };
+  if (!flags.profile.empty() && engine.device() != nullptr) {
+    options.sharing.device.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
   }
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {
@@ -275,8 +250,11 @@ Action DeclareTrain(CLI::App& app) {
   app.add_option(
          "--layout", flags->layout,
          "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
-         "compute it together, with weights cut as model.places says; zero=1, what the optimizer keeps is cut")
-      ->type_name("dp=A,tp=B,zero=Z");
+         "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
+         "3: what the optimizer keeps is cut, gradients, weights; micro=M: so many micro-batches")
+      ->type_name("dp=A,tp=B,..");
+  AddReal(app, "--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
+          "Gradients of so many MiB are added over processes while those before them are computed");
   AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
           "Seconds of search for a faster form of the step, by proved rules and measured costs");
   AddRules(app, &flags->search.rules);

@@ -28,11 +28,41 @@ Stretch StretchOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) 
   return {data + begin * inner, rows, count * inner, size * inner};
 }
 
+Stretch AllOf(const Tensor& tensor) {
+  char* const data = const_cast<char*>(static_cast<const char*>(tensor.data()));
+  return {data, 1, tensor.num_bytes(), tensor.num_bytes()};
+}
+
+// Of PartOfRank.
+Stretch PartOf(const Tensor& whole, int axis, int rank, int size) {
+  if (axis >= 0) {
+    const int64_t block = whole.shape()[static_cast<size_t>(axis)] / size;
+    return StretchOf(whole, axis, rank * block, block);
+  }
+  Stretch part = AllOf(whole);
+  const int64_t count = whole.num_elements(), element = static_cast<int64_t>(DTypeSize(whole.dtype()));
+  const int64_t begin = count * rank / size;
+  part.first += begin * element;
+  part.bytes = (count * (rank + 1) / size - begin) * element;
+  return part;
+}
+
 void Copy(const Stretch& from, const Stretch& to) {
   CHECK(from.rows == to.rows && from.bytes == to.bytes) << from.bytes << " and " << to.bytes;
   for (int64_t row = 0; from.bytes > 0 && row < from.rows; ++row) {
     std::memcpy(to.first + row * to.pitch, from.first + row * from.pitch, static_cast<size_t>(from.bytes));
   }
+}
+
+// Of which one may be in one piece.
+void CopyPart(Stretch from, Stretch to) {
+  const auto split = [](Stretch& whole, const Stretch& like) {
+    if (whole.rows == like.rows) return;
+    CHECK(whole.rows == 1 && whole.bytes == like.rows * like.bytes) << whole.bytes;
+    whole = {whole.first, like.rows, like.bytes, like.bytes};
+  };
+  from.rows == 1 ? split(from, to) : split(to, from);
+  Copy(from, to);
 }
 
 // A stretch whose bytes lie in one piece of memory for the time of an exchange: its own where they do already.
@@ -168,6 +198,55 @@ absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const
     const Tensor& reduced = parts[k].Reduced(Reduction::kSum, leaves);
     const int64_t size = SizeOf(reduced, axis);
     Copy(StretchOf(reduced, axis, 0, size), StretchOf(*tensor, axis, ranks.rank() * size, size));
+  }
+  return absl::OkStatus();
+}
+
+TensorType PartOfRank(const TensorType& whole, int axis, int rank, int size) {
+  if (axis >= 0) return BlockType(whole, axis, size);
+  const int64_t count = whole.num_elements();
+  return {whole.dtype, {count * (rank + 1) / size - count * rank / size}};
+}
+
+absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<Joined>& tensors) {
+  Transfers transfers(ranks);
+  for (const Joined& tensor : tensors) {
+    const Stretch own = AllOf(tensor.part);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const Stretch there = PartOf(tensor.whole, tensor.axis, rank, ranks.size());
+      if (rank == ranks.rank()) {
+        CopyPart(own, there);
+        continue;
+      }
+      transfers.Send(rank, own);
+      transfers.Receive(rank, there);
+    }
+  }
+  return transfers.Run(what);
+}
+
+absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
+                       const std::vector<std::pair<TensorType, int>>& tensors_and_axes, const std::vector<Tensor>& leaf,
+                       std::vector<TreeSum*> sums) {
+  const int self = ranks.rank(), size = ranks.size();
+  Transfers transfers(ranks);
+  std::vector<std::vector<Tensor>> parts(tensors_and_axes.size());
+  for (size_t k = 0; k < tensors_and_axes.size(); ++k) {
+    const auto& [type, axis] = tensors_and_axes[k];
+    for (int rank = 0; rank < size; ++rank) {
+      const bool gives = rank < givers;
+      if (gives) parts[k].emplace_back(PartOfRank(type, axis, self, size));
+      if (rank == self && gives) {
+        CopyPart(PartOf(leaf[k], axis, self, size), AllOf(parts[k].back()));
+      } else if (rank != self) {
+        if (self < givers) transfers.Send(rank, PartOf(leaf[k], axis, rank, size));
+        if (gives) transfers.Receive(rank, AllOf(parts[k].back()));
+      }
+    }
+  }
+  RETURN_IF_ERROR(transfers.Run(what));
+  for (size_t k = 0; k < parts.size(); ++k) {
+    for (Tensor& part : parts[k]) sums[k]->Add(std::move(part));
   }
   return absl::OkStatus();
 }

@@ -38,6 +38,24 @@ absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reducti
 absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
                              const std::vector<std::pair<Tensor*, int>>& tensors);
 
+// The part of a rank of a tensor: its block along the axis; where that is -1 a stretch of the elements in their order,
+// as a vector, so that the stretches of all ranks are as even as can be.
+TensorType PartOfRank(const TensorType& whole, int axis, int rank, int size);
+
+// Several tensors in one exchange, from the parts of all ranks to the whole at all of them.
+struct Joined {
+  Tensor part;
+  int axis = -1;
+  Tensor whole;
+};
+absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<Joined>& tensors);
+
+// One leaf of each of the ranks 0..givers-1, several tensors of it: every rank adds its part of each tensor to the
+// sums, leaf by leaf in the order of ranks. `leaf` is empty for a rank that gives none.
+absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
+                       const std::vector<std::pair<TensorType, int>>& tensors_and_axes, const std::vector<Tensor>& leaf,
+                       std::vector<TreeSum*> sums);
+
 // From blocks along the axis `joined` to blocks along the axis `cut`. REQUIRES: these differ.
 absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,
                       Tensor* block);

@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
 
-absl::Status Communicator::Exchange(const std::string& what, const std::vector<Outgoing>& out,
-                                    const std::vector<Incoming>& in) {
+absl::StatusOr<std::unique_ptr<Transfer>> Communicator::Start(const std::string& what, const std::vector<Outgoing>& out,
+                                                              const std::vector<Incoming>& in) {
   int64_t bytes = 0;
   for (const Outgoing& part : out) {
     CHECK(part.to != rank_ && part.to >= 0 && part.to < size_) << what << ": rank " << rank_ << " to " << part.to;
@@ -18,9 +19,15 @@ absl::Status Communicator::Exchange(const std::string& what, const std::vector<O
   for (const Incoming& part : in) {
     CHECK(part.from != rank_ && part.from >= 0 && part.from < size_) << what << ": " << rank_ << " from " << part.from;
   }
-  RETURN_IF_ERROR(Transfer(what, out, in));
+  ASSIGN_OR_RETURN(std::unique_ptr<Transfer> transfer, Begin(what, out, in));
   bytes_sent_ += bytes;
-  return absl::OkStatus();
+  return transfer;
+}
+
+absl::Status Communicator::Exchange(const std::string& what, const std::vector<Outgoing>& out,
+                                    const std::vector<Incoming>& in) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Transfer> transfer, Start(what, out, in));
+  return Wait(*transfer);
 }
 
 absl::Status Communicator::Barrier(const std::string& what) {
@@ -34,9 +41,9 @@ absl::Status Communicator::Barrier(const std::string& what) {
   return Exchange(what, out, in);
 }
 
-absl::Status Communicator::WaitedFor(const std::string& what, int other) const {
-  return absl::DeadlineExceededError(
-      absl::StrCat(what, ": rank ", rank_, " waited ", limit_, " s for rank ", other, ", which may hang"));
+absl::Status Communicator::WaitedFor(const std::string& what, const std::vector<int>& chain) const {
+  return absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank_, " waited ", limit_, " s for rank ",
+                                                  absl::StrJoin(chain, ", which waits for rank "), ", which may hang"));
 }
 
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,

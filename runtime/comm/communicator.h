@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,13 @@ struct Incoming {
   size_t bytes = 0;
 };
 
-// One rank's end. For one thread at a time.
+// Messages on their way.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+};
+
+// One rank's end. For one thread at a time, and where `for_one_thread` says so for that of its first call alone.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -41,10 +48,16 @@ class Communicator {
   // Seconds that this rank waits for another one before it gives up, and all others with it; default: no end.
   void set_limit(double seconds) { limit_ = seconds; }
 
-  // Sends and receives all of these at once; returns when the memory of all may be used again. What one rank sends to
-  // another arrives in that order, whole, at an Incoming of as many bytes. `what` says in errors what was being done.
-  // Errors end the work of all ranks: one that ended or was not there within the limit (both ranks and `what` are
-  // named), an Abort of another rank (its reason).
+  virtual bool for_one_thread() const { return false; }
+
+  // Begins to send and to receive all of these; until Wait has returned their memory is not to be touched. What one
+  // rank sends to another arrives in that order, whole, at an Incoming of as many bytes, in the order of theirs. `what`
+  // says in errors what was being done. Errors end the work of all ranks: one that ended or was not there within the
+  // limit (both ranks and `what` are named), an Abort of another rank (its reason).
+  absl::StatusOr<std::unique_ptr<Transfer>> Start(const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in);
+  virtual absl::Status Wait(Transfer& transfer) = 0;
+  // Both.
   absl::Status Exchange(const std::string& what, const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
   absl::Status Send(const std::string& what, int to, const void* data, size_t bytes) {
     return Exchange(what, {{to, data, bytes}}, {});
@@ -64,12 +77,13 @@ class Communicator {
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
   double limit() const { return limit_; }
-  // "step 3, sum of gradients: rank 0 waited 5 s for rank 2"
-  absl::Status WaitedFor(const std::string& what, int other) const;
+  // "step 3, sum of gradients: rank 0 waited 5 s for rank 1, which waits for rank 2, which may hang"; `chain` are the
+  // others.
+  absl::Status WaitedFor(const std::string& what, const std::vector<int>& chain) const;
 
  private:
-  virtual absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
-                                const std::vector<Incoming>& in) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                          const std::vector<Incoming>& in) = 0;
 
   const int rank_, size_;
   double limit_ = std::numeric_limits<double>::infinity();

@@ -14,15 +14,17 @@ class Group : public Communicator {
       : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members) {}
 
   void Abort(const absl::Status& reason) override { all_.Abort(reason); }
+  bool for_one_thread() const override { return all_.for_one_thread(); }
+  absl::Status Wait(Transfer& transfer) override { return all_.Wait(transfer); }
 
  private:
-  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
-                        const std::vector<Incoming>& in) override {
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in) override {
     std::vector<Outgoing> out_there = out;
     std::vector<Incoming> in_there = in;
     for (Outgoing& part : out_there) part.to = members_[static_cast<size_t>(part.to)];
     for (Incoming& part : in_there) part.from = members_[static_cast<size_t>(part.from)];
-    return all_.Exchange(what, out_there, in_there);
+    return all_.Start(what, out_there, in_there);
   }
 
   Communicator& all_;

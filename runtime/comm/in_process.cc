@@ -20,18 +20,30 @@ using Clock = std::chrono::steady_clock;
 
 // What the ranks share.
 struct Group {
-  explicit Group(int size) : messages(static_cast<size_t>(size * size)), has_ended(static_cast<size_t>(size)) {}
+  explicit Group(int size)
+      : messages(static_cast<size_t>(size * size)),
+        has_ended(static_cast<size_t>(size)),
+        waits_for(static_cast<size_t>(size), -1) {}
 
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::deque<std::string>> messages;  // sent and not yet received: [from * size + to]
   std::vector<bool> has_ended;                    // by rank
+  std::vector<int> waits_for;                     // likewise; -1: for none
   absl::Status failure;                           // the first one, which is that of all
+};
+
+// Messages that a rank waits for, each until it is there.
+struct Arrivals : Transfer {
+  std::string what;
+  std::vector<Incoming> parts;
+  std::vector<std::shared_ptr<bool>> done;
 };
 
 class InProcess : public Communicator {
  public:
-  InProcess(int rank, int size, std::shared_ptr<Group> group) : Communicator(rank, size), group_(std::move(group)) {}
+  InProcess(int rank, int size, std::shared_ptr<Group> group)
+      : Communicator(rank, size), expected_(static_cast<size_t>(size)), group_(std::move(group)) {}
   ~InProcess() override {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     group_->has_ended[static_cast<size_t>(rank())] = true;
@@ -43,49 +55,80 @@ class InProcess : public Communicator {
     Fail(reason).IgnoreError();
   }
 
- private:
-  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
-                        const std::vector<Incoming>& in) override {
+  absl::Status Wait(Transfer& transfer) override {
     std::unique_lock<std::mutex> lock(group_->mutex);
+    const auto& arrivals = static_cast<const Arrivals&>(transfer);
+    const auto start = Clock::now();
+    for (size_t k = 0; k < arrivals.parts.size(); ++k) {
+      while (!*arrivals.done[k]) RETURN_IF_ERROR(Take(arrivals.what, arrivals.parts[k].from, start, lock));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in) override {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
     if (!group_->failure.ok()) return group_->failure;
     for (const Outgoing& part : out) {
       Messages(rank(), part.to).emplace_back(static_cast<const char*>(part.data), part.bytes);
     }
     group_->changed.notify_all();
-    const auto start = Clock::now();
-    for (const Incoming& part : in) RETURN_IF_ERROR(Receive(what, part, start, lock));
-    return absl::OkStatus();
+    auto arrivals = std::make_unique<Arrivals>();
+    arrivals->what = what;
+    for (const Incoming& part : in) {
+      arrivals->parts.push_back(part);
+      arrivals->done.push_back(std::make_shared<bool>(false));
+      expected_[static_cast<size_t>(part.from)].emplace_back(part, arrivals->done.back());
+    }
+    return arrivals;
   }
 
-  absl::Status Receive(const std::string& what, const Incoming& part, Clock::time_point start,
-                       std::unique_lock<std::mutex>& lock) {
-    std::deque<std::string>& messages = Messages(part.from, rank());
+  // The next message of a rank, for whoever waits for it first.
+  absl::Status Take(const std::string& what, int from, Clock::time_point start, std::unique_lock<std::mutex>& lock) {
+    std::deque<std::string>& messages = Messages(from, rank());
     const auto may_go_on = [&] {
-      return !messages.empty() || !group_->failure.ok() || group_->has_ended[static_cast<size_t>(part.from)];
+      return !messages.empty() || !group_->failure.ok() || group_->has_ended[static_cast<size_t>(from)];
     };
+    int& waits_for = group_->waits_for[static_cast<size_t>(rank())];
     while (!may_go_on()) {
+      waits_for = from;
       const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
-      if (left <= 0) return Fail(WaitedFor(what, part.from));
+      if (left <= 0) return Fail(WaitedFor(what, ChainFrom(from)));
       // An hour at a time: no limit is no point in time.
       group_->changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)), may_go_on);
     }
+    waits_for = -1;
     if (!group_->failure.ok()) return group_->failure;
     if (messages.empty()) {
-      return Fail(absl::UnavailableError(
-          absl::StrCat(what, ": rank ", part.from, " has ended; rank ", rank(), " waits for it")));
+      return Fail(
+          absl::UnavailableError(absl::StrCat(what, ": rank ", from, " has ended; rank ", rank(), " waits for it")));
     }
+    auto& expected = expected_[static_cast<size_t>(from)];
+    const auto [part, done] = std::move(expected.front());
+    expected.pop_front();
     const std::string message = std::move(messages.front());
     messages.pop_front();
     if (message.size() != part.bytes) {
-      return Fail(absl::InternalError(absl::StrCat(what, ": rank ", part.from, " sent ", message.size(),
-                                                   " bytes, rank ", rank(), " expected ", part.bytes)));
+      return Fail(absl::InternalError(absl::StrCat(what, ": rank ", from, " sent ", message.size(), " bytes, rank ",
+                                                   rank(), " expected ", part.bytes)));
     }
     if (!message.empty()) std::memcpy(part.data, message.data(), message.size());
+    *done = true;
     return absl::OkStatus();
   }
 
   std::deque<std::string>& Messages(int from, int to) {
     return group_->messages[static_cast<size_t>(from * size() + to)];
+  }
+  // That rank, whom it waits for, and so on.
+  std::vector<int> ChainFrom(int other) const {
+    std::vector<int> chain = {other};
+    for (int next; (next = group_->waits_for[static_cast<size_t>(chain.back())]) >= 0;) {
+      if (next == rank() || std::count(chain.begin(), chain.end(), next) > 0) break;
+      chain.push_back(next);
+    }
+    return chain;
   }
   // With the lock held. Gives what all ranks fail with.
   absl::Status Fail(const absl::Status& reason) {
@@ -94,6 +137,7 @@ class InProcess : public Communicator {
     return group_->failure;
   }
 
+  std::vector<std::deque<std::pair<Incoming, std::shared_ptr<bool>>>> expected_;  // by the rank that sends
   const std::shared_ptr<Group> group_;
 };
 

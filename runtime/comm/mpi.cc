@@ -24,6 +24,7 @@ Communicator& ProcessRanks() {
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,10 @@ constexpr std::chrono::microseconds kNap{20};
 // From one look to the next; if more seconds go by, the process did not run.
 constexpr double kLongestTurn = 0.1;
 constexpr int kAborted = 2;  // exit status
+// Tags: of what ranks exchange, of the question whom a rank waits for, of the answer.
+constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
+// How long a rank that waits itself may take to answer.
+constexpr double kAnswerSeconds = 1;
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
 bool StartedByMpirun() {
@@ -67,14 +72,23 @@ class Environment {
  protected:
   Environment() : begun_(StartedByMpirun()) {
     if (!begun_) return;
-    int provided = 0;  // other threads of the process compute; they call nothing here
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    for_one_thread_ = provided < MPI_THREAD_SERIALIZED;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
   ~Environment() {
     if (begun_) MPI_Finalize();
   }
   const bool begun_;
+  bool for_one_thread_ = false;
+};
+
+// Parts of messages on their way.
+struct Requests : Transfer {
+  std::string what;
+  std::vector<MPI_Request> requests;
+  std::vector<int> others;  // whom each is to or from
 };
 
 class MpiRanks : private Environment, public Communicator {
@@ -85,72 +99,80 @@ class MpiRanks : private Environment, public Communicator {
     if (begun_) MPI_Abort(MPI_COMM_WORLD, kAborted);
   }
 
- private:
-  // Parts of messages on their way.
-  struct Requests {
-    std::vector<MPI_Request> requests;
-    std::vector<int> others;  // whom each is to or from
-  };
+  bool for_one_thread() const override { return for_one_thread_; }
+  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
+  absl::Status Wait(Transfer& transfer) override;
 
-  absl::Status Transfer(const std::string& what, const std::vector<Outgoing>& out,
-                        const std::vector<Incoming>& in) override {
-    Requests under_way;
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer> > Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                   const std::vector<Incoming>& in) override {
+    auto under_way = std::make_unique<Requests>();
+    under_way->what = what;
     for (const Incoming& part : in) {
-      RETURN_IF_ERROR(Begin(what, part.from, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, 0, MPI_COMM_WORLD, request);
-      }));
-    }
-    for (const Outgoing& part : out) {
-      RETURN_IF_ERROR(Begin(what, part.to, part.bytes, &under_way, [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, 0, MPI_COMM_WORLD,
+      RETURN_IF_ERROR(Add(part.from, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, kMessage, MPI_COMM_WORLD,
                          request);
       }));
     }
-    return Wait(what, &under_way);
+    for (const Outgoing& part : out) {
+      RETURN_IF_ERROR(Add(part.to, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, kMessage, MPI_COMM_WORLD,
+                         request);
+      }));
+    }
+    return under_way;
   }
 
   template <typename Call>
-  absl::Status Begin(const std::string& what, int other, size_t bytes, Requests* under_way, const Call& call) {
+  absl::Status Add(int other, size_t bytes, Requests* under_way, const Call& call) {
     size_t at = 0;
     do {
       const size_t part = std::min(bytes - at, kMostBytes);
       under_way->requests.push_back(MPI_REQUEST_NULL);
       under_way->others.push_back(other);
-      RETURN_IF_ERROR(Checked(what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
+      RETURN_IF_ERROR(Checked(under_way->what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
       at += part;
     } while (at < bytes);
     return absl::OkStatus();
   }
 
-  // The limit counts from the last part that arrived, without the time for which this process was stopped itself.
-  absl::Status Wait(const std::string& what, Requests* under_way) {
-    double waited = 0;
-    Clock::time_point before = Clock::now();
-    size_t left = under_way->requests.size();
-    while (left > 0) {
-      int index = MPI_UNDEFINED, done = 0;
-      MPI_Status status;
-      const int code =
-          MPI_Testany(static_cast<int>(under_way->requests.size()), under_way->requests.data(), &index, &done, &status);
-      if (done != 0 && index != MPI_UNDEFINED) {
-        const int other = under_way->others[static_cast<size_t>(index)];
-        RETURN_IF_ERROR(Checked(what, other, code));
-        --left;
-        waited = 0;
-        continue;
-      }
-      if (code != MPI_SUCCESS) return Checked(what, FirstLeft(*under_way), code);
-      const Clock::time_point now = Clock::now();
-      waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
-      before = now;
-      if (waited > limit()) return WaitedFor(what, FirstLeft(*under_way));
-      if (waited < kSpinSeconds) {
-        sched_yield();
-      } else {
-        std::this_thread::sleep_for(kNap);  // ranks may share a core
-      }
+  // Tells those who ask whom this rank waits for.
+  void Answer(int waits_for) {
+    int asked = 0;
+    MPI_Status status;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, kQuestion, MPI_COMM_WORLD, &asked, &status) == MPI_SUCCESS && asked != 0) {
+      char question = 0;
+      MPI_Recv(&question, 1, MPI_BYTE, status.MPI_SOURCE, kQuestion, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(&waits_for, 1, MPI_INT, status.MPI_SOURCE, kAnswer, MPI_COMM_WORLD);  // small: it does not block
     }
-    return absl::OkStatus();
+  }
+  // Whom another rank waits for; none where it does not answer: it computes, hangs or was stopped.
+  std::optional<int> Ask(int other, int waits_for) {
+    char question = 0;
+    MPI_Send(&question, 1, MPI_BYTE, other, kQuestion, MPI_COMM_WORLD);
+    for (const Clock::time_point start = Clock::now();
+         std::chrono::duration<double>(Clock::now() - start).count() < kAnswerSeconds;) {
+      Answer(waits_for);
+      int answered = 0;
+      if (MPI_Iprobe(other, kAnswer, MPI_COMM_WORLD, &answered, MPI_STATUS_IGNORE) != MPI_SUCCESS) return std::nullopt;
+      if (answered != 0) {
+        int next = 0;
+        MPI_Recv(&next, 1, MPI_INT, other, kAnswer, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return next;
+      }
+      std::this_thread::sleep_for(kNap);
+    }
+    return std::nullopt;
+  }
+  // Who is to blame, by those who wait for each other.
+  absl::Status HangOf(const std::string& what, int other) {
+    std::vector<int> chain = {other};
+    while (chain.size() < static_cast<size_t>(size())) {
+      const std::optional<int> next = Ask(chain.back(), other);
+      if (!next || *next == rank() || std::count(chain.begin(), chain.end(), *next) > 0) break;
+      chain.push_back(*next);
+    }
+    return WaitedFor(what, chain);
   }
 
   static int FirstLeft(const Requests& under_way) {
@@ -164,6 +186,38 @@ class MpiRanks : private Environment, public Communicator {
     return absl::UnavailableError(absl::StrCat(what, ": rank ", rank(), " lost rank ", other, ": ", ErrorText(code)));
   }
 };
+
+absl::Status MpiRanks::Wait(Transfer& transfer) {
+  auto& under_way = static_cast<Requests&>(transfer);
+  double waited = 0;
+  Clock::time_point before = Clock::now();
+  size_t left = under_way.requests.size();
+  while (left > 0) {
+    int index = MPI_UNDEFINED, done = 0;
+    MPI_Status status;
+    const int code =
+        MPI_Testany(static_cast<int>(under_way.requests.size()), under_way.requests.data(), &index, &done, &status);
+    if (done != 0 && index != MPI_UNDEFINED) {
+      const int other = under_way.others[static_cast<size_t>(index)];
+      RETURN_IF_ERROR(Checked(under_way.what, other, code));
+      --left;
+      waited = 0;
+      continue;
+    }
+    if (code != MPI_SUCCESS) return Checked(under_way.what, FirstLeft(under_way), code);
+    const Clock::time_point now = Clock::now();
+    waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
+    before = now;
+    if (waited > limit()) return HangOf(under_way.what, FirstLeft(under_way));
+    if (waited < kSpinSeconds) {
+      sched_yield();
+    } else {
+      Answer(FirstLeft(under_way));
+      std::this_thread::sleep_for(kNap);  // ranks may share a core
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 

@@ -27,21 +27,27 @@ absl::StatusOr<Tensor> Clone(const Tensor& tensor, const std::string& what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankExecutable>> RankExecutable::Create(const Graph& cut, Communicator& ranks,
-                                                                       GraphRunner& runner) {
+                                                                       GraphRunner& runner, Takes takes) {
   std::unique_ptr<RankExecutable> executable(new RankExecutable(cut, ranks));
   RETURN_IF_ERROR(Guarded([&] { return executable->Init(cut, runner); }));
+  if (takes == Takes::kParts) {
+    executable->takes_parts_ = true;
+    for (size_t k = 0; k < executable->rank_.inputs.size(); ++k) {
+      executable->signature_.inputs[k] = executable->stages_.pieces.tensors[k];
+    }
+  }
   return executable;
 }
 
 absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner) {
   ASSIGN_OR_RETURN(rank_, GraphOfRank(cut, ranks_.rank(), ranks_.size()));
   ASSIGN_OR_RETURN(stages_, StagesOf(rank_));
-  for (Stages::Stage& stage : stages_.stages) {
+  for (const Pieces::Piece& stage : stages_.pieces.pieces) {
     executables_.emplace_back();
     if (stage.outputs.empty()) continue;
     ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(stage.graph));
   }
-  tensors_.resize(stages_.tensors.size());
+  tensors_.resize(stages_.pieces.tensors.size());
   for (Value leaf : rank_.graph.states()) {
     if (rank_.graph.mode() != Mode::kTraining) break;
     const std::string& name = rank_.graph.node(leaf.node).name;
@@ -51,44 +57,28 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner) {
   return PlanTensors();
 }
 
-// Tensors that stages hand on share memory where they are not needed at the same time: stage s runs at time 2s, the
-// collectives behind it at 2s + 1.
+// Stage s runs at time 2s, the collectives behind it at 2s + 1.
 absl::Status RankExecutable::PlanTensors() {
-  const int end = 2 * static_cast<int>(stages_.stages.size());
-  std::vector<Lifetime> lifetimes(tensors_.size());
-  for (size_t k = 0; k < tensors_.size(); ++k) lifetimes[k] = {stages_.tensors[k].num_bytes(), end, -1};
+  const std::vector<Pieces::Piece>& pieces = stages_.pieces.pieces;
+  const int end = 2 * static_cast<int>(pieces.size());
+  const size_t first_result = rank_.inputs.size(), first_state = rank_.graph.inputs().size();
+  std::vector<Use> uses(tensors_.size(), Use{end, -1});
   const auto use = [&](int tensor, int time) {
-    Lifetime& lifetime = lifetimes[static_cast<size_t>(tensor)];
-    lifetime.first = std::min(lifetime.first, time);
-    lifetime.last = std::max(lifetime.last, time);
+    const auto number = static_cast<size_t>(tensor);
+    if (number < first_result || (number >= first_state && number < first_state + rank_.states.size())) return;
+    uses[number].first = std::min(uses[number].first, time);
+    uses[number].last = std::max(uses[number].last, time);
   };
-  const size_t first_result = rank_.inputs.size(), first_made = rank_.graph.inputs().size() + rank_.states.size();
-  for (int s = 0; s < static_cast<int>(stages_.stages.size()); ++s) {
-    const Stages::Stage& stage = stages_.stages[static_cast<size_t>(s)];
-    for (int tensor : stage.inputs) use(tensor, 2 * s);
-    for (int tensor : stage.outputs) use(tensor, 2 * s);
-    for (int collective : stage.collectives) {
+  for (int s = 0; s < static_cast<int>(pieces.size()); ++s) {
+    for (int tensor : pieces[static_cast<size_t>(s)].inputs) use(tensor, 2 * s);
+    for (int tensor : pieces[static_cast<size_t>(s)].outputs) use(tensor, 2 * s);
+    for (int collective : stages_.collectives[static_cast<size_t>(s)]) {
       use(stages_.operands[static_cast<size_t>(collective)], 2 * s + 1);
       use(static_cast<int>(first_result) + collective, 2 * s + 1);
     }
   }
   for (int tensor : stages_.outputs) use(tensor, end);
-  std::vector<size_t> planned;
-  std::vector<Lifetime> placed;
-  for (size_t k = first_result; k < tensors_.size(); ++k) {
-    const bool is_state = k >= rank_.graph.inputs().size() && k < first_made;
-    if (is_state || lifetimes[k].last < 0) continue;
-    planned.push_back(k);
-    placed.push_back(lifetimes[k]);
-  }
-  const Placement placement = PlaceLifetimes(placed);
-  kept_bytes_ = placement.arena_bytes;
-  RETURN_IF_ERROR(CheckMemory(kept_bytes_, "what is exchanged between ranks"));
-  ASSIGN_OR_RETURN(memory_, AllocateBytes(static_cast<size_t>(kept_bytes_)));
-  for (size_t k = 0; k < planned.size(); ++k) {
-    tensors_[planned[k]] =
-        Tensor(stages_.tensors[planned[k]], memory_, static_cast<char*>(memory_.get()) + placement.offsets[k]);
-  }
+  ASSIGN_OR_RETURN(kept_, PlaceTensors(stages_.pieces.tensors, uses, &tensors_));
   return absl::OkStatus();
 }
 
@@ -99,16 +89,16 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
     ++runs_;
     for (size_t k = 0; k < inputs.size(); ++k) {
       const RankLeaf& leaf = rank_.inputs[k];
-      if (leaf.axis < 0) {
+      if (leaf.axis < 0 || takes_parts_) {
         tensors_[k] = inputs[k];
         continue;
       }
-      if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.tensors[k]);
+      if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.pieces.tensors[k]);
       CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
     }
-    for (size_t s = 0; s < stages_.stages.size(); ++s) {
+    for (size_t s = 0; s < executables_.size(); ++s) {
       if (executables_[s] != nullptr) RETURN_IF_ERROR(RunStage(s));
-      for (int collective : stages_.stages[s].collectives) {
+      for (int collective : stages_.collectives[s]) {
         RETURN_IF_ERROR(RunCollective(static_cast<size_t>(collective)));
       }
     }
@@ -123,7 +113,7 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
 }
 
 absl::Status RankExecutable::RunStage(size_t number) {
-  const Stages::Stage& stage = stages_.stages[number];
+  const Pieces::Piece& stage = stages_.pieces.pieces[number];
   std::vector<Tensor> inputs, outputs;
   for (int tensor : stage.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
   for (int tensor : stage.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
@@ -179,6 +169,11 @@ absl::StatusOr<size_t> RankExecutable::Find(const std::string& name) const {
   return absl::NotFoundError("no state " + name);
 }
 
+absl::StatusOr<RankExecutable::Local> RankExecutable::LocalState(const std::string& name) {
+  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  return Local{state(number), rank_.states[number].axis};
+}
+
 absl::StatusOr<Tensor> RankExecutable::ReadState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, Find(name));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -213,7 +208,7 @@ int64_t RankExecutable::largest(int64_t (Executable::*bytes)() const) const {
 int64_t RankExecutable::state_bytes() const {
   int64_t bytes = 0;
   for (size_t k = 0; k < rank_.states.size(); ++k) {
-    bytes += stages_.tensors[rank_.graph.inputs().size() + k].num_bytes();
+    bytes += stages_.pieces.tensors[rank_.graph.inputs().size() + k].num_bytes();
   }
   return bytes;
 }

@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/memory_plan.h"
 #include "runtime/parallel/stages.h"
 #include "runtime/signature.h"
 
@@ -21,21 +20,31 @@ namespace rewright {
 
 class RankExecutable : public Executable {
  public:
+  // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
+  enum class Takes : uint8_t { kWhole, kParts };
+
   // `cut` is on ranks.size() devices. The communicator and the runner's device outlive the executable. Errors: those of
   // GraphOfRank and of the runner.
   static absl::StatusOr<std::unique_ptr<RankExecutable>> Create(const Graph& cut, Communicator& ranks,
-                                                                GraphRunner& runner);
+                                                                GraphRunner& runner, Takes takes = Takes::kWhole);
 
-  // Inputs and results are whole. Errors: those of the stages' executables; of collectives, with their name and what
+  // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
+  // What this rank has of a state, which runs change: a block along the axis, or all of it where that is -1.
+  struct Local {
+    Tensor tensor;
+    int axis = -1;
+  };
+  absl::StatusOr<Local> LocalState(const std::string& name);
+
   // Whole values. ReadState is called by all ranks together.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
   // The largest arena of a stage, and what is kept between stages.
-  int64_t arena_bytes() const override { return kept_bytes_ + largest(&Executable::arena_bytes); }
-  int64_t peak_live_bytes() const override { return kept_bytes_ + largest(&Executable::peak_live_bytes); }
+  int64_t arena_bytes() const override { return kept_.bytes + largest(&Executable::arena_bytes); }
+  int64_t peak_live_bytes() const override { return kept_.bytes + largest(&Executable::peak_live_bytes); }
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
 
@@ -55,13 +64,13 @@ class RankExecutable : public Executable {
   Tensor& state(size_t number) { return tensors_[rank_.graph.inputs().size() + number]; }
   int64_t largest(int64_t (Executable::*bytes)() const) const;
 
-  const Signature signature_;
+  Signature signature_;
+  bool takes_parts_ = false;
   Communicator& ranks_;
   RankGraph rank_;
   Stages stages_;
   std::vector<std::unique_ptr<Executable>> executables_;  // by stage; null where it computes nothing
-  std::shared_ptr<void> memory_;                          // of what is kept between stages
-  int64_t kept_bytes_ = 0;
+  SharedMemory kept_;                                     // of what stages hand on
 
   std::mutex mutex_;  // of what follows: runs take turns
   std::vector<Tensor> tensors_;

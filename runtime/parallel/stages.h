@@ -4,22 +4,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/parallel/pieces.h"
 #include "runtime/parallel/rank_graph.h"
 
 namespace rewright {
 
-// Tensors that stages and collectives exchange have numbers: first the inputs of RankGraph::graph, in order, then its
-// states in training, in the order of RankGraph::states, then what stages make.
 struct Stages {
-  struct Stage {
-    Graph graph;                       // in training its states are inputs
-    std::vector<int> inputs, outputs;  // tensors, in the order of the graph's
-    std::vector<int> collectives;      // that follow it: numbers of RankGraph::collectives
-  };
-  std::vector<Stage> stages;
-  std::vector<TensorType> tensors;
-  std::vector<int> outputs;   // of RankGraph::graph, in order
-  std::vector<int> operands;  // of the collectives
+  // Of RankGraph::graph; states in the order of RankGraph::states. Its outputs end with the collectives' operands.
+  Pieces pieces;
+  std::vector<std::vector<int>> collectives;  // that follow a piece: numbers of RankGraph::collectives
+  std::vector<int> outputs;                   // of RankGraph::graph, in order, without the operands
+  std::vector<int> operands;                  // of the collectives
 };
 
 // Errors: a collective that waits for itself.

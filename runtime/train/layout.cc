@@ -1,6 +1,8 @@
 #include "runtime/train/layout.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -16,27 +18,26 @@ namespace {
 
 constexpr const char* kKept[] = {".momentum", ".adam_m", ".adam_v"};
 
-// The weight that an optimizer keeps the state for; empty where it is none of those.
+}  // namespace
+
 std::string WeightOf(const std::string& state) {
   for (const std::string suffix : kKept) {
     if (state.size() > suffix.size() && state.ends_with(suffix)) {
       return state.substr(0, state.size() - suffix.size());
     }
   }
-  return "";
+  return state;
 }
-
-}  // namespace
 
 std::vector<int> Layout::GroupOfRank(int rank) const {
   std::vector<int> ranks;
-  for (int part = 0; part < tp; ++part) ranks.push_back(rank / tp * tp + part);
+  for (int part = 0; part < group_size(); ++part) ranks.push_back(rank / group_size() * group_size() + part);
   return ranks;
 }
 
 std::vector<int> Layout::PartnersOfRank(int rank) const {
   std::vector<int> ranks;
-  for (int group = 0; group < dp; ++group) ranks.push_back(group * tp + rank % tp);
+  for (int group = 0; group < dp; ++group) ranks.push_back(group * group_size() + rank % group_size());
   return ranks;
 }
 
@@ -52,19 +53,41 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
   std::set<std::string> given;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::vector<std::string> sides = absl::StrSplit(part, '=');
-    int number = 0;
-    const bool known = sides[0] == "dp" || sides[0] == "tp" || sides[0] == "zero";
-    const bool good =
-        sides.size() == 2 && absl::SimpleAtoi(sides[1], &number) && known && given.insert(sides[0]).second;
-    if (!good || number < (sides[0] == "zero" ? 0 : 1) || number > (sides[0] == "zero" ? 1 : 1 << 20)) {
-      return error("dp=N, tp=N, dp=A,tp=B or dp=N,zero=1");
+    const std::string key = sides[0], value = sides.size() == 2 ? sides[1] : "";
+    struct Field {
+      std::string key;
+      int64_t least, most;
+      std::function<void(int64_t)> set;
+    };
+    const Field fields[] = {
+        {"dp", 1, 1 << 20, [&](int64_t number) { layout.dp = static_cast<int>(number); }},
+        {"tp", 1, 1 << 20, [&](int64_t number) { layout.tp = static_cast<int>(number); }},
+        {"pp", 1, 1 << 20, [&](int64_t number) { layout.pp = static_cast<int>(number); }},
+        {"zero", 0, 3, [&](int64_t number) { layout.zero = static_cast<int>(number); }},
+        {"micro", 1, 1 << 24, [&](int64_t number) { layout.micro = number; }},
+    };
+    int64_t number = 0;
+    bool good = given.insert(key).second;
+    if (key == "schedule") {
+      good &= value == "gpipe" || value == "1f1b";
+      layout.gpipe = value == "gpipe";
+    } else {
+      const auto* field =
+          std::find_if(std::begin(fields), std::end(fields), [&](const Field& f) { return f.key == key; });
+      good &= field != std::end(fields) && absl::SimpleAtoi(value, &number) && number >= field->least &&
+              number <= field->most;
+      if (good) field->set(number);
     }
-    (sides[0] == "dp" ? layout.dp : sides[0] == "tp" ? layout.tp : layout.zero) = number;
+    if (!good) return error("dp=N, tp=N, pp=N, zero=0..3, micro=M or schedule=gpipe|1f1b, each at most once");
   }
-  if (layout.zero > 0 && layout.tp > 1) return error("zero=1 without tp");
-  if (int64_t{layout.dp} * layout.tp != ranks) {
-    return error(absl::StrCat("mpirun -n ", int64_t{layout.dp} * layout.tp, " rewright train .., found ", ranks,
-                              ranks == 1 ? " rank" : " ranks"));
+  if (layout.tp > 1 && layout.pp > 1) return error("tp or pp");
+  if (layout.zero > 0 && layout.tp > 1) return error(absl::StrCat("zero=", layout.zero, " without tp"));
+  if (layout.zero > 0 && layout.pp > 1) return error(absl::StrCat("zero=", layout.zero, " without pp"));
+  if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");
+  const int64_t needed = int64_t{layout.dp} * layout.tp * layout.pp;
+  if (needed != ranks) {
+    return error(
+        absl::StrCat("mpirun -n ", needed, " rewright train .., found ", ranks, ranks == 1 ? " rank" : " ranks"));
   }
   return layout;
 }
@@ -76,7 +99,7 @@ absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& plac
     const std::string& name = graph.node(state.node).name;
     const std::string weight = WeightOf(name);
     for (size_t k = 0; k < places.size(); ++k) {
-      if (!MatchesPattern(places[k].first, weight.empty() ? name : weight)) continue;
+      if (!MatchesPattern(places[k].first, weight)) continue;
       fits[k] = true;
       placed.emplace_back(name, places[k].second);
       break;
@@ -90,18 +113,19 @@ absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& plac
   return placed;
 }
 
-StateAxes OptimizerStates(const Graph& step, int64_t degree) {
+StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero) {
   StateAxes placed;
   std::map<std::string, int> sums;
   for (Value state : step.states()) {
     const std::string& name = step.node(state.node).name;
-    if (WeightOf(name).empty()) continue;
+    const std::string weight = WeightOf(name);
+    if (weight == name && zero < 3) continue;
     const Shape& shape = step.type(state).shape;
     const auto found = std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size % degree == 0; });
     if (found == shape.end()) continue;
     const auto axis = static_cast<int>(found - shape.begin());
     placed.emplace_back(name, axis);
-    sums[SumOfGradients(WeightOf(name))] = axis;
+    sums[SumOfGradients(weight)] = axis;
   }
   for (Value input : step.inputs()) {
     const auto sum = sums.find(step.node(input.node).name);

@@ -5,18 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/collectives.h"
 
 namespace rewright {
 
 MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
-                           std::vector<TensorType> sums, std::vector<int> block_axes, int64_t count,
-                           Communicator& ranks)
+                           std::vector<TensorType> sums, int64_t count, Communicator& ranks)
     : executable_(std::move(executable)),
       ranks_(ranks),
       trained_(trained),
       sums_(std::move(sums)),
-      block_axes_(std::move(block_axes)),
       leaves_(LeavesOfRanks(count, ranks.size())) {}
 
 absl::Status MicroBatches::ReadWeights(Executable& from) {
@@ -39,37 +36,24 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   const std::string of = absl::StrCat(what, ", sum of gradients");
   std::vector<Tensor> totals;
   for (TreeSum& sum : sums) totals.push_back(sum.Take());
-  if (block_axes_.empty()) {
-    for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
-    return Split(std::move(totals));
-  }
-  std::vector<Tensor> inputs = Split(std::move(totals));
-  std::vector<std::pair<Tensor*, int>> cut;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    if (block_axes_[k] >= 0) {
-      cut.emplace_back(&inputs[k], block_axes_[k]);
-    } else {
-      RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &inputs[k]));
-    }
-  }
-  RETURN_IF_ERROR(ReduceOwnBlocks(ranks_, of, leaves_, cut));
-  return inputs;
+  for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
+  return ViewsOf(totals, sums_);
 }
 
-std::vector<Tensor> MicroBatches::Split(std::vector<Tensor> vectors) const {
+std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types) {
   std::vector<Tensor> parts;
   size_t next = 0;
   for (const Tensor& vector : vectors) {
     const auto owner = std::make_shared<Tensor>(vector);
     // To the end of the vector, and past tensors of no elements.
-    for (int64_t at = 0; next < sums_.size() && sums_[next].dtype == vector.dtype() &&
-                         at + sums_[next].num_elements() <= vector.num_elements();) {
-      const TensorType& type = sums_[next++];
+    for (int64_t at = 0; next < types.size() && types[next].dtype == vector.dtype() &&
+                         at + types[next].num_elements() <= vector.num_elements();) {
+      const TensorType& type = types[next++];
       parts.emplace_back(type, owner, owner->as<char>() + at * static_cast<int64_t>(DTypeSize(type.dtype)));
       at += type.num_elements();
     }
   }
-  CHECK(parts.size() == sums_.size()) << parts.size();
+  CHECK(parts.size() == types.size()) << parts.size();
   return parts;
 }
 

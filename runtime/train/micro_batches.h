@@ -15,31 +15,38 @@
 
 namespace rewright {
 
-class MicroBatches {
+// How ranks compute the sums of gradients that a step updates with.
+class GradientSums {
  public:
-  // `executable` computes StepGraphs::gradients by the weights `trained`. REQUIRES: a micro-batch for each rank.
-  // `sums` are the inputs of the step, in the order in which the results have them one after another. Where
-  // `block_axes` are given, one for each, a rank needs of an input its block along that axis alone; -1: all of it.
-  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
-               std::vector<TensorType> sums, std::vector<int> block_axes, int64_t count, Communicator& ranks);
-
-  // Takes the weights over from who updates them.
-  absl::Status ReadWeights(Executable& from);
+  virtual ~GradientSums() = default;
+  // Takes the weights over from who updates them. Called by all ranks before each step.
+  virtual absl::Status ReadWeights(Executable& from) = 0;
   // The inputs of a step: sums over all its micro-batches, in the order of AllReduce: the same bits whatever the ranks.
   // What a rank does not need of an input has no meaning. `batches` gives this rank's micro-batches. `what` names the
-  // step in errors: those of the executable, of the data and of AllReduce.
-  absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches);
+  // step in errors: those of the executables, of the data and of ranks.
+  virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
+};
+
+// By one graph for a micro-batch, whose results are added when all are there.
+class MicroBatches : public GradientSums {
+ public:
+  // `executable` computes StepGraphs::gradients by the weights `trained`. REQUIRES: a micro-batch for each rank.
+  // `sums` are the inputs of the step, in the order in which the results have them one after another.
+  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+               std::vector<TensorType> sums, int64_t count, Communicator& ranks);
+
+  absl::Status ReadWeights(Executable& from) override;
+  absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
 
  private:
-  // Views of the vectors that the graph gives.
-  std::vector<Tensor> Split(std::vector<Tensor> vectors) const;
-
   const std::unique_ptr<Executable> executable_;
   Communicator& ranks_;
   const std::vector<std::string> trained_;
   const std::vector<TensorType> sums_;
-  const std::vector<int> block_axes_;
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };
+
+// Tensors of these types that lie one after another in vectors of their element types: views of them.
+std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types);
 
 }  // namespace rewright

@@ -1,6 +1,7 @@
 #include "runtime/train/step.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -221,6 +222,58 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
 }  // namespace
 
 std::string SumOfGradients(const std::string& weight) { return absl::StrCat("gradients.", weight); }
+
+absl::StatusOr<Graph> Unpacked(const Graph& gradients, const Graph& step) {
+  Arena& arena = *gradients.arena();
+  std::vector<Output> outputs;
+  const std::vector<Value> inputs = step.inputs();
+  for (const Output& packed : gradients.outputs()) {
+    const Node& node = gradients.node(packed.value.node);
+    const std::vector<Value> parts = node.op == ops::Concat() ? node.operands : std::vector<Value>();
+    const int64_t count = gradients.type(packed.value).num_elements();
+    size_t part = 0;
+    for (int64_t at = 0; outputs.size() < inputs.size();) {
+      const Value input = inputs[outputs.size()];
+      const TensorType& type = step.type(input);
+      if (type.dtype != gradients.type(packed.value).dtype || at + type.num_elements() > count) break;
+      Value value;
+      if (part < parts.size() && arena.type(parts[part]).num_elements() == type.num_elements()) {
+        value = parts[part];
+        const Node& made = arena.node(value.node);
+        if (made.op == ops::Reshape() && arena.type(made.operands[0]) == type) value = made.operands[0];
+      } else {
+        const Attrs range = {{"starts", std::vector<int64_t>{at}},
+                             {"stops", std::vector<int64_t>{at + type.num_elements()}}};
+        ASSIGN_OR_RETURN(value, arena.Apply("slice", {packed.value}, range));
+        part = parts.size();
+      }
+      ++part;
+      if (arena.type(value) != type) value = Term(arena, value).Reshape(type.shape).value();
+      outputs.push_back({value, NameOf(step, input)});
+      at += type.num_elements();
+    }
+  }
+  if (outputs.size() != inputs.size()) {
+    return absl::InternalError(
+        absl::StrCat("the graph of a micro-batch has ", outputs.size(), " results of ", inputs.size()));
+  }
+  return Graph(gradients.arena(), gradients.inputs(), std::move(outputs));
+}
+
+std::vector<std::string> WeightsOfInputs(const Graph& step, const std::vector<std::string>& trained) {
+  std::map<std::string, DType> dtypes;
+  for (Value state : step.states()) dtypes[NameOf(step, state)] = step.type(state).dtype;
+  std::vector<bool> taken(trained.size(), false);
+  std::vector<std::string> weights;
+  // By element type, in their order (AddMeans).
+  for (size_t k = 1; k < step.inputs().size(); ++k) {
+    size_t i = 0;
+    while (taken[i] || dtypes.at(trained[i]) != step.type(step.inputs()[k]).dtype) ++i;
+    taken[i] = true;
+    weights.push_back(trained[i]);
+  }
+  return weights;
+}
 
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options) {
   ASSIGN_OR_RETURN(const Value prediction, Prediction(model, options.output));

@@ -76,6 +76,15 @@ struct StepGraphs {
 // Errors: those of TargetOf and AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient.
 absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options);
 
+// The graph of a micro-batch with the loss and the gradients one by one: results of the names and types of the inputs
+// of `step`, in their order. A program that a search has changed has the same values; where it does not end with
+// vectors that are joined of them, these are cut.
+absl::StatusOr<Graph> Unpacked(const Graph& gradients, const Graph& step);
+
+// The weights whose gradients the inputs of a step of micro-batches are, behind that of the loss; `trained` is
+// StepGraphs::trained.
+std::vector<std::string> WeightsOfInputs(const Graph& step, const std::vector<std::string>& trained);
+
 // That a graph takes, gives and keeps what the other does, by names and types. Errors name what differs.
 absl::Status CheckSameInterface(const Graph& found, const Graph& expected);
 

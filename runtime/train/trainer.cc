@@ -101,12 +101,16 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const TrainableModel& model,
-                                                         GraphRunner& runner, const TrainerOptions& options) {
+                                                         GraphRunner& runner, const TrainerOptions& given) {
+  TrainerOptions options = given;
+  Layout& layout = options.sharing.layout;
+  if (options.ranks != nullptr && layout.dp * layout.group_size() == 1) layout.dp = options.ranks->size();
   RETURN_IF_ERROR(CheckBatch(model.inference, config));
-  const Communicator* batch_ranks = options.batch_ranks != nullptr ? options.batch_ranks : options.ranks;
-  if (batch_ranks != nullptr && batch_ranks->size() > config.step.micro_batches) {
-    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,
-                                                   ", expected at least ", batch_ranks->size(), ", one for each rank"));
+  const int groups = options.sharing.layout.dp;
+  if (groups > config.step.micro_batches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.micro_batches: found ", config.step.micro_batches, ", expected at least ", groups,
+                     ", one for each ", options.sharing.layout.group_size() > 1 ? "group of ranks" : "rank"));
   }
   ASSIGN_OR_RETURN(const TargetSignature signature, TargetOf(model.inference, config.step));
   ASSIGN_OR_RETURN(std::vector<Column> columns,
@@ -136,8 +140,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const
       order_(order),
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
       ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
-      batch_ranks_(options.batch_ranks == nullptr ? ranks_ : *options.batch_ranks),
-      own_(LeavesOfRanks(config.step.micro_batches, batch_ranks_.size())[static_cast<size_t>(batch_ranks_.rank())]) {}
+      groups_(ranks_, options.sharing.layout),
+      own_(MicroBatchesOfRank(options.sharing.layout, config.step.micro_batches, groups_)) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();
@@ -182,29 +186,12 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
-  std::vector<int> block_axes;  // of the step's inputs
-  if (options_.prepare_step != nullptr) {
-    ASSIGN_OR_RETURN(auto together, options_.prepare_step(step_));
-    for (const RankLeaf& input : together->inputs()) block_axes.push_back(input.axis);
-    executable_ = std::move(together);
-  } else {
-    ASSIGN_OR_RETURN(executable_, runner.Prepare(step_));
-  }
+  Graph gradients;
   if (graphs.has_gradients()) {
-    ASSIGN_OR_RETURN(const Graph gradients,
-                     ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
-    std::unique_ptr<Executable> executable;
-    if (options_.prepare_gradients != nullptr) {
-      ASSIGN_OR_RETURN(executable, options_.prepare_gradients(gradients));
-      block_axes.clear();  // the ranks that run the step together have the same sums
-    } else {
-      ASSIGN_OR_RETURN(executable, runner.Prepare(gradients));
-    }
-    std::vector<TensorType> sums;
-    for (Value input : step_.inputs()) sums.push_back(step_.type(input));
-    micro_batches_ = std::make_unique<MicroBatches>(std::move(executable), trained_, std::move(sums),
-                                                    std::move(block_axes), config_.step.micro_batches, batch_ranks_);
+    ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
   }
+  ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, trained_, config_,
+                                              options_.sharing, groups_, runner));
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
     counts_right_ = graphs.evaluation.results().size() > 1;
@@ -274,20 +261,20 @@ absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) 
 }
 
 absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
-  const int64_t size = config_.micro_batch();
-  return data_.Gather(order_.Rows(number / own_.count, (own_.first + number % own_.count) * size, size));
+  const int64_t size = config_.micro_batch(), count = static_cast<int64_t>(own_.size());
+  return data_.Gather(order_.Rows(number / count, own_[static_cast<size_t>(number % count)] * size, size));
 }
 
 absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<Tensor> inputs, results;
-  if (micro_batches_ != nullptr) {
-    RETURN_IF_ERROR(micro_batches_->ReadWeights(*executable_));
-    ASSIGN_OR_RETURN(inputs, micro_batches_->Sums(StepName(position_ + 1), batches));
+  if (running_.sums != nullptr) {
+    RETURN_IF_ERROR(running_.sums->ReadWeights(*running_.step));
+    ASSIGN_OR_RETURN(inputs, running_.sums->Sums(StepName(position_ + 1), batches));
   } else {
     ASSIGN_OR_RETURN(inputs, batches.Next());
   }
-  RETURN_IF_ERROR(executable_->Run(inputs, &results));
+  RETURN_IF_ERROR(running_.step->Run(inputs, &results));
   StepReport report;
   report.step = position_ + 1;
   report.epoch = position_ / batches_per_epoch() + 1;
@@ -322,8 +309,8 @@ absl::Status Trainer::Validate(StepReport* report) {
 }
 
 absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
-  Prefetcher batches([this](int64_t number) { return MakeBatch(number); }, position_ * own_.count,
-                     static_cast<int>(config_.prefetch_threads));
+  Prefetcher batches([this](int64_t number) { return MakeBatch(number); },
+                     position_ * static_cast<int64_t>(own_.size()), static_cast<int>(config_.prefetch_threads));
   const auto out_of_patience = [this] { return config_.patience > 0 && waited_ >= config_.patience; };
   while (position_ < total_steps_ && !out_of_patience()) {
     ASSIGN_OR_RETURN(StepReport report, RunStep(batches));
@@ -351,7 +338,7 @@ absl::StatusOr<NamedTensors> Trainer::Weights() {
   for (Value state : model_.inference.states()) {
     const std::string& name = model_.inference.node(state.node).name;
     if (kept.contains(name)) {
-      ASSIGN_OR_RETURN(weights[name], executable_->ReadState(name));
+      ASSIGN_OR_RETURN(weights[name], running_.step->ReadState(name));
     } else {
       weights[name] = *model_.inference.arena()->Elements(state.node);
     }
@@ -414,7 +401,7 @@ absl::Status Trainer::Save() {
   for (Value state : step_.states()) {
     const std::string& name = step_.node(state.node).name;
     if (checkpoint.weights.contains(name)) continue;
-    ASSIGN_OR_RETURN(checkpoint.optimizer[name], executable_->ReadState(name));
+    ASSIGN_OR_RETURN(checkpoint.optimizer[name], running_.step->ReadState(name));
   }
   if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;

@@ -11,14 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
-#include "runtime/comm/all_reduce.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/prefetch.h"
-#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/config.h"
-#include "runtime/train/micro_batches.h"
+#include "runtime/train/parallel_step.h"
 
 namespace rewright {
 
@@ -44,15 +42,10 @@ struct TrainerOptions {
   std::string checkpoint_folder;  // empty: no checkpoints
   bool resume = false;            // from the last checkpoint there; an error where there is none
   int threads = 1;                // noted in checkpoints: another number may round differently
-  // Among which the micro-batches of a step are shared; outlives the trainer. Null: there is one. All ranks create
-  // their trainers and make their calls together. Rank 0 alone writes checkpoints; all of them read them.
+  // That share the work of a step; outlive the trainer. Null: there is one. All ranks create their trainers and make
+  // their calls together. Rank 0 alone writes checkpoints; all of them read them.
   Communicator* ranks = nullptr;
-  // Those of `ranks` among which the micro-batches of a step are shared; null: all of them.
-  Communicator* batch_ranks = nullptr;
-  // Makes of the graph of a step, and of that of a micro-batch, what this rank runs together with others that have the
-  // same samples; null: each rank runs it by itself. Reading a state is then the work of all ranks.
-  using Prepare = std::function<absl::StatusOr<std::unique_ptr<RankExecutable>>(const Graph&)>;
-  Prepare prepare_step = nullptr, prepare_gradients = nullptr;
+  SharingOptions sharing;  // how ranks share the work; a layout of one rank stands for dp of all
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived. The
   // values of its states do not count.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
@@ -85,6 +78,9 @@ class Trainer {
   const std::string& ended_by() const { return ended_by_; }  // "steps", "patience", "stop"
   // For the user: what may be otherwise than in the run before.
   const std::vector<std::string>& notes() const { return notes_; }
+
+  // What this rank runs.
+  const ParallelStep& running() const { return running_; }
 
   // All weights of the model, under their names. This and what follows is called by all ranks together.
   absl::StatusOr<NamedTensors> Weights();
@@ -124,17 +120,17 @@ class Trainer {
 
   const std::unique_ptr<Communicator> alone_;  // where there are no ranks
   Communicator& ranks_;
-  Communicator& batch_ranks_;
-  const LeafRange own_;  // micro-batches of this rank
+  const RankGroups groups_;
+  const std::vector<int64_t> own_;  // micro-batches of this rank
 
   nlohmann::ordered_json identity_;
   std::string program_, gradients_program_;
   Graph step_;
   std::vector<std::string> trained_;
-  std::unique_ptr<Executable> executable_, evaluation_;
-  std::unique_ptr<MicroBatches> micro_batches_;  // null: a step is one graph
-  std::vector<std::string> evaluated_;           // weights that the evaluation reads
-  bool counts_right_ = false;                    // the loss has labels
+  ParallelStep running_;
+  std::unique_ptr<Executable> evaluation_;
+  std::vector<std::string> evaluated_;  // weights that the evaluation reads
+  bool counts_right_ = false;           // the loss has labels
 
   int64_t total_steps_ = 0;
   int64_t position_ = 0;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -67,6 +68,75 @@ TEST(CollectivesTest, BlocksAreCutGatheredAndExchanged) {
         }
       }
     }
+  }
+}
+
+// Parts along axes that the number of ranks divides, and stretches of what it does not.
+TEST(CollectivesTest, SeveralTensorsAreGatheredAtOnce) {
+  Rng rng(11);
+  for (int size : {1, 2, 3, 4}) {
+    const Tensor a = RandomTensor({DType::kFloat32, {5, 12}}, rng, -1, 1);
+    const Tensor b = RandomTensor({DType::kFloat64, {3, 5}}, rng, -1, 1),
+                 c = RandomTensor({DType::kFloat32, {2}}, rng, -1, 1);
+    SentOnRanks(size, [&](Communicator& ranks) {
+      std::vector<Joined> joined;
+      for (const auto& [tensor, axis] : {std::pair(a, 1), std::pair(b, -1), std::pair(c, -1)}) {
+        Joined one{Tensor(PartOfRank(tensor.type(), axis, ranks.rank(), size)), axis, Tensor(tensor.type())};
+        if (axis >= 0) {
+          CopyBlock(tensor, axis, ranks.rank(), &one.part);
+        } else {
+          const int64_t first = tensor.num_elements() * ranks.rank() / size;
+          for (int64_t i = 0; i < one.part.num_elements(); ++i) one.part.Set(i, tensor.At(first + i));
+        }
+        joined.push_back(std::move(one));
+      }
+      const absl::Status done = AllGather(ranks, "gather", joined);
+      EXPECT_TRUE(joined[0].whole.BitEqual(a) && joined[1].whole.BitEqual(b) && joined[2].whole.BitEqual(c)) << size;
+      return done;
+    });
+  }
+}
+
+TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
+  Rng rng(13);
+  constexpr int kLeaves = 7;
+  std::vector<Tensor> leaves, odd;  // what rank r gives in turn i is leaf i * size + r
+  for (int i = 0; i < kLeaves; ++i) {
+    leaves.push_back(RandomTensor({DType::kFloat32, {3, 12}}, rng, -1, 1));
+    odd.push_back(RandomTensor({DType::kFloat32, {5}}, rng, -1, 1));
+  }
+  const auto clone = [](const Tensor& tensor) {
+    Tensor copy(tensor.type());
+    std::memcpy(copy.data(), tensor.data(), static_cast<size_t>(tensor.num_bytes()));
+    return copy;
+  };
+  TreeSum whole, whole_odd;
+  for (int i = 0; i < kLeaves; ++i) {
+    whole.Add(clone(leaves[static_cast<size_t>(i)]));
+    whole_odd.Add(clone(odd[static_cast<size_t>(i)]));
+  }
+  const Tensor expected = whole.Take(), expected_odd = whole_odd.Take();
+  for (int size : {1, 2, 3, 4}) {
+    const std::vector<int64_t> sent = SentOnRanks(size, [&](Communicator& ranks) {
+      TreeSum sum, sum_odd;
+      for (int first = 0; first < kLeaves; first += size) {
+        const int givers = std::min(size, kLeaves - first), own = first + ranks.rank();
+        std::vector<Tensor> leaf;
+        if (own < kLeaves) leaf = {leaves[static_cast<size_t>(own)], odd[static_cast<size_t>(own)]};
+        const absl::Status done =
+            AddLeaves(ranks, "leaves", givers, {{leaves[0].type(), 1}, {odd[0].type(), -1}}, leaf, {&sum, &sum_odd});
+        if (!done.ok()) return done;
+      }
+      EXPECT_TRUE(sum.Take().BitEqual(Block(expected, 1, size, ranks.rank()))) << size;
+      const Tensor part = sum_odd.Take();
+      const int64_t first = 5 * ranks.rank() / size;
+      for (int64_t i = 0; i < part.num_elements(); ++i) EXPECT_EQ(part.At(i), expected_odd.At(first + i)) << size;
+      return absl::OkStatus();
+    });
+    // Of a leaf each part but its own.
+    const int64_t own = (kLeaves - 1) / size + 1, bytes = own * (leaves[0].num_bytes() * (size - 1) / size);
+    EXPECT_LE(sent.front(), bytes + own * odd[0].num_bytes());
+    EXPECT_GE(sent.front(), bytes);
   }
 }
 

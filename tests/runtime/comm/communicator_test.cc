@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/background.h"
 #include "runtime/comm/in_process.h"
 
 namespace rewright {
@@ -42,6 +43,62 @@ TEST(CommunicatorTest, MessagesArriveInTheOrderOfTheirSender) {
     return absl::OkStatus();
   });
   EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+TEST(CommunicatorTest, MessagesUnderWayArriveInTheOrderOfTheirStarts) {
+  const auto statuses = OnRanks(2, [](Communicator& ranks) -> absl::Status {
+    const int other = 1 - ranks.rank(), mine[] = {10 * ranks.rank(), 10 * ranks.rank() + 1};
+    int got[] = {-1, -1};
+    ASSIGN_OR_RETURN(const auto first, ranks.Start("first", {{other, &mine[0], sizeof(int)}}, {}));
+    ASSIGN_OR_RETURN(const auto to_first, ranks.Start("first", {}, {{other, &got[0], sizeof(int)}}));
+    ASSIGN_OR_RETURN(const auto both,
+                     ranks.Start("second", {{other, &mine[1], sizeof(int)}}, {{other, &got[1], sizeof(int)}}));
+    // Waited for in another order.
+    RETURN_IF_ERROR(ranks.Wait(*both));
+    RETURN_IF_ERROR(ranks.Wait(*to_first));
+    RETURN_IF_ERROR(ranks.Wait(*first));
+    EXPECT_THAT(got, ElementsAre(10 * other, 10 * other + 1));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", ""));
+}
+
+TEST(BackgroundTest, DoesOneThingAfterTheOtherBesideItsOwner) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    Background background(ranks);
+    std::vector<std::string> done;
+    int64_t last = 0;
+    for (int i = 0; i < 20; ++i) {
+      last = background.Start([&ranks, &done, i]() -> absl::Status {
+        ASSIGN_OR_RETURN(const auto all, AllGather(ranks, "texts", absl::StrCat(i, ".", ranks.rank())));
+        done.push_back(all[2]);
+        return absl::OkStatus();
+      });
+    }
+    RETURN_IF_ERROR(background.Wait(last));
+    EXPECT_EQ(done.size(), 20u);
+    for (size_t i = 0; i < done.size(); ++i) EXPECT_EQ(done[i], absl::StrCat(i, ".2"));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+TEST(BackgroundTest, AnErrorEndsWhatComesBehindIt) {
+  const auto ranks = InProcessRanks(1);
+  Background background(*ranks[0]);
+  bool later = false;
+  background.Start([] { return absl::InternalError("first"); });
+  background.Start([]() -> absl::Status { throw std::runtime_error("second"); });
+  background.Start([&] {
+    later = true;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(background.WaitForAll().message(), "first");
+  EXPECT_FALSE(later);
+  Background thrown(*ranks[0]);
+  EXPECT_THAT(
+      std::string(thrown.Wait(thrown.Start([]() -> absl::Status { throw std::runtime_error("thrown"); })).message()),
+      HasSubstr("thrown"));
 }
 
 TEST(CommunicatorTest, GathersTextsOfAnyLength) {
@@ -107,6 +164,19 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
   // Either of the two that wait may be the first to say it.
   EXPECT_THAT(Messages(statuses), ::testing::Each(::testing::ContainsRegex(
                                       "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
+}
+
+// Rank 0 waits for rank 1, which waits for rank 2, which does something else.
+TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    ranks.set_limit(ranks.rank() == 0 ? 0.3 : 60);
+    char byte = 0;
+    if (ranks.rank() < 2) return ranks.Receive("wait", ranks.rank() + 1, &byte, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(std::string(statuses[0].message()),
+              HasSubstr("wait: rank 0 waited 0.3 s for rank 1, which waits for rank 2, which may hang"));
 }
 
 TEST(CommunicatorTest, SizesThatDifferAreAnError) {

@@ -1,9 +1,10 @@
-// Training with the graph of a step cut over ranks: tensor parallel, and ZeRO 1.
+// Training with a step cut over ranks: tensor parallel, ZeRO, gradients that are summed layer by layer.
 #include <cmath>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/comm/group.h"
+#include "runtime/parallel/rank_executable.h"
+#include "runtime/train/layered_gradients.h"
 #include "runtime/train/layout.h"
 #include "substitutions/sharding/shard.h"
 #include "tests/runtime/train/ranks_util.h"
@@ -24,14 +25,42 @@ TEST(LayoutTest, IsReadAndChecked) {
   EXPECT_THAT(layout->PartnersOfRank(3), ElementsAre(1, 3, 5));
   EXPECT_EQ(ParseLayout("", 4)->dp, 4);
   EXPECT_EQ(ParseLayout("dp=2,zero=1", 2)->zero, 1);
+  const auto pipeline = ParseLayout("dp=2,pp=3,micro=8,schedule=gpipe", 6);
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+  EXPECT_EQ(pipeline->micro, 8);
+  EXPECT_TRUE(pipeline->gpipe);
+  EXPECT_THAT(pipeline->GroupOfRank(4), ElementsAre(3, 4, 5));
+  EXPECT_THAT(pipeline->PartnersOfRank(4), ElementsAre(1, 4));
   const auto error = [](const char* text, int ranks) {
     return std::string(ParseLayout(text, ranks).status().message());
   };
-  for (const char* text : {"tp", "pp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=2", "dp=2,", "tp=99999999999"}) {
-    EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N")));
+  for (const char* text : {"tp", "xp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=4", "dp=2,", "tp=99999999999",
+                           "pp=2,micro=0", "pp=2,schedule=fast", "pp=2,schedule"}) {
+    EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N, pp=N")));
   }
   EXPECT_THAT(error("dp=2,tp=2", 3), HasSubstr("expected mpirun -n 4 rewright train .., found 3 ranks"));
   EXPECT_THAT(error("tp=2,zero=1", 2), HasSubstr("expected zero=1 without tp"));
+  EXPECT_THAT(error("pp=2,zero=3", 2), HasSubstr("expected zero=3 without pp"));
+  EXPECT_THAT(error("pp=2,tp=2", 4), HasSubstr("expected tp or pp"));
+  EXPECT_THAT(error("dp=2,schedule=gpipe", 2), HasSubstr("expected schedule with pp=N"));
+}
+
+TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
+  const auto config = [](const char* data) {
+    const std::string text = absl::StrCat(R"({"model": {"mlp": {"sizes": [4, 2]}}, "steps": 1, "loss": "cross_entropy",
+        "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "data": {"inputs": {"x": "x.npy"}, "target": "y.npy", "batch": 12)",
+                                          data, "}}");
+    return *ParseTrainConfig(text);
+  };
+  TrainConfig open = config(""), said = config(R"(, "micro_batches": 4)");
+  ASSERT_TRUE(ApplyLayout({.micro = 4}, &open).ok());
+  EXPECT_EQ(open.micro_batch(), 3);
+  EXPECT_EQ(FirstDifference(open.identity, said.identity), "");
+  EXPECT_THAT(std::string(ApplyLayout({.micro = 6}, &said).message()),
+              HasSubstr("--layout micro: found 6, expected data.micro_batches, 4"));
+  open = config("");
+  EXPECT_THAT(std::string(ApplyLayout({.micro = 5}, &open).message()),
+              HasSubstr("--layout micro: found 5, expected a divisor of data.batch, 12"));
 }
 
 TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
@@ -48,15 +77,18 @@ TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
   EXPECT_THAT(std::string(PlacedStates(graphs->step, {{"layer2.*", 0}}).status().message()),
               HasSubstr("model.places: `layer2.*` fits no weight"));
   // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis.
-  EXPECT_THAT(OptimizerStates(graphs->step, 4),
+  EXPECT_THAT(ZeroAxes(graphs->step, 4, 1),
               ::testing::UnorderedElementsAre(Pair("layer0.weight.adam_m", 0), Pair("layer0.weight.adam_v", 0),
                                               Pair("gradients.layer0.weight", 0)));
-  EXPECT_THAT(OptimizerStates(graphs->step, 5), IsEmpty());
+  EXPECT_THAT(ZeroAxes(graphs->step, 4, 3),
+              ::testing::UnorderedElementsAre(Pair("layer0.weight", 0), Pair("layer0.weight.adam_m", 0),
+                                              Pair("layer0.weight.adam_v", 0), Pair("gradients.layer0.weight", 0)));
+  EXPECT_THAT(ZeroAxes(graphs->step, 5, 3), IsEmpty());
 }
 
 // The laws that steps need, proved once.
-absl::StatusOr<std::unique_ptr<RankExecutable>> CutOver(Communicator& ranks, const Graph& graph, const StateAxes& axes,
-                                                        bool exact_only, GraphRunner& runner, double* bytes = nullptr) {
+absl::StatusOr<Graph> Cut(const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only,
+                          double* bytes) {
   static std::mutex mutex;
   static auto* const laws = new ProvedLaws(2);
   std::vector<sharding::Placement> placements;
@@ -68,44 +100,35 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> CutOver(Communicator& ranks, con
     *bytes = 0;
     for (const sharding::Exchange& exchange : sharding::ExchangesOf(sharded.graph)) *bytes += exchange.bytes;
   }
-  return RankExecutable::Create(sharded.graph, ranks, runner);
+  return sharded.graph;
 }
 
 class LayoutsTest : public RanksTest {
  protected:
-  void UseZero() {
-    with_runner_ = [this](TrainerOptions* options, GraphRunner& runner) -> std::shared_ptr<void> {
-      options->prepare_step = [ranks = options->ranks, &runner,
-                               this](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
-        ASSIGN_OR_RETURN(auto step,
-                         CutOver(*ranks, graph, OptimizerStates(graph, ranks->size()), /*exact_only=*/true, runner));
-        if (ranks->rank() == 0) state_bytes_ = step->state_bytes();
-        return step;
+  // For runs on as many ranks as it names; one rank needs none.
+  void Use(const std::string& text, const StateAxes& places = {}) {
+    with_ = [this, text](TrainerOptions* options) {
+      if (text.empty() || options->ranks->size() == 1) return;
+      const auto layout = ParseLayout(text, options->ranks->size());
+      ASSERT_TRUE(layout.ok()) << layout.status();
+      options->sharing.layout = *layout;
+      options->sharing.bucket_bytes = bucket_bytes_;
+      options->sharing.cut = [this](const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only) {
+        return Cut(graph, axes, ranks, exact_only, ranks.rank() == 0 ? &bytes_of_step_ : nullptr);
       };
-      return nullptr;
     };
+    json_["model"]["places"] = Json::object();
+    for (const auto& [name, axis] : places) json_["model"]["places"][name] = axis;
+    if (places.empty()) json_["model"].erase("places");
   }
-  // In groups of so many ranks.
-  void UseTensorParallel(int tp, const StateAxes& places) {
-    with_runner_ = [this, tp, places](TrainerOptions* options, GraphRunner& runner) -> std::shared_ptr<void> {
-      struct Groups {
-        std::unique_ptr<Communicator> own, partners;
-      };
-      const Layout layout{.dp = options->ranks->size() / tp, .tp = tp};
-      const int rank = options->ranks->rank();
-      auto groups = std::make_shared<Groups>(Groups{GroupOf(*options->ranks, layout.GroupOfRank(rank)),
-                                                    GroupOf(*options->ranks, layout.PartnersOfRank(rank))});
-      options->batch_ranks = groups->partners.get();
-      options->prepare_step =
-          options->prepare_gradients = [&own = *groups->own, places, &runner,
-                                        this](const Graph& graph) -> absl::StatusOr<std::unique_ptr<RankExecutable>> {
-        ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, places));
-        return CutOver(own, graph, axes, /*exact_only=*/false, runner, own.rank() == 0 ? &bytes_of_step_ : nullptr);
-      };
-      return groups;
-    };
+  // A configuration with the places that are in use.
+  Json Placed(Json json) const {
+    json["model"]["places"] = json_["model"]["places"];
+    return json;
   }
-  void UseNothing() { with_runner_ = nullptr; }
+  void UseDegree(const std::string& kind, int size, const std::string& more = "", const StateAxes& places = {}) {
+    Use(absl::StrCat(kind, "=", size, more), places);
+  }
 
   // What rank 0 sends in a step, without what is sent once.
   double BytesOfStep(const Json& json, int size) {
@@ -116,28 +139,88 @@ class LayoutsTest : public RanksTest {
            static_cast<double>(steps);
   }
 
+  int64_t bucket_bytes_ = 4096;
   double bytes_of_step_ = 0;  // as the placements promise
-  int64_t state_bytes_ = 0;   // of rank 0
 };
 
 TEST_F(LayoutsTest, ZeroGivesTheSameBitsOnAnyNumberOfRanks) {
   json_["steps"] = 20;
   const std::string expected = Common(Train(json_, 1)).sha256;
-  UseZero();
-  for (int size : {2, 3, 4}) EXPECT_EQ(Common(Train(json_, size)).sha256, expected) << size << " ranks";
+  for (int zero : {1, 2, 3}) {
+    for (int size : {2, 3, 4}) {
+      UseDegree("dp", size, absl::StrCat(",zero=", zero));
+      EXPECT_EQ(Common(Train(json_, size)).sha256, expected) << "zero " << zero << ", " << size << " ranks";
+    }
+  }
 }
 
-TEST_F(LayoutsTest, ZeroSendsNoMoreThanDataParallel) {
-  Json json = With(R"({"model": {"mlp": {"sizes": [64, 240, 12]}}, "steps": 5})");
+// Micro-batches that no number of ranks divides, with several layers and few samples.
+TEST_F(LayoutsTest, LayersGiveTheSameBitsWhateverTheMicroBatches) {
+  for (const int64_t count : {3, 6}) {
+    const Json json = With(absl::StrCat(R"({"model": {"mlp": {"sizes": [64, 24, 13, 24, 10], "activation": "tanh"}},
+        "data": {"batch": 12, "micro_batches": )",
+                                        count, R"(}, "steps": 6})"));
+    Use("");
+    const std::string expected = Common(Train(json, 1)).sha256;
+    for (const int64_t bucket : {int64_t{1}, int64_t{4000}, int64_t{1} << 30}) {
+      bucket_bytes_ = bucket;
+      for (int zero : {0, 1, 2, 3}) {
+        UseDegree("dp", 2, absl::StrCat(",zero=", zero));
+        EXPECT_EQ(Common(Train(json, 2)).sha256, expected) << count << " zero " << zero << " buckets of " << bucket;
+      }
+    }
+  }
+}
+
+struct Memory {
+  int64_t states = 0, gathered = 0, gradients = 0, gather_bytes = 0;
+  int layers = 0;
+};
+
+TEST_F(LayoutsTest, ZeroSendsAndKeepsWhatItSays) {
+  // Hardly a byte of the weights is read by forward passes alone: those of the first layer, and biases.
+  const std::vector<int64_t> sizes = {64, 4, 240, 240, 12};
+  Json json = With(R"({"steps": 3})");
+  json["model"]["mlp"]["sizes"] = sizes;
   json["optimizer"].erase("clip_norm");
-  const double gradients = 4.0 * (64 * 240 + 240 + 240 * 12 + 12);
-  UseZero();
+  double gradients = 0, forward_only = 4 * (64 * 4), largest = 4.0 * 240 * 240;
+  for (size_t i = 1; i < sizes.size(); ++i) gradients += 4.0 * static_cast<double>(sizes[i] * (sizes[i - 1] + 1));
+  for (size_t i = 1; i < sizes.size(); ++i) forward_only += 4.0 * static_cast<double>(sizes[i]);
   for (int size : {2, 4}) {
-    const double formula = gradients * 2 * (size - 1) / size, sent = BytesOfStep(json, size);
-    EXPECT_GE(sent, formula);
-    EXPECT_LE(sent, 1.02 * formula) << size;
-    // The weights, a part of Adam's two states for each, the number of the step.
-    EXPECT_EQ(static_cast<double>(state_bytes_), gradients + 2 * gradients / size + 8);
+    // A micro-batch for each rank: the formulas are those of a step without accumulation.
+    json["data"]["micro_batches"] = size;
+    const double share = static_cast<double>(size - 1) / size;
+    for (int zero : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat("zero ", zero, ", ", size, " ranks"));
+      Memory memory;
+      UseDegree("dp", size, absl::StrCat(",zero=", zero));
+      look_ = [&](int rank, Trainer& trainer) {
+        if (rank != 0) return;
+        memory.states = dynamic_cast<const RankExecutable&>(*trainer.running().step).state_bytes();
+        const auto& sums = dynamic_cast<const LayeredGradients&>(*trainer.running().sums);
+        memory.gathered = sums.gathered_bytes();
+        memory.gradients = sums.most_gradient_bytes();
+        memory.gather_bytes = sums.gather_bytes_sent();
+        memory.layers = sums.num_layers();
+      };
+      const double sent = BytesOfStep(json, size), formula = gradients * share * (zero == 3 ? 3 : 2);
+      EXPECT_GE(sent, formula - (zero == 3 ? share * forward_only : 0));
+      EXPECT_LE(sent, 1.02 * formula);
+      EXPECT_GT(sent, 0.98 * formula);
+      EXPECT_GT(memory.layers, 2);
+      // The weights, Adam's two states for each, the number of the step.
+      const double weights = zero == 3 ? gradients / size : gradients;
+      EXPECT_EQ(static_cast<double>(memory.states), weights + 2 * gradients / size + 8);
+      if (zero == 3) {
+        EXPECT_EQ(static_cast<double>(memory.gather_bytes), share * (2 * gradients - forward_only));
+      }
+      // Two layers, up to the alignment of their tensors.
+      EXPECT_LE(static_cast<double>(memory.gathered), zero == 3 ? 2 * (largest + 4 * 240 + 1024) : 0);
+      if (zero >= 2) {
+        EXPECT_LE(static_cast<double>(memory.gradients), 1.1 * largest + 4096);
+      }
+      look_ = nullptr;
+    }
   }
 }
 
@@ -145,10 +228,13 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
   json_["steps"] = 20;
   json_["checkpoint"] = {{"every_steps", 10}};
   const std::string expected = Common(Train(json_, 1)).sha256;
-  UseZero();
-  EXPECT_EQ(Common(Train(json_, 4, "ck", false, 7)).position, 7);
-  EXPECT_EQ(Common(Train(json_, 2, "ck", true, 13)).position, 13);
-  UseNothing();
+  Use("dp=4,zero=3");
+  EXPECT_EQ(Common(Train(json_, 4, "ck", false, 4)).position, 4);
+  Use("dp=2,zero=1");
+  EXPECT_EQ(Common(Train(json_, 2, "ck", true, 7)).position, 7);
+  Use("dp=3,zero=2");
+  EXPECT_EQ(Common(Train(json_, 3, "ck", true, 13)).position, 13);
+  Use("");
   EXPECT_EQ(Common(Train(json_, 3, "ck", true)).sha256, expected);
 }
 
@@ -170,9 +256,8 @@ TEST_F(LayoutsTest, TensorParallelIsOneRankButForRounding) {
       Distance(alone, Common(Train(With(R"({"data": {"micro_batches": 2}, "steps": 20})"), 1)).weights);
   ASSERT_GT(order, 0);
   for (int size : {2, 3, 4}) {
-    UseTensorParallel(size, kColumnsThenRows);
-    const double deviation = Distance(alone, Common(Train(json, size)).weights);
-    UseNothing();
+    UseDegree("tp", size, "", kColumnsThenRows);
+    const double deviation = Distance(alone, Common(Train(Placed(json), size)).weights);
     EXPECT_LE(deviation, 3 * order) << size << " ranks";
     std::cout << size << " ranks: " << deviation << ", another order " << order << "\n";
   }
@@ -182,8 +267,8 @@ TEST_F(LayoutsTest, TensorParallelSendsWhatThePlacementsPromise) {
   Json json = With(R"({"data": {"micro_batches": 1, "batch": 240}, "steps": 5})");
   json["optimizer"].erase("clip_norm");
   for (int size : {2, 4}) {
-    UseTensorParallel(size, kColumnsThenRows);
-    const double sent = BytesOfStep(json, size);
+    UseDegree("tp", size, "", kColumnsThenRows);
+    const double sent = BytesOfStep(Placed(json), size);
     // The sum of what layer 1 gives, [240, 10], is the only one that is large.
     EXPECT_GE(bytes_of_step_, 2.0 * (size - 1) / size * 240 * 10 * 4);
     EXPECT_NEAR(sent, bytes_of_step_, 0.03 * bytes_of_step_) << size;
@@ -194,11 +279,12 @@ TEST_F(LayoutsTest, GroupsOfRanksAreDataAndTensorParallel) {
   json_["steps"] = 12;
   json_["checkpoint"] = {{"every_steps", 6}};
   const NamedTensors alone = Common(Train(json_, 1)).weights;
-  UseTensorParallel(2, kColumnsThenRows);
+  Use("dp=2,tp=2", kColumnsThenRows);
   EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
   // From one layout to another.
+  Use("tp=2", kColumnsThenRows);
   EXPECT_EQ(Common(Train(json_, 2, "ck", false, 6)).position, 6);
-  UseNothing();
+  Use("");
   const Trained resumed = Common(Train(json_, 1, "ck", true));
   EXPECT_EQ(resumed.position, 12);
   EXPECT_LT(Distance(alone, resumed.weights), 1e-4);

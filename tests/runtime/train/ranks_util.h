@@ -93,16 +93,17 @@ class RanksTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   Json json_, validation_;
-  // What a rank's options are told of the runner; it lives until the run has ended.
-  std::function<std::shared_ptr<void>(TrainerOptions* options, GraphRunner& runner)> with_runner_;
+  // What the options of all ranks are told; and who looks at their trainers in the end.
+  std::function<void(TrainerOptions* options)> with_;
+  std::function<void(int rank, Trainer& trainer)> look_;
 
  private:
   absl::Status TrainOne(const Json& json, TrainerOptions options, int64_t stop_at, Trained* outcome) {
     ASSIGN_OR_RETURN(const TrainConfig config, ParseTrainConfig(json.dump()));
     ASSIGN_OR_RETURN(const auto device, MakeDevice("cpu"));
     const auto runner = MakeGraphRunner(*device);
-    std::shared_ptr<void> kept;
-    if (with_runner_ != nullptr) kept = with_runner_(&options, *runner);
+    options.sharing.device.groups = [&](const Graph& graph) { return device->Partition(graph); };
+    if (with_ != nullptr) with_(&options);
     const Graph model = MakeMlp(*config.mlp, config.micro_batch(), config.seed);
     ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(config, model, *runner, options));
     const auto observe = [&](const StepReport& report) {
@@ -111,6 +112,7 @@ class RanksTest : public ::testing::Test {
     };
     const absl::Status status = trainer->Run(observe, [&] { return stop_at > 0 && trainer->position() >= stop_at; });
     outcome->position = trainer->position();
+    if (look_ != nullptr) look_(options.ranks->rank(), *trainer);
     ASSIGN_OR_RETURN(outcome->sha256, trainer->WeightsSha256());
     ASSIGN_OR_RETURN(outcome->weights, trainer->Weights());
     return status;

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Faults of training on four processes, in every layout that keeps the bits: ranks are killed, stopped or run out of
+memory, disks become full, at random moments; every run goes on from its last checkpoint, a third of them in another
+layout or on fewer processes. A death has to end the job within 5 s, a hang within its limit and 5 s more; the message
+has to name the rank; no process may be left over; the weights have to be those of an undisturbed run.
+
+    python3 bench/train_faults.py --out bench/results/train_faults.csv
+
+Writes a line for each fault; full disks need the right to mount a file system.
+"""
+import argparse
+import collections
+import csv
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DIGITS = ROOT / "tools/examples/digits"
+LAYOUTS = ["dp=4", "dp=4,zero=1", "dp=4,zero=2", "dp=4,zero=3", "pp=4", "pp=4,schedule=gpipe", "dp=2,pp=2"]
+OTHERS = ["dp=2", "dp=3", "dp=2,zero=3", "dp=3,zero=2", "pp=2", "pp=3"]
+HANG_LIMIT = 10  # longer than rank 0 proves laws at the start
+
+
+def ranks_of(layout):
+    sizes = [int(n) for n in re.findall(r"[dp]p=(\d+)", layout)]
+    return sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Job:
+    """A run under mpirun, and its processes by rank."""
+
+    def __init__(self, args, config, checkpoints, layout, folder):
+        self.ranks = ranks_of(layout)
+        resume = ["--resume"] if (checkpoints / "latest").exists() else []
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.out, self.err = open(folder / "out", "w+"), open(folder / "err", "w+")
+        self.mpirun = subprocess.Popen(
+            ["mpirun", "--oversubscribe", "-n", str(self.ranks), args.program, "train", "--threads", "1", "--json",
+             "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--hang-limit", str(HANG_LIMIT), config,
+             "--checkpoint-dir", checkpoints, *resume], stdout=self.out, stderr=self.err, env=environment)
+
+    def text(self, file):
+        file.flush()
+        return pathlib.Path(file.name).read_text(errors="replace")
+
+    def wait_for_steps(self):
+        while self.mpirun.poll() is None and '"step"' not in self.text(self.out):
+            time.sleep(0.02)
+
+    def processes(self):
+        found = {}
+        children = subprocess.run(["pgrep", "-P", str(self.mpirun.pid)], capture_output=True, text=True).stdout.split()
+        for pid in children:
+            try:
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            for entry in environment:
+                if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    found[int(entry.split(b"=")[1])] = int(pid)
+        return found
+
+    def wait(self, seconds):
+        try:
+            return self.mpirun.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def strike(kind, job, rank, pid, disk):
+    if kind == "kill":
+        os.kill(pid, signal.SIGKILL)
+    elif kind == "stop":
+        os.kill(pid, signal.SIGSTOP)
+    elif kind == "memory":
+        subprocess.run(["prlimit", "--pid", str(pid), f"--as={1 << 20}"])  # more than it has is refused from now on
+    else:
+        try:
+            with open(disk / "filler", "wb", buffering=0) as filler:
+                while True:
+                    filler.write(bytes(1 << 12))
+        except OSError:
+            pass
+
+
+def is_named(kind, rank, err):
+    if kind == "kill":
+        return re.search(rf"process rank {rank} .*exited on signal 9", err.replace("\n", " ")) is not None
+    if kind == "stop":
+        return re.search(rf"for rank {rank}, which may hang", err) is not None
+    if kind == "memory":
+        return re.search(rf"rank {rank}: .*(memory|allocat|available)", err) is not None or \
+            re.search(rf"process rank {rank} |Process name: \[\[\d+,\d+\],{rank}\]", err.replace("\n", " ")) is not None
+    return "No space left" in err
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=ROOT / "build/release/rewright", type=pathlib.Path)
+    parser.add_argument("--kills", default=50, type=int)
+    parser.add_argument("--stops", default=20, type=int)
+    parser.add_argument("--memory", default=5, type=int, help="ranks that run out of memory")
+    parser.add_argument("--disks", default=5, type=int, help="disks that become full")
+    parser.add_argument("--steps", default=400, type=int)
+    parser.add_argument("--seed", default=1, type=int)
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    kinds = ["kill"] * args.kills + ["stop"] * args.stops + ["memory"] * args.memory + ["disk"] * args.disks
+    rng.shuffle(kinds)
+    rows, bad, ended_well, resumed = [], 0, 0, 0
+
+    folder = pathlib.Path(tempfile.mkdtemp())
+    disk = folder / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", disk], capture_output=True).returncode == 0
+    if not mounted:
+        kinds = [kind for kind in kinds if kind != "disk"]
+    try:
+        config = folder / "config.json"
+        config.write_text(json.dumps({
+            "model": {"mlp": {"sizes": [64, 24, 24, 24, 10]}},
+            "data": {"inputs": {"x": {"file": str(DIGITS / "train_x.npy"), "scale": 0.0625}},
+                     "target": str(DIGITS / "train_y.npy"), "batch": 32, "micro_batches": 4},
+            "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 0.01, "clip_norm": 1},
+            "steps": args.steps, "checkpoint": {"every_steps": 3, "keep": 2}}))
+        alone = subprocess.run([args.program, "train", "--threads", "1", "--json", "--quiet", config], check=True,
+                               capture_output=True, text=True).stdout
+        expected = json.loads(alone.splitlines()[-1])["weights_sha256"]
+        checkpoints = disk / "checkpoints"
+
+        def end_of(job):
+            nonlocal ended_well, bad
+            last = json.loads(job.text(job.out).splitlines()[-1])
+            ended_well += 1
+            if last["weights_sha256"] != expected:
+                bad += 1
+                print(f"BAD weights: {last}")
+            shutil.rmtree(checkpoints)
+
+        while kinds:
+            resumes = (checkpoints / "latest").exists()
+            resumed += resumes
+            layout = rng.choice(OTHERS if resumes and rng.random() < 1 / 3 else LAYOUTS)
+            job = Job(args, config, checkpoints, layout, folder)
+            # Memory is asked for at the beginning; later what was freed is used again.
+            if kinds[-1] == "memory":
+                while job.mpirun.poll() is None and len(job.processes()) < job.ranks:
+                    time.sleep(0.02)
+            else:
+                job.wait_for_steps()
+            time.sleep(rng.uniform(0, 0.6))
+            processes = job.processes()
+            if job.mpirun.poll() is not None or len(processes) < job.ranks:
+                if job.wait(60) == 0:
+                    end_of(job)
+                    continue
+                sys.exit(f"{layout}: {job.text(job.err)}")
+            kind = kinds.pop()
+            rank = 0 if kind == "disk" else rng.randrange(job.ranks)
+            began = time.monotonic()
+            strike(kind, job, rank, processes[rank], disk)
+            limit = 5 + (HANG_LIMIT if kind == "stop" else 0)
+            status = job.wait(30)
+            seconds = time.monotonic() - began
+            if kind == "disk":
+                (disk / "filler").unlink()
+            if status == 0:  # it ended before, or needed no more memory
+                end_of(job)
+                kinds.insert(0, kind)
+                continue
+            if kind == "memory" and status is None:
+                job.mpirun.terminate()
+                job.mpirun.wait()
+                kinds.insert(0, kind)
+                continue
+            for _ in range(20):
+                left = [pid for pid in processes.values() if is_alive(pid)]
+                if not left:
+                    break
+                time.sleep(0.1)
+            err = job.text(job.err)
+            named = is_named(kind, rank, err)
+            good = status is not None and seconds <= limit and named and not left
+            bad += not good
+            rows.append({"fault": kind, "layout": layout, "rank": rank, "seconds": f"{seconds:.1f}", "limit": limit,
+                         "named": named, "left_over": len(left), "resumed": resumes})
+            print(("" if good else "BAD ") + str(rows[-1]) + ("" if good else "\n" + err), flush=True)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            if status is None:
+                job.mpirun.kill()
+                job.mpirun.wait()
+        # To the end, on one process.
+        while (checkpoints / "latest").exists():
+            job = Job(args, config, checkpoints, "dp=1", folder)
+            if job.wait(300) != 0:
+                sys.exit(job.text(job.err))
+            end_of(job)
+    finally:
+        if mounted:
+            subprocess.run(["umount", disk])
+        shutil.rmtree(folder, ignore_errors=True)
+    counts = collections.Counter(row["fault"] for row in rows)
+    slowest = {kind: max(float(row["seconds"]) for row in rows if row["fault"] == kind) for kind in counts}
+    print(f"{dict(counts)} faults, {resumed} runs resumed, {ended_well} ended with weights compared, {bad} bad; "
+          f"longest time to the end: {slowest}")
+    if args.out:
+        with open(args.out, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+    sys.exit(bad != 0)
+
+
+if __name__ == "__main__":
+    main()

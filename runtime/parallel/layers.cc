@@ -1,0 +1,248 @@
+#include "runtime/parallel/layers.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+
+namespace rewright {
+namespace {
+
+// Of one core, roughly; what counts is how parts of a graph compare.
+constexpr double kOperationsPerSecond = 5e10, kBytesPerSecond = 1e10;
+
+double SecondsOf(const Graph& graph, const Node& node) {
+  std::vector<TensorType> inputs;
+  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
+  const CostFeatures features = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
+  return features.flops / kOperationsPerSecond + features.bytes / kBytesPerSecond;
+}
+
+int64_t BytesOf(const Node& node) {
+  int64_t bytes = 0;
+  for (const TensorType& type : node.outputs) bytes += type.num_bytes();
+  return bytes;
+}
+
+class PassFinder {
+ public:
+  PassFinder(const Graph& graph, const std::vector<Group>& groups, const std::vector<double>& seconds)
+      : graph_(graph), groups_(groups), seconds_(seconds) {}
+
+  Passes Run(const std::vector<std::string>& weights) {
+    const size_t size = graph_.nodes().size();
+    forward_.assign(size, false);
+    positions_.assign(size, 0);
+    FindForward();
+    FindLastUses();
+    LimitGradients(weights);
+    for (size_t i = 0; i < size; ++i) Place(static_cast<int>(i));
+    Measure();
+    KeepGroups();
+    for (size_t i = 0; i < size; ++i) passes_.nodes[graph_.nodes()[i]] = {forward_[i], positions_[i]};
+    return std::move(passes_);
+  }
+
+ private:
+  const Node& node(int i) const { return graph_.node(graph_.nodes()[static_cast<size_t>(i)]); }
+  bool IsRun(int i) const { return graph_.IsRun(node(i)); }
+
+  // What the loss needs, the longest way to each operand first: so what is short, such as the labels as they are
+  // compared, stands where it is used.
+  void FindForward() {
+    const auto size = static_cast<int>(graph_.nodes().size());
+    std::vector<int> heights(static_cast<size_t>(size), 0);
+    for (int i = 0; i < size; ++i) {
+      for (int producer : graph_.producers(i)) heights[i] = std::max(heights[i], heights[producer] + 1);
+    }
+    struct Visit {
+      int node;
+      std::vector<int> left;  // producers, the next one last
+    };
+    std::vector<Visit> visits;
+    const auto enter = [&](int i) {
+      if (forward_[i]) return;
+      forward_[i] = true;
+      std::vector<int> left = graph_.producers(i);
+      std::stable_sort(left.begin(), left.end(), [&](int a, int b) { return heights[a] < heights[b]; });
+      visits.push_back({i, std::move(left)});
+    };
+    enter(graph_.index(graph_.outputs()[0].value.node));
+    while (!visits.empty()) {
+      if (!visits.back().left.empty()) {
+        const int producer = visits.back().left.back();
+        visits.back().left.pop_back();
+        enter(producer);
+        continue;
+      }
+      if (IsRun(visits.back().node)) positions_[visits.back().node] = passes_.length++;
+      visits.pop_back();
+    }
+    passes_.length = std::max(passes_.length, 1);
+  }
+
+  // Up to where the forward pass needs a node; what it does not need at all, to its end.
+  void FindLastUses() {
+    const int size = static_cast<int>(graph_.nodes().size());
+    last_uses_.assign(static_cast<size_t>(size), passes_.length - 1);
+    for (int i = 0; i < size; ++i) {
+      if (!forward_[i]) continue;
+      int last = IsRun(i) ? positions_[i] : -1;
+      for (int user : graph_.users(i)) {
+        if (forward_[user] && IsRun(user)) last = std::max(last, positions_[user]);
+      }
+      if (last >= 0 && !graph_.IsKnown(node(i))) last_uses_[i] = last;
+    }
+  }
+
+  // A gradient is made where its weight is used.
+  void LimitGradients(const std::vector<std::string>& weights) {
+    std::map<std::string, int> states;
+    for (Value state : graph_.states()) states[graph_.node(state.node).name] = graph_.index(state.node);
+    CHECK(weights.size() + 1 == graph_.outputs().size()) << weights.size();
+    limits_.assign(graph_.nodes().size(), passes_.length - 1);
+    for (size_t k = 0; k < weights.size(); ++k) {
+      int& limit = limits_[graph_.index(graph_.outputs()[k + 1].value.node)];
+      limit = std::min(limit, last_uses_[states.at(weights[k])]);
+    }
+  }
+
+  void Place(int i) {
+    if (forward_[i]) return;
+    int position = limits_[i];
+    for (int producer : graph_.producers(i)) {
+      const bool backward = !forward_[producer] && IsRun(producer);
+      position = std::min(position, backward ? positions_[producer] : last_uses_[producer]);
+    }
+    positions_[i] = position;
+  }
+
+  void Measure() {
+    const auto length = static_cast<size_t>(passes_.length);
+    passes_.seconds.assign(length, 0);
+    passes_.bytes.assign(length, 0);
+    for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
+      if (!IsRun(i)) continue;
+      const int position = positions_[i];
+      passes_.seconds[position] += seconds_.empty() ? SecondsOf(graph_, node(i)) : seconds_[i];
+      int first = position, last = position;
+      for (int user : graph_.users(i)) {
+        first = std::min(first, positions_[user]);
+        last = std::max(last, positions_[user]);
+      }
+      for (int at = first; at < last; ++at) passes_.bytes[at] += static_cast<double>(BytesOf(node(i)));
+    }
+  }
+
+  // Of a group the forward nodes stay together, and the backward nodes do.
+  void KeepGroups() {
+    passes_.may_cut.assign(static_cast<size_t>(passes_.length), true);
+    for (const Group& group : groups_) {
+      for (bool forward : {false, true}) {
+        int first = passes_.length, last = -1;
+        for (NodeId id : group.nodes) {
+          const int i = graph_.index(id);
+          if (forward_[i] != forward) continue;
+          first = std::min(first, positions_[i]);
+          last = std::max(last, positions_[i]);
+        }
+        for (int at = first + 1; at <= last; ++at) passes_.may_cut[at] = false;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Group>& groups_;
+  const std::vector<double>& seconds_;
+  // By position in nodes().
+  std::vector<bool> forward_;
+  std::vector<int> positions_, last_uses_, limits_;
+  Passes passes_;
+};
+
+}  // namespace
+
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups,
+                const std::vector<double>& seconds) {
+  return PassFinder(graph, groups, seconds).Run(weights);
+}
+
+std::vector<int> LayersByAmount(const Passes& passes, const std::vector<int64_t>& amounts, int64_t limit) {
+  std::vector<int> layers(amounts.size(), 0);
+  int layer = 0;
+  int64_t sum = 0, left = std::accumulate(amounts.begin(), amounts.end(), int64_t{0});
+  for (size_t i = amounts.size(); i-- > 0; left -= amounts[i]) {
+    if (sum >= limit && left > 0 && passes.may_cut[i + 1]) {
+      ++layer;
+      sum = 0;
+    }
+    sum += amounts[i];
+    layers[i] = layer;
+  }
+  for (int& number : layers) number = layer - number;
+  return layers;
+}
+
+absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count) {
+  const int length = passes.length;
+  const auto most = std::count(passes.may_cut.begin() + 1, passes.may_cut.end(), true) + 1;
+  if (count > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("found ", count, " stages, expected at most ", most, ", the forward pass has no more to cut"));
+  }
+  std::vector<double> before(static_cast<size_t>(length) + 1, 0);
+  for (int i = 0; i < length; ++i) before[i + 1] = before[i] + passes.seconds[i];
+  const auto handed_on = [&](int behind) {  // to or from what begins there
+    return behind == 0 || behind == length ? 0.0 : passes.bytes[behind - 1] / kBytesPerSecond;
+  };
+  // best[k][i]: of the positions [0, i) in k layers; cuts: where the last of them begins.
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(count + 1, std::vector<double>(length + 1, kNever));
+  std::vector<std::vector<int>> cuts(count + 1, std::vector<int>(length + 1, 0));
+  best[0][0] = 0;
+  for (int k = 1; k <= count; ++k) {
+    for (int end = k; end <= length; ++end) {
+      for (int begin = k - 1; begin < end; ++begin) {
+        if (!passes.may_cut[begin]) continue;
+        const double seconds = before[end] - before[begin] + handed_on(begin) + handed_on(end);
+        const double longest = std::max(best[k - 1][begin], seconds);
+        if (longest >= best[k][end]) continue;
+        best[k][end] = longest;
+        cuts[k][end] = begin;
+      }
+    }
+  }
+  std::vector<int> layers(static_cast<size_t>(length), 0);
+  for (int k = count, end = length; k > 0; end = cuts[k][end], --k) {
+    for (int i = cuts[k][end]; i < end; ++i) layers[i] = k - 1;
+  }
+  return layers;
+}
+
+Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers) {
+  Layers cut;
+  cut.count = layers.back() + 1;
+  std::vector<int> numbers;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const auto place = passes.nodes.find(graph.nodes()[i]);
+    int piece = 0;
+    if (place == passes.nodes.end()) {
+      for (int producer : graph.producers(static_cast<int>(i))) piece = std::max(piece, numbers[producer]);
+    } else {
+      piece = layers[static_cast<size_t>(place->second.position)];
+      if (!place->second.forward) piece = 2 * cut.count - 1 - piece;
+    }
+    numbers.push_back(piece);
+  }
+  cut.pieces = PiecesOf(graph, numbers, 2 * cut.count, graph.states());
+  for (const Output& output : graph.outputs()) {
+    const int piece = numbers[static_cast<size_t>(graph.index(output.value.node))];
+    cut.homes.push_back(cut.LayerOf(piece));
+  }
+  return cut;
+}
+
+}  // namespace rewright

@@ -1,0 +1,59 @@
+// A graph of a loss and its gradients in layers: the forward pass of each in turn, then their backward passes in the
+// opposite order. Gradients are summed over ranks, weights gathered and stages of a pipeline made by layers.
+//
+// A position is the number of a node of the forward pass in its order. A node of the backward pass has that of the part
+// of the forward pass it belongs to: the first one of all where what it reads was used last. So it never reads what a
+// backward pass of an earlier position makes, and layers, which are stretches of positions, may be cut anywhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
+#include "runtime/parallel/pieces.h"
+
+namespace rewright {
+
+struct Passes {
+  struct Place {
+    bool forward = false;
+    int position = 0;
+  };
+  int length = 0;                            // positions; at least 1
+  absl::flat_hash_map<NodeId, Place> nodes;  // leaves, too, where it has no meaning
+  std::vector<double> seconds;               // by position: of both passes; a guess is by operations and bytes
+  std::vector<double> bytes;                 // by position: what is handed on from it to the next one, and back
+  std::vector<bool> may_cut;                 // by position: whether a layer may begin there
+};
+
+// Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the others are, in order.
+// `seconds` are by position in Graph::nodes(); empty: they are guessed. What a device runs as one, `groups`, is not
+// cut: parts of it would be slower, and may round otherwise.
+Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups = {},
+                const std::vector<double>& seconds = {});
+
+// By position its layer, 0, 1, ..: from the end of the forward pass as many positions as it takes to have `limit` of
+// these amounts, which are given by position.
+std::vector<int> LayersByAmount(const Passes& passes, const std::vector<int64_t>& amounts, int64_t limit);
+
+// So many layers for which the longest time, messages to and from its neighbours included, is as short as can be.
+// Error: fewer positions than layers.
+absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count);
+
+struct Layers {
+  int count = 0;
+  Pieces pieces;           // forward passes 0..count-1, then backward passes count-1..0; the latter may be empty
+  std::vector<int> homes;  // by output of the graph, the layer that makes it
+  // Of a piece.
+  int LayerOf(int piece) const { return piece < count ? piece : 2 * count - 1 - piece; }
+};
+
+// `layers` are by position, as above. Nodes that the passes do not know, such as those that pack gradients, are where
+// the last of their operands is made.
+Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers);
+
+}  // namespace rewright

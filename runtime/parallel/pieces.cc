@@ -1,0 +1,147 @@
+#include "runtime/parallel/pieces.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
+#include "runtime/memory_plan.h"
+
+namespace rewright {
+namespace {
+
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const std::vector<int>& numbers, int count) : graph_(graph), numbers_(numbers) {
+    CHECK(numbers.size() == graph.nodes().size()) << numbers.size();
+    for (int k = 0; k < count; ++k) building_.push_back({std::make_shared<Arena>(graph.mode()), {}, {}, {}});
+    result_.pieces.resize(static_cast<size_t>(count));
+  }
+
+  Pieces Run(const std::vector<Value>& states) {
+    for (Value input : graph_.inputs()) Number(input, -1);
+    if (graph_.mode() == Mode::kTraining) {
+      for (Value state : states) Number(state, -1);
+    }
+    for (NodeId id : graph_.nodes()) {
+      if (graph_.IsRun(graph_.node(id))) Add(id);
+    }
+    for (const Output& output : graph_.outputs()) result_.outputs.push_back(Escaping(output.value));
+    for (size_t k = 0; k < building_.size(); ++k) {
+      Building& piece = building_[k];
+      result_.pieces[k].graph = Graph(piece.arena, std::move(piece.inputs), std::move(piece.outputs));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Building {
+    std::shared_ptr<Arena> arena;
+    absl::flat_hash_map<Value, Value> here;
+    std::vector<Value> inputs;
+    std::vector<Output> outputs;
+  };
+
+  size_t PieceOf(Value value) const { return static_cast<size_t>(numbers_[graph_.index(value.node)]); }
+
+  int Number(Value value, int maker) {
+    const auto [found, is_new] = tensors_.try_emplace(value, static_cast<int>(result_.tensors.size()));
+    if (is_new) {
+      result_.tensors.push_back(graph_.type(value));
+      result_.makers.push_back(maker);
+    }
+    return found->second;
+  }
+
+  // The tensor of a value that is needed outside of its piece.
+  int Escaping(Value value) {
+    if (const auto found = tensors_.find(value); found != tensors_.end()) return found->second;
+    const size_t piece = PieceOf(value);
+    const int number = Number(value, static_cast<int>(piece));
+    building_[piece].outputs.push_back({In(piece, value), absl::StrCat("value.", number)});
+    result_.pieces[piece].outputs.push_back(number);
+    return number;
+  }
+
+  // The value in a piece: its own, known before the run, or an input.
+  Value In(size_t number, Value value) {
+    Building& piece = building_[number];
+    if (const auto found = piece.here.find(value); found != piece.here.end()) return found->second;
+    Value here;
+    if (graph_.IsKnown(value)) {
+      here = Known(piece, value);
+    } else {
+      const int tensor = Escaping(value);
+      const int maker = result_.makers[static_cast<size_t>(tensor)];
+      CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
+      const Node& node = graph_.node(value.node);
+      const std::string name = node.name.empty() ? absl::StrCat("value.", tensor) : node.name;
+      here = piece.arena->AddInput(name, graph_.type(value)).value();
+      piece.inputs.push_back(here);
+      result_.pieces[number].inputs.push_back(tensor);
+    }
+    piece.here[value] = here;
+    return here;
+  }
+
+  Value Known(Building& piece, Value value) {
+    const Node& node = graph_.node(value.node);
+    if (node.leaf == LeafKind::kConstant) return piece.arena->AddConstant(node.data);
+    if (node.leaf == LeafKind::kState) {
+      return piece.arena->AddState(node.name, *graph_.arena()->Elements(value.node)).value();
+    }
+    std::vector<Value> operands;
+    for (Value operand : node.operands) {
+      const auto found = piece.here.find(operand);
+      operands.push_back(found != piece.here.end() ? found->second : piece.here[operand] = Known(piece, operand));
+    }
+    return {piece.arena->AddLike(node, std::move(operands)), value.output};
+  }
+
+  void Add(NodeId id) {
+    const Node& node = graph_.node(id);
+    const size_t piece = PieceOf({id, 0});
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(In(piece, operand));
+    const NodeId copy = building_[piece].arena->AddLike(node, std::move(operands));
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) building_[piece].here[{id, k}] = {copy, k};
+  }
+
+  const Graph& graph_;
+  const std::vector<int>& numbers_;
+  absl::flat_hash_map<Value, int> tensors_;
+  std::vector<Building> building_;
+  Pieces result_;
+};
+
+}  // namespace
+
+Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states) {
+  return Cutter(graph, numbers, count).Run(states);
+}
+
+absl::StatusOr<SharedMemory> PlaceTensors(const std::vector<TensorType>& types, const std::vector<Use>& uses,
+                                          std::vector<Tensor>* tensors) {
+  std::vector<size_t> planned;
+  std::vector<Lifetime> lifetimes;
+  for (size_t k = 0; k < types.size(); ++k) {
+    if (uses[k].last < 0) continue;
+    planned.push_back(k);
+    lifetimes.push_back({types[k].num_bytes(), uses[k].first, uses[k].last});
+  }
+  const Placement placement = PlaceLifetimes(lifetimes);
+  SharedMemory shared;
+  shared.bytes = placement.arena_bytes;
+  RETURN_IF_ERROR(CheckMemory(shared.bytes, "what is handed on between the pieces of a graph"));
+  ASSIGN_OR_RETURN(shared.memory, AllocateBytes(static_cast<size_t>(shared.bytes)));
+  for (size_t k = 0; k < planned.size(); ++k) {
+    (*tensors)[planned[k]] =
+        Tensor(types[planned[k]], shared.memory, static_cast<char*>(shared.memory.get()) + placement.offsets[k]);
+  }
+  return shared;
+}
+
+}  // namespace rewright

@@ -1,0 +1,310 @@
+#include "runtime/train/layered_gradients.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ir/memory.h"
+#include "runtime/comm/collectives.h"
+#include "runtime/train/step.h"
+
+namespace rewright {
+
+LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& ranks)
+    : options_(options),
+      ranks_(ranks),
+      leaves_(LeavesOfRanks(options.micro_batches, ranks.size())),
+      background_(ranks) {}
+
+absl::StatusOr<std::unique_ptr<LayeredGradients>> LayeredGradients::Create(const Graph& gradients, const Graph& step,
+                                                                           const std::vector<std::string>& trained,
+                                                                           const LayeredOptions& options,
+                                                                           Communicator& ranks, GraphRunner& runner,
+                                                                           RankExecutable* update) {
+  std::unique_ptr<LayeredGradients> made(new LayeredGradients(options, ranks));
+  RETURN_IF_ERROR(made->Init(gradients, step, trained, runner, update));
+  return made;
+}
+
+std::vector<int64_t> LayeredGradients::MicroBatchesOf(int zero, int64_t count, const Communicator& ranks) {
+  std::vector<int64_t> own;
+  if (zero >= 2) {
+    for (int64_t i = ranks.rank(); i < count; i += ranks.size()) own.push_back(i);
+  } else {
+    const LeafRange range = LeavesOfRanks(count, ranks.size())[static_cast<size_t>(ranks.rank())];
+    for (int64_t i = 0; i < range.count; ++i) own.push_back(range.first + i);
+  }
+  return own;
+}
+
+absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& trained,
+                                    GraphRunner& runner, RankExecutable* update) {
+  for (Value input : step.inputs()) sums_.push_back(step.type(input));
+  axes_ = options_.block_axes;
+  axes_.resize(sums_.size(), -1);
+  ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
+  const std::vector<std::string> weights = WeightsOfInputs(step, trained);
+  const std::vector<Group> groups = options_.groups == nullptr ? std::vector<Group>() : options_.groups(unpacked);
+  const Passes passes = PassesOf(unpacked, weights, groups);
+  std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
+  for (const Output& output : unpacked.outputs()) {
+    amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
+  }
+  layers_ = CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options_.bucket_bytes));
+  buckets_.resize(layers_.pieces.pieces.size());
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);
+  }
+  for (const Pieces::Piece& piece : layers_.pieces.pieces) {
+    executables_.emplace_back();
+    if (piece.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(piece.graph));
+  }
+  first_state_ = unpacked.inputs().size();
+  for (Value state : unpacked.states()) {
+    Weight weight{unpacked.node(state.node).name};
+    weight.trained = std::find(trained.begin(), trained.end(), weight.name) != trained.end();
+    weight.local = *unpacked.arena()->Elements(state.node);
+    if (weight.trained && update != nullptr) {
+      ASSIGN_OR_RETURN(const RankExecutable::Local local, update->LocalState(weight.name));
+      weight.axis = local.axis;
+      weight.local = local.tensor;
+    }
+    weights_.push_back(std::move(weight));
+  }
+  return PlanTensors();
+}
+
+absl::Status LayeredGradients::PlanTensors() {
+  const std::vector<Pieces::Piece>& pieces = layers_.pieces.pieces;
+  tensors_.resize(layers_.pieces.tensors.size());
+  std::vector<Use> uses(tensors_.size(), Use{static_cast<int>(pieces.size()), -1});
+  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
+    for (const auto* numbers : {&pieces[static_cast<size_t>(p)].inputs, &pieces[static_cast<size_t>(p)].outputs}) {
+      for (int tensor : *numbers) {
+        Use& use = uses[static_cast<size_t>(tensor)];
+        use = {std::min(use.first, p), std::max(use.last, p)};
+      }
+    }
+  }
+  for (size_t k = 0; k < first_state_ + weights_.size(); ++k) uses[k].last = -1;
+  for (int tensor : layers_.pieces.outputs) uses[static_cast<size_t>(tensor)].last = -1;
+  ASSIGN_OR_RETURN(kept_, PlaceTensors(layers_.pieces.tensors, uses, &tensors_));
+  for (size_t k = 0; k < weights_.size(); ++k) {
+    const bool gathered = weights_[k].axis >= 0 && options_.zero < 3;
+    tensors_[first_state_ + k] = gathered ? Tensor(layers_.pieces.tensors[first_state_ + k]) : weights_[k].local;
+  }
+
+  // Weights that are gathered for pieces of even and of odd number share one memory each.
+  gathers_.resize(pieces.size());
+  gathered_views_.resize(pieces.size());
+  for (size_t parity : {0, 1}) {
+    std::vector<TensorType> types;
+    std::vector<Use> times;
+    for (size_t p = parity; p < pieces.size(); p += 2) {
+      for (int tensor : pieces[p].inputs) {
+        const size_t weight = static_cast<size_t>(tensor) - first_state_;
+        if (static_cast<size_t>(tensor) < first_state_ || weight >= weights_.size() || weights_[weight].axis < 0 ||
+            options_.zero < 3) {
+          continue;
+        }
+        gathers_[p].push_back(weight);
+        types.push_back(layers_.pieces.tensors[static_cast<size_t>(tensor)]);
+        times.push_back({static_cast<int>(p), static_cast<int>(p)});
+      }
+    }
+    std::vector<Tensor> views(types.size());
+    ASSIGN_OR_RETURN(gathered_[parity], PlaceTensors(types, times, &views));
+    size_t next = 0;
+    for (size_t p = parity; p < pieces.size(); p += 2) {
+      for (size_t k = 0; k < gathers_[p].size(); ++k) gathered_views_[p].push_back(views[next++]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t LayeredGradients::gather_bytes_sent() const {
+  int64_t bytes = 0;
+  for (const auto& weights : gathers_) {
+    for (size_t weight : weights) bytes += weights_[weight].local.num_bytes() * (ranks_.size() - 1);
+  }
+  return bytes;
+}
+
+absl::Status LayeredGradients::ReadWeights(Executable& from) {
+  std::vector<Joined> joined;
+  for (size_t k = 0; k < weights_.size(); ++k) {
+    const Weight& weight = weights_[k];
+    Tensor& whole = tensors_[first_state_ + k];
+    if (weight.trained && options_.zero == 0) {
+      ASSIGN_OR_RETURN(whole, from.ReadState(weight.name));
+    } else if (weight.axis >= 0 && options_.zero < 3) {
+      joined.push_back({weight.local, weight.axis, whole});
+    }  // otherwise it is read where the executable keeps it
+  }
+  return AllGather(ranks_, "the weights of a step", joined);
+}
+
+absl::Status LayeredGradients::RunPiece(size_t number) {
+  if (executables_[number] == nullptr) return absl::OkStatus();
+  const Pieces::Piece& piece = layers_.pieces.pieces[number];
+  std::vector<Tensor> inputs, outputs;
+  for (int tensor : piece.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  for (int tensor : piece.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
+  for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> LayeredGradients::Sums(const std::string& what, Prefetcher& batches) {
+  return options_.zero >= 2 ? SumsInTurns(what, batches) : SumsOfOwn(what, batches);
+}
+
+// A sum of a micro-batch, which the caller may change.
+Tensor LayeredGradients::Take(size_t sum) {
+  const int number = layers_.pieces.outputs[sum];
+  Tensor& made = tensors_[static_cast<size_t>(number)];
+  const auto& pieces = layers_.pieces.pieces;
+  const auto& outputs = layers_.pieces.outputs;
+  const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
+    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
+  });
+  if (!is_read && std::count(outputs.begin(), outputs.end(), number) == 1) return std::exchange(made, Tensor());
+  Tensor copy(made.type());
+  std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
+  return copy;
+}
+
+// Those that all ranks need whole lie one after another then, in a vector for each element type.
+void LayeredGradients::StartSum(const std::string& what, const std::vector<size_t>& bucket,
+                                std::vector<Tensor>* inputs) {
+  if (ranks_.size() == 1) return;
+  std::vector<Tensor> vectors, cut;
+  std::vector<int> axes;
+  std::vector<size_t> whole;
+  for (size_t k : bucket) {
+    if (axes_[k] < 0) {
+      whole.push_back(k);
+    } else {
+      cut.push_back((*inputs)[k]);
+      axes.push_back(axes_[k]);
+    }
+  }
+  while (!whole.empty()) {
+    const DType dtype = sums_[whole[0]].dtype;
+    const auto others =
+        std::stable_partition(whole.begin(), whole.end(), [&](size_t k) { return sums_[k].dtype == dtype; });
+    std::vector<TensorType> types;
+    int64_t count = 0;
+    for (auto k = whole.begin(); k != others; ++k) {
+      types.push_back(sums_[*k]);
+      count += types.back().num_elements();
+    }
+    vectors.emplace_back(TensorType{dtype, {count}});
+    const std::vector<Tensor> views = ViewsOf({vectors.back()}, types);
+    for (size_t i = 0; i < views.size(); ++i) {
+      Tensor view = views[i];
+      Tensor& input = (*inputs)[whole[i]];
+      std::memcpy(view.data(), input.data(), static_cast<size_t>(input.num_bytes()));
+      input = view;
+    }
+    whole.erase(whole.begin(), others);
+  }
+  background_.Start([this, what, vectors, cut, axes]() -> absl::Status {
+    for (Tensor vector : vectors) RETURN_IF_ERROR(AllReduce(ranks_, what, leaves_, &vector));
+    std::vector<Tensor> blocks = cut;
+    std::vector<std::pair<Tensor*, int>> to;
+    for (size_t i = 0; i < blocks.size(); ++i) to.emplace_back(&blocks[i], axes[i]);
+    return ReduceOwnBlocks(ranks_, what, leaves_, to);
+  });
+}
+
+absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::string& what, Prefetcher& batches) {
+  const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
+  std::vector<TreeSum> sums(sums_.size());
+  std::vector<Tensor> inputs(sums_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
+    std::copy(batch.begin(), batch.end(), tensors_.begin());
+    for (size_t p = 0; p < executables_.size(); ++p) {
+      RETURN_IF_ERROR(RunPiece(p));
+      for (size_t k : buckets_[p]) sums[k].Add(Take(k));
+      if (i + 1 < count || buckets_[p].empty()) continue;
+      for (size_t k : buckets_[p]) inputs[k] = sums[k].Take();
+      StartSum(absl::StrCat(what, ", sum of gradients"), buckets_[p], &inputs);
+    }
+  }
+  RETURN_IF_ERROR(background_.WaitForAll());
+  return inputs;
+}
+
+int64_t LayeredGradients::StartGather(const std::string& what, size_t piece) {
+  if (piece >= gathers_.size() || gathers_[piece].empty()) return 0;
+  return background_.Start([this, what, piece] {
+    std::vector<Joined> joined;
+    for (size_t k = 0; k < gathers_[piece].size(); ++k) {
+      const Weight& weight = weights_[gathers_[piece][k]];
+      joined.push_back({weight.local, weight.axis, gathered_views_[piece][k]});
+    }
+    return AllGather(ranks_, absl::StrCat(what, ", weights of layer ", layers_.LayerOf(static_cast<int>(piece))),
+                     joined);
+  });
+}
+
+absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
+  const auto sums = std::make_shared<std::vector<TreeSum>>(sums_.size());
+  int64_t last_sum = 0, bytes_on_their_way = 0;
+  for (int64_t first = 0; first < options_.micro_batches; first += ranks_.size()) {
+    const int givers = static_cast<int>(std::min<int64_t>(ranks_.size(), options_.micro_batches - first));
+    const bool gives = ranks_.rank() < givers;
+    if (gives) {
+      ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
+      std::copy(batch.begin(), batch.end(), tensors_.begin());
+    }
+    int64_t gathered = StartGather(what, 0);
+    for (size_t p = 0; p < executables_.size(); ++p) {
+      const int64_t next = StartGather(what, p + 1);
+      RETURN_IF_ERROR(background_.Wait(gathered));
+      gathered = next;
+      for (size_t k = 0; k < gathers_[p].size(); ++k) tensors_[first_state_ + gathers_[p][k]] = gathered_views_[p][k];
+      if (gives) RETURN_IF_ERROR(RunPiece(p));
+      const std::vector<size_t>& bucket = buckets_[p];
+      if (bucket.empty()) continue;
+      std::vector<Tensor> leaf;
+      int64_t bytes = 0;
+      for (size_t k : bucket) {
+        bytes += sums_[k].num_bytes();
+        if (gives) leaf.push_back(Take(k));
+      }
+      most_gradient_bytes_ = std::max(most_gradient_bytes_, bytes + std::exchange(bytes_on_their_way, bytes));
+      // Whole are those that were made just now, and those that were on their way meanwhile.
+      RETURN_IF_ERROR(background_.Wait(last_sum));
+      last_sum = background_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
+        std::vector<std::pair<TensorType, int>> tensors;
+        std::vector<TreeSum*> to;
+        for (size_t k : bucket) {
+          tensors.emplace_back(sums_[k], axes_[k]);
+          to.push_back(&(*sums)[k]);
+        }
+        return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf, to);
+      });
+    }
+  }
+  RETURN_IF_ERROR(background_.WaitForAll());
+  std::vector<Tensor> inputs(sums_.size());
+  std::vector<Joined> whole;
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    inputs[k] = (*sums)[k].Take();
+    if (axes_[k] >= 0) continue;
+    Joined joined{inputs[k], -1, Tensor(sums_[k])};
+    inputs[k] = joined.whole;
+    whole.push_back(std::move(joined));
+  }
+  RETURN_IF_ERROR(AllGather(ranks_, absl::StrCat(what, ", sum of gradients"), whole));
+  return inputs;
+}
+
+}  // namespace rewright

@@ -1,0 +1,129 @@
+#include "runtime/train/parallel_step.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "runtime/comm/group.h"
+#include "runtime/parallel/rank_executable.h"
+#include "runtime/train/layered_gradients.h"
+
+namespace rewright {
+namespace {
+
+// Tensor parallel: both graphs are run by the group together.
+absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph, const TrainConfig& config,
+                                                               const SharingOptions& sharing, Communicator& group,
+                                                               GraphRunner& runner) {
+  if (config.places.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.places: is missing; the layout tp=", group.size(), " cuts weights as it says"));
+  }
+  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group, /*exact_only=*/false));
+  return RankExecutable::Create(cut, group, runner);
+}
+
+// With the seconds that rank 0 says, for all: they have to cut alike.
+DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
+  DeviceKnowledge device = sharing.device;
+  if (device.seconds == nullptr) return device;
+  device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
+    std::vector<double> seconds(graph.nodes().size());
+    std::string bytes;
+    if (ranks.all().rank() == 0) {
+      ASSIGN_OR_RETURN(seconds, sharing.device.seconds(graph));
+      bytes.assign(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
+    }
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks.all(), "the times of stages", bytes));
+    CHECK(all[0].size() == seconds.size() * sizeof(double)) << all[0].size();
+    std::memcpy(seconds.data(), all[0].data(), all[0].size());
+    return seconds;
+  };
+  return device;
+}
+
+absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
+                                          const std::vector<std::string>& trained, int64_t micro_batches,
+                                          const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
+  const Layout& layout = sharing.layout;
+  if (gradients == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", micro_batches,
+                                                   ", expected at least 2 with the layout pp=", layout.pp));
+  }
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, layout.pp, KnownByAll(sharing, ranks));
+  if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
+  ParallelStep made;
+  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
+  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), micro_batches, layout.gpipe, ranks.group(),
+                                               ranks.partners(), runner, *update));
+  made.step = std::move(update);
+  return made;
+}
+
+}  // namespace
+
+RankGroups::RankGroups(Communicator& all, const Layout& layout)
+    : all_(all),
+      group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
+      partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))) {}
+
+absl::Status ApplyLayout(const Layout& layout, TrainConfig* config) {
+  if (layout.micro == 0) return absl::OkStatus();
+  nlohmann::ordered_json& data = config->identity["data"];
+  if (data.contains("micro_batches") && config->step.micro_batches != layout.micro) {
+    return absl::InvalidArgumentError(absl::StrCat("--layout micro: found ", layout.micro,
+                                                   ", expected data.micro_batches, ", config->step.micro_batches));
+  }
+  if (config->batch % layout.micro != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--layout micro: found ", layout.micro, ", expected a divisor of data.batch, ", config->batch));
+  }
+  config->step.micro_batches = layout.micro;
+  if (layout.micro > 1) data["micro_batches"] = layout.micro;
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, const RankGroups& ranks) {
+  return LayeredGradients::MicroBatchesOf(layout.zero, count, ranks.partners());
+}
+
+absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
+                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              GraphRunner& runner) {
+  const Layout& layout = sharing.layout;
+  const int64_t count = config.step.micro_batches;
+  ParallelStep made;
+  if (layout.tp > 1) {
+    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, config, sharing, ranks.group(), runner));
+    if (gradients == nullptr) return made;
+    ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+    std::vector<TensorType> sums;
+    for (Value input : step.inputs()) sums.push_back(step.type(input));
+    made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), count, ranks.partners());
+    return made;
+  }
+  if (layout.pp > 1) return MakePipeline(step, gradients, trained, count, sharing, ranks, runner);
+  const int zero = ranks.all().size() > 1 ? layout.zero : 0;
+  RankExecutable* update = nullptr;
+  LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};
+  layers.groups = sharing.device.groups;
+  if (zero > 0) {
+    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, ranks.all().size(), zero), ranks.all(), true));
+    const auto takes = zero > 1 ? RankExecutable::Takes::kParts : RankExecutable::Takes::kWhole;
+    ASSIGN_OR_RETURN(auto together, RankExecutable::Create(cut, ranks.all(), runner, takes));
+    for (const RankLeaf& input : together->inputs()) layers.block_axes.push_back(input.axis);
+    update = together.get();
+    made.step = std::move(together);
+  } else {
+    ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
+  }
+  if (gradients == nullptr) return made;
+  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, trained, layers, ranks.all(), runner, update));
+  return made;
+}
+
+}  // namespace rewright

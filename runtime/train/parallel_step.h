@@ -1,0 +1,65 @@
+// What a rank runs of a step, by the layout of all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/train/config.h"
+#include "runtime/train/layout.h"
+#include "runtime/train/micro_batches.h"
+#include "runtime/train/pipeline.h"
+
+namespace rewright {
+
+struct SharingOptions {
+  Layout layout;
+  // Cuts a graph over these ranks, its states and inputs along these axes, in the same way on all of them, by laws that
+  // keep the bits where `exact_only`. Needed for tp and zero.
+  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, Communicator&, bool exact_only)> cut;
+  // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
+  DeviceKnowledge device;
+  // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.
+  int64_t bucket_bytes = int64_t{25} << 20;
+};
+
+// The ranks of a layout, as this one sees them.
+class RankGroups {
+ public:
+  // REQUIRES: `all` are as many as the layout has.
+  RankGroups(Communicator& all, const Layout& layout);
+
+  Communicator& all() const { return all_; }
+  Communicator& group() const { return *group_; }        // those that compute a micro-batch together
+  Communicator& partners() const { return *partners_; }  // those of other groups that do the same
+
+ private:
+  Communicator& all_;
+  const std::unique_ptr<Communicator> group_, partners_;
+};
+
+// Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,
+// or whose batch it does not divide.
+absl::Status ApplyLayout(const Layout& layout, TrainConfig* config);
+
+// The micro-batches of a step that a rank computes alone or with its group, of `count`.
+std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, const RankGroups& ranks);
+
+struct ParallelStep {
+  std::unique_ptr<Executable> step;    // its states are read by all ranks together
+  std::unique_ptr<GradientSums> sums;  // null: a step is one graph. Ends before the step
+};
+
+// `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device
+// outlive what is made. Errors: a layout that does not fit the graphs, those of the runner and of `cut`.
+absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
+                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              GraphRunner& runner);
+
+}  // namespace rewright

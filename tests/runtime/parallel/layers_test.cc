@@ -1,0 +1,169 @@
+// A loss and its gradients cut into layers: run piece by piece they are what they are at once.
+#include "runtime/parallel/layers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "core/autodiff/autodiff.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_tensor.h"
+#include "core/ir/text.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A model with a connection that skips layers, and a weight that the first and the last of them read. Its loss and the
+// gradients by its weights.
+Graph ModelWithGradients() {
+  Rng rng(17);
+  std::map<std::string, Tensor> states;
+  for (const char* name : {"w", "u", "v"}) states[name] = RandomTensor({DType::kFloat32, {4, 4}}, rng, -1, 1);
+  const auto graph = ParseGraph(R"(training
+input x: f32[5,4]
+state w: f32[4,4]
+state u: f32[4,4]
+state v: f32[4,4]
+%1 = matmul(x, w)
+%2 = relu(%1)
+%3 = matmul(%2, u)
+%4 = tanh(%3)
+%5 = matmul(%4, v)
+%6 = add(%5, %2)
+%7 = sigmoid(%6)
+%8 = matmul(%7, w)
+%9 = reduce_mean(%8, axes=[0,1])
+output loss = %9
+)",
+                                states);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  std::vector<Value> weights;
+  for (const std::string name : {"w", "u", "v"}) {
+    for (Value state : graph->states()) {
+      if (graph->node(state.node).name == name) weights.push_back(state);
+    }
+  }
+  const auto gradients = Gradients(*graph->arena(), graph->outputs()[0].value, weights);
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  std::vector<Output> outputs = graph->outputs();
+  for (size_t k = 0; k < weights.size(); ++k) outputs.push_back({(*gradients)[k], "gradients." + std::to_string(k)});
+  return Graph(graph->arena(), graph->inputs(), std::move(outputs));
+}
+
+// The outputs, piece by piece, each by the interpreter.
+std::vector<Tensor> RunPieces(const Graph& graph, const Layers& layers, const std::vector<Tensor>& inputs) {
+  const Pieces& pieces = layers.pieces;
+  std::vector<Tensor> tensors = inputs;
+  for (Value state : graph.states()) tensors.push_back(*graph.arena()->Elements(state.node));
+  tensors.resize(pieces.tensors.size());
+  for (const Pieces::Piece& piece : pieces.pieces) {
+    absl::flat_hash_map<std::string, Tensor> in;
+    for (size_t k = 0; k < piece.inputs.size(); ++k) {
+      const Tensor& tensor = tensors[static_cast<size_t>(piece.inputs[k])];
+      EXPECT_NE(tensor.data(), nullptr) << "tensor " << piece.inputs[k] << " is not made yet";
+      in[piece.graph.node(piece.graph.inputs()[k].node).name] = tensor;
+    }
+    const auto out = InterpretGraph(piece.graph, in);
+    EXPECT_TRUE(out.ok()) << out.status();
+    for (size_t k = 0; k < piece.outputs.size(); ++k) tensors[static_cast<size_t>(piece.outputs[k])] = (*out)[k];
+  }
+  std::vector<Tensor> outputs;
+  for (int tensor : pieces.outputs) outputs.push_back(tensors[static_cast<size_t>(tensor)]);
+  return outputs;
+}
+
+TEST(LayersTest, AnyCutGivesTheSameBits) {
+  const Graph graph = ModelWithGradients();
+  const Passes passes = PassesOf(graph, {"w", "u", "v"});
+  ASSERT_EQ(passes.length, 9);
+  Rng rng(3);
+  const std::vector<Tensor> inputs = {RandomTensor({DType::kFloat32, {5, 4}}, rng, -1, 1)};
+  const auto expected = InterpretGraph(graph, {{"x", inputs[0]}});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (int mask = 0; mask < 1 << 8; ++mask) {
+    std::vector<int> layers(9, 0);
+    for (int i = 1; i < 9; ++i) layers[i] = layers[i - 1] + (mask >> (i - 1) & 1);
+    const std::vector<Tensor> found = RunPieces(graph, CutIntoLayers(graph, passes, layers), inputs);
+    ASSERT_EQ(found.size(), expected->size());
+    for (size_t k = 0; k < found.size(); ++k) EXPECT_TRUE(found[k].BitEqual((*expected)[k])) << "cut " << mask;
+  }
+}
+
+TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
+  const Graph graph = ModelWithGradients();
+  const Passes passes = PassesOf(graph, {"w", "u", "v"});
+  // matmul relu | matmul tanh | matmul add sigmoid | matmul reduce_mean
+  const Layers layers = CutIntoLayers(graph, passes, {0, 0, 1, 1, 2, 2, 2, 3, 3});
+  EXPECT_EQ(layers.count, 4);
+  // The loss in the last one; the first weight is read by the first and the last, and the first has the sum of both.
+  EXPECT_THAT(layers.homes, ElementsAre(3, 0, 1, 2));
+}
+
+TEST(LayersTest, TimesMayBeGiven) {
+  const Graph graph = ModelWithGradients();
+  std::vector<double> seconds;
+  double sum = 0;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const bool runs = graph.IsRun(graph.node(graph.nodes()[i]));
+    seconds.push_back(runs ? static_cast<double>(i) : 0);
+    sum += seconds.back();
+  }
+  const Passes passes = PassesOf(graph, {"w", "u", "v"}, {}, seconds);
+  EXPECT_EQ(std::accumulate(passes.seconds.begin(), passes.seconds.end(), 0.0), sum);
+}
+
+TEST(LayersTest, WhatADeviceRunsAsOneIsNotCut) {
+  const Graph graph = ModelWithGradients();
+  // The second and the third node of the forward pass, and two of the backward pass that belong to its end.
+  Group group, later;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr) continue;
+    if (node.op->name == "relu") group.nodes.push_back(id);
+    if (node.op->name == "matmul" && group.nodes.size() == 1) group.nodes.push_back(id);
+  }
+  ASSERT_EQ(group.nodes.size(), 2u);
+  const std::vector<bool> may_cut = PassesOf(graph, {"w", "u", "v"}, {group}).may_cut;
+  EXPECT_THAT(may_cut, ElementsAre(true, true, false, true, true, true, true, true, true));
+}
+
+TEST(LayersTest, AreCutByAmountsFromTheEnd) {
+  Passes passes;
+  passes.may_cut.assign(6, true);
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 4), ElementsAre(0, 0, 1, 1, 2, 3));
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 5), ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 100), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(LayersByAmount(passes, {0, 0, 4, 0, 0, 4}, 4), ElementsAre(0, 0, 0, 0, 0, 1));
+  passes.may_cut[5] = passes.may_cut[2] = false;
+  EXPECT_THAT(LayersByAmount(passes, {4, 0, 4, 0, 4, 4}, 4), ElementsAre(0, 1, 1, 1, 2, 2));
+  EXPECT_THAT(LayersByAmount(passes, {0, 0, 0, 0, 0, 0}, 1), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
+TEST(LayersTest, AreCutByTime) {
+  Passes passes;
+  passes.length = 6;
+  passes.seconds = {4, 1, 1, 1, 1, 4};
+  passes.bytes.assign(6, 0);
+  passes.may_cut.assign(6, true);
+  EXPECT_THAT(*LayersByTime(passes, 3), ElementsAre(0, 1, 1, 1, 1, 2));
+  EXPECT_THAT(*LayersByTime(passes, 1), ElementsAre(0, 0, 0, 0, 0, 0));
+  // A cut in the middle would send far more than those beside it.
+  passes.seconds = {2, 2, 2, 2, 2, 2};
+  passes.bytes = {1e9, 1e9, 1e11, 1e9, 1e9, 0};
+  const std::vector<int> cut = *LayersByTime(passes, 2);
+  EXPECT_EQ(cut[2], cut[3]);
+  EXPECT_THAT(std::string(LayersByTime(passes, 7).status().message()),
+              HasSubstr("found 7 stages, expected at most 6, the forward pass has no more to cut"));
+  passes.bytes.assign(6, 0);
+  passes.may_cut[3] = false;
+  EXPECT_EQ((*LayersByTime(passes, 2))[2], (*LayersByTime(passes, 2))[3]);
+}
+
+}  // namespace
+}  // namespace rewright
