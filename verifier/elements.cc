@@ -624,8 +624,46 @@ NormalForm Elements::Unrolled(const ExprPtr& e, size_t first, Scope& scope, std:
   return Merged(ctx_, terms);
 }
 
+// The same for maxima, minima and products over literal ranges alone; nothing where there is another range.
+std::optional<NormalForm> Elements::UnrolledOther(const ExprPtr& e, Scope& scope) {
+  constexpr int64_t kMost = 64;
+  std::vector<int64_t> extents;
+  int64_t count = 1;
+  for (const BoundVar& b : e->bound()) {
+    const Poly extent = ToPoly(b.extent, scope);
+    if (!extent.IsConst() || extent.Constant() < 1 || extent.Constant() > kMost / count) return std::nullopt;
+    extents.push_back(extent.Constant());
+    count *= extents.back();
+  }
+  const bool least = e->reduction() == ReduceKind::kMin, product = e->reduction() == ReduceKind::kProd;
+  const bool turned = least && !IsInteger(e->dtype());  // a minimum of reals is a maximum
+  NormalForm out = ConstantForm(1);
+  std::vector<Branch> branches;
+  for (int64_t number = 0; number < count; ++number) {
+    int64_t rest = number;
+    for (size_t k = 0; k < extents.size(); ++k) {
+      scope.variables[e->bound()[k].id] = Poly(rest % extents[k]);
+      rest /= extents[k];
+    }
+    const NormalForm part = ReduceOthers(e, scope, std::vector<bool>(extents.size(), true));
+    if (product) {
+      out = Multiply(ctx_, out, part);
+    } else {
+      branches.push_back({{}, Guard::True(), turned ? Scale(part, -1) : part});
+    }
+  }
+  if (product) return out;
+  const NormalForm extremum = ExtremumOver(ctx_, Typed(least && !turned ? "min" : "max", e->dtype()), branches);
+  return turned ? Scale(extremum, -1) : extremum;
+}
+
 NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
   std::vector<bool> literal(e->bound().size(), false);
+  const bool other =
+      e->reduction() == ReduceKind::kMax || e->reduction() == ReduceKind::kMin || e->reduction() == ReduceKind::kProd;
+  if (ctx_.strategy.unroll && other && scope.reads == nullptr && !e->bound().empty()) {
+    if (std::optional<NormalForm> unrolled = UnrolledOther(e, scope)) return *std::move(unrolled);
+  }
   if (ctx_.strategy.unroll && e->reduction() == ReduceKind::kSum && scope.reads == nullptr) {
     return Unrolled(e, 0, scope, &literal);
   }
@@ -639,7 +677,7 @@ NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vec
     if (literal[k]) continue;
     const BoundVar& b = e->bound()[k];
     Poly extent = ToPoly(b.extent, scope);
-    ctx_.met_literal = ctx_.met_literal || (extent.IsConst() && e->reduction() == ReduceKind::kSum);
+    ctx_.met_literal = ctx_.met_literal || extent.IsConst();
     Var v = ctx_.NewRanged(b.name, Poly(), extent);
     bound.push_back(v);
     scope.variables[b.id] = Poly::Of(v);
@@ -680,10 +718,12 @@ NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vec
       if (IsInteger(e->dtype())) return ExtremumOver(ctx_, Typed("min", e->dtype()), {{bound, guard, body}});
       return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
     case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
-    case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
+    case ReduceKind::kArgMax:
+      if (!IsInteger(e->body()->dtype())) return ArgmaxOver(ctx_, {bound, guard, body});
+      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
     case ReduceKind::kArgMin:
       if (IsInteger(e->body()->dtype())) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
-      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
+      return ArgmaxOver(ctx_, {bound, guard, Scale(body, -1)});
   }
   throw GiveUp("a reduction of an unknown kind");
 }

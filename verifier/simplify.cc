@@ -388,6 +388,63 @@ bool PositiveParts(Context& ctx, Term* t) {
   return false;
 }
 
+// [a > 0] a = max{a, 0} for a product a.
+bool TruthTimesOperand(Context& ctx, Term* t) {
+  if (t->atoms.size() < 2) return false;
+  for (const Atom& truth : t->atoms) {
+    if (truth->kind != AtomNode::Kind::kFn || truth->name != "pos" || !IsMonomial(truth->args[0])) continue;
+    const Term operand = truth->args[0][0];
+    std::vector<Atom> rest;
+    for (const Atom& a : t->atoms) {
+      if (a != truth) rest.push_back(a);
+    }
+    bool all = !operand.atoms.empty();
+    for (const Atom& factor : operand.atoms) {
+      const std::string key = AtomKey(ctx, factor);
+      const auto it = std::find_if(rest.begin(), rest.end(),
+                                   [&](const Atom& x) { return x->head == factor->head && AtomKey(ctx, x) == key; });
+      all = all && it != rest.end();
+      if (!all) break;
+      rest.erase(it);
+    }
+    if (!all) continue;
+    const NormalForm part = MaxOver(ctx, {{{}, Guard::True(), truth->args[0]}, {{}, Guard::True(), {}}});
+    if (!IsMonomial(part)) continue;
+    rest.insert(rest.end(), part[0].atoms.begin(), part[0].atoms.end());
+    t->atoms = std::move(rest);
+    t->coef = t->coef * part[0].coef / operand.coef;
+    return true;
+  }
+  return false;
+}
+
+// (SUM t) * 1 / (SUM t) = 1 where the sum is positive; factors that do not vary stand outside of it.
+bool CancelSums(Context& ctx, Term* t) {
+  if (!ctx.strategy.finite_laws || t->bound.empty()) return false;
+  for (const Atom& divisor : t->atoms) {
+    if (divisor->kind != AtomNode::Kind::kFn || divisor->name != "recip" || Intersects(divisor->vars, t->bound))
+      continue;
+    const NormalForm& sum = divisor->args[0];
+    if (sum.size() != 1 || sum[0].bound.empty()) continue;
+    std::vector<Atom> varying, fixed;
+    for (const Atom& a : t->atoms) {
+      if (a != divisor) (Intersects(a->vars, t->bound) ? varying : fixed).push_back(a);
+    }
+    if (TermKey(ctx, Term{1, t->bound, t->guard, varying}) !=
+        TermKey(ctx, Term{1, sum[0].bound, sum[0].guard, sum[0].atoms})) {
+      continue;
+    }
+    const bool positive =
+        sum[0].coef.Sign() > 0 && HasPoint(ctx, {sum[0].bound, sum[0].guard, {}}) &&
+        std::all_of(sum[0].atoms.begin(), sum[0].atoms.end(), [&](const Atom& a) { return IsPositiveAtom(ctx, a); });
+    if (!positive) continue;
+    ctx.used_finite_law = true;
+    *t = Term{t->coef / sum[0].coef, {}, Guard::True(), fixed};
+    return true;
+  }
+  return false;
+}
+
 // False when the term is zero.
 bool SimplifyTerm(Context& ctx, Term* t) {
   if (t->coef.IsZero() || t->guard.IsFalse()) return false;
@@ -399,7 +456,8 @@ bool SimplifyTerm(Context& ctx, Term* t) {
             (ctx.strategy.quotients && (EliminateByQuotient(ctx, t) || EliminateByScale(ctx, t)));
     if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   }
-  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) || PositiveParts(ctx, t)) {
+  while (SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) || PositiveParts(ctx, t) ||
+         TruthTimesOperand(ctx, t) || CancelSums(ctx, t)) {
   }
   if (t->coef.IsZero()) return false;
   std::stable_sort(t->atoms.begin(), t->atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
