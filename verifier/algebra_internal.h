@@ -1,5 +1,5 @@
 // What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
-// term), signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc.
+// term), factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,10 @@ bool HasPoint(Context& ctx, const Branch& family);
 // Simplifies a family of values: the one-point rules, and, unless it counts how often a value `repeats`, dropping a
 // variable over a non-empty range that nothing else mentions. False when the family is empty.
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats);
+
+// ---- factors.cc
+// One law of the term's factors, as long as one applies.
+bool SimplifyFactors(Context& ctx, Term* t);
 
 // ---- signs.cc
 bool IsPositiveAtom(Context& ctx, const Atom& a);
