@@ -50,7 +50,7 @@ def main():
                 f"{proof.get('values', 0):6} {proof.get('shared', 0):6} {proof.get('regions_by_rules', 0):5} "
                 f"{proof.get('regions_by_prover', 0):6}  {proof['text']}")
             os.unlink(source)
-    say(f"# {answers.count('proved')} of {len(answers)} proved")
+    say(f"# {answers.count('proved')} of {len(answers)} proved, {answers.count('')} are the original")
     if flags.out:
         with open(flags.out, "w", encoding="utf-8") as out:
             out.write("\n".join(lines) + "\n")
