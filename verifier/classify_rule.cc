@@ -30,7 +30,7 @@ constexpr int kDrawnAssignments = 6;  // for each that is measured
 // With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
 // instances so many at each of them: with few sizes to choose, it has few elements, too.
 constexpr int kNotFiniteRuns = 4;
-constexpr int kLeastNotFiniteRuns = 32;
+constexpr int kLeastNotFiniteRuns = 48;
 // With elements all over the range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
 // In search of kComparedElements.
@@ -77,16 +77,21 @@ bool Mentions(const RuleInstance& instance, DType dtype) {
   });
 }
 
-bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+// Numbers of elements of the values, at sizes.
+std::vector<int64_t> ElementCounts(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
   std::vector<Number> ones;
   for (const RealSymbol& real : instance.reals) ones.push_back(OneOf(real.dtype));
   const NumericInstance numeric(instance, symbols, ones);
-  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
-    for (size_t k = 0; k < node.dtypes.size(); ++k) {
-      if (numeric.TypeOf(node, k).num_elements() == 0) return true;
-    }
-    return false;
-  });
+  std::vector<int64_t> counts;
+  for (const SymbolicNode& node : instance.nodes) {
+    for (size_t k = 0; k < node.dtypes.size(); ++k) counts.push_back(numeric.TypeOf(node, k).num_elements());
+  }
+  return counts;
+}
+
+bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+  return std::find(counts.begin(), counts.end(), 0) != counts.end();
 }
 
 // The node with elements of that type; functions, selections and reductions have the type of their arguments.
@@ -233,7 +238,11 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
   std::vector<Symbols> found;
   for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
     for (Symbols& symbols : search.Draw(5)) {
-      if (!HasEmptyValue(instance, symbols)) found.push_back(std::move(symbols));
+      // Nor with values that are too large to draw.
+      const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+      const bool fits =
+          std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0 && count <= kMaxElements; });
+      if (fits) found.push_back(std::move(symbols));
     }
   }
   return found;
@@ -272,6 +281,8 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : kind == Leaves::kSmall ? 1e-8 : 1;
     double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
     if (kind == Leaves::kOpposite) offset = rng_() % 2 == 0 ? 1000 : -1000;
+    // Of kZeros: zeros alone, or among numbers of one sign, so that an extremum is one of several zeros.
+    const double filler = kind == Leaves::kZeros ? static_cast<double>(rng_() % 3) - 1 : 0;
     if (kind == Leaves::kSteep) offset = rng_() % 2 == 0 ? 20 : -20;
     for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
       if (node.splat.has_value()) {
@@ -282,7 +293,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
       } else if (IsFloating(leaf.dtype())) {
         double value = offset + scale * normal(rng_);
         if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
-        if (kind == Leaves::kZeros) value = rng_() % 2 == 0 ? 0.0 : -0.0;
+        if (kind == Leaves::kZeros) value = filler != 0 && rng_() % 2 == 0 ? filler : rng_() % 2 == 0 ? 0.0 : -0.0;
         if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
         if (kind == Leaves::kFullRange) value = FullRange(leaf.dtype());
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
@@ -398,8 +409,8 @@ bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<Number>
   return true;
 }
 
-// Makes up to three elements of floating leaves infinite or NaN; false where there is none. Two that are infinite may
-// cancel.
+// Makes up to three elements of floating leaves infinite or NaN, or now and then many; false where there is none. Two
+// that are infinite may cancel.
 bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves) {
   std::vector<size_t> choices;
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
@@ -410,7 +421,8 @@ bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>
   if (choices.empty()) return false;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
-  for (uint64_t count = 1 + rng_() % 3; count > 0; --count) {
+  const bool many = rng_() % 4 == 0;
+  for (uint64_t count = many ? 4 + rng_() % 12 : 1 + rng_() % 3; count > 0; --count) {
     Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
     leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
   }
