@@ -99,6 +99,11 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
                               report.check.max_rel_diff, report.check.text));
   }
 
+  if (!page.proof.empty()) {
+    html.Heading("Proof");
+    html.Note(page.proof);
+  }
+
   html.Heading("Search");
   html.BeginTable({"", ""});
   const SearchResult& search = report.search;

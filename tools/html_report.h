@@ -18,6 +18,7 @@ struct ReportPage {
   std::string date;
   std::string written;  // what is in the file of -o
   bool checked = true;  // asked to compare outputs
+  std::string proof;    // of the result as a whole: what became of it; empty: none was asked for
   std::vector<GroupLine> groups_before;
   std::vector<GroupLine> groups_after;
 };

@@ -33,6 +33,7 @@
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
+#include "tools/prove_result.h"
 #include "tools/rules.h"
 #include "tools/trace_file.h"
 #include "tools/verb.h"
@@ -61,6 +62,8 @@ struct OptimizeFlags {
   bool check = true;
   double rtol = OutputCheckOptions().rtol;
   double atol = OutputCheckOptions().atol;
+  bool prove = true;
+  double proof_limit = 10;
   std::string trace;
   std::string report;
 
@@ -168,7 +171,7 @@ const char* WhyName(DroppedCandidate::Why why) {
   return "?";
 }
 
-void FillJson(const OptimizeReport& report, Json* json) {
+void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& proof, Json* json) {
   Json& j = *json;
   j["verdict"] = report.verdict;
   j["rewritten"] = report.rewritten;
@@ -191,6 +194,7 @@ void FillJson(const OptimizeReport& report, Json* json) {
   j["graphs_explored"] = report.graphs_explored;
   j["peak_rss_bytes"] = report.peak_rss_bytes;
   j["rewrites"] = ToJson(report.rewrites);
+  if (proof) j["proof"] = ToJson(*proof);
   Json dropped = Json::array();
   for (const DroppedCandidate& candidate : report.dropped) {
     dropped.push_back({{"why", WhyName(candidate.why)},
@@ -202,7 +206,15 @@ void FillJson(const OptimizeReport& report, Json* json) {
   j["dropped"] = std::move(dropped);
 }
 
-void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report, Console& console) {
+// Nothing to prove: the graph is the original.
+std::optional<ResultProof> Proof(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
+                                 const OptimizerRules& rules) {
+  if (!flags.prove || !report.rewritten) return std::nullopt;
+  return ProveResult(original, report, rules.all, flags.proof_limit);
+}
+
+void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
+            const std::optional<ResultProof>& proof, Console& console) {
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
                ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
@@ -228,6 +240,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
   } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }
+  if (proof) console.Result(absl::StrFormat("proof:    %s, %.2f s", proof->text, proof->seconds));
   console.Result(absl::StrCat("written:  ", WrittenText(flags, model, report)));
   if (!report.check.device_fault.empty()) {
     console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
@@ -268,13 +281,15 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
 }
 
 absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
-                         const OptimizerRules& rules, Device& device, const CommonFlags& common) {
+                         const std::optional<ResultProof>& proof, const OptimizerRules& rules, Device& device,
+                         const CommonFlags& common) {
   ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   page.written = WrittenText(flags, model, report);
   page.checked = flags.check;
+  if (proof) page.proof = proof->text;
   for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
     absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);
     if (!groups.ok()) return groups.status();
@@ -368,12 +383,13 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   } else {
     RETURN_IF_ERROR(WriteBack(flags, file));
   }
-  Report(flags, *model, *report, console);
-  FillJson(*report, &console.json());
+  const std::optional<ResultProof> proof = Proof(flags, model->graph, *report, *rules);
+  Report(flags, *model, *report, proof, console);
+  FillJson(*report, proof, &console.json());
   console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
-    absl::Status status = WriteReport(flags, *model, *report, *rules, device, session.flags);
+    absl::Status status = WriteReport(flags, *model, *report, proof, *rules, device, session.flags);
     if (!status.ok()) return status;
   }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
@@ -420,6 +436,9 @@ Action DeclareOptimize(CLI::App& app) {
   app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
   AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
+  app.add_flag("--prove,!--no-prove", flags->prove,
+               "Prove the result equal to the original as a whole, over the real numbers (default on)");
+  AddReal(app, "--proof-limit", &flags->proof_limit, 0, 1e9, "Seconds for that proof at most (default 10)");
   AddOutputPath(app, "--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
       ->type_name("F.json");
   AddOutputPath(app, "--report", &flags->report, "Write a page about the result; - is standard output")

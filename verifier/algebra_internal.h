@@ -1,7 +1,9 @@
 // What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
-// term), signs.cc, maxima.cc, products.cc, functions.cc.
+// term), factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,10 @@ bool HasPoint(Context& ctx, const Branch& family);
 // variable over a non-empty range that nothing else mentions. False when the family is empty.
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats);
 
+// ---- factors.cc
+// One law of the term's factors, as long as one applies.
+bool SimplifyFactors(Context& ctx, Term* t);
+
 // ---- signs.cc
 bool IsPositiveAtom(Context& ctx, const Atom& a);
 bool IsNonnegativeAtom(Context& ctx, const Atom& a);
@@ -52,6 +58,30 @@ bool IsNonnegativeTerm(Context& ctx, const Term& t);
 bool IsIntegerFunction(const std::string& name);
 // Whether the type in the name holds the number.
 bool FitsType(const Rational& value, const std::string& name);
+
+// ---- increasing.cc
+// A function that increases on its domain, with its value num / den at `anchor`.
+struct Increasing {
+  enum class Domain : uint8_t { kReals, kNonnegative, kPositive };
+  const char* name;
+  Domain domain;
+  bool strictly;
+  int64_t anchor, num, den;
+};
+const Increasing* FindIncreasing(const std::string& fn);  // null where it is none
+bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument);
+// Takes increasing functions out of the families of a maximum; true where all of it is one, of another maximum.
+bool PullIncreasing(Context& ctx, Branches* branches, NormalForm* maximum);
+// Where the family is greatest: what is the same everywhere, positive factors and functions that increase strictly play
+// no part.
+NormalForm ArgmaxOver(Context& ctx, const Branch& family);
+
+// ---- real_functions.cc
+NormalForm ApplyFloor(Context& ctx, const NormalForm& x);
+NormalForm ApplyRound(Context& ctx, const NormalForm& x);
+NormalForm ApplySqrt(Context& ctx, const NormalForm& x);
+std::optional<NormalForm> PowerOfLog(Context& ctx, const Term& t);
+std::optional<NormalForm> TruthByCases(Context& ctx, const NormalForm& x, bool zero);
 
 // ---- maxima.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.

@@ -43,9 +43,7 @@ std::string DomainLine(const DomainLimits& domain) {
                       " max_broadcast_rank=", domain.max_broadcast_rank);
 }
 
-std::string ClassLine(RuleClass rule_class, uint64_t seed) {
-  return absl::StrCat("class ", RuleClassName(rule_class), " seed ", seed);
-}
+std::string ClassLine(RuleClass rule_class) { return absl::StrCat("class ", RuleClassName(rule_class)); }
 
 // The queries of all instances, each once, in the order of first use.
 std::vector<SmtQuery> DistinctQueries(const Certificate& certificate) {
@@ -94,7 +92,6 @@ class Reader {
   const std::string& law() const { return law_; }
   int law_line() const { return law_line_; }
   const DomainLimits& domain() const { return domain_; }
-  uint64_t seed() const { return seed_; }
   const std::vector<int>& strategies() const { return strategies_; }
   const std::vector<int>& instance_lines() const { return instance_lines_; }
   bool IsKnown(const SmtQuery& query) const { return texts_.count(query.text) > 0; }
@@ -158,14 +155,7 @@ class Reader {
       --at_;
       return Found(absl::StrCat("`", DomainLine(DomainLimits()), "` or a smaller domain"));
     }
-    const auto measured = Field("class ");
-    if (!measured.ok()) return measured.status();
-    const std::vector<absl::string_view> words = absl::StrSplit(*measured, ' ');
-    if (words.size() != 3 || words[1] != "seed" || !absl::SimpleAtoi(words[2], &seed_)) {
-      --at_;
-      return Found("`class CLASS seed N`");
-    }
-    for (const char* key : {"instances ", "queries "}) {
+    for (const char* key : {"class ", "instances ", "queries "}) {
       if (auto field = Field(key); !field.ok()) return field.status();
     }
     return absl::OkStatus();
@@ -224,7 +214,6 @@ class Reader {
   std::string law_;
   int law_line_ = 0;
   DomainLimits domain_;
-  uint64_t seed_ = 0;
   std::vector<int> strategies_;
   std::vector<int> instance_lines_;
   std::vector<std::pair<size_t, std::string>> named_;  // queries that steps name, with their lines
@@ -281,11 +270,9 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reade
   RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
   const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),
                                        [](const InstanceCertificate& instance) { return instance.finite_laws; });
-  const auto found =
-      ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws, reader.seed());
+  const auto found = ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws);
   if (!found.ok()) return found.status();
   derived.rule_class = *found;
-  derived.seed = reader.seed();
   return derived;
 }
 
@@ -305,8 +292,8 @@ std::string PrintCertificate(const Certificate& certificate) {
   const std::vector<SmtQuery> queries = DistinctQueries(certificate);
   std::string text =
       absl::StrCat(kFirstLine, "\nprover ", certificate.prover, "\nspec ", TextHash::Hex(certificate.spec_hash), "\n",
-                   DomainLine(certificate.domain), "\n", ClassLine(certificate.rule_class, certificate.seed),
-                   "\ninstances ", certificate.instances.size(), "\nqueries ", queries.size(), "\nlaw\n");
+                   DomainLine(certificate.domain), "\n", ClassLine(certificate.rule_class), "\ninstances ",
+                   certificate.instances.size(), "\nqueries ", queries.size(), "\nlaw\n");
   AppendIndented(certificate.law, "  ", &text);
   int number = 0;
   for (const InstanceCertificate& instance : certificate.instances) {

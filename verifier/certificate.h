@@ -4,7 +4,7 @@
 //   prover 4
 //   spec 0123456789abcdef            hash of the law and of the meanings of the operators (SpecHash)
 //   domain max_rank=6 max_perm_rank=4 max_broadcast_rank=4
-//   class exact seed 1               of the measurement (classify_rule.h)
+//   class exact                      as it is measured (classify_rule.h)
 //   instances 7
 //   queries 3
 //   law
@@ -17,8 +17,8 @@
 //   (set-logic QF_LIA)               SMT-LIB 2
 //   seal 0123456789abcdef            hash of everything above
 //
-// Whoever checks a certificate takes five things from it: the law, the domain, the seed, the number of the strategy of
-// each instance, and the queries. Everything else is derived again from the operators' declarations, with the recorded
+// Whoever checks a certificate takes four things from it: the law, the domain, the number of the strategy of each
+// instance, and the queries. Everything else is derived again from the operators' declarations, with the recorded
 // queries in the solver's place, and printed; the text must come out the same, to the byte. So an instance, obligation,
 // step or query that is altered, dropped, added or exchanged is refused; what remains to be asked is whether the
 // queries are unsatisfiable (query_solver.h).
@@ -50,7 +50,6 @@ struct Certificate {
   uint64_t spec_hash = 0;
   DomainLimits domain;
   RuleClass rule_class = RuleClass::kFiniteOnly;
-  uint64_t seed = 0;  // with which the class was measured
   std::vector<InstanceCertificate> instances;  // all within the domain, in the order of ForEachInstance
 };
 

@@ -17,18 +17,20 @@
 namespace rewright {
 namespace {
 
+// Of ClassifyRule: what a class hangs on may be rare.
+constexpr uint64_t kSeeds[] = {1, 2, 3};
 // Enough to meet every kind of instance; a rule may have thousands.
 constexpr int kMeasuredInstances = 24;
 constexpr size_t kAssignments = 3;
 // Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
 // does not show at all of them.
-constexpr size_t kMostAssignments = 12;
-constexpr size_t kAssignmentsOfAll = 36;
+constexpr size_t kMostAssignments = 6;
+constexpr size_t kAssignmentsOfAll = 18;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
 // With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
 // instances so many at each of them: with few sizes to choose, it has few elements, too.
 constexpr int kNotFiniteRuns = 4;
-constexpr int kLeastNotFiniteRuns = 96;
+constexpr int kLeastNotFiniteRuns = 48;
 // With elements all over the range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
 // In search of kComparedElements.
@@ -75,16 +77,21 @@ bool Mentions(const RuleInstance& instance, DType dtype) {
   });
 }
 
-bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+// Numbers of elements of the values, at sizes.
+std::vector<int64_t> ElementCounts(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
   std::vector<Number> ones;
   for (const RealSymbol& real : instance.reals) ones.push_back(OneOf(real.dtype));
   const NumericInstance numeric(instance, symbols, ones);
-  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
-    for (size_t k = 0; k < node.dtypes.size(); ++k) {
-      if (numeric.TypeOf(node, k).num_elements() == 0) return true;
-    }
-    return false;
-  });
+  std::vector<int64_t> counts;
+  for (const SymbolicNode& node : instance.nodes) {
+    for (size_t k = 0; k < node.dtypes.size(); ++k) counts.push_back(numeric.TypeOf(node, k).num_elements());
+  }
+  return counts;
+}
+
+bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+  return std::find(counts.begin(), counts.end(), 0) != counts.end();
 }
 
 // The node with elements of that type; functions, selections and reductions have the type of their arguments.
@@ -136,22 +143,40 @@ class Narrowed {
 }  // namespace
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step, uint64_t seed) {
+                                       bool used_finite_only_step) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
-  RuleClassifier classifier(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments));
-  if (used_finite_only_step) classifier.UsedFiniteOnlyStep();
+  std::vector<RuleClassifier> classifiers;
+  for (uint64_t seed : kSeeds) {
+    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments));
+    if (used_finite_only_step) classifiers.back().UsedFiniteOnlyStep();
+  }
   int number = 0;
   const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
-    classifier.Inspect(instance);
     // Evenly spread, the first among them.
     const int64_t before = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
     const int64_t after = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
     ++number;
-    if (instances <= kMeasuredInstances || before < after) classifier.Measure(instance);
+    for (RuleClassifier& classifier : classifiers) {
+      classifier.Inspect(instance);
+      if (instances <= kMeasuredInstances || before < after) classifier.Measure(instance);
+    }
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
-  return classifier.Class();
+  const auto rank = [](RuleClass rule_class) {
+    switch (rule_class) {
+      case RuleClass::kExact: return 0;
+      case RuleClass::kReassociating: return 1;
+      case RuleClass::kFiniteOnly: return 2;
+      case RuleClass::kNumericallyRisky: return 3;
+    }
+    return 3;
+  };
+  RuleClass worst = RuleClass::kExact;
+  for (const RuleClassifier& classifier : classifiers) {
+    if (const RuleClass found = classifier.Class(); rank(found) > rank(worst)) worst = found;
+  }
+  return worst;
 }
 
 void RuleClassifier::Inspect(const RuleInstance& instance) {
@@ -173,7 +198,7 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary);
     // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
-    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero}) {
+    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves);
     }
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
@@ -213,7 +238,11 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
   std::vector<Symbols> found;
   for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
     for (Symbols& symbols : search.Draw(5)) {
-      if (!HasEmptyValue(instance, symbols)) found.push_back(std::move(symbols));
+      // Nor with values that are too large to draw.
+      const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+      const bool fits =
+          std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0 && count <= kMaxElements; });
+      if (fits) found.push_back(std::move(symbols));
     }
   }
   return found;
@@ -249,8 +278,12 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     if (node.op != nullptr) continue;
     const TensorType type = numeric.TypeOf(node, 0);
     Tensor leaf(TensorType{StoredDType(precision, type.dtype), type.shape});
-    const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : 1;
-    const double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
+    const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : kind == Leaves::kSmall ? 1e-8 : 1;
+    double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
+    if (kind == Leaves::kOpposite) offset = rng_() % 2 == 0 ? 1000 : -1000;
+    // Of kZeros: zeros alone, or among numbers of one sign, so that an extremum is one of several zeros.
+    const double filler = kind == Leaves::kZeros ? static_cast<double>(rng_() % 3) - 1 : 0;
+    if (kind == Leaves::kSteep) offset = rng_() % 2 == 0 ? 20 : -20;
     for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
       if (node.splat.has_value()) {
         SetElement(*node.splat, i, &leaf);
@@ -260,7 +293,7 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
       } else if (IsFloating(leaf.dtype())) {
         double value = offset + scale * normal(rng_);
         if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
-        if (kind == Leaves::kZeros) value = rng_() % 2 == 0 ? 0.0 : -0.0;
+        if (kind == Leaves::kZeros) value = filler != 0 && rng_() % 2 == 0 ? filler : rng_() % 2 == 0 ? 0.0 : -0.0;
         if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
         if (kind == Leaves::kFullRange) value = FullRange(leaf.dtype());
         leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
@@ -376,8 +409,8 @@ bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<Number>
   return true;
 }
 
-// Makes up to three elements of floating leaves infinite or NaN; false where there is none. Two that are infinite may
-// cancel.
+// Makes up to three elements of floating leaves infinite or NaN, or now and then many; false where there is none. Two
+// that are infinite may cancel.
 bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves) {
   std::vector<size_t> choices;
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
@@ -388,7 +421,8 @@ bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>
   if (choices.empty()) return false;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
-  for (uint64_t count = 1 + rng_() % 3; count > 0; --count) {
+  const bool many = rng_() % 4 == 0;
+  for (uint64_t count = many ? 4 + rng_() % 12 : 1 + rng_() % 3; count > 0; --count) {
     Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
     leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
   }

@@ -37,10 +37,10 @@ namespace rewright {
 inline constexpr double kRiskFactor = 100;
 inline constexpr int64_t kComparedElements = 200;
 
-// The class of a rule that is proved in `domain`, which has `instances` instances. Depends on its arguments alone, so
-// that whoever knows the seed finds the same. Errors are those of ForEachInstance.
+// The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
+// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step, uint64_t seed);
+                                       bool used_finite_only_step);
 
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
@@ -55,7 +55,19 @@ class RuleClassifier {
   RuleClass Class() const;
 
  private:
-  enum class Leaves : uint8_t { kOrdinary, kScaled, kFarFromZero, kTies, kZeros, kExtreme, kFullRange, kNotFinite };
+  enum class Leaves : uint8_t {
+    kOrdinary,
+    kScaled,
+    kFarFromZero,
+    kOpposite,  // the same, some leaves above zero and some below it
+    kSmall,     // near zero
+    kSteep,     // where functions approach their limits
+    kTies,
+    kZeros,
+    kExtreme,
+    kFullRange,
+    kNotFinite
+  };
   using Symbols = std::vector<int64_t>;
 
   // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.

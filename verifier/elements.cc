@@ -8,44 +8,11 @@
 #include "core/base/check.h"
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/elements_internal.h"
 #include "verifier/give_up.h"
 
 namespace rewright::verifier {
 namespace {
-
-// Not counting conditions of elements that are indices.
-bool MentionsHolds(const ExprPtr& e) {
-  if (!e->Contains(ExprKind::kHolds)) return false;
-  return e->kind() == ExprKind::kHolds ||
-         (IsCondKind(e->kind()) && std::any_of(e->args().begin(), e->args().end(), MentionsHolds));
-}
-
-// The parts of a conjunction that depend on indices alone, and the others.
-void SplitHolds(const ExprPtr& condition, std::vector<ExprPtr>* indices, std::vector<ExprPtr>* elements) {
-  if (condition->kind() != ExprKind::kAnd) {
-    (MentionsHolds(condition) ? elements : indices)->push_back(condition);
-    return;
-  }
-  for (const ExprPtr& part : condition->args()) SplitHolds(part, indices, elements);
-}
-
-// A sum over a literal range, and the remainders of a position, are taken apart up to here.
-constexpr int64_t kMostTerms = 16;
-
-std::vector<Poly> PrimeFactors(int64_t n) {
-  constexpr int64_t kGreatest = 64;
-  std::vector<Poly> out;
-  for (int64_t p = 2; p <= kGreatest && n > 1; ++p) {
-    for (; n % p == 0; n /= p) out.emplace_back(p);
-  }
-  if (n > 1) out.emplace_back(n);
-  return out;
-}
-
-// The name of a function as a normal form has it: integers have their own.
-std::string Typed(const char* name, DType dtype) {
-  return IsInteger(dtype) ? absl::StrCat(name, ".", DTypeName(dtype)) : name;
-}
 
 // A condition that an element in the polynomial depends on.
 std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
@@ -64,50 +31,17 @@ std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
   return std::nullopt;
 }
 
-bool IsProduct(const Poly& p) {
-  if (p.items().size() != 1 || p.items()[0].coef < 1) return false;
-  return p.items()[0].vars.size() + (p.items()[0].coef > 1 ? 1 : 0) >= 2;
-}
-
 }  // namespace
 
-bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
-  if (!IsProduct(hi)) return false;
-  ctx.met_product = true;
-  std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
-  std::stable_sort(factors.begin(), factors.end(), [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
-  std::vector<Poly> radices;
-  for (Var f : factors) radices.push_back(Poly::Of(f));
-  const auto constants = ctx.strategy.factor_order == 0 ? radices.end() : radices.begin();
-  const std::vector<Poly> primes = PrimeFactors(hi.items()[0].coef);
-  radices.insert(constants, primes.begin(), primes.end());
-  *value = Poly();
-  for (const Poly& radix : radices) {
-    digits->push_back(ctx.NewRanged(name, Poly(), radix));
-    *value = *value * radix + Poly::Of(digits->back());
-  }
-  return true;
+bool MentionsHolds(const ExprPtr& e) {
+  if (!e->Contains(ExprKind::kHolds)) return false;
+  return e->kind() == ExprKind::kHolds ||
+         (IsCondKind(e->kind()) && std::any_of(e->args().begin(), e->args().end(), MentionsHolds));
 }
 
-class Elements::Under {
- public:
-  Under(Context& ctx, Scope& scope, const Guard& condition)
-      : ctx_(ctx), scope_(scope), path_(scope.path.size()), assumptions_(ctx.assumptions.size()) {
-    scope.path.push_back(condition);
-    for (const Guard& g : Conjuncts(condition)) ctx.assumptions.push_back(g);
-  }
-  ~Under() {
-    scope_.path.resize(path_);
-    ctx_.assumptions.resize(assumptions_);
-  }
-  Under(const Under&) = delete;
-  Under& operator=(const Under&) = delete;
-
- private:
-  Context& ctx_;
-  Scope& scope_;
-  size_t path_, assumptions_;
-};
+std::string Typed(const char* name, DType dtype) {
+  return IsInteger(dtype) ? absl::StrCat(name, ".", DTypeName(dtype)) : name;
+}
 
 Elements::Elements(Context* ctx, const RuleInstance& instance) : ctx_(*ctx), instance_(instance) {
   for (const Symbol& symbol : instance.symbols) {
@@ -573,119 +507,6 @@ NormalForm Elements::ToCall(const ExprPtr& e, Scope& scope) {
     default: break;
   }
   return Apply(ctx_, Typed(InfoOf(e->fn()).name, e->dtype()), args);
-}
-
-void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s,
-                            std::vector<Guard>* ranges) {
-  std::vector<Poly> polys;
-  AllPolys(body, &polys);
-  auto divided = [&](Var v) {
-    for (const Poly& p : polys) {
-      for (Var q : p.Vars()) {
-        if (ctx_.IsDefinition(q) && std::binary_search(ctx_.Info(q).inner.begin(), ctx_.Info(q).inner.end(), v)) {
-          return true;
-        }
-      }
-    }
-    return false;
-  };
-  std::vector<Var> out;
-  for (Var v : *bound) {
-    const Poly hi = ctx_.Info(v).range->second;
-    std::vector<Var> digits;
-    Poly value;
-    ctx_.met_product = ctx_.met_product || IsProduct(hi);
-    if ((ctx_.strategy.split_products || divided(v)) && SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
-      s->Set(v, value);
-      for (Var d : digits) ranges->push_back(Guard::InRange(Poly::Of(d), Poly(), ctx_.Info(d).range->second));
-      out.insert(out.end(), digits.begin(), digits.end());
-    } else {
-      ranges->push_back(Guard::InRange(Poly::Of(v), Poly(), hi));
-      out.push_back(v);
-    }
-  }
-  *bound = std::move(out);
-}
-
-// SUM over v in [0, 3) of t(v) = t(0) + t(1) + t(2), for each of the bound variables from number `first` on.
-NormalForm Elements::Unrolled(const ExprPtr& e, size_t first, Scope& scope, std::vector<bool>* literal) {
-  if (first == e->bound().size()) return ReduceOthers(e, scope, *literal);
-  const BoundVar& b = e->bound()[first];
-  const Poly extent = ToPoly(b.extent, scope);
-  if (!extent.IsConst() || extent.Constant() > kMostTerms) return Unrolled(e, first + 1, scope, literal);
-  (*literal)[first] = true;
-  NormalForm terms;
-  for (int64_t value = 0; value < extent.Constant(); ++value) {
-    scope.variables[b.id] = Poly(value);
-    const NormalForm part = Unrolled(e, first + 1, scope, literal);
-    terms.insert(terms.end(), part.begin(), part.end());
-  }
-  (*literal)[first] = false;
-  return Merged(ctx_, terms);
-}
-
-NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
-  std::vector<bool> literal(e->bound().size(), false);
-  if (ctx_.strategy.unroll && e->reduction() == ReduceKind::kSum && scope.reads == nullptr) {
-    return Unrolled(e, 0, scope, &literal);
-  }
-  return ReduceOthers(e, scope, literal);
-}
-
-NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vector<bool>& literal) {
-  std::vector<Var> bound;
-  const size_t path_size = scope.path.size();
-  for (size_t k = 0; k < literal.size(); ++k) {
-    if (literal[k]) continue;
-    const BoundVar& b = e->bound()[k];
-    Poly extent = ToPoly(b.extent, scope);
-    ctx_.met_literal = ctx_.met_literal || (extent.IsConst() && e->reduction() == ReduceKind::kSum);
-    Var v = ctx_.NewRanged(b.name, Poly(), extent);
-    bound.push_back(v);
-    scope.variables[b.id] = Poly::Of(v);
-    scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
-  }
-  std::vector<ExprPtr> indices, elements;
-  SplitHolds(e->guard(), &indices, &elements);
-  if (!elements.empty() && e->reduction() != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
-  // [c and d] x = [c] d x where d is the truth of elements, 0 or 1.
-  Cond plain(true);
-  for (const ExprPtr& index : indices) plain = plain && Cond(index);
-  Guard guard = ToGuard(plain.node(), scope);
-  NormalForm body;
-  {
-    Under under(ctx_, scope, guard);
-    body = ToForm(e->body(), scope);
-    for (const ExprPtr& element : elements) body = Multiply(ctx_, ToIndicator(element, scope), body);
-  }
-  scope.path.resize(path_size);
-  if (ctx_.strategy.unroll && bound.empty() && guard.IsTrue()) return body;
-
-  Substitution s;
-  std::vector<Guard> parts;
-  NormalForm guarded = body;
-  if (!guard.IsTrue()) {
-    Term mark;
-    mark.guard = guard;
-    guarded.push_back(mark);  // its divisions count as well
-  }
-  ExpandRanges(&bound, guarded, &s, &parts);
-  parts.push_back(ctx_.Subst(guard, s));
-  guard = Guard::And(parts);
-  body = Subst(ctx_, body, s);
-  switch (e->reduction()) {
-    case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
-    case ReduceKind::kMax: return ExtremumOver(ctx_, Typed("max", e->dtype()), {{bound, guard, body}});
-    case ReduceKind::kMin:
-      if (IsInteger(e->dtype())) return ExtremumOver(ctx_, Typed("min", e->dtype()), {{bound, guard, body}});
-      return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
-    case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
-    case ReduceKind::kArgMax: return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
-    case ReduceKind::kArgMin:
-      if (IsInteger(e->body()->dtype())) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
-      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, Scale(body, -1)}}));
-  }
-  throw GiveUp("a reduction of an unknown kind");
 }
 
 std::vector<Elements::ReadObligation> Elements::Reads(int node) {

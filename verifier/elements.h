@@ -77,6 +77,7 @@ class Elements {
   NormalForm ToCall(const ExprPtr& e, Scope& scope);
   NormalForm ToReduce(const ExprPtr& e, Scope& scope);
   NormalForm Unrolled(const ExprPtr& e, size_t first, Scope& scope, std::vector<bool>* literal);
+  std::optional<NormalForm> UnrolledOther(const ExprPtr& e, Scope& scope);
   // Over the bound variables that are not `literal`: those have values already.
   NormalForm ReduceOthers(const ExprPtr& e, Scope& scope, const std::vector<bool>& literal);
   void CheckRemainder(const Poly& num, const Poly& den) const;

@@ -303,14 +303,35 @@ z3::expr Encoder::OfTerm(const Term& t, const Guard& path) {
   return here.IsTrue() ? value : z3::ite(OfGuard(here), value, z3_.real_val(0));
 }
 
-// Products are uninterpreted, their factors in the order of heads; equal heads get instances of commutativity.
+// A truth value times x is x or nothing. Other products are uninterpreted, their factors in the order of heads; equal
+// heads get instances of commutativity.
 z3::expr Encoder::Product(const std::vector<Atom>& atoms, const z3::expr* extra, const Guard& path) {
   std::vector<Atom> sorted = atoms;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  const auto truths = std::stable_partition(sorted.begin(), sorted.end(), [](const Atom& a) { return !a->boolean; });
   std::vector<z3::expr> factors;
+  z3::expr_vector holds(z3_);
+  for (auto it = truths; it != sorted.end(); ++it) holds.push_back(OfAtom(*it, path) != 0);
+  sorted.erase(truths, sorted.end());
   for (const Atom& a : sorted) factors.push_back(OfAtom(a, path));
   if (extra != nullptr) factors.push_back(*extra);
+  if (!holds.empty()) {
+    cases_ = true;
+    const z3::expr rest = factors.empty() ? z3_.real_val(1) : ProductOf(sorted, factors);
+    return z3::ite(z3::mk_and(holds), rest, z3_.real_val(0));
+  }
+  return ProductOf(sorted, factors);
+}
+
+// `factors` are those of the atoms, and perhaps one more.
+z3::expr Encoder::ProductOf(const std::vector<Atom>& sorted, const std::vector<z3::expr>& factors) {
   if (factors.size() == 1) return factors[0];
+  element_products_ = true;
+  if (!linear_) {
+    z3::expr product = factors[0];
+    for (size_t i = 1; i < factors.size(); ++i) product = product * factors[i];
+    return product;
+  }
   z3::expr product = Uninterpreted("mul", factors, z3_.real_sort());
   for (size_t i = 0; i + 1 < sorted.size(); ++i) {
     if (sorted[i]->head != sorted[i + 1]->head) continue;
@@ -336,6 +357,7 @@ z3::expr Encoder::OfMaxWithoutBound(const Atom& a, const Guard& path) {
       continue;
     }
     z3::expr holds = OfGuard(branches[i].guard);
+    cases_ = true;
     result = z3::ite(certain ? holds && value >= result : holds && (!some || value >= result), value, result);
     if (!certain) some = some || holds;
   }
@@ -349,16 +371,11 @@ z3::expr Encoder::OfAtom(const Atom& a, const Guard& path) {
       for (const Poly& p : a->at) args.push_back(OfPoly(p));
       z3::expr value = Uninterpreted("leaf " + a->name, args, z3_.real_sort());
       if (a->positive) side_.push_back(value > 0);
+      if (a->boolean) side_.push_back(value == 0 || value == 1);
       return value;
     }
     case AtomNode::Kind::kInt: return z3::to_real(OfPoly(a->value));
-    case AtomNode::Kind::kFn: {
-      std::vector<z3::expr> args;
-      for (const NormalForm& n : a->args) args.push_back(OfForm(n, path));
-      z3::expr value = Uninterpreted("fn " + a->name, args, z3_.real_sort());
-      if (a->name == "exp") side_.push_back(value > 0);
-      return value;
-    }
+    case AtomNode::Kind::kFn: return OfFunction(a, path);
     case AtomNode::Kind::kMax: break;
   }
   bool bound = std::any_of(a->branches.begin(), a->branches.end(), [](const Branch& b) { return !b.bound.empty(); });
@@ -397,9 +414,8 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
       side_.push_back(z3::implies(OfGuard(both), value == other.value));
     }
   }
-  bool known = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& i) {
-    return i.name == name && i.params == abstraction.params;
-  });
+  bool known = std::any_of(instances_.begin(), instances_.end(),
+                           [&](const Instance& i) { return i.name == name && i.params == abstraction.params; });
   if (known) return value;
   // A sum whose guard never holds here: of the kernels of other groups, say.
   if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && prover_ != nullptr &&

@@ -17,6 +17,7 @@
 #include "core/ir/compare.h"
 #include "core/ir/random_inputs.h"
 #include "substitutions/rule_printer.h"
+#include "verifier/equal_result.h"
 #include "verifier/known_equal.h"
 #include "verifier/prove_region.h"
 #include "verifier/region.h"
@@ -25,11 +26,8 @@
 namespace rewright {
 namespace {
 
-constexpr int kLargestRegion = 60;  // applications of a region that is worth a try
-constexpr int kDeepening = 6;       // steps by which a region grows to a common beginning
-constexpr size_t kOpenShown = 3;    // regions
-constexpr double kNoise = 1e-9;     // of the largest magnitude: rounding of f64
-constexpr double kMargin = 16;      // of what half a unit in the last place of the folded weights does
+constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
+constexpr double kMargin = 16;   // of what half a unit in the last place of the folded weights does
 const double kHalfUnit = std::ldexp(1.0, -24);
 
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
@@ -340,7 +338,7 @@ class ModelComparison {
     const std::optional<Value> candidate = CandidateOf(original);
     if (!candidate) return absl::OkStatus();
     const Pending pending{*candidate, now, original};
-    ASSIGN_OR_RETURN(const bool proved, ProvePairs({pending}));
+    ASSIGN_OR_RETURN(const bool proved, ProvePending({pending}));
     if (proved) return absl::OkStatus();
     // Together with those that were left open and are computed from the same: siblings that were merged.
     std::vector<Pending> siblings = {pending};
@@ -351,7 +349,7 @@ class ModelComparison {
       if (meet && !equal_.contains(other.original)) siblings.push_back(other);
     }
     if (siblings.size() > 1) {
-      ASSIGN_OR_RETURN(const bool together, ProvePairs(siblings));
+      ASSIGN_OR_RETURN(const bool together, ProvePending(siblings));
       if (together) return absl::OkStatus();
     }
     pending_.push_back(pending);
@@ -366,7 +364,7 @@ class ModelComparison {
   // Where what the values look like gave no hint.
   absl::Status ProveOutput(size_t output) {
     if (IsProved(output) || Stopped()) return absl::OkStatus();
-    return ProvePairs({PendingOutput(output)}).status();
+    return ProvePending({PendingOutput(output)}).status();
   }
 
   // Nodes of a rebuilt value that are not known to be values of A.
@@ -382,65 +380,19 @@ class ModelComparison {
     return cone;
   }
 
-  // Where both sides begin at the same values, if there is such a place nearby.
-  absl::flat_hash_set<Value> CommonCut(const std::vector<std::pair<Value, Value>>& pairs) const {
-    absl::flat_hash_set<Value> cut = shared_;
-    std::vector<Value> left, right;
-    for (const auto& [a, b] : pairs) {
-      left.push_back(a);
-      right.push_back(b);
-    }
-    for (int step = 0; step < kDeepening; ++step) {
-      const std::vector<Value> first = BeginningOf(*arena_, left, cut), second = BeginningOf(*arena_, right, cut);
-      std::vector<Value> one_sided;
-      std::set_symmetric_difference(first.begin(), first.end(), second.begin(), second.end(),
-                                    std::back_inserter(one_sided));
-      bool changed = false;
-      for (Value value : one_sided) changed = cut.erase(value) > 0 || changed;
-      if (!changed) break;
-    }
-    return cut;
-  }
-
-  absl::StatusOr<bool> ProvePairs(const std::vector<Pending>& list) {
+  absl::StatusOr<bool> ProvePending(const std::vector<Pending>& list) {
     std::vector<std::pair<Value, Value>> pairs;
     for (const Pending& pending : list) pairs.emplace_back(pending.a, pending.b);
-    absl::flat_hash_set<Value> cut = CommonCut(pairs);
-    for (int attempt = 0; attempt < 2 && !Stopped(); ++attempt) {
-      const Region region = MakeRegion(*arena_, pairs, cut);
-      if (region.applications > kLargestRegion) break;
-      ASSIGN_OR_RETURN(RegionOutcome outcome,
-                       ProveRegion(region, absl::StrCat("region-", result_.regions.size() + 1), options_));
-      if (outcome.proved) {
-        Take(std::move(outcome), list);
-        return true;
-      }
-      // Once more from an application further up.
-      std::vector<Value> all;
-      for (const auto& [a, b] : pairs) {
-        all.push_back(a);
-        all.push_back(b);
-      }
-      for (Value value : BeginningOf(*arena_, all, cut)) cut.erase(value);
-      const Region larger = MakeRegion(*arena_, pairs, cut);
-      if (larger.applications == region.applications) break;
-    }
-    return false;
-  }
-
-  void Take(RegionOutcome outcome, const std::vector<Pending>& list) {
+    ASSIGN_OR_RETURN(RegionOutcome outcome,
+                     ProvePairs(*arena_, pairs, shared_, absl::StrCat("region-", result_.regions.size() + 1), options_,
+                                [this] { return Stopped(); }));
+    if (!outcome.proved) return false;
     for (const Pending& pending : list) {
       MarkEqual(pending.original, pending.a);
       proved_pairs_.insert({pending.a, pending.b});
     }
-    if (outcome.by_rules) ++result_.regions_by_rules;
-    for (const std::string& rule : outcome.rules) {
-      if (std::find(result_.rules.begin(), result_.rules.end(), rule) == result_.rules.end()) {
-        result_.rules.push_back(rule);
-      }
-    }
-    for (RegionProof& proof : outcome.proof) result_.regions.push_back(std::move(proof));
-    for (Folding& folding : outcome.foldings) result_.foldings.push_back(std::move(folding));
+    AddProved(std::move(outcome), &result_);
+    return true;
   }
 
   // The smallest regions that are left.
@@ -453,16 +405,10 @@ class ModelComparison {
     for (const Pending& pending : left) {
       if (equal_.contains(pending.original) || !seen.emplace(pending.a, pending.b).second) continue;
       const std::vector<std::pair<Value, Value>> pairs = {{pending.a, pending.b}};
-      const Region region = MakeRegion(*arena_, pairs, CommonCut(pairs));
-      OpenRegion open{NameOf(pending.a, joint_.names_a), NameOf(pending.original, joint_.names_b), "",
-                      region.applications};
-      const absl::StatusOr<Rule> rule = RegionRule(region, absl::StrCat("open-", result_.open.size() + 1));
-      open.text = rule.ok() ? PrintLaw(*rule) : std::string(rule.status().message());
-      result_.open.push_back(std::move(open));
+      AddOpen(*arena_, pairs, shared_, NameOf(pending.a, joint_.names_a), NameOf(pending.original, joint_.names_b),
+              &result_);
     }
-    std::stable_sort(result_.open.begin(), result_.open.end(),
-                     [](const OpenRegion& a, const OpenRegion& b) { return a.applications < b.applications; });
-    if (result_.open.size() > kOpenShown) result_.open.resize(kOpenShown);
+    KeepSmallest(&result_);
   }
 
   JointModels joint_;

@@ -37,6 +37,9 @@ struct EqualOptions {
   uint64_t seed = 1;
   int threads = 1;
   bool certify = false;  // certificates of what the prover proves
+  // Weights that one side computed beforehand are recognized by their elements. Off where both sides have the same
+  // ones.
+  bool folded_weights = true;
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -87,6 +90,15 @@ struct EqualResult {
   int trials = 0;  // inputs on which the models were compared
   bool time_out = false;
 };
+
+// One step from a graph to an equal one, as somebody claims it: values, and what takes their place.
+using EqualityClaim = std::vector<std::pair<Value, Value>>;
+
+// The same for two graphs of one arena, from claims that are proved one by one: the outputs are equal where they are by
+// the congruence of what is proved. Claims are no grounds; where some are open the outputs may be proved all the same.
+// Nothing is run and nothing attacked: the answer is kProved or kOpen.
+absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
+                                          const EqualOptions& options);
 
 // Errors: those of JoinModels; the models cannot be run.
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options);

@@ -60,6 +60,7 @@ NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
     ctx.used_finite_law = true;
     return Apply(ctx, "recip", {ApplyExp(ctx, Scale(x, -1))});
   }
+  if (std::optional<NormalForm> power = PowerOfLog(ctx, x[0])) return *std::move(power);
   return Opaque(ctx, "exp", {x});
 }
 
@@ -196,7 +197,7 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
     return Add(ctx, Scale(ApplyOne(ctx, "sigmoid", Scale(x, 2)), 2), ConstantForm(-1));
   }
   const FnInfo* known = FindFn(fn);
-  if (known != nullptr && FnHas(known->fn, FnTrait::kOdd)) {
+  if (known != nullptr && FnHas(known->fn, FnTrait::kOdd) && fn != "sign" && fn != "round") {
     if (x.empty()) return {};
     if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);
   }
@@ -206,7 +207,14 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   if (fn == "sigmoid" && CanonicalSign(x) < 0) {
     return Add(ctx, ConstantForm(1), Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1));
   }
-  if (fn == "sqrt" && IsConstant(x, &value) && (value.IsZero() || value.IsOne())) return x;
+  if (fn == "sqrt") return ApplySqrt(ctx, x);
+  if (fn == "floor") return ApplyFloor(ctx, x);
+  if (fn == "ceil") return Scale(ApplyFloor(ctx, Scale(x, -1)), -1);
+  if (fn == "round") return ApplyRound(ctx, x);
+  if (fn == "sign") return Add(ctx, ApplyOne(ctx, "pos", x), Scale(ApplyOne(ctx, "pos", Scale(x, -1)), -1));
+  if (fn == "wrap_i32" && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "widen.i32") {
+    return RenameAll(ctx, x[0].atoms[0]->args[0]);
+  }
   if (fn == "log") {
     if (IsConstant(x, &value) && value.IsOne()) return {};
     if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "exp") {
@@ -230,6 +238,10 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
         return out;
       }
     }
+    if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "sqrt") {
+      ctx.used_finite_law = true;
+      return Scale(ApplyOne(ctx, "log", RenameAll(ctx, x[0].atoms[0]->args[0])), Rational(1, 2));
+    }
     if (ctx.strategy.finite_laws && IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "recip") {
       ctx.used_finite_law = true;
       return Scale(ApplyOne(ctx, "log", RenameAll(ctx, x[0].atoms[0]->args[0])), -1);
@@ -237,6 +249,7 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   }
   if (fn == "pos" || fn == "zero") {
     if (IsConstant(x, &value)) return ConstantForm((fn == "pos" ? value.Sign() > 0 : value.IsZero()) ? 1 : 0);
+    if (std::optional<NormalForm> truth = TruthByCases(ctx, x, fn == "zero")) return *std::move(truth);
     Branches whole = {{{}, Guard::True(), x}};
     NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
     Poly index;
@@ -267,6 +280,7 @@ NormalForm ApplyInteger(Context& ctx, const std::string& fn, const std::vector<N
   }
   if (plain == "zero") {
     if (bounded) return ApplyAt(ctx, plain, args, depth);
+    if (std::optional<NormalForm> truth = TruthByCases(ctx, args[0], /*zero=*/true)) return *std::move(truth);
     return Opaque(ctx, fn, {CanonicalSign(args[0]) < 0 ? Scale(args[0], -1) : args[0]});
   }
   if (bounded) return ApplyAt(ctx, plain, args, depth);

@@ -49,8 +49,8 @@ class Nonempty {
  public:
   Nonempty(Context& ctx, const Branches& families) : ctx_(ctx), families_(families) {}
   bool operator()() {
-    if (!known_) known_ = std::any_of(families_.begin(), families_.end(),
-                                     [this](const Branch& b) { return HasPoint(ctx_, b); });
+    if (!known_)
+      known_ = std::any_of(families_.begin(), families_.end(), [this](const Branch& b) { return HasPoint(ctx_, b); });
     return *known_;
   }
 
@@ -63,9 +63,8 @@ class Nonempty {
 bool HasExtremum(const NormalForm& n);
 bool HasExtremum(const Term& t) {
   return std::any_of(t.atoms.begin(), t.atoms.end(), [](const Atom& a) {
-    return a->kind == AtomNode::Kind::kMax || std::any_of(a->args.begin(), a->args.end(), [](const NormalForm& arg) {
-             return HasExtremum(arg);
-           });
+    return a->kind == AtomNode::Kind::kMax ||
+           std::any_of(a->args.begin(), a->args.end(), [](const NormalForm& arg) { return HasExtremum(arg); });
   });
 }
 bool HasExtremum(const NormalForm& n) {
@@ -84,9 +83,8 @@ NormalForm PullCommonTerms(Context& ctx, Nonempty* nonempty, Branches* branches)
     std::vector<size_t> places;
     for (const Branch& b : *branches) {
       size_t place = 0;
-      while (place < b.body.size() &&
-             (!FreeOf(b.body[place], ctx, b.bound) ||
-              b.body[place].coef.ToString() + TermKey(ctx, b.body[place]) != key)) {
+      while (place < b.body.size() && (!FreeOf(b.body[place], ctx, b.bound) ||
+                                       b.body[place].coef.ToString() + TermKey(ctx, b.body[place]) != key)) {
         ++place;
       }
       if (place == b.body.size()) break;
@@ -239,6 +237,8 @@ NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vect
       }
       for (int i = 0; i < f.times; ++i) factor = Multiply(ctx, factor, AtomForm(f.atom));
     }
+    NormalForm pulled;
+    if (PullIncreasing(ctx, &branches, &pulled)) branches = {{{}, Guard::True(), std::move(pulled)}};
   }
   std::map<std::string, Branch> distinct;
   for (const Branch& b : branches) distinct.emplace(BranchKey(ctx, b), b);

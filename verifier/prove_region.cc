@@ -86,6 +86,7 @@ class RegionProver {
 
   // Known classes that are the same numbers become one, where the region itself has one of them.
   absl::Status JoinKnown() {
+    if (!options_.folded_weights) return absl::OkStatus();
     std::map<std::pair<DType, Shape>, std::vector<Value>> by_type;
     absl::flat_hash_set<Value> given;
     for (Value value : given_) given.insert(egraph_.Find(value));
@@ -229,11 +230,36 @@ std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const 
 
 absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::string& name, const EqualOptions& options) {
   RegionOutcome outcome;
-  ASSIGN_OR_RETURN(const Region parted, PartWeights(region, options.threads));
+  Region parted = region;
+  if (options.folded_weights) {
+    ASSIGN_OR_RETURN(parted, PartWeights(region, options.threads));
+  }
   RegionProver prover(parted, options);
   RETURN_IF_ERROR(prover.ByRules(&outcome));
   if (!outcome.proved) RETURN_IF_ERROR(prover.ByProver(name, &outcome));
   return outcome;
+}
+
+absl::StatusOr<RegionOutcome> ProvePairs(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
+                                         const absl::flat_hash_set<Value>& cut, const std::string& name,
+                                         const EqualOptions& options, const std::function<bool()>& stopped) {
+  constexpr int kLargestRegion = 60;  // applications of a region that is worth a try
+  absl::flat_hash_set<Value> common = CommonCut(arena, pairs, cut);
+  for (int attempt = 0; attempt < 2 && !stopped(); ++attempt) {
+    const Region region = MakeRegion(arena, pairs, common);
+    if (region.applications > kLargestRegion) break;
+    ASSIGN_OR_RETURN(RegionOutcome outcome, ProveRegion(region, name, options));
+    if (outcome.proved) return outcome;
+    // Once more from an application further up.
+    std::vector<Value> all;
+    for (const auto& [a, b] : pairs) {
+      all.push_back(a);
+      all.push_back(b);
+    }
+    for (Value value : BeginningOf(arena, all, common)) common.erase(value);
+    if (MakeRegion(arena, pairs, common).applications == region.applications) break;
+  }
+  return RegionOutcome();
 }
 
 }  // namespace rewright

@@ -159,8 +159,7 @@ class RuleProof {
       return absl::OkStatus();
     });
     if (!status.ok() || !options_.classify) return;
-    const auto found =
-        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, options_.seed);
+    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step);
     if (found.ok()) verdict_.rule_class = *found;
   }
 
@@ -178,7 +177,6 @@ class RuleProof {
     certificate.prover = kProverVersion;
     certificate.domain = verdict_.limits;
     certificate.rule_class = verdict_.rule_class;
-    certificate.seed = options_.seed;
     const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
     if (!hash.ok()) return;
     certificate.spec_hash = *hash;

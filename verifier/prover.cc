@@ -165,8 +165,7 @@ bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>
 }
 
 // Substitutions of the family's variables that may give the point's value; undetermined ones take their lower bounds.
-void Prover::Candidates(const Branch& point, const Branch& family,
-                        std::vector<std::pair<Guard, NormalForm>>* out) {
+void Prover::Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out) {
   std::vector<Poly> equations;
   if (NormalFormHead(point.body) == NormalFormHead(family.body)) {
     std::vector<Poly> left, right;
@@ -192,7 +191,7 @@ void Prover::Candidates(const Branch& point, const Branch& family,
     if (solved.Find(v) != nullptr) continue;
     left.push_back(v);
     witnesses.emplace_back();
-    for (const Guard& g : Conjuncts(family.guard)) {
+    for (const Guard& g : Conjuncts(ctx_.Subst(family.guard, solved))) {
       // scale * v + rest >= 0: v is at least -rest / scale, rounded up.
       Poly scale, rest;
       if (!g.IsGe() || !g.poly().Decompose(v, &scale, &rest) || scale.IsZero() || ctx_.Mentions(rest, {v})) continue;
@@ -268,9 +267,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     equal = inner.EqualMaxima(a, b);
   } else if (kind == "prod" && a.size() == 1 && b.size() == 1) {
     // The same elements as often, in any order: then sums of every function of them are equal.
-    const auto sum = [&](const Branch& p) {
-      return SumOver(ctx_, p.bound, p.guard, Apply(ctx_, "element", {p.body}));
-    };
+    const auto sum = [&](const Branch& p) { return SumOver(ctx_, p.bound, p.guard, Apply(ctx_, "element", {p.body})); };
     equal = inner.IsZero(Difference(ctx_, sum(a[0]), sum(b[0])));
   } else if (a.size() == 1 && b.size() == 1 && a[0].bound.size() == b[0].bound.size()) {
     // Other binders: the same points in the same order with the same values.

@@ -205,6 +205,27 @@ std::vector<Value> BeginningOf(const Arena& arena, const std::vector<Value>& val
   return beginning;
 }
 
+absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
+                                     const absl::flat_hash_set<Value>& cut) {
+  constexpr int kDeepening = 6;  // steps by which a region grows
+  absl::flat_hash_set<Value> common = cut;
+  std::vector<Value> left, right;
+  for (const auto& [a, b] : pairs) {
+    left.push_back(a);
+    right.push_back(b);
+  }
+  for (int step = 0; step < kDeepening; ++step) {
+    const std::vector<Value> first = BeginningOf(arena, left, common), second = BeginningOf(arena, right, common);
+    std::vector<Value> one_sided;
+    std::set_symmetric_difference(first.begin(), first.end(), second.begin(), second.end(),
+                                  std::back_inserter(one_sided));
+    bool changed = false;
+    for (Value value : one_sided) changed = common.erase(value) > 0 || changed;
+    if (!changed) break;
+  }
+  return common;
+}
+
 absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name) {
   Rule rule;
   rule.name = name;

@@ -31,6 +31,10 @@ Region MakeRegion(const Arena& arena, const std::vector<std::pair<Value, Value>>
 std::vector<Value> BeginningOf(const Arena& arena, const std::vector<Value>& values,
                                const absl::flat_hash_set<Value>& cut);
 
+// The cut without values that are in the way of a common beginning of both sides, where there is one nearby.
+absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
+                                     const absl::flat_hash_set<Value>& cut);
+
 // The region as a rule, the first of each pair on the left, at its own sizes. It is a conjecture: whoever proves it has
 // proved the region. Errors: the right side reads leaves that the left one does not.
 absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name);

@@ -166,7 +166,7 @@ class Selector {
       const double start_s = verifier::ThreadCpuSeconds();
       Outcome& outcome = judgement.outcome;
       const auto found = ClassifyRule(kept_[before + j].forward.matcher->rule(), outcome.limits, outcome.instances,
-                                      judgement.used_finite_only_step, options_.seed);
+                                      judgement.used_finite_only_step);
       outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });

@@ -53,7 +53,7 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, MutationTest,
                          ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "structure.rules",
-                                           "taso_axioms.rules", "xla_simplifier.rules"),
+                                           "taso_axioms.rules", "xla_simplifier.rules", "missed.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));
@@ -62,9 +62,10 @@ INSTANTIATE_TEST_SUITE_P(Rules, MutationTest,
 // All rules that are said to be proved: those that come with the program and those of the tests.
 std::vector<Rule> TrueRules() {
   std::vector<Rule> all;
-  for (const char* file : {"substitutions/rules/core.rules", "tests/verifier/conv.rules", "tests/verifier/matmul.rules",
-                           "tests/verifier/elementwise.rules", "tests/verifier/extra.rules",
-                           "tests/verifier/structure.rules", "tests/verifier/taso_axioms.rules"}) {
+  for (const char* file :
+       {"substitutions/rules/core.rules", "tests/verifier/conv.rules", "tests/verifier/matmul.rules",
+        "tests/verifier/elementwise.rules", "tests/verifier/extra.rules", "tests/verifier/structure.rules",
+        "tests/verifier/taso_axioms.rules", "tests/verifier/missed.rules"}) {
     auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/" + file);
     EXPECT_TRUE(rules.ok()) << rules.status();
     for (const Rule& rule : rules.ok() ? *rules : std::vector<Rule>()) {

@@ -14,8 +14,8 @@ class NormalFormTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(NormalFormTest, NormalFormsHaveTheValuesOfTheDeclarations) {
   Counts counts;
-  const std::vector<Strategy> strategies = {{}, {.finite_laws = true}, {.split_products = true, .finite_laws = true},
-                                            {.finite_laws = true, .unfold = true}};
+  const std::vector<Strategy> strategies = {
+      {}, {.finite_laws = true}, {.split_products = true, .finite_laws = true}, {.finite_laws = true, .unfold = true}};
   for (const RuleCase& rule : LoadRules(GetParam())) {
     for (size_t i = 0; i < rule.instances.size() && i < 3; ++i) {
       for (size_t s = 0; s < strategies.size(); ++s) {
@@ -36,7 +36,8 @@ TEST_P(NormalFormTest, NormalFormsHaveTheValuesOfTheDeclarations) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, NormalFormTest,
                          ::testing::Values("matmul.rules", "conv.rules", "elementwise.rules", "extra.rules",
-                                           "structure.rules", "taso_axioms.rules", "xla_simplifier.rules"),
+                                           "structure.rules", "taso_axioms.rules", "xla_simplifier.rules",
+                                           "missed.rules"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

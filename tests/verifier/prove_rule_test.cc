@@ -173,6 +173,29 @@ TEST(ProveRule, RecordedClassesHoldForOtherNumbers) {
   EXPECT_GT(finite, 0);
 }
 
+// However a cancellation is spelled, and whatever the seed of the run.
+TEST(ProveRule, ClassesCountCancellation) {
+  const std::pair<const char*, RuleClass> cases[] = {
+      {"rule r tanh(x[n]) => sub(mul(sigmoid(mul(x, 2)), 2), 1)", RuleClass::kNumericallyRisky},
+      {"rule r sigmoid(neg(x[n])) => sub(1[n], sigmoid(x))", RuleClass::kNumericallyRisky},
+      {"rule r mul(x[n], add(y[n], z[n])) => add(mul(x, y), mul(x, z))", RuleClass::kNumericallyRisky},
+      {"rule r add(mul(x[n], y[n]), mul(x, z[n])) => mul(x, add(y, z))", RuleClass::kReassociating},
+      {"rule r matmul(x: f64[m, k], y: f64[k, n]) => cast(matmul(cast(x, to=f32), cast(y, to=f32)), to=f64)",
+       RuleClass::kNumericallyRisky},
+      {"rule r add(add(x[n], y[n]), z[n]) => add(x, add(y, z))", RuleClass::kReassociating}};
+  for (const auto& [text, expected] : cases) {
+    const auto rules = ParseRules(text, "text");
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    for (uint64_t seed : {1, 2, 77}) {
+      RuleProofOptions options;
+      options.seed = seed;
+      const RuleVerdict verdict = ProveRule((*rules)[0], options);
+      EXPECT_EQ(verdict.verdict, Verdict::kProved) << text;
+      EXPECT_EQ(verdict.rule_class, expected) << text << " seed " << seed << " " << RuleClassName(verdict.rule_class);
+    }
+  }
+}
+
 TEST(ProveRule, RefutesWithSizesAndValues) {
   const RuleVerdict verdict = ProveText("rule r sub(x[n], y[n]) => sub(y, x)");
   EXPECT_EQ(verdict.verdict, Verdict::kRefuted);
