@@ -7,6 +7,8 @@
 #include <map>
 
 #include "core/ops/ops.h"
+#include "substitutions/compiled_rule.h"
+#include "substitutions/instances.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
@@ -73,6 +75,27 @@ TEST(GradientRules, NoMutantThatIsRefutedIsProved) {
   const MutantCounts counts = JudgeMutants(*rules, wanted, /*seed=*/20261122);
   EXPECT_THAT(counts.false_proofs, testing::IsEmpty());
   EXPECT_GT(counts.refuted, wanted / 2);
+}
+
+// The steps by which a scattered gradient was gathered, gone wrong: the gathered element with another index, bound,
+// guard or function.
+TEST(GradientClaims, NoMutantOfAnInversionThatIsToldApartIsProved) {
+  std::vector<RuleInstance> instances;
+  for (const OpDef* op : AllOps()) {
+    for (const GradientClaim& claim : ClaimsOf(op->name.c_str())) {
+      if (claim.kind != GradientClaim::Kind::kInversion) continue;
+      const auto compiled = CompileRule(claim.rule, RuleUse::kProof);
+      ASSERT_TRUE(compiled.ok()) << op->name << ": " << compiled.status();
+      const auto found = Instances(**compiled);
+      ASSERT_TRUE(found.ok()) << op->name << ": " << found.status();
+      instances.push_back(found->front());
+    }
+  }
+  ASSERT_GT(instances.size(), 80u);
+  const int wanted = Cases(500);
+  const MutantCounts counts = JudgeDeclarationMutants(instances, wanted, /*seed=*/20261123);
+  EXPECT_THAT(counts.false_proofs, testing::IsEmpty());
+  EXPECT_GT(counts.refuted, wanted / 3);
 }
 
 }  // namespace
