@@ -97,5 +97,21 @@ TEST_F(IntegerLaws, RangeOfAQuotient) {
   EXPECT_FALSE(Holds(facts, (e - d * v >= 0 && e - d * v <= d) == (v == quotient)));
 }
 
+// a div d = e says 0 <= a - d e < d: how the prover opens a quotient.
+TEST_F(IntegerLaws, RangeOfANumber) {
+  const std::vector<z3::expr> facts = {d >= 1, Euclid(a, d, quotient, rest), Multiples(e, quotient, d)};
+  EXPECT_TRUE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e < d)));
+  EXPECT_FALSE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e <= d)));
+}
+
+// The v at which d divides v + e are the d w - e, and different w give different v.
+TEST_F(IntegerLaws, Multiples) {
+  const std::vector<z3::expr> facts = {d >= 1, Euclid(v + e, d, quotient, rest), Multiples(p, quotient, d),
+                                       Multiples(p, t, d)};
+  EXPECT_TRUE(Holds(facts, (rest == 0 && quotient == p) == (v == d * p - e)));
+  EXPECT_TRUE(Holds(facts, implies(d * p - e == d * t - e, p == t)));
+  EXPECT_FALSE(Holds(facts, (quotient == p) == (v == d * p - e)));
+}
+
 }  // namespace
 }  // namespace rewright
