@@ -60,6 +60,10 @@ NormalForm ApplyExp(Context& ctx, const NormalForm& x) {
     ctx.used_finite_law = true;
     return Apply(ctx, "recip", {ApplyExp(ctx, Scale(x, -1))});
   }
+  if (IsSingleAtom(x, AtomNode::Kind::kFn) && x[0].atoms[0]->name == "log" && IsPositive(ctx, x[0].atoms[0]->args[0])) {
+    ctx.used_finite_law = true;
+    return RenameAll(ctx, x[0].atoms[0]->args[0]);
+  }
   return Opaque(ctx, "exp", {x});
 }
 
@@ -239,6 +243,11 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
     if (IsConstant(x, &value)) return ConstantForm((fn == "pos" ? value.Sign() > 0 : value.IsZero()) ? 1 : 0);
     Branches whole = {{{}, Guard::True(), x}};
     NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
+    // max{a, 0} is positive where a is.
+    if (fn == "pos" && IsSingleAtom(scaled, AtomNode::Kind::kMax)) {
+      const Atom largest = scaled[0].atoms[0];
+      if (const NormalForm* part = PositivePartOf(largest)) return ApplyOne(ctx, fn, RenameAll(ctx, *part));
+    }
     Poly index;
     if (IsIndex(scaled, &index)) {
       return Restrict(ctx, fn == "pos" ? Guard::Ge(index - Poly(1)) : Guard::Eq(index), ConstantForm(1));

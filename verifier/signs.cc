@@ -17,9 +17,8 @@ bool IsPositiveAtom(Context& ctx, const Atom& a) {
       return (a->name == "recip" || a->name == "sqrt") && IsPositive(ctx, a->args[0]);
     case AtomNode::Kind::kMax: break;
   }
-  return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
-           return IsPositive(ctx, b.body) && HasPoint(ctx, b);
-         });
+  return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(),
+                                         [&](const Branch& b) { return IsPositive(ctx, b.body) && HasPoint(ctx, b); });
 }
 
 bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
@@ -27,8 +26,7 @@ bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
   switch (a->kind) {
     case AtomNode::Kind::kRead: return false;
     case AtomNode::Kind::kInt: return ctx.ProveNonneg({a->value});
-    case AtomNode::Kind::kFn:
-      return a->name == "sqrt" || (a->name == "recip" && IsNonnegative(ctx, a->args[0]));
+    case AtomNode::Kind::kFn: return a->name == "sqrt" || (a->name == "recip" && IsNonnegative(ctx, a->args[0]));
     case AtomNode::Kind::kMax: break;
   }
   return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
@@ -53,8 +51,8 @@ bool IsNonnegative(Context& ctx, const NormalForm& n) {
 bool IsPositive(Context& ctx, const NormalForm& n) {
   if (!IsNonnegative(ctx, n)) return false;
   return std::any_of(n.begin(), n.end(), [&](const Term& t) {
-    return t.bound.empty() && t.guard.IsTrue() &&
-           std::all_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& a) { return IsPositiveAtom(ctx, a); });
+    const bool some = t.bound.empty() ? t.guard.IsTrue() : HasPoint(ctx, Branch{t.bound, t.guard, {}});
+    return some && std::all_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& a) { return IsPositiveAtom(ctx, a); });
   });
 }
 

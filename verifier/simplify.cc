@@ -254,6 +254,16 @@ bool SplitRange(Context& ctx, Term* t) {
 
 }  // namespace
 
+const NormalForm* PositivePartOf(const Atom& a) {
+  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
+  for (size_t i = 0; i < 2; ++i) {
+    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
+    const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
+    if (plain && zero.body.empty()) return &rest.body;
+  }
+  return nullptr;
+}
+
 bool MentionedByAtoms(const Term& t, Var v) {
   return std::any_of(t.atoms.begin(), t.atoms.end(),
                      [v](const Atom& a) { return std::binary_search(a->vars.begin(), a->vars.end(), v); });
@@ -399,17 +409,6 @@ bool CancelFactors(Context& ctx, Term* t) {
     }
   }
   return false;
-}
-
-// The a of max{a, 0}, or null.
-const NormalForm* PositivePartOf(const Atom& a) {
-  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
-  for (size_t i = 0; i < 2; ++i) {
-    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
-    const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
-    if (plain && zero.body.empty()) return &rest.body;
-  }
-  return nullptr;
 }
 
 // a max{a, 0} = max{a, 0}^2 for a product a, of either sign.

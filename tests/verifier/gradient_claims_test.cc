@@ -11,6 +11,7 @@
 #include "core/ops/ops.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
@@ -66,6 +67,23 @@ TEST(GradientClaims, CertificatesHold) {
     ASSERT_EQ(verdict.verdict, Verdict::kProved) << claim.rule.name << ": " << verdict.reason;
     const auto checked = CheckCertificate(verdict.certificate, claim.rule.name);
     EXPECT_TRUE(checked.ok()) << checked.status();
+  }
+}
+
+// Gradients by results instead of operands: 0 < max(x, 0) where 0 < x, and exp(log a) = a for a > 0.
+TEST(GradientRules, ByResultsAreProved) {
+  const auto rules = ParseRules(
+      "rule relu\n  relu_grad_x(x[b..], u[b..]) => where(less(0, relu(x)), u, 0)\n"
+      "rule log-softmax\n  log_softmax_grad_x(x[b.., n, c..], u[b.., n, c..], axis=len(b))\n"
+      "  => sub(u, mul(exp(log_softmax(x, axis=len(b))), reduce_sum(u, axes=[len(b)])))\n"
+      "rule false-relu\n  relu_grad_x(x[b..], u[b..]) => where(less(1, relu(x)), u, 0)\n"
+      "rule false-exponential\n  exp(log(x[b..])) => relu(x)\n",
+      "results.rules");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  for (const Rule& rule : *rules) {
+    const RuleVerdict verdict = ProveRule(rule, {.time_limit_s = kLimitSeconds});
+    const bool is_false = rule.name.starts_with("false-");
+    EXPECT_EQ(verdict.verdict == Verdict::kProved, !is_false) << rule.name << ": " << verdict.reason;
   }
 }
 
