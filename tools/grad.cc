@@ -99,11 +99,12 @@ absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
   }
   const std::set<std::string> derived = DerivedOps(graph);
   if (flags.output.ends_with(".onnx")) {
-    if (!derived.empty()) {
-      return absl::UnimplementedError(absl::StrCat("ONNX has no form of ", absl::StrJoin(derived, ", "),
-                                                   "; write the graph as text (-o FILE.txt, or no -o)"));
+    const absl::Status written = WriteModel(graph, model.metadata, flags.output);
+    if (absl::IsUnimplemented(written)) {
+      return absl::UnimplementedError(
+          absl::StrCat(written.message(), "; write the graph as text (-o FILE.txt, or no -o)"));
     }
-    RETURN_IF_ERROR(WriteModel(graph, model.metadata, flags.output));
+    RETURN_IF_ERROR(written);
   } else if (!flags.output.empty()) {
     RETURN_IF_ERROR(WriteText(flags.output, PrintGraph(graph)));
   } else {
@@ -126,7 +127,8 @@ Action DeclareGrad(CLI::App& app) {
   app.add_option("--by", flags->by, "What it is differentiated by: states (the weights) or inputs")
       ->check(CLI::IsMember({"states", "inputs"}))
       ->capture_default_str();
-  app.add_flag("--derived", flags->derived, "Leave derived operators as they are; without it rules write them in others");
+  app.add_flag("--derived", flags->derived,
+               "Leave derived operators as they are; without it rules write them in others");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   AddOutputPath(app, "-o,--output", &flags->output, "Where the graph is written: as text, or .onnx")->type_name("FILE");
   return [flags](Session& session) { return Grad(*flags, session); };

@@ -469,6 +469,7 @@ Action DeclareVerify(CLI::App& app) {
     if (derived->count() > 0) {
       std::erase(gradients->operators, "");  // what the parser makes of the option alone
       gradients->time_limit = flags->time_limit;
+      gradients->certificates = flags->certificates;
       return VerifyGradients(*gradients, session);
     }
     if (flags->file.empty()) {

@@ -8,11 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
 #include "search/resources.h"
+#include "tools/certificate_folder.h"
 #include "tools/progress.h"
 #include "tools/suggest.h"
+#include "verifier/certificate.h"
 #include "verifier/gradient_claims.h"
 
 namespace rewright {
@@ -43,6 +47,16 @@ std::string Title(const Judged& judged) {
                       judged.claim.input.empty() ? "" : " by " + judged.claim.input);
 }
 
+// Writes the certificate of a verdict, if it has one, into the folder; gives its seal.
+absl::StatusOr<std::string> WriteCertificate(const std::string& folder, Judged& judged) {
+  std::string& text = judged.verdict.certificate;
+  if (text.empty()) return std::string();
+  RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", CertificateFileName(judged.claim.rule.name)), text));
+  const std::string seal = SealAtEnd(text);
+  text = std::string();
+  return seal;
+}
+
 Json ToJson(const Judged& judged) {
   Json json = {{"operator", judged.op->name},
                {"claim", ClaimName(judged.claim.kind)},
@@ -68,13 +82,27 @@ absl::StatusOr<Answer> VerifyGradients(const GradientFlags& flags, Session& sess
     if (!claims.ok()) return claims.status();
     for (GradientClaim& claim : *claims) all.push_back({op, std::move(claim), {}});
   }
+  const bool certify = !flags.certificates.empty();
+  if (certify) RETURN_IF_ERROR(MakeFolder(flags.certificates));
+  std::vector<absl::StatusOr<std::string>> seals(all.size(), std::string());
   Progress progress(console, "verify");
   std::atomic<size_t> done{0};
   ForEachIndex(all.size(), NumThreads(session.flags.threads), [&](size_t i) {
-    all[i].verdict = JudgeClaim(all[i].claim, flags.time_limit);
+    all[i].verdict = JudgeClaim(all[i].claim, flags.time_limit, certify);
+    seals[i] = WriteCertificate(flags.certificates, all[i]);
     progress.Update(static_cast<double>(++done) / static_cast<double>(all.size()),
                     absl::StrFormat("%d of %d  %s", done.load(), all.size(), Title(all[i])));
   });
+
+  if (certify) {
+    CertificateIndex index;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!seals[i].ok()) return seals[i].status();
+      if (!seals[i]->empty()) index[CertificateFileName(all[i].claim.rule.name)] = *seals[i];
+    }
+    RETURN_IF_ERROR(WriteCertificateIndex(flags.certificates, index));
+    console.json()["certificates"] = index.size();
+  }
 
   std::map<Verdict, int> counts;
   std::set<const OpDef*> with_claims, open;

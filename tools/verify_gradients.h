@@ -13,6 +13,7 @@ struct GradientFlags {
   std::vector<std::string> operators;  // none: all
   double time_limit = 60;              // seconds of CPU time for one claim
   int structures = 2;                  // of each operator
+  std::string certificates;            // a folder for certificates; empty: none
 };
 
 // kYes: every claim is proved. Error: there is no such operator, or one cannot be derived.

@@ -28,6 +28,8 @@ std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n);
 bool EliminateByEquation(Context& ctx, Term* t);
 // lo <= v and v <= lo: the same rule for a range of one point.
 bool EliminateSingleton(Context& ctx, Term* t);
+// The a of max{a, 0}, or null.
+const NormalForm* PositivePartOf(const Atom& a);
 bool MentionedByAtoms(const Term& t, Var v);
 // The plain bounds lo <= v < lo + count of a variable that nothing else mentions. `rest` is the guard without them.
 bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard, Var v, Poly* count, Guard* rest);

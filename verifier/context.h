@@ -51,6 +51,7 @@ struct Strategy {
   int factor_order = 0;         // which order of the factors of a product axis
   bool unfold = false;          // tanh by sigmoid, sigmoid by exp
   bool quotients = false;       // sums over what divisions determine: v = e div d
+  bool digits = false;          // sums over what digits determine: a div d = e and a mod d = r say a = d e + r
   bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };

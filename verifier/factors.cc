@@ -5,6 +5,16 @@
 #include "verifier/algebra_internal.h"
 
 namespace rewright::verifier {
+const NormalForm* PositivePartOf(const Atom& a) {
+  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
+  for (size_t i = 0; i < 2; ++i) {
+    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
+    const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
+    if (plain && zero.body.empty()) return &rest.body;
+  }
+  return nullptr;
+}
+
 namespace {
 
 // Index polynomials that are constants or single products come apart; booleans are idempotent.
@@ -95,17 +105,6 @@ bool CancelFactors(Context& ctx, Term* t) {
     }
   }
   return false;
-}
-
-// The a of max{a, 0}, or null.
-const NormalForm* PositivePartOf(const Atom& a) {
-  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
-  for (size_t i = 0; i < 2; ++i) {
-    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
-    const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
-    if (plain && zero.body.empty()) return &rest.body;
-  }
-  return nullptr;
 }
 
 // a max{a, 0} = max{a, 0}^2 for a product a, of either sign.

@@ -252,6 +252,11 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
     if (std::optional<NormalForm> truth = TruthByCases(ctx, x, fn == "zero")) return *std::move(truth);
     Branches whole = {{{}, Guard::True(), x}};
     NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
+    // max{a, 0} is positive where a is.
+    if (fn == "pos" && IsSingleAtom(scaled, AtomNode::Kind::kMax)) {
+      const Atom largest = scaled[0].atoms[0];
+      if (const NormalForm* part = PositivePartOf(largest)) return ApplyOne(ctx, fn, RenameAll(ctx, *part));
+    }
     Poly index;
     if (IsIndex(scaled, &index)) {
       return Restrict(ctx, fn == "pos" ? Guard::Ge(index - Poly(1)) : Guard::Eq(index), ConstantForm(1));

@@ -240,7 +240,9 @@ class Claimant {
       if (!IsFloating(inputs_[k].dtype)) continue;
       const absl::StatusOr<DerivedCall> call = CallBy(static_cast<int>(k));
       if (!call.ok()) return call.status();
-      right.push_back(InnerProduct(Gradient(*call, *call->op), Tangent(static_cast<int>(k)), inputs_[k].rank()));
+      const absl::StatusOr<const OpDef*> scattered = ScatteredGradientOp(op_, static_cast<int>(k));
+      if (!scattered.ok()) return scattered.status();
+      right.push_back(InnerProduct(Gradient(*call, **scattered), Tangent(static_cast<int>(k)), inputs_[k].rank()));
     }
     GradientClaim claim = Claim(Kind::kDuality);
     claim.rule = Law(absl::StrCat("duality-", op_.name), SumOf(std::move(left)), SumOf(std::move(right)));
@@ -337,17 +339,22 @@ absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int s
     const auto too_many = [](const TensorType& type) { return type.rank() > kMaxRank; };
     if (std::any_of(sample.inputs.begin(), sample.inputs.end(), too_many)) continue;
     if (!seen.insert(StructuralKeyOf(op, sample.inputs, application->attrs)).second) continue;
+    const size_t first = claims.size();
     RETURN_IF_ERROR(Claimant(op, sample, *std::move(application)).AddTo(&claims));
+    for (size_t k = first; k < claims.size() && seen.size() > 1; ++k) {
+      absl::StrAppend(&claims[k].rule.name, "-", seen.size());
+    }
   }
   return claims;
 }
 
-RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s) {
+RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool certify) {
   RuleProofOptions options;
   options.time_limit_s = time_limit_s;
   options.instance_limit_s = time_limit_s;
   options.use = RuleUse::kProof;
-  options.classify = false;
+  options.classify = certify;  // a certificate tells the class
+  options.certify = certify;
   if (claim.kind != Kind::kShift) return ProveRule(claim.rule, options);
   ProofOptions once;
   once.time_limit_s = time_limit_s;

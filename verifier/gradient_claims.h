@@ -3,6 +3,7 @@
 //
 //   inversion   the gradient as it is gathered equals the definition: the sum over all reads under the equations
 //   duality     <u, J v> = <J^T u, v>, J v being the tangent of the output along v, J^T u the gradient by every input
+//               as it is defined, scattered: with the inversions it holds of the gathered ones
 //   shift       the output does not depend on a value that the declaration marks as a shift (OpBuilder::Shift)
 //
 // A claim is made of one structure of the operator (ranks, axes, flags); sizes and integer attributes are symbols, so
@@ -32,7 +33,8 @@ const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "sh
 // Error: an operator cannot be derived.
 absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
 
-// The verdict, with the reason of one that is open.
-RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s);
+// The verdict, with the reason of one that is open. `certify`: with a certificate, which claims about shifts have none of,
+// since a free tensor in the place of a shift is no text of a rule.
+RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool certify = false);
 
 }  // namespace rewright

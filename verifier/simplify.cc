@@ -121,6 +121,58 @@ bool EliminateByQuotient(Context& ctx, Term* t) {
   return false;
 }
 
+// a div d = e says 0 <= a - d e < d: where digits of a number are given, what the number is made of can be eliminated.
+bool OpenQuotient(Context& ctx, Term* t) {
+  std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (!parts[k].IsEq()) continue;
+    const Poly p = parts[k].poly();
+    for (Var q : p.Vars()) {
+      const VarInfo info = ctx.Info(q);
+      const int64_t coef = p.Coef(q);
+      if (info.kind != VarInfo::Kind::kDiv || (coef != 1 && coef != -1) || !p.IsLinearIn(q)) continue;
+      if (!ctx.Mentions(info.a, t->bound)) continue;
+      const Poly e = Poly::Of(q) - p * Poly(coef), rest = info.a - info.b * e;
+      parts[k] = Guard::Ge(rest);
+      parts.push_back(Guard::Ge(info.b - Poly(1) - rest));
+      Substitution s;
+      s.Set(q, e);
+      *t = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
+      return true;
+    }
+  }
+  return false;
+}
+
+// The v at which d divides v + e are the d w - e, one for each w; likewise for e - v.
+bool CountMultiples(Context& ctx, Term* t) {
+  std::vector<Guard> parts = Conjuncts(t->guard);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (!parts[k].IsEq()) continue;
+    const Poly p = parts[k].poly();
+    for (Var q : p.Vars()) {
+      const VarInfo info = ctx.Info(q);
+      if (info.kind != VarInfo::Kind::kDiv ||
+          (p != info.a - info.b * Poly::Of(q) && p != info.b * Poly::Of(q) - info.a))
+        continue;
+      for (Var v : t->bound) {
+        const int64_t sign = info.a.Coef(v);
+        const Poly e = info.a - Poly::Of(v) * Poly(sign);
+        if ((sign != 1 && sign != -1) || ctx.Mentions(e, {v}) || ctx.Mentions(info.b, {v})) continue;
+        parts.erase(parts.begin() + static_cast<int64_t>(k));
+        const Var w = ctx.NewLocal(ctx.Info(v).name);
+        Term open{t->coef, t->bound, Guard::And(parts), t->atoms};
+        std::replace(open.bound.begin(), open.bound.end(), v, w);
+        Substitution s;
+        s.Set(v, (info.b * Poly::Of(w) - e) * Poly(sign));
+        *t = SubstFree(ctx, open, s);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Where p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
 struct Scaled {
   Poly unit, a, b;
@@ -266,8 +318,9 @@ bool SimplifyTerm(Context& ctx, Term* t) {
   for (bool again = true; again;) {
     if (t->guard.IsFalse()) return false;
     again = SplitEquation(ctx, t) || SplitRange(ctx, t) || EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) ||
-            CountUnused(ctx, t) ||
-            (ctx.strategy.quotients && (EliminateByQuotient(ctx, t) || EliminateByScale(ctx, t)));
+            CountUnused(ctx, t) || (ctx.strategy.digits && OpenQuotient(ctx, t)) ||
+            (ctx.strategy.quotients && (EliminateByQuotient(ctx, t) || EliminateByScale(ctx, t))) ||
+            (ctx.strategy.digits && CountMultiples(ctx, t));
     if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
   }
   while (SimplifyFactors(ctx, t)) {

@@ -372,7 +372,14 @@ std::vector<Strategy> Strategies() {
     }
   }
   out.push_back({.finite_laws = true, .unfold = true});
-  for (bool split : {false, true}) out.push_back({.split_products = split, .finite_laws = true, .quotients = true});
+  for (bool digits : {false, true}) {
+    for (int order = 0; order <= (digits ? 1 : 0); ++order) {
+      for (bool split : {false, true}) {
+        out.push_back(
+            {.split_products = split, .finite_laws = true, .factor_order = order, .quotients = true, .digits = digits});
+      }
+    }
+  }
   out.push_back({.unroll = true});
   return out;
 }

@@ -18,6 +18,7 @@ namespace rewright {
 namespace {
 
 constexpr char kGradientMark[] = "_grad_";
+constexpr char kScatterMark[] = "_scatter_";
 constexpr char kTangentMark[] = "_tangent";
 
 DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std::vector<TensorType>& inputs,
@@ -95,7 +96,7 @@ std::string InputName(const OpDef& op, int input) {
 std::string DerivedName(const OpDef& op, DerivedKind kind, int input) {
   switch (kind) {
     case DerivedKind::kGradient: return absl::StrCat(op.name, kGradientMark, InputName(op, input));
-    case DerivedKind::kScattered: return absl::StrCat(op.name, "_scatter_", InputName(op, input));
+    case DerivedKind::kScattered: return absl::StrCat(op.name, kScatterMark, InputName(op, input));
     case DerivedKind::kTangent: break;
   }
   return absl::StrCat(op.name, kTangentMark);
@@ -192,13 +193,16 @@ const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const s
     const absl::StatusOr<const OpDef*> derived = op != nullptr ? TangentOp(*op) : absl::NotFoundError("");
     return derived.ok() ? *derived : nullptr;
   }
-  const size_t mark = name.rfind(kGradientMark);
-  if (mark == std::string::npos) return nullptr;
-  const OpDef* op = find(name.substr(0, mark));
-  const int input = op != nullptr ? InputByName(*op, name.substr(mark + std::size(kGradientMark) - 1)) : -1;
-  if (input < 0) return nullptr;
-  const absl::StatusOr<const OpDef*> derived = GradientOp(*op, input);
-  return derived.ok() ? *derived : nullptr;
+  for (const auto& [mark, kind] : {std::pair<std::string, DerivedKind>(kGradientMark, DerivedKind::kGradient),
+                                   std::pair<std::string, DerivedKind>(kScatterMark, DerivedKind::kScattered)}) {
+    const size_t at = name.rfind(mark);
+    const OpDef* op = at == std::string::npos ? nullptr : find(name.substr(0, at));
+    const int input = op != nullptr ? InputByName(*op, name.substr(at + mark.size())) : -1;
+    if (input < 0) continue;
+    const absl::StatusOr<const OpDef*> derived = OpOf(*op, kind, input);
+    return derived.ok() ? *derived : nullptr;
+  }
+  return nullptr;
 }
 
 namespace {

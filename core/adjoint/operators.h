@@ -48,8 +48,8 @@ absl::StatusOr<DerivedCall> GradientCall(const OpDef& op, const std::vector<Tens
                                          const std::vector<TensorType>& outputs, int input);
 absl::StatusOr<DerivedCall> TangentCall(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs);
 
-// The gradient by an input as an operator of another form (Inversion::kScattered: the definition), for comparison. It
-// has the operands and attributes of GradientOp's, and the name op_scatter_x, which FindOp does not know.
+// The gradient by an input as an operator of another form (Inversion::kScattered: the definition), for comparison and
+// for claims. It has the operands and attributes of GradientOp's, and the name op_scatter_x.
 absl::StatusOr<const OpDef*> ScatteredGradientOp(const OpDef& op, int input);
 
 }  // namespace rewright

@@ -11,6 +11,14 @@
 #include "core/onnx/writer.h"
 
 namespace rewright {
+
+std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
+                 const std::vector<std::string>& inputs) {
+  const std::string result = writer.Temporary(node);
+  writer.AddNode(op_type, inputs, {result});
+  return result;
+}
+
 namespace {
 
 const OnnxForm& FormOf(const ExportedNode& node) { return *FindOnnxForm(node.node.op->name); }
@@ -30,14 +38,6 @@ void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string
   onnx::NodeProto* reduce = writer.AddNode(op_type, inputs, {output});
   if (!as_input) writer.SetInts(reduce, "axes", axes);
   writer.SetInt(reduce, "keepdims", node.Int("keepdims"));
-}
-
-// A node with one result in between.
-std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
-                 const std::vector<std::string>& inputs) {
-  const std::string result = writer.Temporary(node);
-  writer.AddNode(op_type, inputs, {result});
-  return result;
 }
 
 // not (a = b)
@@ -614,7 +614,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
 }  // namespace
 
 const OnnxForm* FindOnnxForm(const std::string& op) {
-  for (const auto* forms : {&Forms(), &FunctionForms()}) {
+  for (const auto* forms : {&Forms(), &FunctionForms(), &TrainingForms()}) {
     if (const auto found = forms->find(op); found != forms->end()) return &found->second;
   }
   return nullptr;

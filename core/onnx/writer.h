@@ -40,6 +40,8 @@ struct OnnxForm {
 };
 // Null where the operator has no form in ONNX (export_ops.cc).
 const OnnxForm* FindOnnxForm(const std::string& op);
+// Those of operators that training and its gradients add (export_training.cc).
+const absl::flat_hash_map<std::string, OnnxForm>& TrainingForms();
 
 class OnnxWriter {
  public:
@@ -83,5 +85,9 @@ class OnnxWriter {
   std::map<std::vector<int64_t>, std::string> ints_;
   std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes
 };
+
+// Adds a node with one result in between, whose name it gives.
+std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
+                 const std::vector<std::string>& inputs);
 
 }  // namespace rewright

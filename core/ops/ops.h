@@ -10,7 +10,7 @@
 // clang-format off
 #define REWRIGHT_OPERATORS(X) \
   /* Elementwise, of one operand */ \
-  X(Identity) X(Neg) X(Abs) X(Sign) X(Reciprocal) X(Rsqrt) X(Relu) X(LeakyRelu) X(Clip) X(Gelu) \
+  X(Identity) X(After) X(Neg) X(Abs) X(Sign) X(Reciprocal) X(Rsqrt) X(Relu) X(LeakyRelu) X(Clip) X(Gelu) \
   X(GeluTanh) X(Swish) X(HardSwish) X(LogicalNot) X(Cast) \
   /* Elementwise, of several operands that broadcast */ \
   X(Add) X(Sub) X(Mul) X(Div) X(Rem) X(Mod) X(Pow) X(Min) X(Max) X(Equal) X(NotEqual) X(Less) X(LessEqual) \
@@ -18,7 +18,7 @@
   /* Contractions and windows */ \
   X(Matmul) X(DotGeneral) X(Conv2d) X(Convolution) X(MaxPool2d) X(AvgPool2d) \
   /* Normalization */ \
-  X(BatchNorm) X(LayerNorm) X(Lrn) X(Softmax) X(LogSoftmax) \
+  X(BatchNorm) X(BatchNormTrain) X(LayerNorm) X(Lrn) X(Softmax) X(LogSoftmax) X(CrossEntropy) \
   /* Reductions */ \
   X(ReduceSum) X(ReduceMean) X(ReduceMax) X(ReduceMin) X(ReduceProd) X(ReduceAnd) X(ReduceOr) X(Argmax) X(Cumsum) \
   /* Movement of elements */ \

@@ -252,6 +252,25 @@ std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng) {
   return std::nullopt;
 }
 
+namespace {
+
+void JudgeMutant(const RuleInstance& mutant, const std::string& what, MutationRng& rng, MutantCounts* counts) {
+  ProofOptions proof;
+  proof.search_counterexample = false;  // the proof alone is on trial
+  proof.time_limit_s = 0.5;
+  const bool accepted = Prove(mutant, proof).verdict == Verdict::kProved;
+  const std::optional<std::string> apart = Distinguished(mutant, 100, rng);
+  if (accepted && apart) counts->false_proofs.push_back(absl::StrCat(what, mutant.description, "\n", *apart));
+  ++(apart ? counts->refuted : accepted ? counts->equivalent : counts->open);
+}
+
+void PrintCounts(const MutantCounts& counts) {
+  std::cout << counts.refuted + counts.open << " mutants: " << counts.refuted << " told apart by the interpreter, "
+            << counts.open << " open; besides them " << counts.equivalent << " proved (equivalent)\n";
+}
+
+}  // namespace
+
 bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant) {
   *mutant = instance;
   std::vector<size_t> applications;
@@ -288,20 +307,21 @@ MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t s
       return instances.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
     });
     if (instances.empty()) continue;
-    ProofOptions proof;
-    proof.search_counterexample = false;  // the proof alone is on trial
-    proof.time_limit_s = 0.5;
-    const RuleInstance& instance = instances.back();
-    const bool accepted = Prove(instance, proof).verdict == Verdict::kProved;
-    const std::optional<std::string> apart = Distinguished(instance, 100, rng);
-    if (accepted && apart) {
-      counts.false_proofs.push_back(
-          absl::StrCat(mutant->change, "\n", PrintLaw(mutant->rule), instance.description, "\n", *apart));
-    }
-    ++(apart ? counts.refuted : accepted ? counts.equivalent : counts.open);
+    JudgeMutant(instances.back(), absl::StrCat(mutant->change, "\n", PrintLaw(mutant->rule)), rng, &counts);
   }
-  std::cout << wanted << " mutants: " << counts.refuted << " told apart by the interpreter, " << counts.equivalent
-            << " proved (equivalent), " << counts.open << " open\n";
+  PrintCounts(counts);
+  return counts;
+}
+
+MutantCounts JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int wanted, uint64_t seed) {
+  MutationRng rng(seed);
+  MutantCounts counts;
+  while (counts.refuted + counts.open < wanted) {
+    const RuleInstance& instance = instances[rng() % instances.size()];
+    RuleInstance mutant;
+    if (MutateDeclaration(instance, rng, &mutant)) JudgeMutant(mutant, "", rng, &counts);
+  }
+  PrintCounts(counts);
   return counts;
 }
 

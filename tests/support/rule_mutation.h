@@ -36,5 +36,7 @@ struct MutantCounts {
 };
 // `wanted` mutants that are refuted or open, of rules drawn at random; prints the counts.
 MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed);
+// The same of instances that are proved, of which a declaration is changed.
+MutantCounts JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int wanted, uint64_t seed);
 
 }  // namespace rewright

@@ -1,12 +1,14 @@
 // The laws by which equations between indices are solved (core/index/solve.h, verifier/simplify.cc), each as a
-// statement about integers that Z3 proves for all values. The division is Euclid's: a = b (a div b) + a mod b, 0 <= a
-// mod b < b.
+// statement about integers that Z3 and cvc5 prove for all values. The division is Euclid's: a = b (a div b) + a mod b,
+// 0 <= a mod b < b.
 #include <gtest/gtest.h>
 #include <z3++.h>
 
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "verifier/query_solver.h"
 
 namespace rewright {
 namespace {
@@ -23,15 +25,18 @@ class IntegerLaws : public ::testing::Test {
   static z3::expr Multiples(const z3::expr& x, const z3::expr& y, const z3::expr& factor) {
     return implies(x < y, factor * (y - x) >= factor) && implies(y < x, factor * (x - y) >= factor);
   }
-  // Whether the facts imply the claim for all integers.
+  // Whether the facts imply the claim for all integers. Where cvc5 is installed both have to find the same.
   bool Holds(const std::vector<z3::expr>& facts, const z3::expr& claim) {
     z3::solver solver(context_);
-    z3::params limits(context_);
-    limits.set("timeout", 30000u);
-    solver.set(limits);
     for (const z3::expr& fact : facts) solver.add(fact);
     solver.add(!claim);
-    return solver.check() == z3::unsat;
+    const SmtQuery query{.purpose = "law", .logic = "QF_NIA", .text = "(set-logic QF_NIA)\n" + solver.to_smt2()};
+    const auto answer = AskZ3(query);
+    const bool holds = answer.ok() && *answer == SmtAnswer::kUnsat;
+    const auto second = AskCvc5({query}, 20);
+    if (absl::IsNotFound(second.status())) return holds;
+    EXPECT_EQ(second.ok() && second->at(0) == SmtAnswer::kUnsat, holds) << query.text;
+    return holds;
   }
 
   z3::context context_;
@@ -90,6 +95,22 @@ TEST_F(IntegerLaws, RangeOfAQuotient) {
   const std::vector<z3::expr> facts = {d >= 1, Euclid(e, d, quotient, rest), Multiples(v, quotient, d)};
   EXPECT_TRUE(Holds(facts, (e - d * v >= 0 && e - d * v < d) == (v == quotient)));
   EXPECT_FALSE(Holds(facts, (e - d * v >= 0 && e - d * v <= d) == (v == quotient)));
+}
+
+// a div d = e says 0 <= a - d e < d: how the prover opens a quotient.
+TEST_F(IntegerLaws, RangeOfANumber) {
+  const std::vector<z3::expr> facts = {d >= 1, Euclid(a, d, quotient, rest), Multiples(e, quotient, d)};
+  EXPECT_TRUE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e < d)));
+  EXPECT_FALSE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e <= d)));
+}
+
+// The v at which d divides v + e are the d w - e, and different w give different v.
+TEST_F(IntegerLaws, Multiples) {
+  const std::vector<z3::expr> facts = {d >= 1, Euclid(v + e, d, quotient, rest), Multiples(p, quotient, d),
+                                       Multiples(p, t, d)};
+  EXPECT_TRUE(Holds(facts, (rest == 0 && quotient == p) == (v == d * p - e)));
+  EXPECT_TRUE(Holds(facts, implies(d * p - e == d * t - e, p == t)));
+  EXPECT_FALSE(Holds(facts, (quotient == p) == (v == d * p - e)));
 }
 
 }  // namespace

@@ -77,9 +77,10 @@ TEST(DerivedOperators, AreFoundByName) {
   ASSERT_NE(FindOp("conv2d_grad_x_tangent"), nullptr);
   EXPECT_THAT(FindOp("conv2d_tangent")->inputs, testing::ElementsAre("x", "w", "dx", "dw"));
   EXPECT_EQ(FindOp("concat_grad_x3")->name, "concat_grad_x3");
+  EXPECT_EQ(FindOp("conv2d_scatter_x"), *ScatteredGradientOp(*FindOp("conv2d"), 0));
   EXPECT_TRUE(FindOp("split_grad_x")->variadic);
   for (const char* name : {"conv2d_grad_y", "conv2d_grad_", "_grad_x", "nothing_grad_x", "argmax_grad_x",
-                           "concat_grad_x", "concat_grad_x03", "less_tangent", "conv2d_scatter_x"}) {
+                           "concat_grad_x", "concat_grad_x03", "less_tangent", "conv2d_scatter_y"}) {
     EXPECT_EQ(FindOp(name), nullptr) << name;
   }
   EXPECT_THAT(GradientOp(*FindOp("argmax"), 0).status().message(), HasSubstr("argmax has no gradient by its input"));
