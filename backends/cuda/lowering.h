@@ -100,6 +100,9 @@ class Lowering : private ScheduleBuilder {
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
   absl::Status CompilePending();
+  // Runs the steps that depend on constants alone (weights in another layout or precision), once: what they write are
+  // constants, and they leave the schedule.
+  absl::Status RunConstantSteps();
   // Tells the work of a step from all other work.
   std::string KeyOf(const Step& step) const;
   // As in backends/cpu/lowering.h.
