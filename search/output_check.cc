@@ -30,15 +30,6 @@ Graph WithoutUpdates(const Graph& graph) {
   return Graph(graph.arena(), graph.inputs(), std::move(outputs));
 }
 
-double LargestMagnitude(const Tensor& tensor) {
-  double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const double size = std::abs(tensor.At(i));
-    if (std::isfinite(size)) largest = std::max(largest, size);
-  }
-  return largest;
-}
-
 // Whether some elements are not finite, or none is a normal number.
 bool IsSuspicious(const Tensor& weights) {
   bool vanished = true;

@@ -1,6 +1,8 @@
 // rewright compare MODEL...: one table, measured interleaved in one run: the original, the rule-based baseline, the
 // superoptimized graph, and other programs that are found on the machine.
 
+#include "core/ir/compare.h"
+
 #include <stdlib.h>
 
 #include <algorithm>
@@ -277,7 +279,7 @@ class Contest {
       if (diff.equal) continue;
       contestant->equal = false;
       contestant->difference = absl::StrFormat("output %d differs by up to %.3g at %s", i, diff.max_abs_diff,
-                                               PositionString(expected[i].shape(), diff.worst));
+                                               ShapeString(PositionOf(expected[i].shape(), diff.worst)));
     }
   }
 

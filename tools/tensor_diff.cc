@@ -1,7 +1,6 @@
 #include "tools/tensor_diff.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,22 +8,10 @@
 #include "core/ir/compare.h"
 
 namespace rewright {
-namespace {
-
-double LargestFinite(const Tensor& tensor) {
-  double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const double value = std::abs(tensor.At(i));
-    if (std::isfinite(value)) largest = std::max(largest, value);
-  }
-  return largest;
-}
-
-}  // namespace
 
 TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Tolerance& tolerance) {
   CHECK(expected.type() == actual.type()) << expected.type().ToString() << " " << actual.type().ToString();
-  const double largest = LargestFinite(expected);
+  const double largest = LargestMagnitude(expected);
   const bool floating = IsFloating(expected.dtype());
   const double atol = tolerance.atol >= 0 ? tolerance.atol : kDefaultAtolScale * largest;
   const Comparison comparison = floating ? Compare(actual, expected, tolerance.rtol, atol) : Compare(actual, expected);
@@ -37,15 +24,6 @@ TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Toler
   diff.worst_expected = comparison.worst_b;
   diff.worst_actual = comparison.worst_a;
   return diff;
-}
-
-std::string PositionString(const Shape& shape, int64_t index) {
-  Shape position(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    position[axis] = index % shape[axis];
-    index /= shape[axis];
-  }
-  return ShapeString(position);
 }
 
 OutputsDiff DiffOutputs(const std::vector<std::string>& names, const std::vector<Tensor>& expected,
@@ -62,9 +40,9 @@ OutputsDiff DiffOutputs(const std::vector<std::string>& names, const std::vector
     const double rank = diff.max_rel_diff + (diff.equal ? 0 : 1e300);
     if (diff.worst < 0 || rank <= worst_rel) continue;
     worst_rel = rank;
-    all.worst =
-        absl::StrFormat("output %s %s: %.9g and %.9g", names[i], PositionString(expected[i].shape(), diff.worst),
-                        diff.worst_expected, diff.worst_actual);
+    all.worst = absl::StrFormat("output %s %s: %.9g and %.9g", names[i],
+                                ShapeString(PositionOf(expected[i].shape(), diff.worst)), diff.worst_expected,
+                                diff.worst_actual);
   }
   return all;
 }

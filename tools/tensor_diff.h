@@ -31,9 +31,6 @@ struct TensorDiff {
 // The tensors have one type.
 TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Tolerance& tolerance);
 
-// "[0,3,17]": the position of element number `index`.
-std::string PositionString(const Shape& shape, int64_t index);
-
 // What two executables of the same function do with the same inputs.
 struct OutputsDiff {
   bool equal = true;

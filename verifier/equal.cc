@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/compare.h"
 #include "core/ir/random_inputs.h"
 #include "substitutions/rule_printer.h"
 #include "verifier/known_equal.h"
@@ -33,39 +34,9 @@ const double kHalfUnit = std::ldexp(1.0, -24);
 
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
 
-double LargestOf(const Tensor& tensor) {
-  double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const double x = std::abs(tensor.At(i));
-    if (std::isfinite(x)) largest = std::max(largest, x);
-  }
-  return largest;
-}
-
-double Apart(double x, double y) {
-  if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
-  const double apart = std::abs(x - y);
-  return std::isnan(apart) ? HUGE_VAL : apart;
-}
-
-double GreatestDifference(const Tensor& a, const Tensor& b) {
-  double greatest = 0;
-  for (int64_t i = 0; i < a.num_elements(); ++i) greatest = std::max(greatest, Apart(a.At(i), b.At(i)));
-  return greatest;
-}
-
-std::vector<int64_t> PositionOf(const Shape& shape, int64_t index) {
-  std::vector<int64_t> at(shape.size());
-  for (size_t k = shape.size(); k-- > 0;) {
-    at[k] = index % shape[k];
-    index /= shape[k];
-  }
-  return at;
-}
-
-class Comparison {
+class ModelComparison {
  public:
-  Comparison(JointModels joint, const EqualOptions& options)
+  ModelComparison(JointModels joint, const EqualOptions& options)
       : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()), known_(arena_, options.threads) {}
 
   absl::StatusOr<EqualResult> Run() {
@@ -148,7 +119,8 @@ class Comparison {
                      const Graph& graph_b) {
     ++result_.trials;
     const auto suspicious = [&](size_t o, double noise) {
-      return GreatestDifference(a[o], b[o]) > (IsFloating(a[o].dtype()) ? kNoise * LargestOf(a[o]) + noise : noise);
+      const double allowed = IsFloating(a[o].dtype()) ? kNoise * LargestMagnitude(a[o]) + noise : noise;
+      return Compare(a[o], b[o]).max_abs > allowed;
     };
     bool any = false;
     for (size_t o = 0; o < a.size(); ++o) any = any || suspicious(o, 0);
@@ -156,12 +128,9 @@ class Comparison {
     ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, graph_b, inputs));
     ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(graph_b, joint_.a, inputs));
     for (size_t o = 0; o < a.size(); ++o) {
-      const double noise = kMargin * (GreatestDifference(a[o], moved_a[o]) + GreatestDifference(b[o], moved_b[o]));
+      const double noise = kMargin * (Compare(a[o], moved_a[o]).max_abs + Compare(b[o], moved_b[o]).max_abs);
       if (!suspicious(o, noise)) continue;
-      int64_t worst = 0;
-      for (int64_t i = 0; i < a[o].num_elements(); ++i) {
-        if (Apart(a[o].At(i), b[o].At(i)) > Apart(a[o].At(worst), b[o].At(worst))) worst = i;
-      }
+      const int64_t worst = Compare(a[o], b[o]).worst;
       ModelDifference difference;
       difference.output = joint_.a.outputs()[o].name;
       difference.at = PositionOf(a[o].shape(), worst);
@@ -230,10 +199,7 @@ class Comparison {
       const Graph both(arena_, joint_.a.inputs(), {{same_name->first, ""}, {same_name->second, ""}});
       ASSIGN_OR_RETURN(const std::vector<Tensor> values,
                        InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
-      int64_t worst = 0;
-      for (int64_t i = 0; i < values[0].num_elements(); ++i) {
-        if (Apart(values[0].At(i), values[1].At(i)) > Apart(values[0].At(worst), values[1].At(worst))) worst = i;
-      }
+      const int64_t worst = std::max<int64_t>(0, Compare(values[0], values[1]).worst);
       return absl::StrFormat("%s: at [%s] %.9g in A, %.9g in B", Describe(joint_.b, id, joint_.names_b),
                              absl::StrJoin(PositionOf(values[0].shape(), worst), ","), values[0].At(worst),
                              values[1].At(worst));
@@ -527,7 +493,7 @@ const char* EqualityName(Equality equality) {
 
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options) {
   ASSIGN_OR_RETURN(JointModels joint, JoinModels(a, b));
-  return Comparison(std::move(joint), options).Run();
+  return ModelComparison(std::move(joint), options).Run();
 }
 
 }  // namespace rewright

@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/compare.h"
 
 namespace rewright {
 namespace {
@@ -18,15 +19,6 @@ constexpr int kPerturbations = 3;
 constexpr double kMargin = 4;     // of what was measured
 constexpr double kCoarse = 1e-3;  // of the largest magnitude: what differs more is not looked at any closer
 const double kHalfUnit = std::ldexp(1.0, -24);
-
-double Largest(const Tensor& tensor) {
-  double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const double x = std::abs(tensor.At(i));
-    if (std::isfinite(x)) largest = std::max(largest, x);
-  }
-  return largest;
-}
 
 bool Same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
@@ -70,7 +62,7 @@ absl::StatusOr<KnownValues::Rounded> KnownValues::RoundedOf(Value value) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> computed, ComputeKnown(arena_, {value}, threads_));
     rounded.value = computed[0];
   }
-  rounded.largest = Largest(rounded.value);
+  rounded.largest = LargestMagnitude(rounded.value);
   return rounded_[value] = rounded;
 }
 
@@ -118,7 +110,7 @@ absl::StatusOr<std::optional<double>> KnownValues::Difference(Value a, Value b) 
     if (!(apart <= x.tolerance.At(i) + y.tolerance.At(i))) return std::nullopt;
     greatest = std::max(greatest, apart);
   }
-  const double largest = Largest(x.value);
+  const double largest = LargestMagnitude(x.value);
   return largest > 0 ? greatest / largest : greatest;
 }
 

@@ -23,16 +23,25 @@ double Difference(double a, double b) {
   return std::isfinite(difference) ? difference : kInfinity;
 }
 
-std::string Position(const Shape& shape, int64_t linear) {
+}  // namespace
+
+double LargestMagnitude(const Tensor& tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const double size = std::abs(tensor.At(i));
+    if (std::isfinite(size)) largest = std::max(largest, size);
+  }
+  return largest;
+}
+
+Shape PositionOf(const Shape& shape, int64_t linear) {
   Shape position(shape.size());
   for (size_t axis = shape.size(); axis-- > 0;) {
     position[axis] = linear % shape[axis];
     linear /= shape[axis];
   }
-  return ShapeString(position);
+  return position;
 }
-
-}  // namespace
 
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
   Comparison result;
@@ -66,9 +75,9 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
   }
   result.text = result.worst < 0
                     ? "equal"
-                    : absl::StrCat("worst at ", Position(a.shape(), result.worst), ": ", text(a, result.worst), " and ",
-                                   text(b, result.worst), "; greatest difference ", result.max_abs, ", relative ",
-                                   result.max_rel);
+                    : absl::StrCat("worst at ", ShapeString(PositionOf(a.shape(), result.worst)), ": ",
+                                   text(a, result.worst), " and ", text(b, result.worst), "; greatest difference ",
+                                   result.max_abs, ", relative ", result.max_rel);
   return result;
 }
 

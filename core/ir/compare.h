@@ -24,6 +24,12 @@ struct Comparison {
 // b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
 
+// The largest magnitude of a finite element; 0 where there is none.
+double LargestMagnitude(const Tensor& tensor);
+
+// Where element number `linear` lies, in row-major order.
+Shape PositionOf(const Shape& shape, int64_t linear);
+
 // Same type and close everywhere.
 bool AllClose(const Tensor& a, const Tensor& b, double rtol, double atol);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/ir/compare.h"
 #include "tools/flags.h"
 #include "tools/progress.h"
 #include "tools/tensor_diff.h"
@@ -44,7 +45,7 @@ TEST(TensorDiff, NamesTheWorstElement) {
   const TensorDiff diff = DiffTensors(a, b, {});
   EXPECT_FALSE(diff.equal);
   EXPECT_EQ(diff.worst, 1);
-  EXPECT_EQ(PositionString(a.shape(), diff.worst), "[0,1]");
+  EXPECT_EQ(PositionOf(a.shape(), diff.worst), (Shape{0, 1}));
   EXPECT_DOUBLE_EQ(diff.max_abs_diff, 0.5);
   EXPECT_DOUBLE_EQ(diff.max_rel_diff, 0.125);
 }
