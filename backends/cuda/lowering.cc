@@ -237,13 +237,15 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
   return absl::OkStatus();
 }
 
-absl::Status Lowering::CompilePending() {
+absl::Status Lowering::CompilePending(size_t first) {
   std::vector<Gpu::Source> sources;
-  for (const PendingKernel& pending : pending_) sources.push_back({pending.kernel.name, pending.kernel.source});
+  for (size_t i = first; i < pending_.size(); ++i) {
+    sources.push_back({pending_[i].kernel.name, pending_[i].kernel.source});
+  }
   std::vector<std::shared_ptr<const Function>> functions;
   RETURN_IF_ERROR(StatusOf(gpu_.Compile(KernelPrelude(), sources, &functions)));
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i]);
+  for (size_t i = first; i < pending_.size(); ++i) {
+    static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i - first]);
   }
   return absl::OkStatus();
 }
