@@ -502,7 +502,8 @@ output y = %3
 )",
                                        -1, 1, 1);
   ASSERT_FALSE(other.outputs().empty());
-  auto apart = HostDevice()->Compile(other);
+  const auto device = HostDevice();
+  auto apart = device->Compile(other);
   ASSERT_TRUE(apart.ok()) << apart.status();
   EXPECT_THAT(Labels(*apart), testing::Contains("matmul"));
   ExpectAgrees(*std::move(apart), other, -1, 1, 1);

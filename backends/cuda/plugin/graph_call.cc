@@ -26,8 +26,8 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
                             bool by_value) {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
-  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, 4);
-  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, 4);
+  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, rank_);
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, rank_);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, next_uid_++);
   tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{by_value ? 4 : 16});
   tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
@@ -38,7 +38,7 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
 
 size_t GraphCall::Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type) {
   int64_t last = 0;
-  for (int k = 0; k < 4; ++k) last += (sizes[k] - 1) * strides[k];
+  for (int k = 0; k < rank_; ++k) last += (sizes[k] - 1) * strides[k];
   const bool wide = type == CUDNN_DATA_FLOAT;
   const size_t element_bytes = wide ? sizeof(float) : ElementBytes(precision_);
   bindings_.push_back({next_uid_, element_bytes * static_cast<size_t>(last + 1), wide});

@@ -68,9 +68,10 @@ class GraphCall : public LibraryCall {
   size_t num_plans() const { return num_plans_; }
 
  protected:
-  // `what` stands in messages: "this convolution".
-  GraphCall(Context& context, Precision precision, std::string what)
-      : context_(context), precision_(precision), what_(std::move(what)) {}
+  // `what` stands in messages: "this convolution". `rank` is that of all tensors: engines for products are found by 3
+  // axes, all others by 4.
+  GraphCall(Context& context, Precision precision, std::string what, int rank = 4)
+      : context_(context), precision_(precision), what_(std::move(what)), rank_(rank) {}
 
   // Descriptors are called by their number.
   size_t Add(Descriptor descriptor) {
@@ -78,7 +79,7 @@ class GraphCall : public LibraryCall {
     return parts_.size() - 1;
   }
   const Descriptor& part(size_t i) const { return parts_[i]; }
-  // A tensor in memory, which becomes the next binding; sizes and strides of rank 4. Stored as the precision says, or
+  // A tensor in memory, which becomes the next binding. Stored as the precision says, or
   // as `type`.
   size_t Bound(const int64_t* sizes, const int64_t* strides) { return Bound(sizes, strides, CudnnType(precision_)); }
   size_t Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type);
@@ -127,6 +128,7 @@ class GraphCall : public LibraryCall {
   Fault Try(const std::string& key, int* best);
 
   const std::string what_;
+  const int rank_;
   std::vector<Descriptor> parts_, operations_;
   std::vector<Binding> bindings_;
   std::vector<std::pair<int64_t, float>> scalars_;  // by uid

@@ -7,17 +7,16 @@ namespace {
 class GraphMatmul : public GraphCall {
  public:
   GraphMatmul(Context& context, const MatmulProblem& problem)
-      : GraphCall(context, problem.precision, "this product"), p_(problem) {}
+      : GraphCall(context, problem.precision, "this product", 3), p_(problem) {}
 
   Fault Init() {
     if (p_.activation != Activation::kGeluErf) return "products by cuDNN end in GELU";
     if (p_.alignment < 16) return "cuDNN reads factors that are aligned to 16 bytes";
     // In the order of the call's buffers.
     const size_t left = Matrix(p_.left, p_.m, p_.k), right = Matrix(p_.right, p_.k, p_.n);
-    const int64_t sizes[] = {1, p_.batch, p_.m, p_.n};
-    const int64_t strides[] = {p_.batch * p_.out.batch, p_.out.batch, p_.out.row, 1};
+    const int64_t sizes[] = {p_.batch, p_.m, p_.n}, strides[] = {BatchStride(p_.out, p_.m, p_.n), p_.out.row, 1};
     const size_t out = Bound(sizes, strides);
-    const int64_t row[] = {1, 1, 1, p_.n}, row_strides[] = {p_.n, p_.n, p_.n, 1};
+    const int64_t row[] = {1, 1, p_.n}, row_strides[] = {p_.n, p_.n, 1};
     const size_t bias = p_.bias ? Bound(row, row_strides) : 0;
     const size_t residual = p_.residual ? Bound(sizes, strides) : 0;
     size_t value = Virtual(CUDNN_DATA_FLOAT, sizes, strides);
@@ -35,10 +34,13 @@ class GraphMatmul : public GraphCall {
   }
 
  private:
+  // Of one matrix, too, the library is told one.
+  int64_t BatchStride(const MatrixLayout& layout, int64_t rows, int64_t columns) const {
+    return p_.batch == 1 ? std::max(rows * layout.row, columns * layout.column) : layout.batch;
+  }
   size_t Matrix(const MatrixLayout& layout, int64_t rows, int64_t columns) {
-    const int64_t sizes[] = {1, p_.batch, rows, columns};
-    const int64_t batch = p_.batch == 1 ? std::max(rows * layout.row, columns * layout.column) : layout.batch;
-    const int64_t strides[] = {p_.batch * batch, batch, layout.row, layout.column};
+    const int64_t sizes[] = {p_.batch, rows, columns};
+    const int64_t strides[] = {BatchStride(layout, rows, columns), layout.row, layout.column};
     return Bound(sizes, strides);
   }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kMaxSets = 64;
 constexpr size_t kMaxBytes = size_t{1} << 30;  // of all sets
-constexpr size_t kPattern = size_t{1} << 18;   // elements that repeat
+constexpr size_t kPattern = size_t{1} << 14;   // elements that repeat
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
