@@ -22,6 +22,8 @@ namespace rewright::cuda {
 using Fault = std::string;
 // In every fault for want of memory; CUDA's own words.
 inline constexpr char kOutOfMemory[] = "out of memory";
+// In every fault after which this process can use the GPU no more, with what led to it.
+inline constexpr char kUnusable[] = "leaves the GPU unusable";
 
 // How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
 enum class Precision : uint8_t {

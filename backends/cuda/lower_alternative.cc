@@ -86,7 +86,7 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
     problem.precision = options_.precision;
     fault = gpu_.Plan(problem, &alternative.call);
   }
-  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  RETURN_IF_ERROR(FinalStatusOf(fault));
   return alternative;
 }
 

@@ -109,7 +109,7 @@ absl::Status Lowering::LowerParts(const FusedGroup& group, Epilogue epilogue) {
 }
 
 absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault) {
-  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  RETURN_IF_ERROR(FinalStatusOf(fault));
   if (group.activation != Activation::kNone || group.residual.node >= 0) {
     return LowerParts(group, Epilogue::kBias);
   }
@@ -349,7 +349,7 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
   }
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
-    if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+    RETURN_IF_ERROR(FinalStatusOf(fault));
     for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
       RETURN_IF_ERROR(LowerGroup(part));
     }

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/idle_gpu.h"
 #include "backends/cuda/lowering.h"
 #include "bench/zoo/zoo.h"
 #include "gtest/gtest.h"
 #include "runtime/schedule.h"
-#include "tests/backends/cuda/collector_util.h"
 
 namespace rewright {
 namespace {
@@ -39,8 +39,7 @@ TEST_P(CudaZoo, NoStepDependsOnConstantsAlone) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32, cuda::Precision::kBf16}) {
     SCOPED_TRACE(absl::StrCat("precision ", static_cast<int>(precision)));
-    std::map<std::string, std::string> sources;
-    Collector gpu(&sources);
+    cuda::IdleGpu gpu;
     cuda::LoweringOptions lowering;
     lowering.precision = precision;
     lowering.channels_last = precision != cuda::Precision::kFp32;

@@ -1,6 +1,7 @@
 #include "tests/backends/host_kernels_util.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -61,21 +63,13 @@ struct Block {
 };
 using Call = void (*)(void* const*);
 
-// Runs one block's threads in turns.
+// Runs one block's threads in turns. Contexts begin a thread; from then on jumps switch, which need no system call.
 class Fibers {
  public:
   static void Run(Call call, void* const* arguments, Block* block, int threads) {
     Fibers fibers(call, arguments);
     current_ = &fibers;
-    fibers.fibers_.resize(threads);
-    for (Fiber& fiber : fibers.fibers_) {
-      fiber.stack.resize(32 << 10);
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.data();
-      fiber.context.uc_stack.ss_size = fiber.stack.size();
-      fiber.context.uc_link = &fibers.scheduler_;
-      makecontext(&fiber.context, Enter, 0);
-    }
+    fibers.fibers_.resize(static_cast<size_t>(threads));
     block->wait = Wait;
     for (bool live = true; live;) {
       live = false;
@@ -84,31 +78,49 @@ class Fibers {
         live = true;
         fibers.running_ = i;
         block->thread.x = static_cast<unsigned>(i);
-        swapcontext(&fibers.scheduler_, &fibers.fibers_[i].context);
+        fibers.Resume(i);
       }
     }
     current_ = nullptr;
   }
 
  private:
+  static constexpr size_t kStack = 32 << 10;
   struct Fiber {
-    ucontext_t context;
-    std::vector<char> stack;
-    bool done = false;
+    jmp_buf at;
+    bool begun = false, done = false;
   };
   Fibers(Call call, void* const* arguments) : call_(call), arguments_(arguments) {}
+
+  __attribute__((noinline)) void Resume(size_t i) {
+    if (_setjmp(scheduler_) != 0) return;
+    if (fibers_[i].begun) _longjmp(fibers_[i].at, 1);
+    fibers_[i].begun = true;
+    static auto* const stacks = new std::vector<std::unique_ptr<char[]>>;  // used again, not cleared
+    while (stacks->size() <= i) stacks->emplace_back(new char[kStack]);
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = (*stacks)[i].get();
+    context.uc_stack.ss_size = kStack;
+    context.uc_link = nullptr;
+    makecontext(&context, Enter, 0);
+    setcontext(&context);
+  }
   static void Enter() {
     current_->call_(current_->arguments_);
     current_->fibers_[current_->running_].done = true;
+    _longjmp(current_->scheduler_, 1);
   }
-  static void Wait() { swapcontext(&current_->fibers_[current_->running_].context, &current_->scheduler_); }
+  static void Wait() {
+    if (_setjmp(current_->fibers_[current_->running_].at) == 0) _longjmp(current_->scheduler_, 1);
+  }
 
   static Fibers* current_;
   const Call call_;
   void* const* const arguments_;
   std::vector<Fiber> fibers_;
   size_t running_ = 0;
-  ucontext_t scheduler_;
+  jmp_buf scheduler_;
 };
 Fibers* Fibers::current_ = nullptr;
 

@@ -49,7 +49,7 @@ Fault LastingFault(Context& context, const std::string& name, const Fault& fault
   cudaGetLastError();
   const cudaError_t error = cudaStreamSynchronize(context.stream);
   if (error == cudaSuccess) return {};
-  return name + " leaves the GPU unusable: " + (fault.empty() ? cudaGetErrorString(error) : fault);
+  return name + " " + kUnusable + ": " + (fault.empty() ? cudaGetErrorString(error) : fault);
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ TEST_F(Plugin, ProductsAreRight) {
       ASSERT_EQ(fault, "");
       std::unique_ptr<cuda::LibraryCall> call;
       ASSERT_EQ(gpu->Plan(p, &call), "") << round;
-      constexpr int64_t kElements = 128;
+      constexpr int64_t kElements = 256;
       std::vector<std::vector<char>> contents;
       std::vector<void*> buffers;
       const int count = 3 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
@@ -431,7 +431,7 @@ TEST_F(Plugin, StandInSeesFaults) {
   // A red zone, and memory that is freed twice.
   void* memory = nullptr;
   cudaMalloc(&memory, 16);
-  standin::Queue(one, 0, [memory] { static_cast<char*>(memory)[300] = 1; });
+  standin::Queue(one, 0, [memory] { static_cast<char*>(memory)[200] = 1; });
   cudaFree(memory);
   EXPECT_THAT(standin::observed().misuse, testing::ElementsAre(HasSubstr("behind an allocation of 16 bytes")));
   cudaFree(memory);

@@ -279,7 +279,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     for (int64_t i = 0; i < count; ++i) {
       const Descriptor* part = static_cast<Descriptor* const*>(values)[i];
-      if (part == nullptr || !part->finalized) return Misuse("a part that is not finalized"), CUDNN_STATUS_BAD_PARAM;
+      if (part == nullptr || !part->finalized) return CUDNN_STATUS_BAD_PARAM;
     }
   }
   const char* bytes = static_cast<const char*>(values);
