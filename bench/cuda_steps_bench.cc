@@ -1,9 +1,11 @@
 // Steps of one inference on a GPU, as the CUDA device lowers a graph; needs no GPU:
-//   cuda_steps_bench [--precision bf16] MODEL.onnx...
+//   cuda_steps_bench [--precision bf16] [--labels] MODEL.onnx...
 // For every model, as CSV: steps, those among them that depend on constants alone (which are to be none), calls of
 // libraries, generated kernels, reorders, and the bytes that all of them read and write, each operand once. Libraries
-// are taken to have every product, convolution and attention in one call (backends/cuda/idle_gpu.h).
+// are taken to have every product, convolution and attention in one call (backends/cuda/idle_gpu.h). --labels: also how
+// many steps there are of each kind.
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@
 namespace rewright {
 namespace {
 
-int Report(const std::string& path, const std::string& name, cuda::Precision precision) {
+int Report(const std::string& path, const std::string& name, cuda::Precision precision, bool list) {
   const auto model = ImportOnnx(path);
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
@@ -32,7 +34,9 @@ int Report(const std::string& path, const std::string& name, cuda::Precision pre
   }
   int constant = 0, reorders = 0;
   double bytes = 0;
+  std::map<std::string, int> labels;
   for (const Step& step : schedule->steps) {
+    ++labels[step.label];
     bool changes = false;
     for (const BufferUse& use : step.buffers) {
       const int root = ResolveBuffer(schedule->buffers, use.buffer).root;
@@ -46,17 +50,23 @@ int Report(const std::string& path, const std::string& name, cuda::Precision pre
   const int calls = static_cast<int>(gpu.problems().size());
   std::printf("%s,%s,%d,%d,%d,%d,%.1f\n", path.substr(path.rfind('/') + 1).c_str(), name.c_str(), steps, constant,
               calls, reorders, bytes * 1e-6);
+  for (const auto& [label, count] : labels) {
+    if (list) std::printf("#%6d %s\n", count, label.c_str());
+  }
   std::fflush(stdout);
   return 0;
 }
 
 int Main(int argc, char** argv) {
   std::string name = "bf16";
+  bool list = false;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--precision" && i + 1 < argc) {
       name = argv[++i];
+    } else if (arg == "--labels") {
+      list = true;
     } else {
       paths.push_back(arg);
     }
@@ -69,7 +79,7 @@ int Main(int argc, char** argv) {
     if (name != known) continue;
     std::printf("model,precision,steps,on_constants_alone,planned_calls,reorders,megabytes\n");
     for (const std::string& path : paths) {
-      if (const int status = Report(path, name, precision); status != 0) return status;
+      if (const int status = Report(path, name, precision, list); status != 0) return status;
     }
     return 0;
   }

@@ -94,7 +94,7 @@ expect "models beside their peers" "$(bench/gpu/all.sh --list 'peers-*' 'breadth
 all --device cpu smoke-mlp-b1-tf32
 expect "status of our own figures" $? 0
 expect "our own figures" "$(grep -c 'ms by itself' "$folder/state/logs/smoke-mlp-b1-tf32.txt")" 2
-expect "their rows" "$(grep -c 'mlp,1,tf32' "$folder/state/gpu.csv")" 2
+expect "their rows" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
 
 # A program without its plugin, and with one that the loader does not take.
 mkdir "$folder/alone"

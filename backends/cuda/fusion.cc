@@ -139,18 +139,18 @@ class CudaFuser : private Fuser<FusedGroup> {
     group.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = Chain(anchor, [&](int last, int next) {
       return group.activation == Activation::kNone &&
-             (IsReshapedForSum(last, next, group) || Take(IdAt(last), NodeAt(next), &group));
+             (IsReshapedForEpilogue(last, next, group) || Take(IdAt(last), NodeAt(next), &group));
     });
     AddGroup(std::move(group), std::move(members));
   }
 
   // A product lies in memory in row-major order, whatever its shape is called. Only in front of what is taken: else
   // the reshape is a view.
-  bool IsReshapedForSum(int product, int reshape, const FusedGroup& group) const {
+  bool IsReshapedForEpilogue(int product, int reshape, const FusedGroup& group) const {
     const Node& node = NodeAt(reshape);
     if (group.kind != FusedGroup::Kind::kMatmul || node.op != ops::Reshape() || Escapes(reshape)) return false;
     const std::vector<int>& users = graph_.users(reshape);
-    if (users.size() != 1 || !IsFree(users[0]) || NodeAt(users[0]).op != ops::Add()) return false;
+    if (users.size() != 1 || !IsFree(users[0])) return false;
     const Shape& from = NodeAt(product).outputs[0].shape;
     const Shape& to = node.outputs[0].shape;
     FusedGroup trial = group;

@@ -6,8 +6,8 @@
 //      matrix.
 //   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as
 //      long as each value in between has no other reader: a weight-only shift per output channel, one addition of a
-//      value of the same shape, one relu or, behind a product, GELU, in this order. Between a product and the addition
-//      there may be a reshape that keeps the last axis.
+//      value of the same shape, one relu or, behind a product, GELU, in this order. In front of the addition or
+//      activation behind a product there may be a reshape that keeps the last axis.
 //   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little. Since a kernel is one expression

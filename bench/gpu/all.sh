@@ -82,7 +82,9 @@ tests_of() {  # name, seconds, filter
   step "$1" "$2" "$tests" --gtest_brief=1 "--gtest_filter=$3"
 }
 model() {  # phase, model, batch, precision, seconds, flags
-  step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision "$4" --device "$device" \
+  local precision=$4
+  [ "$device" = cpu ] && precision=fp32  # which tries the steps where there is no GPU
+  step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision $precision --device "$device" \
     --out "$state/gpu.csv" --time-limit 12 "${common[@]}" "${costs[@]}" "${@:6}"
 }
 step smoke-versions 60 bench/gpu/versions.sh "$program" "$python"
@@ -111,7 +113,7 @@ for model in resnet50 squeezenet bert_base; do
   step "breadth-cross-$model" 300 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
     --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
-step breadth-block 120 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
+step breadth-block 300 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
   "${common[@]}"
 for precision in bf16 tf32 fp32 fp16; do
   for name in EveryOperator RandomGraphs; do tests_of "tests-$name-$precision" 150 "*Gpu.$name*/$precision"; done

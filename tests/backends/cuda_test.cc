@@ -490,6 +490,21 @@ output y = %5
     ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp32 ? 1e-5 : 8e-3);
     for (const Group& group : device->Partition(graph)) EXPECT_TRUE(device->Cost(graph, group).ok());
   }
+  const Graph activated = GraphWithWeights(R"(
+input x: f32[6,8]
+state w: f32[8,16]
+%1 = matmul(x, w)
+%2 = reshape(%1, shape=[2,3,16])
+%3 = gelu_tanh(%2)
+output y = %3
+)",
+                                           -1, 1, 1);
+  ASSERT_FALSE(activated.outputs().empty());
+  const auto host = HostDevice();
+  auto whole = host->Compile(activated);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_THAT(Labels(*whole), testing::ElementsAre("matmul+reshape+gelu_tanh"));
+  ExpectAgrees(*std::move(whole), activated, -1, 1, 1);
   // Another last axis is another matrix.
   const Graph other = GraphWithWeights(R"(
 input x: f32[6,8]

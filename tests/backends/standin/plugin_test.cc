@@ -73,7 +73,7 @@ constexpr cuda::Precision kPrecisions[] = {cuda::Precision::kFp32, cuda::Precisi
 
 // Convolutions with all epilogues, in place into a concatenation, depthwise; pooling; branches.
 constexpr char kImages[] = R"(
-input x: f32[1,8,5,5]
+input x: f32[1,8,3,3]
 state w: f32[8,8,3,3]
 state b: f32[8,1,1]
 state d: f32[8,1,3,3]
@@ -136,7 +136,7 @@ TEST_F(Plugin, RunsRows) {
 }
 
 TEST_F(Plugin, RunsRandomGraphs) {
-  for (int seed = 0; seed < Cases(100); ++seed) {
+  for (int seed = 0; seed < Cases(60); ++seed) {
     const uint64_t number = static_cast<uint64_t>(seed);
     const cuda::Precision precision = kPrecisions[seed % 4];
     SCOPED_TRACE(seed);
@@ -146,7 +146,11 @@ TEST_F(Plugin, RunsRandomGraphs) {
 }
 
 TEST_F(Plugin, MeasuresCosts) {
-  const Graph graph = GraphWithWeights(kImages, -1, 1, 1);
+  const Graph graph = GraphWithWeights(
+      "input x: f32[2,8]\nstate w: f32[8,8]\n%1 = matmul(x, w)\n%2 = relu(%1)\n%3 = softmax(%2, axis=1)\noutput y = "
+      "%3\n",
+      -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
   Begin();
   {
     auto device = Open(cuda::Precision::kBf16);
@@ -334,7 +338,7 @@ TEST_F(Plugin, EveryCallMayFail) {
     const int calls = standin::observed().calls;
     EXPECT_GT(calls, 300);
     int errors = 0;
-    const int stride = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : calls / 60 + 1;
+    const int stride = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : calls / 24 + 1;
     for (int n = stride / 2; n < calls; n += stride) {
       SCOPED_TRACE(absl::StrCat("call ", n, " of ", calls));
       Begin({.fail_at = n, .plans = 2, .fastest = 1});
