@@ -42,4 +42,18 @@ void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse
   schedule_.steps.push_back(std::move(step));
 }
 
+void ScheduleBuilder::DropUnusedConstants() {
+  std::vector<bool> used(schedule_.buffers.size(), false);
+  for (int id : schedule_.outputs) used[Root(id)] = true;
+  for (const Step& step : schedule_.steps) {
+    for (const BufferUse& use : step.buffers) used[Root(use.buffer)] = true;
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    Buffer& constant = schedule_.buffers[i];
+    if (used[i] || constant.kind != Buffer::Kind::kConstant) continue;
+    constant.data = nullptr;
+    constant.bytes = 0;
+  }
+}
+
 }  // namespace rewright

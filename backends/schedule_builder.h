@@ -28,6 +28,8 @@ class ScheduleBuilder {
   static BufferUse Scratch(int buffer) { return {buffer, Access::kScratch}; }
   // Appends a step of the group that is being lowered; a step labelled "reorder" belongs to none.
   void Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse> buffers, const std::string& label);
+  // Frees constants that neither a step nor the caller reads: those that were packed or converted.
+  void DropUnusedConstants();
 
   Buffer& buffer(int id) { return schedule_.buffers[id]; }
   const Buffer& buffer(int id) const { return schedule_.buffers[id]; }

@@ -53,20 +53,22 @@ expect "the original among the alternatives" "$(grep -c 'measured .* ms, predict
 expect "a merged block among them" "$(grep -c conv-merge-kernels "$folder/out")" 1
 # Step by step: what is done is not done again, and a time that is up is no answer.
 all() { REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/state" "$@" >"$folder/out" 2>&1; }
-all --device cpu block summary
+all --device cpu breadth-block summary
 expect "status of a summary without a table" $? 1
-expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "block summary "
-all --device cpu block summary
+expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "breadth-block summary "
+all --device cpu breadth-block summary
 expect "status when all is done" $? 0
 expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
 # What is compiled and chosen goes along to another machine.
 mkdir "$folder/state/cache" "$folder/kept"
 echo code >"$folder/state/cache/kernel-1"
-OUT="$folder/kept" all --device cpu block
+OUT="$folder/kept" all --device cpu breadth-block
 expect "status with a folder for results" $? 0
 rm -r "$folder/state/cache"
-cp "$folder/kept/cache.tar.gz" "$folder/state/"
-all --device cpu block
+expect "files for results" "$(ls "$folder/kept" | tr '\n' ' ')" "logs.tar.gz state.tar.gz summary.txt "
+rm "$folder/state/done.txt"
+cp "$folder/kept/state.tar.gz" "$folder/state/"
+all --device cpu breadth-block
 expect "the kernel brought along" "$(cat "$folder/state/cache/kernel-1")" code
 all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0
@@ -80,14 +82,19 @@ expect "status where one model fails" $? 1
 expect "outputs of the others" "$(ls "$folder/other/models/expected")" nasrnn-b1.onnx
 mkdir "$folder/copied"
 OUT="$folder/copied" REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" \
-  --device cpu model-squeezenet-b1-tf32 block >"$folder/out" 2>&1
+  --device cpu breadth-squeezenet-b1-tf32 breadth-block >"$folder/out" 2>&1
 expect "status where one step fails" $? 1
-expect "steps after all" "$(tr '\n' ' ' <"$folder/copied/done.txt")" "model-squeezenet-b1-tf32 block "
-expect "the one that failed" "$(cat "$folder/copied/negative.txt")" model-squeezenet-b1-tf32
+tar -C "$folder/copied" -xzf "$folder/copied/state.tar.gz"
+expect "steps after all" "$(tr '\n' ' ' <"$folder/copied/done.txt")" "breadth-squeezenet-b1-tf32 breadth-block "
+expect "the one that failed" "$(cat "$folder/copied/negative.txt")" breadth-squeezenet-b1-tf32
 expect "the table kept" "$(ls "$folder/copied" | grep -c gpu_residual_block.csv)" 1
-all --device cpu --minutes 0 'cross-*'
+all --device cpu --minutes 0 'breadth-cross-*'
 expect "status when the time is up" $? 75
-expect "steps of all.sh" "$(bench/gpu/all.sh --list 'model-*' | wc -l)" 32
+expect "models beside their peers" "$(bench/gpu/all.sh --list 'peers-*' 'breadth-*-b[0-9]*' | wc -l)" 32
+all --device cpu smoke-mlp-b1-tf32
+expect "status of our own figures" $? 0
+expect "our own figures" "$(grep -c 'ms by itself' "$folder/state/logs/smoke-mlp-b1-tf32.txt")" 2
+expect "their rows" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
 
 # A program without its plugin, and with one that the loader does not take.
 mkdir "$folder/alone"

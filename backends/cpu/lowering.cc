@@ -265,15 +265,7 @@ absl::Status Lowering::Finish() {
     schedule_.outputs.push_back(place->buffer);
   }
   RETURN_IF_ERROR(CommitStates());
-  // Constants that were packed are not needed in their first form.
-  std::vector<bool> used(schedule_.buffers.size(), false);
-  for (int buffer : schedule_.outputs) used[buffer] = true;
-  for (const Step& step : schedule_.steps) {
-    for (const BufferUse& use : step.buffers) used[use.buffer] = true;
-  }
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (!used[i] && schedule_.buffers[i].kind == Buffer::Kind::kConstant) schedule_.buffers[i].data = nullptr;
-  }
+  DropUnusedConstants();
   return absl::OkStatus();
 }
 

@@ -135,31 +135,55 @@ class CudaFuser : private Fuser<FusedGroup> {
   // ---- anchors
 
   void FuseAnchor(int anchor) {
-    const bool conv = NodeAt(anchor).op == ops::Conv2d();
     FusedGroup group;
-    group.kind = conv ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
-    const int channel_axis = conv ? 1 : NodeAt(anchor).outputs[0].rank() - 1;
+    group.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
     std::vector<int> members = Chain(anchor, [&](int last, int next) {
-      return !group.relu && Take(IdAt(last), NodeAt(next), channel_axis, &group);
+      return group.activation == Activation::kNone &&
+             (IsReshapedForEpilogue(last, next, group) || Take(IdAt(last), NodeAt(next), &group));
     });
     AddGroup(std::move(group), std::move(members));
   }
 
+  // A product lies in memory in row-major order, whatever its shape is called. Only in front of what is taken: else
+  // the reshape is a view.
+  bool IsReshapedForEpilogue(int product, int reshape, const FusedGroup& group) const {
+    const Node& node = NodeAt(reshape);
+    if (group.kind != FusedGroup::Kind::kMatmul || node.op != ops::Reshape() || Escapes(reshape)) return false;
+    const std::vector<int>& users = graph_.users(reshape);
+    if (users.size() != 1 || !IsFree(users[0])) return false;
+    const Shape& from = NodeAt(product).outputs[0].shape;
+    const Shape& to = node.outputs[0].shape;
+    FusedGroup trial = group;
+    return !to.empty() && to.back() == from.back() && Take(IdAt(reshape), NodeAt(users[0]), &trial);
+  }
+
+  static Activation ActivationOf(const Node& node, const FusedGroup& group) {
+    if (node.op == ops::Relu()) return Activation::kRelu;
+    if (group.kind == FusedGroup::Kind::kConv) return Activation::kNone;
+    if (node.op == ops::Gelu()) return Activation::kGeluErf;
+    return node.op == ops::GeluTanh() ? Activation::kGeluTanh : Activation::kNone;
+  }
+
   // Makes `node`, the only reader of `last`, part of the epilogue if it can be.
-  bool Take(NodeId last, const Node& node, int channel_axis, FusedGroup* group) {
+  bool Take(NodeId last, const Node& node, FusedGroup* group) const {
     const TensorType& type = graph_.node(last).outputs[0];
-    if (node.outputs[0] != type) return false;
-    if (node.op == ops::Relu()) return options_.whole_epilogues && (group->relu = true);
+    if (node.outputs[0] != type || options_.epilogue == Epilogue::kNone) return false;
+    const bool whole = options_.epilogue == Epilogue::kWhole;
+    if (const Activation activation = ActivationOf(node, *group); activation != Activation::kNone) {
+      if (whole) group->activation = activation;
+      return whole;
+    }
     if (node.op != ops::Add() || group->residual.node >= 0) return false;
     const int at = node.operands[0] == Value{last, 0} ? 0 : 1;
     const Value other = node.operands[1 - at];
     if (other == Value{last, 0}) return false;
     const TensorType& other_type = graph_.type(other);
+    const int channel_axis = group->kind == FusedGroup::Kind::kConv ? 1 : type.rank() - 1;
     if (group->bias.node < 0 && graph_.IsKnown(other) && IsPerChannel(other_type, type, channel_axis)) {
       group->bias = other;
       return true;
     }
-    if (other_type != type || !options_.whole_epilogues) return false;
+    if (other_type != type || !whole) return false;
     group->residual = other;
     return true;
   }
@@ -257,9 +281,9 @@ std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& optio
   return CudaFuser(graph, options).Run();
 }
 
-std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, bool whole_epilogues) {
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, Epilogue epilogue) {
   FusionOptions options;
-  options.whole_epilogues = whole_epilogues;
+  options.epilogue = epilogue;
   CudaFuser fuser(graph, options);
   fuser.Restrict(nodes);
   return fuser.Run();

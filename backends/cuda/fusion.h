@@ -6,7 +6,8 @@
 //      matrix.
 //   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as
 //      long as each value in between has no other reader: a weight-only shift per output channel, one addition of a
-//      value of the same shape, one relu, in this order.
+//      value of the same shape, one relu or, behind a product, GELU, in this order. In front of the addition or
+//      activation behind a product there may be a reshape that keeps the last axis.
 //   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little. Since a kernel is one expression
@@ -19,6 +20,7 @@
 
 #include <vector>
 
+#include "backends/cuda/gpu.h"
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
 
@@ -30,24 +32,27 @@ struct FusedGroup {
   Group group;
   // kConv, kMatmul; a node of -1: none.
   Value bias, residual;
-  bool relu = false;
+  Activation activation = Activation::kNone;
   // kAttention; the nodes are a product, what scales and shifts it, the softmax, the second product.
   double scale = 1;
   Value mask;
   std::vector<FusedGroup> parts;  // kSiblings
 };
 
+// What of an epilogue anchors take.
+enum class Epilogue : uint8_t { kNone, kBias, kWhole };
+
 struct FusionOptions {
   bool attention = false;
-  bool channels_last = false;   // of convolutions
-  int element_bytes = 4;        // as values are stored between kernels
-  bool whole_epilogues = true;  // false: anchors take a bias alone
+  bool channels_last = false;  // of convolutions
+  int element_bytes = 4;       // as values are stored between kernels
+  Epilogue epilogue = Epilogue::kWhole;
 };
 
 // All groups, operands before users. Nodes that depend on weights alone belong to none.
 std::vector<FusedGroup> FuseGraph(const Graph& graph, const FusionOptions& options);
-// The groups of these nodes alone, without attention: what a group that no library computes falls apart into. With
-// `whole_epilogues` false anchors take a bias alone.
-std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes, bool whole_epilogues = true);
+// The groups of these nodes alone, without attention: what a group that no library computes falls apart into.
+std::vector<FusedGroup> FuseNodes(const Graph& graph, const std::vector<NodeId>& nodes,
+                                  Epilogue epilogue = Epilogue::kWhole);
 
 }  // namespace rewright::cuda

@@ -22,6 +22,8 @@ namespace rewright::cuda {
 using Fault = std::string;
 // In every fault for want of memory; CUDA's own words.
 inline constexpr char kOutOfMemory[] = "out of memory";
+// In every fault after which this process can use the GPU no more, with what led to it.
+inline constexpr char kUnusable[] = "leaves the GPU unusable";
 
 // How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
 enum class Precision : uint8_t {
@@ -47,19 +49,23 @@ struct MatrixLayout {
   int64_t row = 0, column = 1, batch = 0;
 };
 
+// Of a sum behind a product; the two forms of GELU by the error function and by tanh.
+enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh };
+
 // out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all stored as the
 // precision says.
 // Buffers: left, right, out, then bias and residual where there are any, then the workspace.
 struct MatmulProblem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   MatrixLayout left, right, out;  // the residual lies like `out`
-  bool bias = false, residual = false, relu = false;
+  bool bias = false, residual = false;
+  Activation activation = Activation::kNone;
   int alignment = 16;  // of the factors' addresses, in bytes; that of the others is 16
   Precision precision = Precision::kFp32;
 };
 
-// out = activation(conv2d(x, w) + bias[o] + residual), all stored as the precision says. Buffers: x, w, out, then bias
-// and residual where there are any, then the workspace; all aligned to 16 bytes.
+// out = conv2d(x, w) + bias[o] + residual, or relu of that, all stored as the precision says. Buffers: x, w, out, then
+// bias and residual where there are any, then the workspace; all aligned to 16 bytes.
 struct ConvProblem {
   int64_t x[4] = {}, w[4] = {}, out[4] = {};                          // sizes: n c h w, o c/g r s, n o y z
   int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`

@@ -11,12 +11,20 @@
 
 namespace rewright::cuda {
 
-// What is too large for the GPU is ResourceExhausted, which ends the program like other requests that cannot be met.
+// What is too large for the GPU is ResourceExhausted, which ends the program like other requests that cannot be met;
+// Aborted is what leaves no GPU to go on with.
 inline absl::Status StatusOf(const Fault& fault) {
   if (fault.empty()) return absl::OkStatus();
-  const bool memory = fault.find(kOutOfMemory) != Fault::npos;
-  return absl::Status(memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
-                      absl::StrCat("cuda: ", fault));
+  const auto has = [&](const char* words) { return fault.find(words) != Fault::npos; };
+  const absl::StatusCode code = has(kUnusable)      ? absl::StatusCode::kAborted
+                                : has(kOutOfMemory) ? absl::StatusCode::kResourceExhausted
+                                                    : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat("cuda: ", fault));
+}
+// The fault of a way to do something where no other way is to be tried.
+inline absl::Status FinalStatusOf(const Fault& fault) {
+  absl::Status status = StatusOf(fault);
+  return absl::IsResourceExhausted(status) || absl::IsAborted(status) ? status : absl::OkStatus();
 }
 
 // Memory of the GPU that frees itself; the GPU outlives it. Errors: ResourceExhausted.

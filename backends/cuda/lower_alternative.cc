@@ -86,7 +86,7 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
     problem.precision = options_.precision;
     fault = gpu_.Plan(problem, &alternative.call);
   }
-  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+  RETURN_IF_ERROR(FinalStatusOf(fault));
   return alternative;
 }
 
@@ -133,6 +133,50 @@ absl::Status Lowering::EmitFaster(const FusedGroup& group, Value result, const P
   }
   EmitWork(*std::move(generated), label);
   return absl::OkStatus();
+}
+
+absl::Status Lowering::LowerFastest(const std::vector<std::function<absl::Status()>>& ways) {
+  const size_t buffers = schedule_.buffers.size(), pending = pending_.size();
+  const std::ptrdiff_t steps = static_cast<std::ptrdiff_t>(schedule_.steps.size());
+  const auto places = places_;
+  const auto output_taken = output_taken_;
+  std::string key = "the fastest of:";
+  std::vector<int> used;
+  std::vector<int> ends = {static_cast<int>(steps)};  // of the steps of each way
+  for (const auto& way : ways) {
+    RETURN_IF_ERROR(way());
+    absl::StrAppend(&key, "\nway:");
+    for (size_t s = static_cast<size_t>(ends.back()); s < schedule_.steps.size(); ++s) {
+      absl::StrAppend(&key, " ", KeyOf(schedule_.steps[s]));
+      for (const BufferUse& use : schedule_.steps[s].buffers) used.push_back(use.buffer);
+    }
+    ends.push_back(static_cast<int>(schedule_.steps.size()));
+    places_ = places;
+    output_taken_ = output_taken;
+  }
+  RETURN_IF_ERROR(CompilePending(pending));
+  int best = 0;
+  {
+    ASSIGN_OR_RETURN(const MemoryPlan plan,
+                     PlanMemory(schedule_, {.separate = true, .externals = true, .only = &used}));
+    const absl::StatusOr<std::unique_ptr<Instance>> trial = Instance::Create(schedule_, plan, memory_);
+    // What cannot be tried for want of memory is done the first way.
+    if (!trial.ok() && !absl::IsResourceExhausted(trial.status())) return trial.status();
+    std::vector<std::function<absl::Status()>> runs;
+    for (size_t i = 0; i < ways.size(); ++i) {
+      runs.push_back([&, i]() -> absl::Status {
+        for (int s = ends[i]; s < ends[i + 1]; ++s) RETURN_IF_ERROR((*trial)->RunStep(s));
+        return absl::OkStatus();
+      });
+    }
+    if (trial.ok()) {
+      ASSIGN_OR_RETURN(best, memory_.Fastest(key, runs));
+    }
+  }
+  schedule_.steps.erase(schedule_.steps.begin() + steps, schedule_.steps.end());
+  schedule_.buffers.resize(buffers);
+  pending_.resize(pending);
+  return ways[best]();
 }
 
 }  // namespace rewright::cuda

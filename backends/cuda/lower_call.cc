@@ -72,11 +72,13 @@ absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<i
 
 // A bias is stored like the result, one element for each channel.
 absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
-  const auto folded = folded_.find(value);
-  const Tensor& given = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   std::vector<float> values(static_cast<size_t>(channels));
-  for (int64_t c = 0; c < channels; ++c) {
-    values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
+  if (value.node >= 0) {
+    const auto folded = folded_.find(value);
+    const Tensor& given = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
+    for (int64_t c = 0; c < channels; ++c) {
+      values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
+    }
   }
   const Storage storage = StorageOf(DType::kFloat32);
   const std::vector<char> stored = Stored(values.data(), channels, storage);
@@ -85,12 +87,11 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
   return Place{*uploaded, Layout::RowMajor({channels}), true, storage};
 }
 
-absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out,
+absl::Status Lowering::AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out,
                                    std::vector<int>* buffers) {
-  if (group.bias.node >= 0) {
-    absl::StatusOr<Place> bias = Bias(group.bias, channels);
-    if (!bias.ok()) return bias.status();
-    buffers->push_back(bias->buffer);
+  if (bias) {
+    ASSIGN_OR_RETURN(const Place place, Bias(group.bias, channels));
+    buffers->push_back(place.buffer);
   }
   if (group.residual.node >= 0) {
     absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32), /*aligned=*/true);
@@ -100,38 +101,59 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, int64_t channels, co
   return absl::OkStatus();
 }
 
+absl::Status Lowering::LowerParts(const FusedGroup& group, Epilogue epilogue) {
+  for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes, epilogue)) {
+    RETURN_IF_ERROR(LowerGroup(part));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault) {
-  if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
-  if (group.relu || group.residual.node >= 0) {
-    // In fp32 cuDNN adds a bias to a convolution, and takes relu of that, but has no engine for other epilogues.
-    for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes, /*whole_epilogues=*/false)) {
-      RETURN_IF_ERROR(LowerGroup(part));
-    }
-    return absl::OkStatus();
+  RETURN_IF_ERROR(FinalStatusOf(fault));
+  if (group.activation != Activation::kNone || group.residual.node >= 0) {
+    return LowerParts(group, Epilogue::kBias);
   }
   const Value result = group.group.outputs[0];
   const Place out = Define(result, Layout::RowMajor(graph_.type(result).shape));
   return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group) + " (generated)");
 }
 
+// Of a depthwise convolution with an epilogue the library's one plan is its most general engine; alone, it has engines
+// made for it.
+static bool IsDepthwise(const Graph& graph, const Node& node) {
+  return Int(node, "groups") > 1 && graph.type(node.operands[1]).shape[1] == 1;
+}
+
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
+  if (!IsDepthwise(graph_, node) || group.group.nodes.size() == 1) return LowerConvCall(group);
+  // What both ways read is no part of their times.
+  RETURN_IF_ERROR(FindImage(node.operands[0]).status());
+  RETURN_IF_ERROR(FindImage(node.operands[1]).status());
+  return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerParts(group, Epilogue::kNone); }});
+}
+
+Layout Lowering::ImageLayout(const Shape& dims) const {
+  return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims);
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindImage(Value value) {
+  return FindAs(value, ImageLayout(graph_.type(value).shape), StorageOf(DType::kFloat32), /*aligned=*/true);
+}
+
+absl::Status Lowering::LowerConvCall(const FusedGroup& group) {
+  const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
-  auto image = [&](const Shape& dims) { return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims); };
-  const Storage storage = StorageOf(DType::kFloat32);
-  auto find = [&](Value value) { return FindAs(value, image(graph_.type(value).shape), storage, /*aligned=*/true); };
-  absl::StatusOr<Place> x = find(node.operands[0]);
-  if (!x.ok()) return x.status();
-  absl::StatusOr<Place> w = find(node.operands[1]);
-  if (!w.ok()) return w.status();
+  ASSIGN_OR_RETURN(const Place x, FindImage(node.operands[0]));
+  ASSIGN_OR_RETURN(const Place w, FindImage(node.operands[1]));
   const ConcatSlot* slot = group.residual.node < 0 ? SlotOf(result) : nullptr;
-  Layout out = slot != nullptr ? slot->layout : image(graph_.type(result).shape);
+  Layout out = slot != nullptr ? slot->layout : ImageLayout(graph_.type(result).shape);
   ConvProblem problem;
   for (size_t k = 0; k < 4; ++k) {
-    problem.x[k] = x->layout.dims[k];
-    problem.x_strides[k] = x->layout.strides[k];
-    problem.w[k] = w->layout.dims[k];
-    problem.w_strides[k] = w->layout.strides[k];
+    problem.x[k] = x.layout.dims[k];
+    problem.x_strides[k] = x.layout.strides[k];
+    problem.w[k] = w.layout.dims[k];
+    problem.w_strides[k] = w.layout.strides[k];
     problem.out[k] = out.dims[k];
     problem.out_strides[k] = out.strides[k];
     problem.pads[k] = Ints(node, "pads")[k];
@@ -141,21 +163,23 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     problem.dilations[k] = Ints(node, "dilations")[k];
   }
   problem.groups = Int(node, "groups");
-  problem.bias = group.bias.node >= 0;
   problem.residual = group.residual.node >= 0;
-  problem.relu = group.relu;
+  problem.relu = group.activation == Activation::kRelu;
+  // The library's ready-made engines have a bias in front of relu and behind an addition. Without one there are few,
+  // each of which takes seconds to compile, in fp32 none: so there is always one, of zeros where there is none.
+  problem.bias = group.bias.node >= 0 || (!IsDepthwise(graph_, node) && (problem.relu || problem.residual));
   problem.precision = options_.precision;
-  std::vector<int> buffers = {x->buffer, w->buffer, -1};
+  std::vector<int> buffers = {x.buffer, w.buffer, -1};
   std::unique_ptr<LibraryCall> call;
   Fault fault = gpu_.Plan(problem, &call);
   if (!fault.empty() && slot != nullptr) {
     // Not every engine writes rows with gaps between them.
-    out = image(graph_.type(result).shape);
+    out = ImageLayout(graph_.type(result).shape);
     std::copy(out.strides.begin(), out.strides.end(), problem.out_strides);
     fault = gpu_.Plan(problem, &call);
   }
   if (!fault.empty()) return LowerWithout(group, fault);
-  RETURN_IF_ERROR(AddEpilogue(group, out.dims[1], out, &buffers));
+  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, out.dims[1], out, &buffers));
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
@@ -208,9 +232,17 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
 }
 
 absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
+  // The library that has the other epilogues does not have this one.
+  if (group.activation == Activation::kGeluErf) {
+    return LowerFastest({[&] { return LowerMatmulCall(group); }, [&] { return LowerParts(group, Epilogue::kBias); }});
+  }
+  return LowerMatmulCall(group);
+}
+
+absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
-  const Shape& shape = graph_.type(result).shape;
+  const Shape& shape = node.outputs[0].shape;  // the result may be the same elements in another shape
   const Shape& left = graph_.type(node.operands[0]).shape;
   const Shape& right = graph_.type(node.operands[1]).shape;
   const Shape batch(shape.begin(), shape.end() - 2);
@@ -228,9 +260,9 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   if (!a.aligned || !b.aligned) problem.alignment = IsHalf(options_.precision) ? 2 : 4;
   problem.left = *left_matrix;
   problem.right = *right_matrix;
-  Layout out = Layout::RowMajor(shape);
+  Layout out = Layout::RowMajor(graph_.type(result).shape);
   problem.out = {problem.n, 1, problem.m * problem.n};
-  if (const ConcatSlot* slot = SlotOf(result); slot != nullptr && group.residual.node < 0) {
+  if (const ConcatSlot* slot = SlotOf(result); slot != nullptr && group.residual.node < 0 && out.dims == shape) {
     MatrixLayout part{slot->layout.strides[shape.size() - 2], 1, 0};
     if (slot->layout.strides.back() == 1 && BatchStride(slot->layout, batch, &part.batch)) {
       out = slot->layout;
@@ -246,12 +278,12 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   }
   problem.bias = group.bias.node >= 0;
   problem.residual = group.residual.node >= 0;
-  problem.relu = group.relu;
+  problem.activation = group.activation;
   problem.precision = options_.precision;
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) return LowerWithout(group, fault);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
-  RETURN_IF_ERROR(AddEpilogue(group, problem.n, out, &buffers));
+  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, problem.n, out, &buffers));
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
@@ -317,7 +349,7 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
   }
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
-    if (absl::Status status = StatusOf(fault); absl::IsResourceExhausted(status)) return status;
+    RETURN_IF_ERROR(FinalStatusOf(fault));
     for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
       RETURN_IF_ERROR(LowerGroup(part));
     }

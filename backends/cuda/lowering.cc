@@ -1,5 +1,7 @@
 #include "backends/cuda/lowering.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
@@ -12,6 +14,7 @@
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "runtime/instance.h"
 
 namespace rewright::cuda {
 namespace {
@@ -87,6 +90,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
   group_ = -1;
   RETURN_IF_ERROR(Finish());
   RETURN_IF_ERROR(CompilePending());
+  RETURN_IF_ERROR(RunConstantSteps());
   const auto key_of = [&](const Step& step) { return KeyOf(step); };
   RETURN_IF_ERROR(RunSideBySide(memory_, key_of, &schedule_));
   return std::move(schedule_);
@@ -233,14 +237,51 @@ absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value res
   return absl::OkStatus();
 }
 
-absl::Status Lowering::CompilePending() {
+absl::Status Lowering::CompilePending(size_t first) {
   std::vector<Gpu::Source> sources;
-  for (const PendingKernel& pending : pending_) sources.push_back({pending.kernel.name, pending.kernel.source});
+  for (size_t i = first; i < pending_.size(); ++i) {
+    sources.push_back({pending_[i].kernel.name, pending_[i].kernel.source});
+  }
   std::vector<std::shared_ptr<const Function>> functions;
   RETURN_IF_ERROR(StatusOf(gpu_.Compile(KernelPrelude(), sources, &functions)));
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i]);
+  for (size_t i = first; i < pending_.size(); ++i) {
+    static_cast<GeneratedStep&>(*schedule_.steps[pending_[i].step].kernel).set_function(functions[i - first]);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::RunConstantSteps() {
+  std::vector<int> writers(schedule_.buffers.size());  // of what has memory of its own
+  for (const Step& step : schedule_.steps) {
+    for (const BufferUse& use : step.buffers) writers[Root(use.buffer)] += Writes(use.access) ? 1 : 0;
+  }
+  const auto is_fixed = [&](const BufferUse& use) {
+    const int root = Root(use.buffer);
+    if (use.access == Access::kRead) return buffer(root).kind == Buffer::Kind::kConstant;
+    return use.access == Access::kWrite && buffer(root).kind == Buffer::Kind::kActivation && writers[root] == 1;
+  };
+  std::vector<Step> rest;
+  for (Step& step : schedule_.steps) {
+    if (!std::all_of(step.buffers.begin(), step.buffers.end(), is_fixed)) {
+      rest.push_back(std::move(step));
+      continue;
+    }
+    std::vector<void*> addresses;
+    for (const BufferUse& use : step.buffers) {
+      const ResolvedBuffer at = ResolveBuffer(schedule_.buffers, use.buffer);
+      Buffer& root = buffer(at.root);
+      if (use.access == Access::kWrite) {
+        ASSIGN_OR_RETURN(root.data, memory_.Allocate(root.bytes));
+        root.kind = Buffer::Kind::kConstant;
+      }
+      addresses.push_back(static_cast<char*>(root.data.get()) + at.offset);
+    }
+    RETURN_IF_ERROR(RunKernel(*step.kernel, addresses.data()));
+  }
+  schedule_.steps = std::move(rest);
+  // Nothing is freed before it was read.
+  RETURN_IF_ERROR(memory_.Synchronize());
+  DropUnusedConstants();
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 // With a precision of 16 bits, f32 values are stored in 16 bits between kernels; graph inputs and outputs are not.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -99,7 +100,11 @@ class Lowering : private ScheduleBuilder {
   absl::Status EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
-  absl::Status CompilePending();
+  // From this one on.
+  absl::Status CompilePending(size_t first = 0);
+  // Runs the steps that depend on constants alone (weights in another layout or precision), once: what they write are
+  // constants, and they leave the schedule.
+  absl::Status RunConstantSteps();
   // Tells the work of a step from all other work.
   std::string KeyOf(const Step& step) const;
   // As in backends/cpu/lowering.h.
@@ -112,13 +117,19 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerGroup(const FusedGroup& group);
   absl::Status LowerView(const FusedGroup& group);
   absl::Status LowerKernel(const FusedGroup& group);
+  // Lowers in all of these ways, each of which defines the same values, tries them, and keeps the fastest.
+  absl::Status LowerFastest(const std::vector<std::function<absl::Status()>>& ways);
   absl::Status LowerConv(const FusedGroup& group);
+  absl::Status LowerConvCall(const FusedGroup& group);
   absl::Status LowerMatmul(const FusedGroup& group);
+  absl::Status LowerMatmulCall(const FusedGroup& group);
   absl::Status LowerAttention(const FusedGroup& group);
   // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
   // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an
   // error.
   absl::Status LowerWithout(const FusedGroup& group, const Fault& fault);
+  // Each of the groups that these nodes become.
+  absl::Status LowerParts(const FusedGroup& group, Epilogue epilogue);
   absl::Status LowerConcat(const FusedGroup& group);
   // Makes room for concatenations whose parts are written in place, before any part is.
   void PlaceConcat(const FusedGroup& group);
@@ -130,9 +141,14 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<Layout> AttentionLayout(Value value, size_t inner);
   // A matrix operand: its place and layout, converted where a product cannot read it.
   absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
+  // How convolutions read and write images and filters.
+  Layout ImageLayout(const Shape& dims) const;
+  absl::StatusOr<Place> FindImage(Value value);
+  // Zeros where there is no such value.
   absl::StatusOr<Place> Bias(Value value, int64_t channels);
-  // Appends bias and residual to the buffers of a call.
-  absl::Status AddEpilogue(const FusedGroup& group, int64_t channels, const Layout& out, std::vector<int>* buffers);
+  // Appends bias, if the call has one, and residual to the buffers of a call.
+  absl::Status AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out,
+                           std::vector<int>* buffers);
 
   Gpu& gpu_;
   GpuMemory memory_;  // on which alternatives are tried

@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
-# Everything that a GPU has to show, step by step, in the order of importance: the tests of the device in the precisions
-# that are measured; every model (correct, then measured beside its peers) at batch 1, in tf32, then bf16; graphs chosen
-# for GPU and CPU run on both; the residual block; the tests in the other precisions and the sanitizers; batch 16.
+# Everything that a GPU has to show, in phases that waste no minute of it, each of them steps in the order of importance:
+#   smoke    versions and clocks, a small model in tf32 and bf16, tests of few kernels each      2 minutes
+#   own      our latency of three models, original and superoptimized, and of every group        4 minutes
+#   peers    resnet50 and bert_base beside torch.compile, batch 1 and 16, bf16 and tf32          9 minutes
+#   breadth  all other models beside their peers; graphs for GPU and CPU on both; the residual block
+#   tests    every operator and random graphs in all precisions; the sanitizers
 #
 #   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
+# PATTERNs choose steps by name, which begins with that of the phase: 'smoke-*' 'own-*'. Three runs, with thought between:
+#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'breadth-*' 'tests-*'
 # --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
 # without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
-# build/gpu) holds the steps done, tables, the profile database, the log, and a cache of compiled kernels and chosen
-# algorithms. Where $OUT names a folder, tables, lists of steps, log, profile database and the cache (cache.tar.gz) are
-# copied there after every step; copied back into DIR, they let another machine of the same kind go on. A step that
-# fails, or takes all of the time, is listed in DIR/negative.txt and the next one follows.
-# PATTERNs choose steps by name. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle
-# unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is
-# negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
+# build/gpu) holds the steps done, tables, logs, the profile database, and a cache of compiled kernels and chosen
+# algorithms. Every step has a cap of its own; one that fails, or takes all of it, is listed in DIR/negative.txt, and the
+# next one follows. Where $OUT names a folder, three files are written there after every step: summary.txt (the end of
+# every log), logs.tar.gz, state.tar.gz. The last one, put into DIR on another machine of the same kind, spares it what
+# is done. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in
+# build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is negative, such
+# as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 minutes=9 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
@@ -40,11 +45,19 @@ fi
 python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
 state=$(cd "$state" && pwd)
 export REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
-if [ -e "$state/cache.tar.gz" ] && [ ! -d "$state/cache" ]; then
-  tar -C "$state" -xzf "$state/cache.tar.gz" || exit 2
+# torch.compile at its best: weights are constants to it. JAX leaves memory to the others.
+export TORCHINDUCTOR_FREEZING=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
+if [ -e "$state/state.tar.gz" ] && [ ! -e "$state/done.txt" ]; then
+  tar -C "$state" -xzf "$state/state.tar.gz" || exit 2
 fi
 # Peers run with the libraries of their own machine.
-printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" "$(command -v "$python")" > "$state/python"
+# Four kinds of onnxruntime take seconds each to say that they have no GPU: they are left out, unless REWRIGHT_ORT is set.
+mkdir -p "$state/absent"
+if [ -z "${REWRIGHT_ORT:-}" ]; then
+  echo 'raise ModuleNotFoundError("onnxruntime is left out", name="onnxruntime")' > "$state/absent/onnxruntime.py"
+fi
+printf '#!/bin/sh\nLD_LIBRARY_PATH=%q PYTHONPATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" \
+  "$state/absent${PYTHONPATH:+:$PYTHONPATH}" "$(command -v "$python")" > "$state/python"
 chmod +x "$state/python"
 export REWRIGHT_PYTHON=$state/python
 # Ours: what was packed, and CUDA's as Python packages bring them where the system has none.
@@ -56,44 +69,61 @@ models=(resnet50 bert_base gpt2_small nasnet_a inception_v3 squeezenet nasrnn re
 common=(--rewright "$program" --work "$state/models")
 costs=(--profile "$state/profile.db")
 steps=()
-declare -A command
-step() { steps+=("$1"); command[$1]="${*:2}"; }
+declare -A command cap
+step() { steps+=("$1"); cap[$1]=$2; command[$1]="${*:3}"; }  # name, seconds, command
 if [ $prepare = 1 ]; then
   for batch in 1 16; do
     for model in "${models[@]}"; do
-      step "expect-$model-b$batch" "$python" bench/gpu/model.py "$model" --batch $batch --expect-only "${common[@]}"
+      step "expect-$model-b$batch" 3600 "$python" bench/gpu/model.py "$model" --batch $batch --expect-only "${common[@]}"
     done
   done
 fi
-test_of() {
-  step "test-$1" "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.*/$1:GpuLanes.*"
+tests_of() {  # name, seconds, filter
+  step "$1" "$2" "$tests" --gtest_brief=1 "--gtest_filter=$3"
 }
-models_at() {
-  local precision model
-  for precision in tf32 bf16; do
-    for model in "${models[@]}"; do
-      step "model-$model-b$1-$precision" "$python" bench/gpu/model.py "$model" --batch "$1" --precision $precision \
-        --device "$device" --out "$state/gpu.csv" --time-limit 25 "${common[@]}" "${costs[@]}"
-    done
+model() {  # phase, model, batch, precision, seconds, flags
+  local precision=$4
+  [ "$device" = cpu ] && precision=fp32  # which tries the steps where there is no GPU
+  step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision $precision --device "$device" \
+    --out "$state/gpu.csv" --time-limit 12 "${common[@]}" "${costs[@]}" "${@:6}"
+}
+step smoke-versions 60 bench/gpu/versions.sh "$program" "$python"
+for precision in tf32 bf16; do
+  model smoke mlp 1 $precision 60 --own
+done
+tests_of smoke-test-queues 60 'GpuLanes.*'
+# A process each: an error that stays ends one of them alone.
+for precision in bf16 tf32; do
+  for name in LargeKernels Attention Branches; do tests_of "smoke-test-$name-$precision" 60 "*Gpu.$name*/$precision"; done
+done
+for model in resnet50 bert_base gpt2_small; do
+  for precision in bf16 tf32; do model own $model 1 $precision 120 --own; done
+done
+for batch in 1 16; do
+  for precision in bf16 tf32; do
+    for model in resnet50 bert_base; do model peers $model $batch $precision 240; done
   done
-}
-test_of tf32
-test_of bf16
-models_at 1
+done
+for batch in 1 16; do
+  for precision in bf16 tf32; do
+    for model in "${models[@]:2}"; do model breadth $model $batch $precision 240; done
+  done
+done
 for model in resnet50 squeezenet bert_base; do
-  step "cross-$model" "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
+  step "breadth-cross-$model" 300 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
     --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
-step block "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" "${common[@]}"
-test_of fp32
-test_of fp16
-for tool in memcheck racecheck synccheck; do
-  step "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
-    "--gtest_filter=*Gpu.LargeKernels*/*:*Gpu.Attention*/*:*Gpu.Branches*/*:GpuLanes.*"
+step breadth-block 300 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
+  "${common[@]}"
+for precision in bf16 tf32 fp32 fp16; do
+  for name in EveryOperator RandomGraphs; do tests_of "tests-$name-$precision" 150 "*Gpu.$name*/$precision"; done
 done
-models_at 16
-step profile "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
-step summary "$python" bench/gpu/summary.py "$state/gpu.csv"
+for tool in memcheck racecheck synccheck; do
+  step "tests-sanitizer-$tool" 120 compute-sanitizer --tool $tool --error-exitcode 1 "$tests" --gtest_brief=1 \
+    "--gtest_filter=*Gpu.LargeKernels*/bf16:GpuLanes.*"
+done
+step profile 60 "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
+step summary 60 "$python" bench/gpu/summary.py "$state/gpu.csv"
 
 chosen() {
   [ ${#patterns[@]} -eq 0 ] && return 0
@@ -119,17 +149,22 @@ fi
 # A test that is skipped is no test: without a GPU there is nothing to do.
 "$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet >/dev/null || exit 2
 "$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null || exit 2
-{ date -u; nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv 2>/dev/null; } | tee -a "$state/log.txt"
+mkdir -p "$state/logs"
+date -u >> "$state/summary.txt"
 
 # Whole or not at all, since the end may come at any time.
 keep() {
   [ -d "${OUT:-}" ] || return 0
-  local file
-  for file in done.txt negative.txt log.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db profile.json; do
-    [ -e "$state/$file" ] && cp "$state/$file" "$OUT/.part" && mv "$OUT/.part" "$OUT/$file"
+  cp "$state/summary.txt" "$OUT/.part" && mv "$OUT/.part" "$OUT/summary.txt"
+  tar -C "$state" -czf "$OUT/.part" logs && mv "$OUT/.part" "$OUT/logs.tar.gz"
+  local kept=() file
+  for file in done.txt negative.txt summary.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db \
+    profile.json cache; do
+    [ -e "$state/$file" ] && kept+=("$file")
   done
-  [ -d "$state/cache" ] && tar -C "$state" -czf "$OUT/.part" cache && mv "$OUT/.part" "$OUT/cache.tar.gz"
+  tar -C "$state" -czf "$OUT/.part" "${kept[@]}" && mv "$OUT/.part" "$OUT/state.tar.gz"
 }
+clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader 2>/dev/null; }
 trap keep EXIT
 
 begin=$SECONDS answer=0
@@ -138,20 +173,24 @@ for name in "${steps[@]}"; do
   grep -qx "$name" "$state/done.txt" 2>/dev/null && continue
   left=$((minutes * 60 - (SECONDS - begin)))
   if [ $left -lt 20 ]; then
-    echo "all.sh: the time is up before $name; call again to go on" | tee -a "$state/log.txt"
+    echo "all.sh: the time is up before $name; call again to go on" | tee -a "$state/summary.txt"
     exit 75
   fi
-  echo "== $name ($left s left)" | tee -a "$state/log.txt"
+  most=${cap[$name]}
+  [ $most -gt $left ] && most=$left
   start=$SECONDS
   # shellcheck disable=SC2086
-  timeout --kill-after=5 $left ${command[$name]} 2>&1 | tee -a "$state/log.txt"
-  status=${PIPESTATUS[0]}
-  echo "== $name: status $status, $((SECONDS - start)) s" | tee -a "$state/log.txt"
-  # A step that had nearly all of the time would have no more when it is begun anew.
+  timeout --kill-after=5 $most ${command[$name]} > "$state/logs/$name.txt" 2>&1
+  status=$?
+  {
+    echo "== $name: status $status, $((SECONDS - start)) s $(clock)"
+    tail -n 30 "$state/logs/$name.txt" | cut -c1-300
+  } | tee -a "$state/summary.txt"
+  # What had less than its own time begins anew.
   case $status in
     124 | 137)
-      if [ $left -lt $((minutes * 54)) ]; then
-        echo "all.sh: the time was up within $name; call again to begin it anew"
+      if [ $most -lt ${cap[$name]} ]; then
+        echo "all.sh: the time was up within $name; call again to begin it anew" | tee -a "$state/summary.txt"
         exit 75
       fi ;;
   esac

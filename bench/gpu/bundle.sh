@@ -2,12 +2,12 @@
 # Packs what a machine with a GPU needs and may not have: the program, the plugin, the tests of the device, and the
 # shared libraries they use, except those of CUDA, of the C library and of the compiler, which are that machine's own.
 #
-#   bench/gpu/bundle.sh [BUNDLE.tar.xz]      # default build/gpu-bundle.tar.xz, from build/release
+#   bench/gpu/bundle.sh [BUNDLE.tar.gz]      # default build/gpu-bundle.tar.gz, from build/release
 #
-# There: tar xf BUNDLE.tar.xz gives rewright-gpu/; its program finds its libraries beside itself (RPATH $ORIGIN/../lib).
+# There: tar xf BUNDLE.tar.gz gives rewright-gpu/; its program finds its libraries beside itself (RPATH $ORIGIN/../lib).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-out=$(realpath -m "${1:-build/gpu-bundle.tar.xz}")
+out=$(realpath -m "${1:-build/gpu-bundle.tar.gz}")
 build=build/release
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -27,6 +27,6 @@ done | sort -u | while read -r name path; do
   [[ $name =~ ^($own)\.so ]] || cp -L "$path" "$root/lib/$name"
 done
 mkdir -p "$(dirname "$out")"
-tar -C "$folder" -c rewright-gpu | xz -T0 -3 > "$out.part"
+tar -C "$folder" -czf "$out.part" rewright-gpu
 mv "$out.part" "$out"
 echo "$out: $(du -h "$out" | cut -f1)"

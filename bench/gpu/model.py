@@ -4,8 +4,10 @@
     bench/gpu/model.py resnet50 --batch 1 --precision tf32
 
 In this order: outputs of the original and of the superoptimized graph against the interpreter, within the precision's
-tolerance; then original, rule-based baseline, superoptimized graph, torch, torch.compile (max-autotune) and JAX (jit),
-as far as they are installed, measured interleaved in one run. The rows go into a table that grows from run to run.
+tolerance; both graphs timed by themselves, and where their time goes, group by group; these rows are written before
+any peer starts (--own: and that is all). Then original, rule-based baseline, superoptimized graph, torch, torch.compile
+(max-autotune; frozen where TORCHINDUCTOR_FREEZING=1, as all.sh sets it) and JAX (jit), as far as they are installed,
+measured interleaved in one run. The rows go into a table that grows from run to run.
 Exit status: 0 done; 1 outputs differ; 2 the device is not there. `--device cpu` tries everything without a GPU.
 """
 import argparse
@@ -33,6 +35,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--time-limit", type=float, default=60, help="seconds to search")
     parser.add_argument("--zoo-flags", default="", help="further flags of `rewright zoo`, such as '--layers 2'")
+    parser.add_argument("--iterations", type=int, default=200, help="runs by which a graph is timed by itself")
+    parser.add_argument("--own", action="store_true", help="nothing but our own graphs, by themselves")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--expect-only", action="store_true", help="compute the expected outputs, which needs no GPU")
     return parser.parse_args()
@@ -47,6 +51,20 @@ def check(args, path, optimized):
             found = outputs_of(args.rewright, file, folder, "--device", args.device, "--precision", args.precision)
         errors.append(largest_error(found, expected))
     return oracle, errors
+
+
+def own_figures(args, paths, flags):
+    """The device's name and the latencies of each graph by itself; prints what the last one's groups take."""
+    graphs = {name: rewright(args.rewright, "run", path, "--device", args.device, "--precision", args.precision,
+                             "--iterations", args.iterations)["latency_ms"] for name, path in paths.items()}
+    for name, latency in graphs.items():
+        print(f"  {name:<22} {latency['median']:10.4f} ms by itself")
+    last = list(paths.values())[-1]
+    costs = rewright(args.rewright, "profile", last, *flags)
+    groups = sorted(costs["models"][0]["rows"], key=lambda row: -row["cost_ms"] * row["count"])
+    for row in groups[:25]:
+        print(f"    {row['cost_ms'] * row['count']:8.4f} ms  {row['count']:3} x {row['operators']} {row['types']}")
+    return costs["device"], graphs
 
 
 def main():
@@ -69,11 +87,22 @@ def main():
         print(f"{args.model}: {name}: largest error {error:.2e} against the {oracle}, tolerance {tolerance:.2e}: "
               f"{'equal' if error <= tolerance else 'DIFFERS'}")
 
+    flags = ["--device", args.device, "--precision", args.precision, "--profile", profile]
+    device, graphs = own_figures(args, {"original": path, "superoptimized": optimized}, flags)
+    bound = roofline_ms(args.rewright, path, device, args.precision)
+    merge_rows(args.out, [{
+        "device": device, "model": args.model, "batch": args.batch, "precision": args.precision, "contestant": name,
+        "median_ms": f"{latency['median']:.4f}", "min_ms": f"{latency['min']:.4f}", "spread": f"{latency['spread']:.4f}",
+        "of_roofline": f"{bound / latency['median']:.4f}" if bound else "", "largest_error": f"{error:.3g}",
+        "checked_against": oracle, "equal": int(error <= tolerance), "zoo_flags": args.zoo_flags, **describe()}
+        for (name, latency), error in zip(graphs.items(), errors)], KEYS)
+    if args.own:
+        return 0 if max(errors) <= tolerance else 1
+
     # What is compared here is equal or not by the tolerances above, so a negative answer is read, not obeyed.
     contest = rewright(args.rewright, "compare", path, "--rounds", args.rounds, "--seed", 1, *common,
                        *(["--no-peers"] if args.no_peers else []), negative_is_fine=True)
-    device, table = contest["device"], contest["models"][0]
-    bound = roofline_ms(args.rewright, path, device, args.precision)
+    table = contest["models"][0]
     medians = {row["name"]: row["median_ms"] for row in table["rows"]}
     best_peer = min((medians[name] for name in PEERS if name in medians), default=None)
     rows, equal = [], max(errors) <= tolerance

@@ -374,9 +374,154 @@ output y = %9
   const auto device = HostDevice({}, nullptr, {.no_epilogues = true});
   auto schedule = device->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-  EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add", "add+relu", "conv2d", "relu", "conv2d+add+relu"));
+  EXPECT_THAT(Labels(*schedule), testing::ElementsAre("conv2d+add", "add+relu", "conv2d+relu", "conv2d+add+relu"));
   ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
   ExpectAllAgree(*device, RandomGraphs(Cases(20)));
+}
+
+// A depthwise convolution and its epilogue are one call or two steps, whichever is faster.
+TEST(Cuda, DepthwiseConvolutionsAreTriedBothWays) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[2,6,5,5]
+state w: f32[6,1,3,3]
+state b: f32[6,1,1]
+state v: f32[4,6,1,1]
+%1 = conv2d(x, w, pads=[1,1,1,1], groups=6)
+%2 = add(%1, b)
+%3 = relu(%2)
+%4 = conv2d(%3, v)
+output y = %4
+)",
+                                       -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (bool first : {false, true}) {
+    for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+      cuda::CudaOptions options;
+      options.precision = precision;
+      options.channels_last = precision != cuda::Precision::kFp32;
+      const auto device = HostDevice(options, nullptr, {.first_ways = first});
+      auto schedule = device->Compile(graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      const std::vector<std::string> labels = Labels(*schedule);
+      const auto steps = std::count_if(labels.begin(), labels.end(), [](const auto& l) { return l != "reorder"; });
+      EXPECT_EQ(steps, first ? 2 : 3) << absl::StrJoin(labels, ", ");
+      EXPECT_THAT(labels, testing::Contains(first ? "conv2d+add+relu" : "add+relu"));
+      ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
+    }
+  }
+}
+
+// Weights are converted when the graph is compiled, and what nobody reads of them is freed.
+TEST(Cuda, WeightsAreConvertedOnce) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[1,8,6,6]
+state w: f32[8,8,3,3]
+state u: f32[6,16]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = matmul(%1, u)
+output y = %2
+)",
+                                       -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  cuda::CudaOptions options;
+  options.precision = cuda::Precision::kBf16;
+  options.channels_last = true;
+  const auto device = HostDevice(options);
+  auto schedule = device->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  // In front the image, behind it what the product reads, at the end the result.
+  EXPECT_THAT(Labels(*schedule), testing::ElementsAre("reorder", "conv2d", "reorder", "matmul", "reorder"));
+  size_t bytes = 0;
+  for (const Buffer& buffer : schedule->buffers) {
+    if (buffer.kind == Buffer::Kind::kConstant && buffer.data != nullptr && buffer.alias_of < 0) bytes += buffer.bytes;
+  }
+  EXPECT_EQ(bytes, 2u * (8 * 8 * 3 * 3 + 6 * 16));
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, 3e-2);
+}
+
+// GELU ends a product; the error function's is compared with a kernel of its own.
+TEST(Cuda, ProductsEndInGelu) {
+  for (const char* gelu : {"gelu_tanh", "gelu"}) {
+    const Graph graph = GraphWithWeights(absl::StrCat(R"(
+input x: f32[2,3,8]
+state w: f32[8,16]
+state b: f32[16]
+%1 = matmul(x, w)
+%2 = add(%1, b)
+%3 = )",
+                                                      gelu, "(%2)\noutput y = %3\n"),
+                                         -1, 1, 1);
+    ASSERT_FALSE(graph.outputs().empty());
+    for (bool first : {false, true}) {
+      const auto device = HostDevice({}, nullptr, {.first_ways = first});
+      auto schedule = device->Compile(graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      const bool whole = first || std::string(gelu) == "gelu_tanh";
+      EXPECT_THAT(Labels(*schedule), testing::Contains(whole ? absl::StrCat("matmul+add+", gelu) : gelu));
+      EXPECT_EQ(schedule->steps.size(), whole ? 1u : 2u);
+      ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
+    }
+  }
+}
+
+// What is added to a product is added by it, though it has another shape.
+TEST(Cuda, SumsReachThroughReshapes) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[6,8]
+input z: f32[2,3,16]
+state w: f32[8,16]
+state b: f32[16]
+%1 = matmul(x, w)
+%2 = add(%1, b)
+%3 = reshape(%2, shape=[2,3,16])
+%4 = add(z, %3)
+%5 = exp(%4)
+output y = %5
+)",
+                                       -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kFp16}) {
+    cuda::CudaOptions options;
+    options.precision = precision;
+    const auto device = HostDevice(options);
+    auto schedule = device->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    EXPECT_THAT(Labels(*schedule), testing::Contains("matmul+add+reshape+add"));
+    ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp32 ? 1e-5 : 8e-3);
+    for (const Group& group : device->Partition(graph)) EXPECT_TRUE(device->Cost(graph, group).ok());
+  }
+  const Graph activated = GraphWithWeights(R"(
+input x: f32[6,8]
+state w: f32[8,16]
+%1 = matmul(x, w)
+%2 = reshape(%1, shape=[2,3,16])
+%3 = gelu_tanh(%2)
+output y = %3
+)",
+                                           -1, 1, 1);
+  ASSERT_FALSE(activated.outputs().empty());
+  const auto host = HostDevice();
+  auto whole = host->Compile(activated);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_THAT(Labels(*whole), testing::ElementsAre("matmul+reshape+gelu_tanh"));
+  ExpectAgrees(*std::move(whole), activated, -1, 1, 1);
+  // Another last axis is another matrix.
+  const Graph other = GraphWithWeights(R"(
+input x: f32[6,8]
+input z: f32[2,48]
+state w: f32[8,16]
+%1 = matmul(x, w)
+%2 = reshape(%1, shape=[2,48])
+%3 = add(z, %2)
+output y = %3
+)",
+                                       -1, 1, 1);
+  ASSERT_FALSE(other.outputs().empty());
+  const auto device = HostDevice();
+  auto apart = device->Compile(other);
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_THAT(Labels(*apart), testing::Contains("matmul"));
+  ExpectAgrees(*std::move(apart), other, -1, 1, 1);
 }
 
 // Whatever the libraries do not take, generated kernels compute.

@@ -35,7 +35,22 @@ class Elements {
   cuda::Precision precision_;
 };
 
-// What follows a product: bias and residual are added, relu is taken. Buffers: see gpu.h.
+cuda::Activation ActivationOf(const cuda::MatmulProblem& problem) { return problem.activation; }
+cuda::Activation ActivationOf(const cuda::ConvProblem& problem) {
+  return problem.relu ? cuda::Activation::kRelu : cuda::Activation::kNone;
+}
+
+double Activated(cuda::Activation activation, double x) {
+  switch (activation) {
+    case cuda::Activation::kNone: return x;
+    case cuda::Activation::kRelu: return x < 0 ? 0 : x;
+    case cuda::Activation::kGeluErf: return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case cuda::Activation::kGeluTanh: return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
+
+// What follows a product: bias and residual are added, an activation is taken. Buffers: see gpu.h.
 class Epilogue {
  public:
   template <typename Problem>
@@ -45,16 +60,17 @@ class Epilogue {
         residual_(problem.residual ? buffers[problem.bias ? 4 : 3] : nullptr, problem.precision),
         has_bias_(problem.bias),
         has_residual_(problem.residual),
-        relu_(problem.relu) {}
+        activation_(ActivationOf(problem)) {}
   void Finish(double sum, int64_t channel, int64_t at) {
     if (has_bias_) sum += bias_[channel];
     if (has_residual_) sum += residual_[at];
-    out_.Set(at, relu_ && sum < 0 ? 0 : sum);
+    out_.Set(at, Activated(activation_, sum));
   }
 
  private:
   Elements out_, bias_, residual_;
-  const bool has_bias_, has_residual_, relu_;
+  const bool has_bias_, has_residual_;
+  const cuda::Activation activation_;
 };
 
 void ExpectAligned(void* const* buffers, int first, int count, uintptr_t alignment) {

@@ -1,17 +1,9 @@
 #include "tests/backends/host_gpu_util.h"
 
-#include <dlfcn.h>
-#include <ucontext.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
@@ -21,117 +13,21 @@
 #include "backends/layout.h"
 #include "core/base/check.h"
 #include "tests/backends/host_calls_util.h"
+#include "tests/backends/host_kernels_util.h"
 
 namespace rewright {
 namespace {
-
-// CUDA C++ for the C++ compiler. Threads of a block take turns: each runs until it ends or waits for the others.
-constexpr char kShim[] = R"(
-#include <math.h>
-#include <string.h>
-#include <utility>
-#define __device__
-#define __global__
-#define __shared__ static
-#define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
-#define __restrict__
-struct Coordinates { unsigned x; };
-struct Block { Coordinates block, thread; void (*wait)(); unsigned long long lanes[1024]; };
-static Block* block_state;
-extern "C" void bind_block(Block* block) { block_state = block; }
-#define blockIdx (block_state->block)
-#define threadIdx (block_state->thread)
-static inline void __syncthreads() { block_state->wait(); }
-template <class T> static inline T __shfl_xor_sync(unsigned, T value, int lane) {
-  const unsigned me = threadIdx.x;
-  memcpy(&block_state->lanes[me], &value, sizeof value);
-  __syncthreads();
-  memcpy(&value, &block_state->lanes[me ^ (unsigned)lane], sizeof value);
-  __syncthreads();
-  return value;
-}
-static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, sizeof b); return b; }
-template <class... A, size_t... I>
-static void call_kernel(void (*kernel)(A...), void* const* a, std::index_sequence<I...>) { kernel((A)a[I]...); }
-template <class... A>
-static void call_kernel(void (*kernel)(A...), void* const* a) {
-  call_kernel(kernel, a, std::index_sequence_for<A...>());
-}
-)";
-
-struct Coordinates {
-  unsigned x;
-};
-struct Block {
-  Coordinates block, thread;
-  void (*wait)();
-  unsigned long long lanes[1024];
-};
-using Call = void (*)(void* const*);
-
-// Runs one block's threads in turns.
-class Fibers {
- public:
-  static void Run(Call call, void* const* arguments, Block* block, int threads) {
-    Fibers fibers(call, arguments);
-    current_ = &fibers;
-    fibers.fibers_.resize(threads);
-    for (Fiber& fiber : fibers.fibers_) {
-      fiber.stack.resize(32 << 10);
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.data();
-      fiber.context.uc_stack.ss_size = fiber.stack.size();
-      fiber.context.uc_link = &fibers.scheduler_;
-      makecontext(&fiber.context, Enter, 0);
-    }
-    block->wait = Wait;
-    for (bool live = true; live;) {
-      live = false;
-      for (size_t i = 0; i < fibers.fibers_.size(); ++i) {
-        if (fibers.fibers_[i].done) continue;
-        live = true;
-        fibers.running_ = i;
-        block->thread.x = static_cast<unsigned>(i);
-        swapcontext(&fibers.scheduler_, &fibers.fibers_[i].context);
-      }
-    }
-    current_ = nullptr;
-  }
-
- private:
-  struct Fiber {
-    ucontext_t context;
-    std::vector<char> stack;
-    bool done = false;
-  };
-  Fibers(Call call, void* const* arguments) : call_(call), arguments_(arguments) {}
-  static void Enter() {
-    current_->call_(current_->arguments_);
-    current_->fibers_[current_->running_].done = true;
-  }
-  static void Wait() { swapcontext(&current_->fibers_[current_->running_].context, &current_->scheduler_); }
-
-  static Fibers* current_;
-  const Call call_;
-  void* const* const arguments_;
-  std::vector<Fiber> fibers_;
-  size_t running_ = 0;
-  ucontext_t scheduler_;
-};
-Fibers* Fibers::current_ = nullptr;
 
 class HostGpu;
 
 class HostFunction : public cuda::Function {
  public:
-  HostFunction(HostGpu& gpu, std::string name, bool waits) : gpu_(gpu), name_(std::move(name)), waits_(waits) {}
+  HostFunction(HostGpu& gpu, std::string name) : gpu_(gpu), name_(std::move(name)) {}
   cuda::Fault Launch(int64_t blocks, int threads, void* const* pointers, int count) const override;
 
  private:
   HostGpu& gpu_;
   const std::string name_;
-  const bool waits_;  // threads wait for one another
 };
 
 class HostRecording : public cuda::Recording {
@@ -147,14 +43,7 @@ class HostGpu : public cuda::Gpu {
  public:
   HostGpu(HostGpuCounts* counts, const HostGpuOptions& options)
       : counts_(counts != nullptr ? *counts : own_counts_), options_(options) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rewright_host_gpu_XXXXXX").string();
-    CHECK(mkdtemp(pattern.data()) != nullptr) << pattern;
-    folder_ = pattern;
     description_ = {"processor", "host", 0, 4, int64_t{1} << 30, 1 << 14};
-  }
-  ~HostGpu() override {
-    for (void* library : libraries_) dlclose(library);
-    std::filesystem::remove_all(folder_);
   }
 
   const cuda::GpuDescription& description() const override { return description_; }
@@ -183,14 +72,9 @@ class HostGpu : public cuda::Gpu {
 
   cuda::Fault Compile(const std::string& prelude, const std::vector<Source>& sources,
                       std::vector<std::shared_ptr<const cuda::Function>>* functions) override {
-    prelude_ = prelude;
     for (const Source& source : sources) {
-      const auto [known, added] = known_.emplace(source.name, source.text);
-      CHECK(known->second == source.text) << "two kernels are called " << source.name;
-      if (added) pending_.push_back(source);
-      const bool waits = source.text.find("block_reduce") != std::string::npos ||
-                         source.text.find("__syncthreads") != std::string::npos;
-      functions->push_back(std::make_shared<HostFunction>(*this, source.name, waits));
+      kernels_.Add(prelude, source.name, source.text);
+      functions->push_back(std::make_shared<HostFunction>(*this, source.name));
     }
     return {};
   }
@@ -251,79 +135,26 @@ class HostGpu : public cuda::Gpu {
     return {};
   }
 
-  cuda::Fault Launch(const std::string& name, bool waits, int64_t blocks, int threads, void* const* pointers) {
-    Build();
+  cuda::Fault Launch(const std::string& name, int64_t blocks, int threads, void* const* pointers) {
     if (counts_.launches++ == options_.fault_at) return "a launch was refused";
-    const Entry& entry = entries_.at(name);
-    Block block;
-    entry.bind(&block);
-    for (int64_t b = 0; b < blocks; ++b) {
-      block.block.x = static_cast<unsigned>(b);
-      if (waits) {
-        Fibers::Run(entry.call, pointers, &block, threads);
-        continue;
-      }
-      for (int t = 0; t < threads; ++t) {
-        block.thread.x = static_cast<unsigned>(t);
-        entry.call(pointers);
-      }
-    }
+    kernels_.Launch(name, blocks, threads, pointers);
+    counts_.kernels = kernels_.compiled();
     return {};
   }
 
  private:
-  struct Entry {
-    Call call;
-    void (*bind)(Block*);
-  };
-
-  // Compiles all kernels that have not been compiled.
-  void Build() {
-    if (pending_.empty()) return;
-    const std::string base = absl::StrCat(folder_, "/", libraries_.size());
-    {
-      std::ofstream file(base + ".cc");
-      file << kShim << prelude_;
-      for (const Source& source : pending_) {
-        file << source.text << "extern \"C\" void call_" << source.name << "(void* const* a) { call_kernel("
-             << source.name << ", a); }\n";
-      }
-    }
-    const std::string command =
-        absl::StrCat("c++ -std=c++17 -O1 -w -shared -fPIC -o ", base, ".so ", base, ".cc 2> ", base, ".log");
-    const int result = std::system(command.c_str());
-    std::ifstream log(base + ".log");
-    CHECK(result == 0) << std::string(std::istreambuf_iterator<char>(log), {}).substr(0, 4000);
-    void* library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    CHECK(library != nullptr) << dlerror();
-    libraries_.push_back(library);
-    const auto bind = reinterpret_cast<void (*)(Block*)>(dlsym(library, "bind_block"));
-    for (const Source& source : pending_) {
-      const auto call = reinterpret_cast<Call>(dlsym(library, ("call_" + source.name).c_str()));
-      CHECK(call != nullptr && bind != nullptr) << source.name;
-      entries_[source.name] = {call, bind};
-      ++counts_.kernels;
-    }
-    pending_.clear();
-  }
-
   HostGpuCounts own_counts_;
   HostGpuCounts& counts_;
   const HostGpuOptions options_;
   int64_t used_ = 0;
   std::map<void*, size_t> sizes_;  // of live allocations
   cuda::GpuDescription description_;
-  std::string folder_;
-  std::string prelude_;
   std::minstd_rand random_;
-  std::map<std::string, std::string> known_;  // sources by name
-  std::vector<Source> pending_;
-  std::map<std::string, Entry> entries_;
-  std::vector<void*> libraries_;
+  HostKernels kernels_;
 };
 
 cuda::Fault HostFunction::Launch(int64_t blocks, int threads, void* const* pointers, int) const {
-  return gpu_.Launch(name_, waits_, blocks, threads, pointers);
+  return gpu_.Launch(name_, blocks, threads, pointers);
 }
 
 }  // namespace

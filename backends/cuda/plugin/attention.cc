@@ -59,19 +59,6 @@ class Attention : public GraphCall {
     return result;
   }
 
-  void Multiply(size_t left, size_t right, size_t out) {
-    Descriptor matmul(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    matmul.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
-    matmul.Finalize();
-    const size_t product = Add(std::move(matmul));
-    Descriptor operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    operation.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, part(left));
-    operation.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, part(right));
-    operation.Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, part(out));
-    operation.Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, part(product));
-    AddOperation(std::move(operation));
-  }
-
   // Over the keys.
   size_t Reduce(cudnnReduceTensorOp_t reduction, size_t x) {
     Descriptor reduce(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);

@@ -5,16 +5,18 @@
 
 namespace rewright::cuda {
 
+// Once in front of the first event: while the GPU is at that, the processor enqueues what is timed, so that no time
+// passes between the events before it begins.
 Fault TimeWork(Context& context, const Enqueue& work, double* seconds) {
+  REWRIGHT_RETURN_FAULT(work());
   cudaEvent_t start = nullptr, end = nullptr;
   REWRIGHT_RETURN_FAULT(FaultOf(cudaEventCreate(&start), "cudaEventCreate"));
   Fault fault = FaultOf(cudaEventCreate(&end), "cudaEventCreate");
   if (fault.empty()) {
-    cudaEventRecord(start, context.stream);
-    fault = work();
-    cudaEventRecord(end, context.stream);
-    const Fault timed = FaultOf(cudaEventSynchronize(end), "timed work");
-    if (fault.empty()) fault = timed;
+    fault = FaultOf(cudaEventRecord(start, context.stream), "cudaEventRecord");
+    if (fault.empty()) fault = work();
+    if (fault.empty()) fault = FaultOf(cudaEventRecord(end, context.stream), "cudaEventRecord");
+    if (fault.empty()) fault = FaultOf(cudaEventSynchronize(end), "timed work");
     float milliseconds = 0;
     if (fault.empty()) fault = FaultOf(cudaEventElapsedTime(&milliseconds, start, end), "cudaEventElapsedTime");
     *seconds = static_cast<double>(milliseconds) * 1e-3;
@@ -39,42 +41,61 @@ Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded) 
   return fault;
 }
 
+namespace {
+
+// The error that work left behind, if it stays: after it this process can use the GPU no more, and whatever is called
+// next would be blamed.
+Fault LastingFault(Context& context, const std::string& name, const Fault& fault) {
+  cudaGetLastError();
+  const cudaError_t error = cudaStreamSynchronize(context.stream);
+  if (error == cudaSuccess) return {};
+  return name + " " + kUnusable + ": " + (fault.empty() ? cudaGetErrorString(error) : fault);
+}
+
+}  // namespace
+
 // Ways are replayed from recordings, as they will be: enqueued one by one, short kernels would be timed by what it
 // takes the processor to enqueue them.
-Fault FastestOf(Context& context, int count, const std::function<Fault(int)>& run, int* best) {
+Fault FastestOf(Context& context, const Ways& ways, int* best) {
   constexpr int kRounds = 3, kRuns = 16;
-  std::vector<RecordedWork> ways(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) {
+  const int runs = std::max(kRuns, ways.sets);
+  std::vector<RecordedWork> recorded(static_cast<size_t>(ways.count));
+  for (int i = 0; i < ways.count; ++i) {
     // Once as it is: what kernels do at their first run must not be recorded.
-    if (!run(i).empty() || cudaStreamSynchronize(context.stream) != cudaSuccess) {
-      cudaGetLastError();
-      continue;
+    Fault fault = ways.enqueue(i, 0);
+    if (fault.empty()) fault = FaultOf(cudaStreamSynchronize(context.stream), "its first run");
+    if (fault.empty()) {
+      fault = RecordWork(
+          context,
+          [&]() -> Fault {
+            for (int k = 0; k < runs; ++k) REWRIGHT_RETURN_FAULT(ways.enqueue(i, k));
+            return {};
+          },
+          &recorded[i]);
     }
-    RecordedWork way;
-    const Fault fault = RecordWork(
-        context,
-        [&]() -> Fault {
-          for (int k = 0; k < kRuns; ++k) REWRIGHT_RETURN_FAULT(run(i));
-          return {};
-        },
-        &way);
-    if (fault.empty()) ways[i] = std::move(way);
+    if (fault.empty()) continue;
+    REWRIGHT_RETURN_FAULT(LastingFault(context, ways.name(i), fault));
+    recorded[i] = nullptr;
   }
-  std::vector<double> fastest(static_cast<size_t>(count), 1e30);
+  std::vector<double> fastest(static_cast<size_t>(ways.count), 1e30);
   for (int round = 0; round <= kRounds; ++round) {
-    for (size_t i = 0; i < ways.size(); ++i) {
-      if (ways[i] == nullptr) continue;
+    for (int i = 0; i < ways.count; ++i) {
+      if (recorded[i] == nullptr) continue;
       double seconds = 0;
-      REWRIGHT_RETURN_FAULT(TimeWork(
-          context, [&] { return FaultOf(cudaGraphLaunch(ways[i].get(), context.stream), "cudaGraphLaunch"); },
-          &seconds));
-      if (round > 0) fastest[i] = std::min(fastest[i], seconds);  // the first warms up
+      const Fault fault = TimeWork(
+          context, [&] { return FaultOf(cudaGraphLaunch(recorded[i].get(), context.stream), "cudaGraphLaunch"); },
+          &seconds);
+      if (!fault.empty()) {
+        REWRIGHT_RETURN_FAULT(LastingFault(context, ways.name(i), fault));
+        recorded[i] = nullptr;
+      } else if (round > 0) {  // the first warms up
+        fastest[i] = std::min(fastest[i], seconds);
+      }
     }
   }
   *best = -1;
-  for (int i = 0; i < count; ++i) {
-    if (ways[i] == nullptr) continue;
-    if (*best < 0 || fastest[i] < fastest[*best]) *best = i;
+  for (int i = 0; i < ways.count; ++i) {
+    if (recorded[i] != nullptr && (*best < 0 || fastest[i] < fastest[*best])) *best = i;
   }
   return {};
 }

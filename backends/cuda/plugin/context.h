@@ -31,8 +31,8 @@ inline Fault FaultOf(cudnnStatus_t status, const std::string& what) {
 }
 
 // Returns the fault of an expression of type Fault, if there is one.
-#define REWRIGHT_RETURN_FAULT(expression)                       \
-  do {                                                          \
+#define REWRIGHT_RETURN_FAULT(expression)                            \
+  do {                                                               \
     if (Fault fault_ = (expression); !fault_.empty()) return fault_; \
   } while (false)
 
@@ -44,7 +44,8 @@ struct Context {
   cudnnHandle_t cudnn = nullptr;
   // The properties of a GPU that is not there: cuDNN plans for it what is never run. Null: there is one.
   cudnnBackendDescriptor_t absent_gpu = nullptr;
-  std::string cache_folder;  // of compiled kernels and choices of algorithms; empty: none is kept
+  size_t max_plans = SIZE_MAX;  // of cuDNN for one problem; tests need few
+  std::string cache_folder;     // of compiled kernels and choices of algorithms; empty: none is kept
 
   // The calling thread's calls of the runtime mean this GPU.
   Fault Use() const { return FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"); }
@@ -62,8 +63,9 @@ class Scratch {
   Fault Allocate(size_t bytes) {
     cudaFree(data_);
     data_ = nullptr;
-    return FaultOf(cudaMalloc(&data_, std::max<size_t>(bytes, 16)),
-                   "trying algorithms: " + std::to_string(bytes) + " bytes");
+    const cudaError_t error = cudaMalloc(&data_, std::max<size_t>(bytes, 16));
+    if (error != cudaSuccess) cudaGetLastError();
+    return FaultOf(error, "trying algorithms: " + std::to_string(bytes) + " bytes");
   }
   void* get() const { return data_; }
 
@@ -101,8 +103,39 @@ class Queues {
   std::vector<cudaEvent_t> events_;
 };
 
-// The fastest of `count` ways; `run` enqueues one. Ways that fail, or cannot be recorded, are left out. -1: all are.
-Fault FastestOf(Context& context, int count, const std::function<Fault(int)>& run, int* best);
+// Several ways to do the same.
+struct Ways {
+  int count = 0;
+  std::function<Fault(int way, int run)> enqueue;  // successive runs are on successive sets of operands
+  std::function<std::string(int way)> name;        // for messages: which way to do what
+  int sets = 1;                                    // of operands
+};
+
+// The fastest of them. Ways that fail, or cannot be recorded, are left out. -1: all are. A fault that names the way
+// where one leaves the GPU with an error that stays, since nothing can run after that.
+Fault FastestOf(Context& context, const Ways& ways, int* best);
+
+// Memory on which ways are timed: so many sets of operands that they exceed the L2 cache twice, since in a model
+// weights come from memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
+class TrialOperands {
+ public:
+  // An operand's elements are of 16 bits where the precision says so, unless it is `wide`.
+  struct Operand {
+    size_t bytes = 0;
+    bool wide = false;
+  };
+  // With a workspace, which is one for all sets. Fewer sets where there is not enough memory for all.
+  Fault Allocate(Context& context, Precision precision, const std::vector<Operand>& operands, size_t workspace);
+  int sets() const { return static_cast<int>(sets_.size()); }
+  // Operands in their order, then the workspace.
+  void* const* set(int run) const { return sets_[static_cast<size_t>(run) % sets_.size()].data(); }
+
+ private:
+  Fault Fill(Context& context, Precision precision, const std::vector<Operand>& operands);
+
+  Scratch memory_, workspace_;
+  std::vector<std::vector<void*>> sets_;
+};
 
 // The text of numbers, for keys: " 3 4".
 inline std::string KeyText(int64_t number) { return " " + std::to_string(number); }
@@ -131,6 +164,7 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
 
 // The parts of Gpu::Plan.
 Fault PlanCall(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
+Fault PlanGraphMatmul(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanCall(Context& context, const ConvProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanCall(Context& context, const AttentionProblem& problem, std::unique_ptr<LibraryCall>* call);
 Fault PlanCall(Context& context, const PoolProblem& problem, std::unique_ptr<LibraryCall>* call);

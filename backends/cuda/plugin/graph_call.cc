@@ -1,9 +1,12 @@
 #include "backends/cuda/plugin/graph_call.h"
 
+#include <optional>
+
 namespace rewright::cuda {
 namespace {
 
-constexpr size_t kCandidates = 8;
+// An engine that is ready takes no time to plan; one that is compiled takes up to some seconds.
+constexpr int kReady = 32, kCompiled = 8;
 constexpr int kFallback = 1 << 16;  // added to the numbers of proposals in the library's second mode
 constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
 
@@ -23,8 +26,8 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
                             bool by_value) {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
-  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, 4);
-  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, 4);
+  tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes, rank_);
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides, rank_);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, next_uid_++);
   tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{by_value ? 4 : 16});
   tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
@@ -35,9 +38,10 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
 
 size_t GraphCall::Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type) {
   int64_t last = 0;
-  for (int k = 0; k < 4; ++k) last += (sizes[k] - 1) * strides[k];
-  const size_t element_bytes = type == CUDNN_DATA_FLOAT ? sizeof(float) : ElementBytes(precision_);
-  bindings_.push_back({next_uid_, element_bytes * static_cast<size_t>(last + 1)});
+  for (int k = 0; k < rank_; ++k) last += (sizes[k] - 1) * strides[k];
+  const bool wide = type == CUDNN_DATA_FLOAT;
+  const size_t element_bytes = wide ? sizeof(float) : ElementBytes(precision_);
+  bindings_.push_back({next_uid_, element_bytes * static_cast<size_t>(last + 1), wide});
   return AddTensor(type, sizes, strides, /*is_virtual=*/false, /*by_value=*/false);
 }
 
@@ -70,6 +74,19 @@ void GraphCall::Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* oth
   AddOperation(std::move(operation));
 }
 
+void GraphCall::Multiply(size_t left, size_t right, size_t out) {
+  Descriptor matmul(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  matmul.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  matmul.Finalize();
+  const size_t product = Add(std::move(matmul));
+  Descriptor operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, part(left));
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, part(right));
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, part(out));
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, part(product));
+  AddOperation(std::move(operation));
+}
+
 // ---------------------------------------------------------------- choosing
 
 Fault GraphCall::Finish(const std::string& key) {
@@ -90,48 +107,71 @@ Fault GraphCall::Finish(const std::string& key) {
     // The others need not be compiled.
     const bool fallback = chosen_before >= kFallback;
     REWRIGHT_RETURN_FAULT(Propose(fallback, fallback ? chosen_before - kFallback : chosen_before));
+    if (!plans_.empty()) return {};
   }
+  Fault none = "cuDNN has no engine for " + what_;
   for (const bool fallback : {false, true}) {
-    if (plans_.empty()) REWRIGHT_RETURN_FAULT(Propose(fallback, -1));
+    REWRIGHT_RETURN_FAULT(Propose(fallback, -1));
+    if (plans_.empty()) continue;
+    int best = 0;
+    // Also a single one: whether it runs and can be recorded shows here, where there is another way.
+    if (context_.absent_gpu == nullptr) REWRIGHT_RETURN_FAULT(Try(key, &best));
+    num_plans_ = plans_.size();
+    Plan chosen;
+    if (best >= 0) chosen = std::move(plans_[best]);
+    plans_.clear();
+    if (best < 0) {
+      none = "no engine of cuDNN runs " + what_;
+      continue;
+    }
+    plans_.push_back(std::move(chosen));
+    if (context_.absent_gpu == nullptr) KeepChoice(context_, key, plans_[0].proposal);
+    return {};
   }
-  if (plans_.empty()) return "cuDNN has no engine for " + what_;
-  int best = 0;
-  if (plans_.size() > 1) {
-    REWRIGHT_RETURN_FAULT(Try(&best));
-    KeepChoice(context_, key, plans_[best].proposal);
-  }
-  Plan chosen = std::move(plans_[best]);
-  plans_.clear();
-  plans_.push_back(std::move(chosen));
-  return {};
+  return none;
 }
 
-// Engines that round the factors are no engines for fp32.
-bool GraphCall::IsExact(const Descriptor& config) const {
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+namespace {
+
+// The notes that the library gives to an engine; nothing where it does not say.
+template <typename Note>
+std::optional<std::vector<Note>> NotesOf(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
+                                         cudnnBackendAttributeType_t type, int most) {
+  std::vector<Note> notes(static_cast<size_t>(most));
+  int64_t count = 0;
+  const cudnnStatus_t status = cudnnBackendGetAttribute(engine, name, type, most, &count, notes.data());
+  if (status != CUDNN_STATUS_SUCCESS) return std::nullopt;
+  notes.resize(static_cast<size_t>(count));
+  return notes;
+}
+
+}  // namespace
+
+GraphCall::Engine GraphCall::EngineOf(const Descriptor& config) {
+  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
   int64_t count = 0;
+  Engine found;
   if (cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
                                &raw) != CUDNN_STATUS_SUCCESS) {
-    return false;
+    return found;
   }
-  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  if (cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                               static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
-    return false;
-  }
-  notes.resize(count);
-  for (cudnnBackendNumericalNote_t note : notes) {
-    const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-                        note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
-    if (rounds) return false;
-  }
-  return true;
+  cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &found.number);
+  const auto numerical = NotesOf<cudnnBackendNumericalNote_t>(
+      raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  found.exact = numerical && std::none_of(numerical->begin(), numerical->end(), [](cudnnBackendNumericalNote_t note) {
+                  return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+                         note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+                });
+  const auto behavior = NotesOf<cudnnBackendBehaviorNote_t>(raw, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                                            CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  found.compiled = behavior && std::count(behavior->begin(), behavior->end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+  return found;
 }
 
 Fault GraphCall::Propose(bool fallback, int64_t only) {
   const cudnnBackendHeurMode_t mode = fallback ? CUDNN_HEUR_MODE_FALLBACK : CUDNN_HEUR_MODE_A;
-  const size_t wanted = context_.absent_gpu == nullptr ? kCandidates : 1;
+  int ready = kReady, compiled = kCompiled;  // that are wanted still
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
   heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -140,8 +180,9 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
   }
   if (!heuristic.Finalize()) return {};  // no proposals in this mode
   int64_t count = 0;
-  cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
-                           nullptr);
+  REWRIGHT_RETURN_FAULT(FaultOf(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+                                "engine proposals"));
   std::vector<Descriptor> configs;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < count; ++i) {
@@ -152,11 +193,15 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
   REWRIGHT_RETURN_FAULT(FaultOf(cudnnBackendGetAttribute(heuristic.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
                                 "engine proposals"));
-  for (int64_t i = 0; i < count && plans_.size() < wanted; ++i) {
+  for (int64_t i = 0; i < count && plans_.size() < context_.max_plans; ++i) {
     if (only >= 0 && i != only) continue;
     Descriptor& config = configs[i];
-    if (precision_ == Precision::kFp32 && !IsExact(config)) continue;
+    const Engine engine = EngineOf(config);
+    if (precision_ == Precision::kFp32 && !engine.exact) continue;
+    int& wanted = engine.compiled ? compiled : ready;
+    if (wanted == 0) continue;
     Plan plan;
+    plan.engine = engine.number;
     plan.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     if (context_.absent_gpu == nullptr) {
@@ -166,9 +211,10 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
     }
     if (!plan.plan.Finalize()) continue;  // an engine that does not take this problem
     int64_t one = 0;
-    cudnnBackendGetAttribute(plan.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one,
-                             &plan.workspace);
-    if (plan.workspace > kWorkspaceLimit) continue;
+    const cudnnStatus_t sized = cudnnBackendGetAttribute(plan.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                         CUDNN_TYPE_INT64, 1, &one, &plan.workspace);
+    if (sized != CUDNN_STATUS_SUCCESS || plan.workspace > kWorkspaceLimit) continue;
+    --wanted;
     plan.proposal = static_cast<int>(i) + (fallback ? kFallback : 0);
     plan.engine_config = std::move(config);
     plans_.push_back(std::move(plan));
@@ -177,20 +223,25 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
 }
 
 // Times the plans on memory of their own.
-Fault GraphCall::Try(int* best) {
+Fault GraphCall::Try(const std::string& key, int* best) {
   int64_t largest = 0;
   for (const Plan& plan : plans_) largest = std::max(largest, plan.workspace);
-  std::vector<Scratch> memory(bindings_.size() + 1);
-  std::vector<void*> buffers;
-  for (size_t i = 0; i < bindings_.size(); ++i) {
-    REWRIGHT_RETURN_FAULT(memory[i].Allocate(bindings_[i].bytes));
-    buffers.push_back(memory[i].get());
-  }
-  REWRIGHT_RETURN_FAULT(memory.back().Allocate(static_cast<size_t>(largest)));
-  REWRIGHT_RETURN_FAULT(FastestOf(
-      context_, static_cast<int>(plans_.size()),
-      [&](int i) { return Execute(plans_[i], buffers.data(), memory.back().get()); }, best));
-  return *best < 0 ? "no engine of cuDNN runs " + what_ : Fault();
+  std::vector<TrialOperands::Operand> operands;
+  for (const Binding& binding : bindings_) operands.push_back({binding.bytes, binding.wide});
+  TrialOperands trial;
+  REWRIGHT_RETURN_FAULT(trial.Allocate(context_, precision_, operands, static_cast<size_t>(largest)));
+  Ways ways;
+  ways.count = static_cast<int>(plans_.size());
+  ways.sets = trial.sets();
+  ways.enqueue = [&](int i, int run) {
+    void* const* set = trial.set(run);
+    return Execute(plans_[i], set, set[bindings_.size()]);
+  };
+  ways.name = [&](int i) {
+    return "engine " + std::to_string(plans_[i].engine) + " of cuDNN (proposal " + std::to_string(plans_[i].proposal) +
+           ") for " + key;
+  };
+  return FastestOf(context_, ways, best);
 }
 
 // ---------------------------------------------------------------- running

@@ -64,11 +64,14 @@ class GraphCall : public LibraryCall {
   size_t workspace_bytes() const override { return static_cast<size_t>(plans_[0].workspace); }
   // Buffers: those of the bindings, in their order, then the workspace.
   Fault Run(void* const* buffers) const override;
+  // Among which the engine was chosen; 0: it was known from before.
+  size_t num_plans() const { return num_plans_; }
 
  protected:
-  // `what` stands in messages: "this convolution".
-  GraphCall(Context& context, Precision precision, std::string what)
-      : context_(context), precision_(precision), what_(std::move(what)) {}
+  // `what` stands in messages: "this convolution". `rank` is that of all tensors: engines for products are found by 3
+  // axes, all others by 4.
+  GraphCall(Context& context, Precision precision, std::string what, int rank = 4)
+      : context_(context), precision_(precision), what_(std::move(what)), rank_(rank) {}
 
   // Descriptors are called by their number.
   size_t Add(Descriptor descriptor) {
@@ -76,7 +79,7 @@ class GraphCall : public LibraryCall {
     return parts_.size() - 1;
   }
   const Descriptor& part(size_t i) const { return parts_[i]; }
-  // A tensor in memory, which becomes the next binding; sizes and strides of rank 4. Stored as the precision says, or
+  // A tensor in memory, which becomes the next binding. Stored as the precision says, or
   // as `type`.
   size_t Bound(const int64_t* sizes, const int64_t* strides) { return Bound(sizes, strides, CudnnType(precision_)); }
   size_t Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type);
@@ -88,6 +91,9 @@ class GraphCall : public LibraryCall {
   // out = mode(x) or mode(x, *other).
   void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out);
 
+  // out = left right, the last two axes of each.
+  void Multiply(size_t left, size_t right, size_t out);
+
   // Closes the graph and chooses an engine. `key` tells the problem apart from all others.
   Fault Finish(const std::string& key);
 
@@ -98,27 +104,38 @@ class GraphCall : public LibraryCall {
   struct Plan {
     Descriptor engine_config, plan;
     int64_t workspace = 0;
-    int proposal = 0;  // its number among those of the library
+    int64_t engine = -1;  // the library's number for it
+    int proposal = 0;     // its number among those of the library
+  };
+  // What the library says of the engine of a proposal.
+  struct Engine {
+    int64_t number = -1;
+    bool exact = false;     // it does not round factors: others are no engines for fp32
+    bool compiled = false;  // while the program runs
   };
   struct Binding {
     int64_t uid = 0;
     size_t bytes = 0;
+    bool wide = false;  // stored in 32 bits, whatever the precision
   };
 
   size_t AddTensor(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides, bool is_virtual, bool by_value);
-  bool IsExact(const Descriptor& config) const;
+  static Engine EngineOf(const Descriptor& config);
   // Plans the library's proposals, or `only` this one where it is not -1.
   Fault Propose(bool fallback, int64_t only);
   Fault Execute(const Plan& plan, void* const* buffers, void* workspace) const;
-  Fault Try(int* best);
+  // -1: none of the plans runs.
+  Fault Try(const std::string& key, int* best);
 
   const std::string what_;
+  const int rank_;
   std::vector<Descriptor> parts_, operations_;
   std::vector<Binding> bindings_;
   std::vector<std::pair<int64_t, float>> scalars_;  // by uid
   int64_t next_uid_ = 1;
   Descriptor graph_;
   std::vector<Plan> plans_;
+  size_t num_plans_ = 0;
 };
 
 // `Call` is a GraphCall that Init makes ready.

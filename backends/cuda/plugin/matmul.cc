@@ -9,7 +9,7 @@ namespace rewright::cuda {
 namespace {
 
 constexpr size_t kWorkspaceLimit = size_t{64} << 20;
-constexpr int kCandidates = 8;
+constexpr int kCandidates = 24;
 
 // An operand X^T of the transposed product, as the library describes it.
 struct Operand {
@@ -33,13 +33,24 @@ cudaDataType_t TypeOf(Precision precision) {
 
 Fault MakeLayout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t stride,
                  cublasLtMatrixLayout_t* layout) {
-  REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
-                                                           static_cast<uint64_t>(columns), leading),
-                                "cublasLtMatrixLayoutCreate"));
+  REWRIGHT_RETURN_FAULT(FaultOf(
+      cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading),
+      "cublasLtMatrixLayoutCreate"));
   const int32_t count = static_cast<int32_t>(batch);
-  cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
-  cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
-  return {};
+  REWRIGHT_RETURN_FAULT(FaultOf(
+      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "batches"));
+  return FaultOf(
+      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+      "batches");
+}
+
+// GELU is the library's form by tanh.
+cublasLtEpilogue_t EpilogueOf(const MatmulProblem& problem) {
+  switch (problem.activation) {
+    case Activation::kRelu: return problem.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::kGeluTanh: return problem.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default: return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
 }
 
 class Matmul : public LibraryCall {
@@ -59,13 +70,14 @@ class Matmul : public LibraryCall {
         FaultOf(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
     const cudaDataType_t type = TypeOf(p_.precision);
     const Operand first = Transposed(p_.right, p_.k, p_.n), second = Transposed(p_.left, p_.m, p_.k);
-    Set(CUBLASLT_MATMUL_DESC_TRANSA, first.operation);
-    Set(CUBLASLT_MATMUL_DESC_TRANSB, second.operation);
-    const cublasLtEpilogue_t epilogue = p_.bias ? (p_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
-                                                : (p_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
-    Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_TRANSA, first.operation));
+    REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_TRANSB, second.operation));
+    const cublasLtEpilogue_t epilogue = EpilogueOf(p_);
+    REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
     // Algorithms are proposed for descriptions that are whole: some address, until Execute sets the true one.
-    if (p_.bias) Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(uintptr_t{256}));
+    if (p_.bias) {
+      REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(uintptr_t{256})));
+    }
     const auto factor = [&](const Operand& operand, int64_t stride, cublasLtMatrixLayout_t* layout) {
       return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_.batch, stride, layout);
     };
@@ -75,29 +87,15 @@ class Matmul : public LibraryCall {
   }
 
   Fault Choose() {
-    cublasLtMatmulPreference_t preference = nullptr;
-    REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
-    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceLimit,
-                                         sizeof kWorkspaceLimit);
-    // The library takes addresses for aligned to 256 bytes unless it is told.
-    const uint32_t factors = static_cast<uint32_t>(p_.alignment), rest = 16;
-    for (auto [attribute, alignment] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, factors),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factors),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, rest),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, rest)}) {
-      cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment);
-    }
-    cublasLtMatmulHeuristicResult_t results[kCandidates];
-    int found = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_, right_, left_, out_, out_,
-                                                                 preference, kCandidates, results, &found);
-    cublasLtMatmulPreferenceDestroy(preference);
-    REWRIGHT_RETURN_FAULT(FaultOf(status, "cublasLtMatmulAlgoGetHeuristic"));
+    std::vector<cublasLtMatmulHeuristicResult_t> results;
+    REWRIGHT_RETURN_FAULT(Propose(&results));
+    const int found = static_cast<int>(results.size());
     if (found == 0) return "cuBLASLt has no algorithm for this product";
     int best = 0;
     const std::string key = Key();
-    if (found > 1 && (!RecallChoice(context_, key, &best) || best < 0 || best >= found)) {
-      REWRIGHT_RETURN_FAULT(Try(results, found, &best));
+    if (!RecallChoice(context_, key, &best) || best < 0 || best >= found) {
+      // Also where there is one alone: whether it runs and can be recorded shows here, where there is another way.
+      REWRIGHT_RETURN_FAULT(Try(results, &best));
       KeepChoice(context_, key, best);
     }
     algorithm_ = results[best].algo;
@@ -107,64 +105,91 @@ class Matmul : public LibraryCall {
 
   size_t workspace_bytes() const override { return workspace_; }
 
-  Fault Run(void* const* buffers) const override {
-    const int extra = (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0);
-    return FaultOf(Execute(buffers, buffers[3 + extra], workspace_, algorithm_), "cublasLtMatmul");
-  }
+  Fault Run(void* const* buffers) const override { return Execute(buffers, workspace_, algorithm_); }
 
  private:
   template <typename T>
-  void Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value);
+  Fault Set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
+    return FaultOf(cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value),
+                   "attribute " + std::to_string(attribute) + " of a product");
   }
 
-  cublasStatus_t Execute(void* const* buffers, void* workspace, size_t bytes,
-                         const cublasLtMatmulAlgo_t& algorithm) const {
+  // What the library proposes, those first that it takes to be fastest.
+  Fault Propose(std::vector<cublasLtMatmulHeuristicResult_t>* results) {
+    cublasLtMatmulPreference_t raw = nullptr;
+    REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
+    struct Destroy {
+      void operator()(cublasLtMatmulPreference_t preference) const { cublasLtMatmulPreferenceDestroy(preference); }
+    };
+    const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, Destroy> preference(raw);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return FaultOf(cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof value),
+                     "preference " + std::to_string(attribute) + " of a product");
+    };
+    REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit));
+    // Partial sums are not rounded to the type of the result.
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
+    // The library takes addresses for aligned to 256 bytes unless it is told.
+    const uint32_t factors = static_cast<uint32_t>(p_.alignment), rest = 16;
+    for (auto [attribute, alignment] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, factors),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factors),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, rest),
+                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, rest)}) {
+      REWRIGHT_RETURN_FAULT(prefer(attribute, alignment));
+    }
+    results->resize(kCandidates);
+    int found = 0;
+    REWRIGHT_RETURN_FAULT(FaultOf(cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_, right_, left_, out_, out_,
+                                                                 raw, kCandidates, results->data(), &found),
+                                  "cublasLtMatmulAlgoGetHeuristic"));
+    results->resize(static_cast<size_t>(found));
+    // Of the others nothing but the state is filled in.
+    std::erase_if(*results, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+    return {};
+  }
+
+  // Buffers as in Run.
+  Fault Execute(void* const* buffers, size_t bytes, const cublasLtMatmulAlgo_t& algorithm) const {
     int next = 3;
     if (p_.bias) {
       const void* bias = buffers[next++];
-      cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+      REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     }
     const void* residual = p_.residual ? buffers[next++] : buffers[2];
     const float alpha = 1, beta = p_.residual ? 1 : 0;
-    return cublasLtMatmul(context_.cublas, operation_, &alpha, buffers[1], right_, buffers[0], left_, &beta, residual,
-                          out_, buffers[2], out_, &algorithm, workspace, bytes, context_.stream);
+    return FaultOf(cublasLtMatmul(context_.cublas, operation_, &alpha, buffers[1], right_, buffers[0], left_, &beta,
+                                  residual, out_, buffers[2], out_, &algorithm, buffers[next], bytes, context_.stream),
+                   "cublasLtMatmul");
   }
 
   // Times the candidates on memory of their own.
-  Fault Try(const cublasLtMatmulHeuristicResult_t* results, int count, int* best) {
-    auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
+  Fault Try(const std::vector<cublasLtMatmulHeuristicResult_t>& results, int* best) {
+    const auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
       const int64_t last = (p_.batch - 1) * layout.batch + (rows - 1) * layout.row + (columns - 1) * layout.column;
-      return ElementBytes(p_.precision) * static_cast<size_t>(last + 1);
+      return TrialOperands::Operand{ElementBytes(p_.precision) * static_cast<size_t>(last + 1)};
     };
-    Scratch left, right, out, bias, residual, workspace;
-    REWRIGHT_RETURN_FAULT(left.Allocate(span(p_.left, p_.m, p_.k)));
-    REWRIGHT_RETURN_FAULT(right.Allocate(span(p_.right, p_.k, p_.n)));
-    REWRIGHT_RETURN_FAULT(out.Allocate(span(p_.out, p_.m, p_.n)));
-    std::vector<void*> buffers = {left.get(), right.get(), out.get()};
-    if (p_.bias) {
-      REWRIGHT_RETURN_FAULT(bias.Allocate(ElementBytes(p_.precision) * static_cast<size_t>(p_.n)));
-      buffers.push_back(bias.get());
-    }
-    if (p_.residual) {
-      REWRIGHT_RETURN_FAULT(residual.Allocate(span(p_.out, p_.m, p_.n)));
-      buffers.push_back(residual.get());
-    }
-    REWRIGHT_RETURN_FAULT(workspace.Allocate(kWorkspaceLimit));
-    REWRIGHT_RETURN_FAULT(FastestOf(
-        context_, count,
-        [&](int i) {
-          return FaultOf(Execute(buffers.data(), workspace.get(), results[i].workspaceSize, results[i].algo),
-                         "cublasLtMatmul");
-        },
-        best));
+    std::vector<TrialOperands::Operand> operands = {span(p_.left, p_.m, p_.k), span(p_.right, p_.k, p_.n),
+                                                    span(p_.out, p_.m, p_.n)};
+    if (p_.bias) operands.push_back({ElementBytes(p_.precision) * static_cast<size_t>(p_.n)});
+    if (p_.residual) operands.push_back(operands[2]);
+    size_t workspace = 0;
+    for (const cublasLtMatmulHeuristicResult_t& result : results) workspace = std::max(workspace, result.workspaceSize);
+    TrialOperands trial;
+    REWRIGHT_RETURN_FAULT(trial.Allocate(context_, p_.precision, operands, workspace));
+    Ways ways;
+    ways.count = static_cast<int>(results.size());
+    ways.sets = trial.sets();
+    ways.enqueue = [&](int i, int run) { return Execute(trial.set(run), results[i].workspaceSize, results[i].algo); };
+    ways.name = [&](int i) { return "algorithm " + std::to_string(i) + " of cuBLASLt for " + Key(); };
+    REWRIGHT_RETURN_FAULT(FastestOf(context_, ways, best));
     return *best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();
   }
 
   std::string Key() const {
     return KeyOf("matmul", p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
-                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual, p_.relu,
-                 p_.alignment, static_cast<int64_t>(p_.precision));
+                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual,
+                 static_cast<int64_t>(p_.activation), p_.alignment, static_cast<int64_t>(p_.precision));
   }
 
   Context& context_;
@@ -178,6 +203,7 @@ class Matmul : public LibraryCall {
 }  // namespace
 
 Fault PlanCall(Context& context, const MatmulProblem& problem, std::unique_ptr<LibraryCall>* call) {
+  if (problem.activation == Activation::kGeluErf) return PlanGraphMatmul(context, problem, call);
   auto matmul = std::make_unique<Matmul>(context, problem);
   REWRIGHT_RETURN_FAULT(matmul->Init());
   REWRIGHT_RETURN_FAULT(matmul->Choose());

@@ -23,11 +23,11 @@ class KernelFunction : public Function {
 
   Fault Launch(int64_t blocks, int threads, void* const* pointers, int count) const override {
     REWRIGHT_RETURN_FAULT(context_.Use());
-    void* arguments[64];
-    for (int i = 0; i < count; ++i) arguments[i] = const_cast<void**>(&pointers[i]);
+    std::vector<void*> arguments;
+    for (int i = 0; i < count; ++i) arguments.push_back(const_cast<void**>(&pointers[i]));
     const cudaError_t error =
         cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
-                         dim3(static_cast<unsigned>(threads)), arguments, 0, context_.stream);
+                         dim3(static_cast<unsigned>(threads)), arguments.data(), 0, context_.stream);
     return FaultOf(error, name_);
   }
 
@@ -174,7 +174,8 @@ class CudaGpu : public Gpu {
     REWRIGHT_RETURN_FAULT(context_.Use());
     const int count = static_cast<int>(ways.size());
     if (RecallChoice(context_, key, best) && *best >= 0 && *best < count) return {};
-    REWRIGHT_RETURN_FAULT(FastestOf(context_, count, [&](int i) { return ways[i](); }, best));
+    const auto name = [&](int i) { return "way " + std::to_string(i) + " to do \"" + key.substr(0, 200) + "\""; };
+    REWRIGHT_RETURN_FAULT(FastestOf(context_, {count, [&](int i, int) { return ways[i](); }, name}, best));
     if (*best < 0) return "none of the ways to do the same runs";
     KeepChoice(context_, key, *best);
     return {};

@@ -2,8 +2,14 @@
 // alone, up to the machine code. What the engines compute is not checked here.
 #include <dlfcn.h>
 
+#include <cstdlib>
+#include <map>
+
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/plugin/context.h"
+#include "backends/cuda/idle_gpu.h"
+#include "backends/cuda/lowering.h"
+#include "backends/cuda/plugin/graph_call.h"
+#include "bench/zoo/zoo.h"
 #include "gtest/gtest.h"
 
 namespace rewright::cuda {
@@ -22,6 +28,7 @@ constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kTf32, Precisi
 class CudnnGraphs : public testing::Test {
  protected:
   void SetUp() override {
+    context_.max_plans = 1;
     // Before cuDNN looks for a driver.
     ASSERT_NE(dlopen(REWRIGHT_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
     if (cudnnGetVersion() < 91100) GTEST_SKIP() << "cuDNN plans for absent GPUs from 9.11 on";
@@ -55,8 +62,10 @@ TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
   const Case cases[] = {
       {"3x3", 64, 64, 3, 1, 1, 1, 64, {1, 1, 1, 1}},
       {"into a concatenation", 64, 64, 3, 1, 1, 1, 160, {1, 1, 1, 1}},
-      {"1x1", 64, 256, 1, 2, 1, 1, 256, {0, 0, 0, 0}},     {"in groups", 128, 128, 3, 1, 1, 32, 128, {1, 1, 1, 1}},
-      {"dilated", 32, 32, 3, 1, 2, 1, 32, {2, 2, 2, 2}},   {"pads that differ", 32, 64, 3, 2, 1, 1, 64, {0, 0, 1, 1}},
+      {"1x1", 64, 256, 1, 2, 1, 1, 256, {0, 0, 0, 0}},
+      {"in groups", 128, 128, 3, 1, 1, 32, 128, {1, 1, 1, 1}},
+      {"dilated", 32, 32, 3, 1, 2, 1, 32, {2, 2, 2, 2}},
+      {"pads that differ", 32, 64, 3, 2, 1, 1, 64, {0, 0, 1, 1}},
       {"images of 3 channels", 3, 64, 7, 2, 1, 1, 64, {3, 3, 3, 3}},
   };
   for (Precision precision : kPrecisions) {
@@ -83,14 +92,48 @@ TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
         problem.relu = (epilogue & 4) != 0;
         // Each epilogue once, and the most frequent ones with every kind of convolution.
         if (&c != cases && epilogue != 0 && epilogue != 5) continue;
-        // In 32 bits without rounding there is none; then it is done by itself.
-        if (precision == Precision::kFp32 && (problem.residual || (problem.relu && !problem.bias))) continue;
+        // In 32 bits without rounding there is none without a bias: the lowering asks for none.
+        if (precision == Precision::kFp32 && !problem.bias && (problem.residual || problem.relu)) continue;
         std::unique_ptr<LibraryCall> call;
         EXPECT_EQ(PlanCall(context_, problem, &call), "")
             << c.name << " at precision " << static_cast<int>(precision) << ", bias " << problem.bias << ", residual "
             << problem.residual << ", relu " << problem.relu;
       }
     }
+  }
+}
+
+// Every convolution of these models that has an epilogue can be chosen among several engines.
+TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
+  constexpr size_t kPlans = 4;
+  context_.max_plans = kPlans;
+  std::map<std::string, ConvProblem> problems;  // each once
+  for (const char* name : {"taso_resnet50", "taso_resnext50", "squeezenet", "vgg19"}) {
+    const auto graph = BuildZooModel(name);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (Precision precision : {Precision::kTf32, Precision::kBf16}) {
+      IdleGpu gpu;
+      LoweringOptions options;
+      options.precision = precision;
+      options.channels_last = true;
+      ASSERT_TRUE(Lowering(gpu, *graph, options).Run().ok());
+      for (const Problem& problem : gpu.problems()) {
+        const auto* conv = std::get_if<ConvProblem>(&problem);
+        if (conv == nullptr || !(conv->bias || conv->residual || conv->relu)) continue;
+        const std::string key = KeyOf("", conv->x, conv->w, conv->out_strides, conv->strides, conv->pads, conv->bias,
+                                      conv->residual, conv->relu, static_cast<int64_t>(precision));
+        problems.emplace(key, *conv);
+      }
+    }
+  }
+  EXPECT_GT(problems.size(), 50u);
+  const size_t stride = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 12;
+  size_t i = 0;
+  for (const auto& [key, problem] : problems) {
+    if (i++ % stride != 0) continue;
+    std::unique_ptr<LibraryCall> call;
+    ASSERT_EQ(PlanCall(context_, problem, &call), "") << key;
+    EXPECT_EQ(dynamic_cast<const GraphCall&>(*call).num_plans(), kPlans) << key;
   }
 }
 
@@ -123,10 +166,26 @@ TEST_F(CudnnGraphs, HasEnginesForAttention) {
             }
           }
           std::unique_ptr<LibraryCall> call;
-          EXPECT_EQ(PlanCall(context_, problem, &call), "")
-              << length << " rows, mask " << mask << ", scale " << scale;
+          EXPECT_EQ(PlanCall(context_, problem, &call), "") << length << " rows, mask " << mask << ", scale " << scale;
         }
       }
+    }
+  }
+}
+
+TEST_F(CudnnGraphs, HasEnginesForProductsThatEndInGelu) {
+  for (Precision precision : {Precision::kTf32, Precision::kFp16, Precision::kBf16}) {
+    for (const auto& [rows, residual] : {std::pair<int64_t, bool>{128, false}, {37, true}}) {
+      MatmulProblem problem;
+      problem.precision = precision;
+      problem.m = rows, problem.k = 768, problem.n = 3072;
+      problem.left = {768, 1, 0}, problem.right = {3072, 1, 0}, problem.out = {3072, 1, rows * 3072};
+      problem.bias = true;
+      problem.residual = residual;
+      problem.activation = Activation::kGeluErf;
+      std::unique_ptr<LibraryCall> call;
+      EXPECT_EQ(PlanGraphMatmul(context_, problem, &call), "")
+          << rows << " rows at precision " << static_cast<int>(precision) << ", residual " << residual;
     }
   }
 }
@@ -138,7 +197,7 @@ TEST_F(CudnnGraphs, HasEnginesForPooling) {
     int64_t pads[4];
   };
   const Case cases[] = {
-      {2, 2, 28, 64, {0, 0, 0, 0}}, {3, 2, 56, 64, {1, 1, 1, 1}}, {3, 1, 35, 192, {1, 1, 1, 1}},
+      {2, 2, 28, 64, {0, 0, 0, 0}}, {3, 2, 56, 64, {1, 1, 1, 1}},  {3, 1, 35, 192, {1, 1, 1, 1}},
       {3, 2, 27, 63, {0, 0, 1, 1}}, {7, 1, 7, 2048, {0, 0, 0, 0}}, {5, 3, 29, 3, {2, 2, 2, 2}},
       {1, 2, 28, 1, {0, 0, 0, 0}},
   };
@@ -172,7 +231,7 @@ TEST_F(CudnnGraphs, HasEnginesForPooling) {
 
 TEST_F(CudnnGraphs, HasEnginesForLayerNormalization) {
   for (Precision precision : kPrecisions) {
-    for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {7, 769}, {1, 17}, {2048, 4096}}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {7, 769}, {1, 17}, {2048, 4096}}) {
       std::unique_ptr<LibraryCall> call;
       EXPECT_EQ(PlanCall(context_, LayerNormProblem{rows, columns, 1e-5, precision}, &call), "")
           << rows << " x " << columns << " at precision " << static_cast<int>(precision);

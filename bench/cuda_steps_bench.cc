@@ -1,0 +1,93 @@
+// Steps of one inference on a GPU, as the CUDA device lowers a graph; needs no GPU:
+//   cuda_steps_bench [--precision bf16] [--labels] MODEL.onnx...
+// For every model, as CSV: steps, those among them that depend on constants alone (which are to be none), calls of
+// libraries, generated kernels, reorders, and the bytes that all of them read and write, each operand once. Libraries
+// are taken to have every product, convolution and attention in one call (backends/cuda/idle_gpu.h). --labels: also how
+// many steps there are of each kind.
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/idle_gpu.h"
+#include "backends/cuda/lowering.h"
+#include "core/onnx/onnx.h"
+#include "runtime/schedule.h"
+
+namespace rewright {
+namespace {
+
+int Report(const std::string& path, const std::string& name, cuda::Precision precision, bool list) {
+  const auto model = ImportOnnx(path);
+  if (!model.ok()) {
+    std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
+    return 2;
+  }
+  cuda::IdleGpu gpu;
+  cuda::LoweringOptions options;
+  options.precision = precision;
+  options.channels_last = precision != cuda::Precision::kFp32;
+  const auto schedule = cuda::Lowering(gpu, model->graph, options).Run();
+  if (!schedule.ok()) {
+    std::fprintf(stderr, "%s: %s\n", path.c_str(), schedule.status().ToString().c_str());
+    return 2;
+  }
+  int constant = 0, reorders = 0;
+  double bytes = 0;
+  std::map<std::string, int> labels;
+  for (const Step& step : schedule->steps) {
+    ++labels[step.label];
+    bool changes = false;
+    for (const BufferUse& use : step.buffers) {
+      const int root = ResolveBuffer(schedule->buffers, use.buffer).root;
+      changes = changes || (Reads(use.access) && schedule->buffers[root].kind != Buffer::Kind::kConstant);
+      if (use.access != Access::kScratch) bytes += static_cast<double>(schedule->buffers[use.buffer].bytes);
+    }
+    constant += changes ? 0 : 1;
+    reorders += step.label == "reorder" ? 1 : 0;
+  }
+  const int steps = static_cast<int>(schedule->steps.size());
+  const int calls = static_cast<int>(gpu.problems().size());
+  std::printf("%s,%s,%d,%d,%d,%d,%.1f\n", path.substr(path.rfind('/') + 1).c_str(), name.c_str(), steps, constant,
+              calls, reorders, bytes * 1e-6);
+  for (const auto& [label, count] : labels) {
+    if (list) std::printf("#%6d %s\n", count, label.c_str());
+  }
+  std::fflush(stdout);
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  std::string name = "bf16";
+  bool list = false;
+  std::vector<std::string> paths;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--precision" && i + 1 < argc) {
+      name = argv[++i];
+    } else if (arg == "--labels") {
+      list = true;
+    } else {
+      paths.push_back(arg);
+    }
+  }
+  const std::pair<const char*, cuda::Precision> precisions[] = {{"fp32", cuda::Precision::kFp32},
+                                                                {"tf32", cuda::Precision::kTf32},
+                                                                {"fp16", cuda::Precision::kFp16},
+                                                                {"bf16", cuda::Precision::kBf16}};
+  for (const auto& [known, precision] : precisions) {
+    if (name != known) continue;
+    std::printf("model,precision,steps,on_constants_alone,planned_calls,reorders,megabytes\n");
+    for (const std::string& path : paths) {
+      if (const int status = Report(path, name, precision, list); status != 0) return status;
+    }
+    return 0;
+  }
+  std::fprintf(stderr, "--precision %s; expected fp32, tf32, fp16 or bf16\n", name.c_str());
+  return 2;
+}
+
+}  // namespace
+}  // namespace rewright
+
+int main(int argc, char** argv) { return rewright::Main(argc, argv); }

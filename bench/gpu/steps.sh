@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Steps of an inference on a GPU, original and rewritten (for an H100, as the analytic device sees it): no GPU is needed.
+#   bench/gpu/steps.sh [MODEL...] > bench/results/cuda_steps.txt      # default resnet50 bert_base gpt2_small
+# Models are written for opset 20, which has GELU: in older ones a rewritten graph has it written out.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+program=${REWRIGHT:-build/release/rewright} bench=${STEPS_BENCH:-build/release/bench/cuda_steps_bench}
+python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
+work=${WORK:-$(mktemp -d)}
+models=("$@")
+[ ${#models[@]} -gt 0 ] || models=(resnet50 bert_base gpt2_small)
+files=()
+for model in "${models[@]}"; do
+  original=$work/$model.onnx rewritten=$work/$model.rewritten.onnx
+  [ -e "$original" ] || "$program" zoo "$model" -o "$original" --quiet >/dev/null
+  "$python" - "$original" <<'EOF'
+import sys
+import onnx
+model = onnx.load(sys.argv[1])
+for one in model.opset_import:
+    if one.domain == "":
+        one.version = 20
+onnx.save(model, sys.argv[1])
+EOF
+  "$program" optimize "$original" -o "$rewritten" --cost analytic:h100 --no-check --time-limit 20 --quiet >/dev/null
+  files+=("$original" "$rewritten")
+done
+echo "# bench/gpu/steps.sh ${models[*]}"
+echo "# commit $(git rev-parse --short HEAD), rewritten by: rewright optimize --cost analytic:h100 --time-limit 20"
+for precision in bf16 tf32; do "$bench" --precision $precision --labels "${files[@]}"; done

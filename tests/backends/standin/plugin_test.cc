@@ -1,0 +1,472 @@
+// The plugin's own sources on a GPU and libraries that are played (standin_util.h).
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/gpu_status.h"
+#include "core/base/status_macros.h"
+#include "core/ops/common.h"
+#include "gmock/gmock.h"
+#include "runtime/executor.h"
+#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/random_graph_util.h"
+#include "tests/backends/standin/numbers_util.h"
+#include "tests/backends/standin/standin_util.h"
+#include "tests/counts.h"
+
+extern "C" rewright::cuda::Gpu* rewright_open_gpu(int ordinal, rewright::cuda::Fault* fault);
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class Plugin : public testing::Test {
+ protected:
+  // No choice is remembered.
+  void SetUp() override { setenv("REWRIGHT_CACHE", "", 1); }
+
+  static void Begin(const standin::Settings& settings = {}) { standin::Reset(settings); }
+  static void ExpectClean() {
+    EXPECT_THAT(standin::observed().misuse, IsEmpty());
+    for (const auto& [kind, count] : standin::observed().live) EXPECT_EQ(count, 0) << kind << " are left";
+  }
+
+  static absl::StatusOr<std::unique_ptr<Device>> Open(cuda::Precision precision = cuda::Precision::kFp32) {
+    cuda::Fault fault;
+    std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+    if (gpu == nullptr) return absl::UnavailableError(fault);
+    cuda::CudaOptions options;
+    options.precision = precision;
+    options.channels_last = precision != cuda::Precision::kFp32;
+    options.min_vectorized = 8;
+    ASSIGN_OR_RETURN(std::unique_ptr<ProfileDb> profile, ProfileDb::Open(""));
+    return cuda::MakeCudaDevice(std::move(gpu), std::move(profile), options);
+  }
+
+  // Compiled, run twice and replayed; costs of its groups are measured.
+  static void ExpectRuns(const Graph& graph, cuda::Precision precision, uint64_t seed) {
+    Begin({.seed = seed});
+    {
+      auto device = Open(precision);
+      ASSERT_TRUE(device.ok()) << device.status();
+      auto executable = MakeGraphRunner(**device)->Prepare(graph);
+      ASSERT_TRUE(executable.ok()) << executable.status();
+      ExpectAgrees(**executable, graph, -1, 1, seed, ToleranceOf(precision));
+    }
+    ExpectClean();
+  }
+  static double ToleranceOf(cuda::Precision precision) {
+    switch (precision) {
+      case cuda::Precision::kFp16: return 8e-3;
+      case cuda::Precision::kBf16: return 6e-2;
+      default: return 1e-5;
+    }
+  }
+};
+
+constexpr cuda::Precision kPrecisions[] = {cuda::Precision::kFp32, cuda::Precision::kTf32, cuda::Precision::kFp16,
+                                           cuda::Precision::kBf16};
+
+// Convolutions with all epilogues, in place into a concatenation, depthwise; pooling; branches.
+constexpr char kImages[] = R"(
+input x: f32[1,8,3,3]
+state w: f32[8,8,3,3]
+state b: f32[8,1,1]
+state d: f32[8,1,3,3]
+state v: f32[4,16,1,1]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = add(%1, b)
+%3 = add(%2, x)
+%4 = relu(%3)
+%5 = conv2d(%4, d, pads=[1,1,1,1], groups=8)
+%6 = relu(%5)
+%7 = conv2d(%4, w, pads=[1,1,1,1])
+%8 = relu(%7)
+%9 = concat(%6, %8, axis=1)
+%10 = conv2d(%9, v)
+%11 = max_pool2d(%10, kernel=[3,3], strides=[2,2], pads=[1,1,1,1])
+%12 = conv2d(%4, w, strides=[2,2], pads=[1,1,1,1])
+output y = %11
+output z = %12
+)";
+
+constexpr char kRows[] = R"(
+input x: f32[1,3,16]
+state q: f32[16,16]
+state k: f32[16,16]
+state u: f32[16,16]
+state ub: f32[16]
+state w: f32[16,16]
+state s: f32[16]
+state t: f32[16]
+const %0: f32[] = [4]
+%1 = matmul(x, q)
+%2 = matmul(x, k)
+%3 = transpose(%2, perm=[0,2,1])
+%4 = matmul(%1, %3)
+%5 = div(%4, %0)
+%6 = softmax(%5, axis=2)
+%7 = matmul(%6, x)
+%8 = add(%7, x)
+%9 = layer_norm(%8, s, t, axis=2, epsilon=0.001)
+%10 = matmul(%9, u)
+%11 = add(%10, ub)
+%12 = gelu(%11)
+%13 = matmul(%12, w)
+%14 = gelu_tanh(%13)
+output y = %14
+)";
+
+TEST_F(Plugin, RunsImages) {
+  const Graph graph = GraphWithWeights(kImages, -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  uint64_t seed = 0;
+  for (cuda::Precision precision : kPrecisions) ExpectRuns(graph, precision, ++seed);
+}
+
+TEST_F(Plugin, RunsRows) {
+  const Graph graph = GraphWithWeights(kRows, -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  uint64_t seed = 0;
+  for (cuda::Precision precision : kPrecisions) ExpectRuns(graph, precision, ++seed);
+}
+
+TEST_F(Plugin, RunsRandomGraphs) {
+  for (int seed = 0; seed < Cases(60); ++seed) {
+    const uint64_t number = static_cast<uint64_t>(seed);
+    const cuda::Precision precision = kPrecisions[seed % 4];
+    SCOPED_TRACE(seed);
+    ExpectRuns(seed % 2 == 0 ? RandomImageGraph(number, 4 + seed % 9) : RandomMatrixGraph(number, 4 + seed % 9),
+               precision, number);
+  }
+}
+
+TEST_F(Plugin, MeasuresCosts) {
+  const Graph graph = GraphWithWeights(
+      "input x: f32[2,8]\nstate w: f32[8,8]\n%1 = matmul(x, w)\n%2 = relu(%1)\n%3 = softmax(%2, axis=1)\noutput y = "
+      "%3\n",
+      -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  Begin();
+  {
+    auto device = Open(cuda::Precision::kBf16);
+    ASSERT_TRUE(device.ok()) << device.status();
+    for (const Group& group : (*device)->Partition(graph)) {
+      const auto cost = (*device)->Cost(graph, group);
+      ASSERT_TRUE(cost.ok()) << cost.status();
+      // What the clock of the stand-in says: a proposal's time, or a kernel's.
+      EXPECT_LE(*cost, 1e-4);
+    }
+  }
+  ExpectClean();
+}
+
+// Products of all layouts that the border allows, straight through it.
+TEST_F(Plugin, ProductsAreRight) {
+  Rng rng(3);
+  const auto pick = [&](int64_t low, int64_t high) { return RandomInt(rng, low, high); };
+  for (int round = 0; round < Cases(2000); ++round) {
+    Begin({.seed = static_cast<uint64_t>(round), .plans = static_cast<int>(pick(1, 4))});
+    cuda::MatmulProblem p;
+    p.precision = kPrecisions[round % 4];
+    p.batch = pick(1, 3), p.m = pick(1, 6), p.n = pick(1, 6), p.k = pick(1, 6);
+    const auto layout = [&](int64_t rows, int64_t columns) {
+      const int64_t gap = pick(0, 2);
+      cuda::MatrixLayout l;
+      if (pick(0, 1) == 1) {
+        l = {columns + gap, 1, pick(0, 2) == 0 ? 0 : rows * (columns + gap) + pick(0, 3)};
+      } else {
+        l = {1, rows + gap, pick(0, 2) == 0 ? 0 : columns * (rows + gap) + pick(0, 3)};
+      }
+      if (p.batch == 1) l.batch = 0;
+      return l;
+    };
+    p.left = layout(p.m, p.k), p.right = layout(p.k, p.n);
+    p.out = {p.n + pick(0, 3), 1, 0};
+    p.out.batch = p.m * p.out.row;
+    p.bias = pick(0, 1) == 1, p.residual = pick(0, 1) == 1;
+    p.activation = static_cast<cuda::Activation>(pick(0, 3));
+    p.alignment = pick(0, 1) == 1 || p.activation == cuda::Activation::kGeluErf ? 16 : 4;
+    const standin::Type type = p.precision == cuda::Precision::kFp16   ? standin::Type::kFp16
+                               : p.precision == cuda::Precision::kBf16 ? standin::Type::kBf16
+                                                                       : standin::Type::kFp32;
+    {
+      cuda::Fault fault;
+      std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+      ASSERT_EQ(fault, "");
+      std::unique_ptr<cuda::LibraryCall> call;
+      ASSERT_EQ(gpu->Plan(p, &call), "") << round;
+      constexpr int64_t kElements = 256;
+      std::vector<std::vector<char>> contents;
+      std::vector<void*> buffers;
+      const int count = 3 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
+      for (int i = 0; i < count; ++i) {
+        contents.emplace_back(kElements * 4);
+        for (int64_t e = 0; e < kElements; ++e) {
+          standin::Store(contents.back().data(), e, type, static_cast<double>(pick(-8, 8)) / 4);
+        }
+        void* memory = nullptr;
+        ASSERT_EQ(gpu->Allocate(contents.back().size(), &memory), "");
+        ASSERT_EQ(gpu->CopyIn(memory, contents.back().data(), contents.back().size()), "");
+        buffers.push_back(memory);
+      }
+      void* workspace = nullptr;
+      ASSERT_EQ(gpu->Allocate(std::max<size_t>(call->workspace_bytes(), 1), &workspace), "");
+      buffers.push_back(workspace);
+      ASSERT_EQ(call->Run(buffers.data()), "");
+      std::vector<char> out(kElements * 4);
+      ASSERT_EQ(gpu->CopyOut(out.data(), buffers[2], out.size()), "");
+      const auto load = [&](int i, int64_t at) { return standin::Load(contents[i].data(), at, type); };
+      for (int64_t b = 0; b < p.batch; ++b) {
+        for (int64_t i = 0; i < p.m; ++i) {
+          for (int64_t j = 0; j < p.n; ++j) {
+            double sum = 0;
+            for (int64_t k = 0; k < p.k; ++k) {
+              sum += load(0, b * p.left.batch + i * p.left.row + k * p.left.column) *
+                     load(1, b * p.right.batch + k * p.right.row + j * p.right.column);
+            }
+            const int64_t at = b * p.out.batch + i * p.out.row + j;
+            if (p.bias) sum += load(3, j);
+            if (p.residual) sum += load(p.bias ? 4 : 3, at);
+            if (p.activation == cuda::Activation::kRelu) sum = std::max(sum, 0.0);
+            if (p.activation == cuda::Activation::kGeluErf) sum = standin::GeluErf(sum);
+            if (p.activation == cuda::Activation::kGeluTanh) sum = standin::GeluTanh(sum);
+            ASSERT_EQ(standin::Load(out.data(), at, type), standin::Rounded(type, sum)) << "round " << round;
+          }
+        }
+      }
+      for (void* memory : buffers) gpu->Free(memory);
+    }
+    ExpectClean();
+    if (HasFailure()) return;
+  }
+}
+
+// ---------------------------------------------------------------- choices
+
+constexpr char kProduct[] = "input x: f32[3,8]\nstate w: f32[8,8]\n%1 = matmul(x, w)\noutput y = %1\n";
+constexpr char kConvolution[] = "input x: f32[1,8,5,5]\nstate w: f32[8,8,3,3]\n%1 = conv2d(x, w)\noutput y = %1\n";
+
+std::string LabelOf(const char* text, const standin::Settings& settings) {
+  standin::Reset(settings);
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
+  cuda::Fault fault;
+  std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+  auto device = cuda::MakeCudaDevice(std::move(gpu), *ProfileDb::Open(""), {});
+  auto executable = MakeGraphRunner(*device)->Prepare(graph);
+  if (!executable.ok()) return std::string(executable.status().message());
+  const std::string label = dynamic_cast<Executor&>(**executable).schedule().steps.at(0).label;
+  standin::observed().proposals.clear();
+  ExpectAgrees(**executable, graph, -1, 1, 1);
+  return label;
+}
+
+TEST_F(Plugin, TakesTheFastest) {
+  for (const char* text : {kProduct, kConvolution}) {
+    for (int fastest : {0, 2, 3}) {
+      EXPECT_THAT(LabelOf(text, {.fastest = fastest}), Not(HasSubstr("generated")));
+      EXPECT_THAT(standin::observed().proposals, testing::Each(fastest));
+      ExpectClean();
+    }
+  }
+}
+
+// One that fails, or cannot be recorded, is not taken, though it were the fastest.
+TEST_F(Plugin, LeavesOutWhatFails) {
+  for (const char* text : {kProduct, kConvolution}) {
+    for (const standin::Settings& settings :
+         {standin::Settings{.refused = {2}}, standin::Settings{.unrecorded = {2, 0}}}) {
+      EXPECT_THAT(LabelOf(text, settings), Not(HasSubstr("generated")));
+      EXPECT_THAT(standin::observed().proposals, Not(testing::Contains(2)));
+      ExpectClean();
+    }
+  }
+}
+
+// A single proposal is tried, too: another way is taken while there is one.
+TEST_F(Plugin, TriesASingleProposal) {
+  for (const standin::Settings& settings :
+       {standin::Settings{.plans = 1, .refused = {0}}, standin::Settings{.plans = 1, .unrecorded = {0}}}) {
+    EXPECT_EQ(LabelOf(kProduct, settings), "matmul (generated)");
+    ExpectClean();
+    // The library's second mode.
+    EXPECT_EQ(LabelOf(kConvolution, settings), "conv2d");
+    EXPECT_THAT(standin::observed().proposals, testing::Each(100));
+    ExpectClean();
+  }
+  EXPECT_EQ(LabelOf(kConvolution, {.plans = 2, .fallback_plans = 0, .refused = {0, 1}}), "conv2d (generated)");
+  ExpectClean();
+  EXPECT_EQ(LabelOf(kConvolution, {.plans = 0}), "conv2d");
+  ExpectClean();
+}
+
+TEST_F(Plugin, NamesWhatLeavesTheGpuUnusable) {
+  EXPECT_THAT(LabelOf(kProduct, {.lasting = 1}), HasSubstr("algorithm 1 of cuBLASLt for matmul 1 3 8 8"));
+  EXPECT_THAT(LabelOf(kConvolution, {.lasting = 3}), HasSubstr("engine 43 of cuDNN (proposal 3) for conv 1 8 5 5"));
+}
+
+// ---------------------------------------------------------------- what fails
+
+absl::Status RunWhole(const Graph& graph, cuda::Precision precision, std::vector<Tensor>* outputs) {
+  cuda::Fault fault;
+  std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+  if (gpu == nullptr) return absl::UnavailableError(fault);
+  cuda::CudaOptions options;
+  options.precision = precision;
+  options.channels_last = precision != cuda::Precision::kFp32;
+  ASSIGN_OR_RETURN(std::unique_ptr<ProfileDb> profile, ProfileDb::Open(""));
+  const auto device = cuda::MakeCudaDevice(std::move(gpu), std::move(profile), options);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> executable, MakeGraphRunner(*device)->Prepare(graph));
+  std::vector<Tensor> inputs;
+  Rng rng(1);
+  for (Value input : graph.inputs()) inputs.push_back(RandomTensor(graph.type(input), -1, 1, rng));
+  RETURN_IF_ERROR(executable->Run(inputs, outputs));
+  return executable->RunAgain(inputs, outputs);
+}
+
+// Whichever call fails, either the result is right all the same or there is an error, and nothing is left behind.
+TEST_F(Plugin, EveryCallMayFail) {
+  const Graph images = GraphWithWeights(kImages, -1, 1, 1), rows = GraphWithWeights(kRows, -1, 1, 1);
+  for (const Graph* graph : {&images, &rows}) {
+    std::vector<Tensor> expected;
+    Begin({.plans = 2, .fastest = 1});
+    ASSERT_TRUE(RunWhole(*graph, cuda::Precision::kBf16, &expected).ok());
+    const int calls = standin::observed().calls;
+    EXPECT_GT(calls, 300);
+    int errors = 0;
+    // Of those of opening the GPU and of the run itself more than of the many that try candidates.
+    const bool full = std::getenv("REWRIGHT_FULL") != nullptr;
+    const int stride = full ? 1 : calls / 8 + 1;
+    for (int n = 0; n < calls; n += n < 8 || full     ? 1
+                                    : n >= calls - 30 ? 6
+                                                      : std::min(stride, std::max(calls - 30 - n, 1))) {
+      SCOPED_TRACE(absl::StrCat("call ", n, " of ", calls));
+      Begin({.fail_at = n, .plans = 2, .fastest = 1});
+      std::vector<Tensor> outputs;
+      const absl::Status status = RunWhole(*graph, cuda::Precision::kBf16, &outputs);
+      if (status.ok()) {
+        for (size_t i = 0; i < outputs.size(); ++i) {
+          for (int64_t e = 0; e < outputs[i].num_elements(); ++e) {
+            ASSERT_NEAR(outputs[i].At(e), expected[i].At(e), 0.3 + 0.1 * std::abs(expected[i].At(e)));
+          }
+        }
+      } else {
+        ++errors;
+        EXPECT_GT(status.message().size(), 5u);
+      }
+      ExpectClean();
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(errors, 0);
+  }
+}
+
+TEST_F(Plugin, SaysHowMuchMemoryIsMissing) {
+  Begin({.memory = 2000});
+  {
+    std::vector<Tensor> outputs;
+    const absl::Status status = RunWhole(GraphWithWeights(kImages, -1, 1, 1), cuda::Precision::kFp32, &outputs);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of 2000 free"));
+  }
+  ExpectClean();
+}
+
+// A kernel takes as many arguments as it has operands.
+TEST_F(Plugin, KernelsTakeManyOperands) {
+  constexpr int kOperands = 70;
+  std::string text, names;
+  for (int i = 0; i < kOperands; ++i) {
+    absl::StrAppend(&text, "input x", i, ": f32[2,3]\n");
+    absl::StrAppend(&names, i == 0 ? "" : ", ", "x", i);
+  }
+  const Graph graph =
+      GraphWithWeights(absl::StrCat(text, "%1 = concat(", names, ", axis=1)\noutput y = %1\n"), -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  ExpectRuns(graph, cuda::Precision::kFp32, 1);
+}
+
+// ---------------------------------------------------------------- recording
+
+TEST_F(Plugin, RecordingsAreRefusedWhatTheyCannotHold) {
+  Begin();
+  {
+    cuda::Fault fault;
+    std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+    std::unique_ptr<cuda::Recording> recording;
+    void* memory = nullptr;
+    EXPECT_THAT(gpu->Record([&] { return gpu->Allocate(64, &memory); }, &recording), Not(IsEmpty()));
+    EXPECT_THAT(gpu->Record([&] { return gpu->Synchronize(); }, &recording), Not(IsEmpty()));
+    // What failed leaves nothing open: the next one is recorded.
+    EXPECT_EQ(gpu->Record([] { return cuda::Fault(); }, &recording), "");
+    EXPECT_EQ(recording->Run(), "");
+    // A fork within a recording is joined by RunQueues, also where a step fails.
+    const std::vector<QueueStep> steps = {{0, {}}, {1, {}}, {1, {0}}};
+    EXPECT_EQ(gpu->RunQueues(steps, [](int) { return cuda::Fault(); }), "");  // streams are made outside
+    EXPECT_EQ(gpu->Record([&] { return gpu->RunQueues(steps, [](int) { return cuda::Fault(); }); }, &recording), "");
+    EXPECT_EQ(gpu->Record([&] { return gpu->RunQueues(steps, [](int i) { return i == 1 ? "no" : ""; }); }, &recording),
+              "no");
+    EXPECT_EQ(gpu->Record([] { return cuda::Fault(); }, &recording), "");
+  }
+  ExpectClean();
+}
+
+// The stand-in sees what it is there to see.
+TEST_F(Plugin, StandInSeesFaults) {
+  Begin();
+  cudaStream_t one, two;
+  cudaEvent_t event;
+  cudaGraph_t graph;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  // A fork that is not joined.
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeThreadLocal);
+  cudaEventRecord(event, one);
+  cudaStreamWaitEvent(two, event, 0);
+  standin::Queue(two, 0, [] {});
+  EXPECT_EQ(cudaStreamEndCapture(one, &graph), cudaErrorStreamCaptureUnjoined);
+  // A dependency on work outside.
+  cudaEventRecord(event, two);
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeThreadLocal);
+  EXPECT_EQ(cudaStreamWaitEvent(one, event, 0), cudaErrorStreamCaptureIsolation);
+  EXPECT_NE(cudaStreamEndCapture(one, &graph), cudaSuccess);
+  EXPECT_THAT(standin::observed().misuse, IsEmpty());
+  // A red zone, and memory that is freed twice.
+  void* memory = nullptr;
+  cudaMalloc(&memory, 16);
+  standin::Queue(one, 0, [memory] { static_cast<char*>(memory)[200] = 1; });
+  cudaFree(memory);
+  EXPECT_THAT(standin::observed().misuse, testing::ElementsAre(HasSubstr("behind an allocation of 16 bytes")));
+  cudaFree(memory);
+  EXPECT_EQ(standin::observed().misuse.size(), 2u);
+  // Work of two streams runs in either order, that of one in order.
+  int swapped = 0;
+  for (int i = 0; i < 32; ++i) {
+    std::string order;
+    standin::Queue(one, 0, [&] { order += "a"; });
+    standin::Queue(one, 0, [&] { order += "b"; });
+    standin::Queue(two, 0, [&] { order += "c"; });
+    cudaStreamSynchronize(one);
+    cudaStreamSynchronize(two);
+    EXPECT_LT(order.find('a'), order.find('b'));
+    swapped += order.front() == 'c' ? 1 : 0;
+  }
+  EXPECT_GT(swapped, 0);
+  EXPECT_LT(swapped, 32);
+  EXPECT_GT(standin::Live(), 0);
+  cudaEventDestroy(event);
+  cudaStreamDestroy(one);
+  cudaStreamDestroy(two);
+  EXPECT_EQ(standin::Live(), 0);
+  // The processor cannot touch what is the GPU's.
+  cudaMalloc(&memory, 16);
+  EXPECT_DEATH(*static_cast<volatile char*>(memory) = 1, "");
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,68 @@
+// Stand-ins for the CUDA runtime, NVRTC, cuBLASLt and cuDNN, against which the plugin's own sources are linked: a GPU
+// that runs nothing at once, refuses what a real one refuses, and watches over its memory.
+//
+// Work is queued and runs when somebody waits for it, in a random order that streams and events allow; work that is
+// recorded runs in a random order that its graph allows. Device memory cannot be touched but by work, lies between red
+// zones, is full of NaN before it is written, and what is not freed is counted. Kernels are compiled for the processor;
+// the libraries compute by definition from descriptors, each of which is checked. Time is counted, not measured.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rewright::standin {
+
+struct Settings {
+  uint64_t seed = 1;  // of the orders in which work runs
+  size_t memory = size_t{1} << 30;
+  int fail_at = -1;        // the call that fails, counted from 0 among those that can
+  int plans = 4;           // proposals of the libraries, of which `fastest` takes the least time
+  int fallback_plans = 1;  // of cuDNN's second mode
+  int fastest = 2;
+  std::vector<int> refused;     // proposals that fail where they are enqueued
+  std::vector<int> unrecorded;  // that cannot be recorded
+  int lasting = -1;             // after it every call fails
+};
+struct Observed {
+  std::vector<std::string> misuse;  // what a real library forbids, or leaves undefined
+  int calls = 0;                    // that can fail
+  int launches = 0, products = 0, graphs = 0;
+  std::vector<int> proposals;       // that ran
+  std::map<std::string, int> live;  // objects and allocations that were not destroyed
+};
+
+// A new GPU. What was queued is dropped.
+void Reset(const Settings& settings);
+const Settings& settings();
+Observed& observed();
+int Live();  // objects of all kinds
+
+void Misuse(const std::string& what);
+// The next call that can fail: true where it does.
+bool Fails();
+bool Lost();  // a lasting error was left
+void Lose();
+bool Capturing();
+
+// While one lives, device memory can be read and written.
+class Access {
+ public:
+  Access();
+  ~Access();
+};
+// Misuse unless the range lies within one allocation and is aligned.
+void CheckRange(const void* address, size_t bytes, size_t alignment, const std::string& what);
+
+// Queues work behind what is on the stream. `seconds` it takes.
+cudaError_t Queue(cudaStream_t stream, double seconds, std::function<void()> work);
+// What a proposal of a library does before it is queued; false: it is refused.
+bool Propose(cudaStream_t stream, int proposal, cudaError_t* error);
+inline double SecondsOf(int proposal) { return proposal == settings().fastest ? 1e-6 : 1e-5 * (1 + proposal); }
+
+}  // namespace rewright::standin
