@@ -5,6 +5,7 @@
 #include "verifier/algebra_internal.h"
 
 namespace rewright::verifier {
+
 const NormalForm* PositivePartOf(const Atom& a) {
   if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
   for (size_t i = 0; i < 2; ++i) {
