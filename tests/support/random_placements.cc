@@ -2,6 +2,11 @@
 
 namespace rewright {
 
+ProvedLaws& LawsOfTests() {
+  static auto* const laws = new ProvedLaws(1);
+  return *laws;
+}
+
 std::vector<sharding::Placement> RandomPlacements(const Graph& graph, int64_t degree, std::mt19937_64& rng) {
   std::vector<sharding::Placement> placements;
   for (NodeId id : graph.nodes()) {

@@ -1,4 +1,4 @@
-// Random placements of the leaves of a graph.
+// Graphs cut over devices in tests: random placements of their leaves, and the laws.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,14 @@
 
 #include "core/ir/graph.h"
 #include "substitutions/sharding/shard.h"
+#include "verifier/sharding_laws.h"
 
 namespace rewright {
 
 // Most of the inputs and states that can be cut into `degree` blocks, each along a random axis.
 std::vector<sharding::Placement> RandomPlacements(const Graph& graph, int64_t degree, std::mt19937_64& rng);
+
+// The laws that all tests of a program share: what a second of CPU time does not prove is not cut.
+ProvedLaws& LawsOfTests();
 
 }  // namespace rewright

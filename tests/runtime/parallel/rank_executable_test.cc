@@ -32,11 +32,6 @@ using sharding::Sharded;
 using testing::Contains;
 using testing::HasSubstr;
 
-ProvedLaws& Laws() {
-  static auto* const laws = new ProvedLaws(1);
-  return *laws;
-}
-
 Graph Parse(const std::string& text) {
   auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -44,7 +39,7 @@ Graph Parse(const std::string& text) {
 }
 
 Sharded Cut(const Graph& graph, const std::vector<Placement>& placements, int64_t degree) {
-  auto sharded = Shard(graph, placements, degree, std::ref(Laws()));
+  auto sharded = Shard(graph, placements, degree, std::ref(LawsOfTests()));
   EXPECT_TRUE(sharded.ok()) << sharded.status();
   return *std::move(sharded);
 }
