@@ -73,55 +73,44 @@ def vision(name, size=64, **options):
     return make
 
 
+class Result(torch.nn.Module):
+    """One result of a model that gives several."""
+
+    def __init__(self, model, run):
+        super().__init__()
+        self.model = model
+        self.run = run
+
+    def forward(self, x):
+        return self.run(self.model, x)
+
+
 def segmentation(name):
     def make():
         model = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=5)
-
-        class Out(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.model = model
-
-            def forward(self, x):
-                return self.model(x)["out"]
-        return Out(), (torch.randn(1, 3, 64, 64),)
+        return Result(model, lambda m, x: m(x)["out"]), (torch.randn(1, 3, 64, 64),)
     return make
+
+
+def transformer(kind, config):
+    import transformers
+    settings = getattr(transformers, kind + "Config")(**config)
+    settings._attn_implementation = "eager"
+    return getattr(transformers, kind + "Model")(settings)
 
 
 def language(kind, **config):
     """A model of transformers by its configuration, of tokens, without a cache."""
     def make():
-        import transformers
-        settings = getattr(transformers, kind + "Config")(**config)
-        settings._attn_implementation = "eager"
-        model = getattr(transformers, kind + "Model")(settings)
-
-        class Out(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.model = model
-
-            def forward(self, tokens):
-                return self.model(input_ids=tokens, **({} if kind in ENCODERS else {"use_cache": False}))[0]
-        return Out(), (torch.randint(0, 90, (1, 12)),)
+        options = {} if kind in ENCODERS else {"use_cache": False}
+        return (Result(transformer(kind, config), lambda m, tokens: m(input_ids=tokens, **options)[0]),
+                (torch.randint(0, 90, (1, 12)),))
     return make
 
 
 def pixels(kind, **config):
     def make():
-        import transformers
-        settings = getattr(transformers, kind + "Config")(**config)
-        settings._attn_implementation = "eager"
-        model = getattr(transformers, kind + "Model")(settings)
-
-        class Out(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.model = model
-
-            def forward(self, x):
-                return self.model(x)[0]
-        return Out(), (torch.randn(1, 3, 32, 32),)
+        return Result(transformer(kind, config), lambda m, x: m(x)[0]), (torch.randn(1, 3, 32, 32),)
     return make
 
 

@@ -14,12 +14,6 @@ namespace {
 
 constexpr int kMaxListedNodes = 3;  // names per operator in the list of unsupported ones
 
-bool HoldsSubgraph(const onnx::NodeProto& node) {
-  return std::any_of(node.attribute().begin(), node.attribute().end(), [](const onnx::AttributeProto& attribute) {
-    return attribute.has_g() || attribute.graphs_size() > 0;
-  });
-}
-
 }  // namespace
 
 bool IsOnnxDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -39,6 +33,12 @@ const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset) {
   if (HoldsSubgraph(node)) return nullptr;
   const auto found = OnnxOperatorTable().find(QualifiedName(node));
   return found == OnnxOperatorTable().end() || found->second.first_opset > opset ? nullptr : &found->second;
+}
+
+bool HoldsSubgraph(const onnx::NodeProto& node) {
+  return std::any_of(node.attribute().begin(), node.attribute().end(), [](const onnx::AttributeProto& attribute) {
+    return attribute.has_g() || attribute.graphs_size() > 0;
+  });
 }
 
 bool IsControlFlow(const onnx::NodeProto& node) {

@@ -27,6 +27,7 @@ std::string NodeText(const onnx::NodeProto& node);
 // Null where the operator, at that opset, is not supported.
 const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
 bool IsControlFlow(const onnx::NodeProto& node);
+bool HoldsSubgraph(const onnx::NodeProto& node);
 
 // Things that are not supported, each with the nodes where it occurs.
 class UnsupportedList {

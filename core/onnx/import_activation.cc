@@ -89,12 +89,21 @@ Values Mish(OnnxNode& node) {
   return f.Output(f("mul", {node.input(0), f("tanh", {SoftplusOf(f, node.input(0))})}));
 }
 
+// x * sigmoid(alpha * x)
+Value SwishOf(Formula& f, Value x, double alpha) {
+  return alpha == 1 ? f("swish", {x}) : f("mul", {x, f("sigmoid", {f("mul", {x, f.Number(x, alpha)})})});
+}
+
 Values Swish(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  const Value x = node.input(0);
-  if (alpha == 1) return OneOutput(node.Apply("swish", {x}));
   Formula f(node);
-  return f.Output(f("mul", {x, f("sigmoid", {f("mul", {x, f.Number(x, alpha)})})}));
+  return f.Output(SwishOf(f, node.input(0), alpha));
+}
+
+Values SwiGlu(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  Formula f(node);
+  return f.Output(f("mul", {SwishOf(f, node.input(0), alpha), node.input(1)}));
 }
 
 Values ThresholdedRelu(OnnxNode& node) {
@@ -132,6 +141,7 @@ OnnxOperatorList ActivationOperators() {
       {"Softsign", {1, 22, 1, 1, Softsign}},
       {"Mish", {18, 22, 1, 1, Mish}},
       {"Swish", {24, 24, 1, 1, Swish}},
+      {"SwiGLU", {28, 28, 2, 2, SwiGlu}},
       {"ThresholdedRelu", {10, 22, 1, 1, ThresholdedRelu}},
       {"Shrink", {9, 9, 1, 1, Shrink}},
   };

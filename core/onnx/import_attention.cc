@@ -1,4 +1,4 @@
-// Attention and what stands beside it: rotary embeddings, gated units.
+// Attention and rotary embeddings.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -281,20 +281,10 @@ Values RotaryEmbedding(OnnxNode& node) {
   return rank == 3 ? OneOutput(FromHeads(node, joined)) : OneOutput(joined);
 }
 
-// a * sigmoid(alpha * a) * b
-Values SwiGlu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  const Value a = node.input(0);
-  Formula f(node);
-  const Value gate = alpha == 1 ? f("swish", {a}) : f("mul", {a, f("sigmoid", {f("mul", {a, f.Number(a, alpha)})})});
-  return f.Output(f("mul", {gate, node.input(1)}));
-}
-
 }  // namespace
 
 OnnxOperatorList AttentionOperators() {
   return {
-      {"SwiGLU", {28, 28, 2, 2, SwiGlu}},
       {"Attention", {23, 25, 3, 7, Attention}},
       {"RotaryEmbedding", {23, 23, 3, 4, RotaryEmbedding}},
   };

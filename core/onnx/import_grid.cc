@@ -186,9 +186,7 @@ Values AffineGrid(OnnxNode& node) {
     rows.insert(rows.end(), row.begin(), row.end());
   }
   const Value grid = node.Constant(Tensor::FromVector(type.dtype, type.shape, rows));
-  ASSIGN_OR_RETURN(const Value y, node.Apply("dot_general", {theta, grid},
-                                             {{"lhs_contracting", std::vector<int64_t>{2}},
-                                              {"rhs_contracting", std::vector<int64_t>{1}}}));
+  ASSIGN_OR_RETURN(const Value y, node.MapAxis(theta, grid, 2));
   ASSIGN_OR_RETURN(const Value turned, node.Transpose(y, {0, 2, 1}));
   Shape shape(size.begin() + 2, size.end());
   shape.insert(shape.begin(), size[0]);

@@ -78,33 +78,41 @@ Values ReduceLogSumExp(OnnxNode& node) {
   return f.Output(f("add", {f("reduce_max", {x}, attrs), f("log", {sum})}));
 }
 
-Values CumSum(OnnxNode& node) {
+// What CumSum and CumProd run along.
+struct Course {
+  int64_t axis = 0;
+  bool exclusive = false, reverse = false;
+};
+absl::StatusOr<Course> ReadCourse(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsInput(1, "axis"));
   if (axes.size() != 1) return node.Invalid(absl::StrCat("axis has ", axes.size(), " elements, expected one"));
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(axes[0], node.input_rank(0)));
   ASSIGN_OR_RETURN(const int64_t exclusive, node.Int("exclusive", 0));
   ASSIGN_OR_RETURN(const int64_t reverse, node.Int("reverse", 0));
-  const Attrs attrs = {{"axis", axis}, {"exclusive", int64_t{exclusive != 0}}, {"reverse", int64_t{reverse != 0}}};
+  return Course{axis, exclusive != 0, reverse != 0};
+}
+
+Values CumSum(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Course course, ReadCourse(node));
+  const Attrs attrs = {
+      {"axis", course.axis}, {"exclusive", int64_t{course.exclusive}}, {"reverse", int64_t{course.reverse}}};
   return OneOutput(node.Apply("cumsum", {node.input(0)}, attrs));
 }
 
 // Products of the elements up to each position: after the step of distance d each holds the last 2 d.
 Values CumProd(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsInput(1, "axis"));
-  if (axes.size() != 1) return node.Invalid(absl::StrCat("axis has ", axes.size(), " elements, expected one"));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(axes[0], node.input_rank(0)));
-  ASSIGN_OR_RETURN(const int64_t exclusive, node.Int("exclusive", 0));
-  ASSIGN_OR_RETURN(const int64_t reverse, node.Int("reverse", 0));
-  const int64_t size = node.shape(node.input(0))[static_cast<size_t>(axis)];
+  ASSIGN_OR_RETURN(const Course course, ReadCourse(node));
+  const auto at = static_cast<size_t>(course.axis);
+  const int64_t size = node.shape(node.input(0))[at];
   // The elements `distance` before, ones where there are none.
   const auto shifted = [&](Value x, int64_t distance) {
     std::vector<int64_t> before(node.shape(x).size(), 0), after = before;
-    before[static_cast<size_t>(axis)] = reverse != 0 ? -distance : distance;
-    after[static_cast<size_t>(axis)] = reverse != 0 ? distance : -distance;
+    before[at] = course.reverse ? -distance : distance;
+    after[at] = -before[at];
     return node.Apply("pad", {x}, {{"before", before}, {"after", after}, {"value", 1.0}});
   };
   Value x = node.input(0);
-  if (exclusive != 0) {
+  if (course.exclusive) {
     ASSIGN_OR_RETURN(x, shifted(x, 1));
   }
   for (int64_t distance = 1; distance < size; distance *= 2) {

@@ -154,14 +154,7 @@ class Resizer {
         weights[i * static_cast<size_t>(axis.in) + static_cast<size_t>(k)] = weight;
     }
     const Value matrix = node_.Constant(Tensor::FromVector(type.dtype, type.shape, weights));
-    ASSIGN_OR_RETURN(const Value y, node_.Apply("dot_general", {x, matrix},
-                                                {{"lhs_contracting", std::vector<int64_t>{axis.axis}},
-                                                 {"rhs_contracting", std::vector<int64_t>{1}}}));
-    // The new axis is last.
-    std::vector<int64_t> perm;
-    for (int64_t i = 0; i + 1 < node_.type(y).rank(); ++i) perm.push_back(i);
-    perm.insert(perm.begin() + axis.axis, node_.type(y).rank() - 1);
-    return node_.Transpose(y, perm);
+    return node_.MapAxis(x, matrix, axis.axis);
   }
 
   absl::StatusOr<Value> Extrapolated(Value y, const AxisResize& axis, const std::vector<bool>& outside) {

@@ -12,17 +12,6 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-// Sums over `axis` of x times a row of the matrix [k, n], for each k, which takes the place of n.
-absl::StatusOr<Value> Transformed(OnnxNode& node, Value x, Value matrix, int64_t axis) {
-  ASSIGN_OR_RETURN(const Value y, node.Apply("dot_general", {x, matrix},
-                                             {{"lhs_contracting", std::vector<int64_t>{axis}},
-                                              {"rhs_contracting", std::vector<int64_t>{1}}}));
-  std::vector<int64_t> perm;
-  for (int64_t i = 0; i + 1 < node.type(y).rank(); ++i) perm.push_back(i);
-  perm.insert(perm.begin() + axis, node.type(y).rank() - 1);
-  return node.Transpose(y, perm);
-}
-
 // Real numbers [.., 1] or complex ones [.., 2] along an axis; cut or filled up with zeros to the length that is given.
 Values Dft(OnnxNode& node) {
   const Value input = node.input(0);
@@ -75,8 +64,8 @@ Values Dft(OnnxNode& node) {
   for (int64_t part = 0; part < parts; ++part) {
     ASSIGN_OR_RETURN(Value values, node.SliceAxis(x, rank - 1, part, part + 1));
     ASSIGN_OR_RETURN(values, node.Reshape(values, single));
-    ASSIGN_OR_RETURN(re.emplace_back(), Transformed(node, values, cosine, axis));
-    ASSIGN_OR_RETURN(im.emplace_back(), Transformed(node, values, sine, axis));
+    ASSIGN_OR_RETURN(re.emplace_back(), node.MapAxis(values, cosine, axis));
+    ASSIGN_OR_RETURN(im.emplace_back(), node.MapAxis(values, sine, axis));
   }
   Formula f(node);
   const Value real = parts == 1 ? re[0] : f("sub", {re[0], im[1]});

@@ -299,6 +299,17 @@ absl::StatusOr<Value> OnnxNode::Concat(const std::vector<Value>& parts, int64_t 
   return Apply("concat", parts, {{"axis", axis}});
 }
 
+absl::StatusOr<Value> OnnxNode::MapAxis(Value x, Value matrix, int64_t axis) {
+  ASSIGN_OR_RETURN(const Value y, Apply("dot_general", {x, matrix},
+                                        {{"lhs_contracting", std::vector<int64_t>{axis}},
+                                         {"rhs_contracting", std::vector<int64_t>{1}}}));
+  // The new axis is last.
+  std::vector<int64_t> perm(static_cast<size_t>(type(y).rank()) - 1);
+  std::iota(perm.begin(), perm.end(), 0);
+  perm.insert(perm.begin() + axis, type(y).rank() - 1);
+  return Transpose(y, perm);
+}
+
 absl::StatusOr<Value> OnnxNode::CountAlong(int64_t count, int64_t axis, int rank) {
   if (count < 1) return Unsupported("an empty axis");
   Shape shape(static_cast<size_t>(rank - axis), 1);

@@ -124,6 +124,8 @@ class OnnxNode {
   // The indices [begin, end) of one axis.
   absl::StatusOr<Value> SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
   absl::StatusOr<Value> Concat(const std::vector<Value>& parts, int64_t axis);
+  // Sums over `axis` of x times a row of the matrix [k, n], for each k, which takes the place of n.
+  absl::StatusOr<Value> MapAxis(Value x, Value matrix, int64_t axis);
   // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
   absl::StatusOr<Value> CountAlong(int64_t count, int64_t axis, int rank);
   // Whether so many numbers may be listed one by one while importing.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/onnx/graph_importer.h"
+
 namespace rewright {
 namespace {
 
@@ -81,10 +83,7 @@ OnnxSource::OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t op
 }
 
 bool OnnxSource::CanBeKept(int i, int64_t opset) const {
-  const bool holds_subgraph = std::any_of(
-      node(i).attribute().begin(), node(i).attribute().end(),
-      [](const onnx::AttributeProto& attribute) { return attribute.has_g() || attribute.graphs_size() > 0; });
-  return !holds_subgraph && MeansTheSame(node(i), opset_, opset);
+  return !HoldsSubgraph(node(i)) && MeansTheSame(node(i), opset_, opset);
 }
 
 int OnnxSource::producer(const std::string& name) const {
@@ -215,7 +214,7 @@ ExportPlan::ExportPlan(const Graph& graph, const OnnxSource* source, int64_t ops
     : graph_(graph), source_(source), opset_(opset), fused_(fused) {
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (!graph.IsRun(node)) continue;
+    if (source == nullptr || !graph.IsRun(node)) continue;
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
       by_name_.emplace(graph.arena()->name(Value{id, k}), Value{id, k});
     }
