@@ -253,6 +253,14 @@ TEST(KeptNodesTest, AnInputThatIsAlsoAPartOfTheCompositeIsNoInput) {
   EXPECT_THAT(absl::StrJoin(NodesOf(written), " "), Not(testing::HasSubstr("Gemm")));
 }
 
+TEST(KeptNodesTest, AnotherOperatorUnderItsNameIsNotTheNode) {
+  const ImportedModel model =
+      Read(TestModel().Input("x", {3}).Initializer("w", Iota({3})).Node("Add", {"x", "w"}, {"y"}).Output("y"));
+  const Value other = Apply(model, "sub", {Named(model, "x"), Named(model, "w")});
+  model.graph.arena()->SetName(other, "y");
+  EXPECT_THAT(NodesOf(Written(model, Replaced(model, {{Named(model, "y"), other}}))), ElementsAre("Sub(x,w) -> y"));
+}
+
 TEST(KeptNodesTest, AGraphOfAnotherArenaIsWrittenInOwnForms) {
   const ImportedModel model = Read(TestModel().Input("x", {2}).Node("Softsign", {"x"}, {"y"}).Output("y"));
   EXPECT_THAT(NodesOf(Written(model, model.graph)), ElementsAre("Softsign(x) -> y"));
