@@ -120,7 +120,7 @@ std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const 
 
 absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<ReplayStep>& steps, const Graph& original,
                                       const RuleIndex& rules) {
-  Resized resized{original, {}};
+  Resized resized{original, {}, {}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const ReplayStep& step = steps[i];
     if (step.replacement.empty()) {
@@ -131,6 +131,7 @@ absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<Repl
       absl::StatusOr<Graph> next = match ? ApplyMatch(resized.graph, *match) : absl::NotFoundError("");
       if (next.ok()) {
         resized.graph = *std::move(next);
+        resized.matches.push_back(*match);
         continue;
       }
     }

@@ -16,7 +16,8 @@ namespace rewright {
 
 struct Resized {
   Graph graph;
-  std::vector<int> left_out;  // steps, from 0, ascending
+  std::vector<int> left_out;   // steps, from 0, ascending
+  std::vector<Match> matches;  // of the steps that were taken
 };
 
 // `made` is `steps` replayed on the model at the sizes that it was optimized at, `original` the model at others, in an

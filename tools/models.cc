@@ -18,10 +18,14 @@
 
 namespace rewright {
 
+void ShowNotes(const ImportedModel& model, const std::string& path, Console& console) {
+  for (const std::string& note : model.notes) console.Note(absl::StrCat(path, ": ", note));
+}
+
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console) {
   absl::StatusOr<ImportedModel> model = ImportOnnx(path, options);
   if (!model.ok()) return model.status();
-  for (const std::string& note : model->notes) console.Note(absl::StrCat(path, ": ", note));
+  ShowNotes(*model, path, console);
   return model;
 }
 

@@ -120,12 +120,22 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   return options;
 }
 
-absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, GraphRunner& runner,
-                         const OutputCheckOptions& checking, OptimizeReport* report) {
-  ASSIGN_OR_RETURN(const WrittenModel written, BytesToWrite(report->graph, original, flags.output, runner,
+// Which names of dimensions the file can keep.
+absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& original, const OptimizeReport& report,
+                                   const RuleIndex& rules) {
+  if (!report.rewritten || original.dims.empty()) return NamedModel();
+  ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps,
+                   MakeReplay(original.graph, report.search.trace, report.path, rules));
+  ASSIGN_OR_RETURN(const Replay made, Replay::Run(original.graph, steps, rules));
+  return NameSizes(source, original, made, steps, rules);
+}
+
+absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
+                         GraphRunner& runner, const OutputCheckOptions& checking, OptimizeReport* report) {
+  ASSIGN_OR_RETURN(const WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, runner,
                                                             flags.check ? std::optional(checking) : std::nullopt));
   if (!written.bytes) {
-    return WriteModel(report->graph, original.metadata, flags.output, {.source = original.source});
+    return WriteModel(report->graph, original.metadata, flags.output, OptionsToWrite(original, named));
   }
   if (flags.check) {
     report->check = written.check;
@@ -143,7 +153,8 @@ absl::Status WriteBack(const OptimizeFlags& flags, const ModelFile& file) {
 }
 
 // What became of -o.
-std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report) {
+std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, const NamedModel& named,
+                        const OptimizeReport& report) {
   if (flags.output.empty()) return "nothing, without -o";
   if (!report.rewritten) {
     if (IsSameFile(flags.output, flags.input)) return absl::StrCat("nothing: ", flags.output, " stays as it is");
@@ -151,8 +162,11 @@ std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, 
                         model.dims.empty() ? "" : ", its symbolic sizes as they were");
   }
   std::vector<std::string> sizes;
-  for (const auto& [name, size] : model.dims) sizes.push_back(absl::StrCat(name, " = ", size));
-  return absl::StrCat(flags.output, ", the rewritten graph", sizes.empty() ? "" : " with the sizes ",
+  for (const auto& [name, why] : named.fixed) {
+    sizes.push_back(absl::StrCat(name, " = ", model.dims.at(name), " (", why, ")"));
+  }
+  return absl::StrCat(flags.output, ", the rewritten graph", named.names.empty() ? "" : " for all sizes of ",
+                      absl::StrJoin(named.names, ", "), sizes.empty() ? "" : " with the sizes ",
                       absl::StrJoin(sizes, ", "));
 }
 
@@ -213,8 +227,8 @@ std::optional<ResultProof> Proof(const OptimizeFlags& flags, const Graph& origin
   return ProveResult(original, report, rules.all, flags.proof_limit);
 }
 
-void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
-            const std::optional<ResultProof>& proof, Console& console) {
+void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedModel& named,
+            const OptimizeReport& report, const std::optional<ResultProof>& proof, Console& console) {
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
                ? absl::StrFormat(" (%+.1f %%)", (after / before - 1) * 100)
@@ -241,7 +255,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }
   if (proof) console.Result(absl::StrFormat("proof:    %s, %.2f s", proof->text, proof->seconds));
-  console.Result(absl::StrCat("written:  ", WrittenText(flags, model, report)));
+  console.Result(absl::StrCat("written:  ", WrittenText(flags, model, named, report)));
   if (!report.check.device_fault.empty()) {
     console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
                                  "compared with itself: ", report.check.device_fault));
@@ -280,14 +294,14 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   return setting;
 }
 
-absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
-                         const std::optional<ResultProof>& proof, const OptimizerRules& rules, Device& device,
-                         const CommonFlags& common) {
+absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const NamedModel& named,
+                         const OptimizeReport& report, const std::optional<ResultProof>& proof,
+                         const OptimizerRules& rules, Device& device, const CommonFlags& common) {
   ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
-  page.written = WrittenText(flags, model, report);
+  page.written = WrittenText(flags, model, named, report);
   page.checked = flags.check;
   if (proof) page.proof = proof->text;
   for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
@@ -339,8 +353,10 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.input, {.dims = flags.dims, .keep_source = true}, console);
+  ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
+  absl::StatusOr<ImportedModel> model = source.Import({.dims = flags.dims, .keep_source = true});
   if (!model.ok()) return model.status();
+  ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
   RETURN_IF_ERROR(CheckPlaces(flags, session.flags, *model, file));
   absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags.rules);
@@ -378,18 +394,24 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
     ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
   }
+  ASSIGN_OR_RETURN(const NamedModel named, NamesOf(source, *model, *report, rules->all));
   if (report->rewritten) {
-    RETURN_IF_ERROR(WriteResult(flags, *model, engine->runner(), options.checking, &*report));
+    RETURN_IF_ERROR(WriteResult(flags, *model, named, engine->runner(), options.checking, &*report));
   } else {
     RETURN_IF_ERROR(WriteBack(flags, file));
   }
   const std::optional<ResultProof> proof = Proof(flags, model->graph, *report, *rules);
-  Report(flags, *model, *report, proof, console);
+  Report(flags, *model, named, *report, proof, console);
   FillJson(*report, proof, &console.json());
+  if (!model->dims.empty() && report->rewritten) {
+    console.json()["names"] = named.names;
+    Json& fixed = console.json()["fixed_sizes"] = Json::object();
+    for (const auto& [name, why] : named.fixed) fixed[name] = why;
+  }
   console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
-    absl::Status status = WriteReport(flags, *model, *report, proof, *rules, device, session.flags);
+    absl::Status status = WriteReport(flags, *model, named, *report, proof, *rules, device, session.flags);
     if (!status.ok()) return status;
   }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));

@@ -128,6 +128,12 @@ struct Atom {
   bool IsLeaf() const { return kind == Kind::kSymbol || kind == Kind::kVariable; }
 };
 
+// Of a product; of anything else itself. The atom outlives what is given.
+inline absl::Span<const Atom* const> FactorsOf(const Atom* const& atom) {
+  if (atom->kind == Atom::Kind::kProduct) return atom->factors;
+  return absl::Span<const Atom* const>(&atom, 1);
+}
+
 // The order of terms: by the ids of factors, lexicographically.
 bool Precedes(const Atom* a, const Atom* b);
 

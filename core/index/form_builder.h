@@ -20,11 +20,6 @@ class FormBuilder {
   static Form Product(std::vector<const Atom*> factors);
 };
 
-inline absl::Span<const Atom* const> FactorsOf(const Atom* const& atom) {
-  if (atom->kind == Atom::Kind::kProduct) return atom->factors;
-  return absl::Span<const Atom* const>(&atom, 1);
-}
-
 // The term alone.
 inline Form OfTerm(const Form::Term& term) {
   return FormBuilder::Combine(Form(), Form::OfAtom(term.atom), term.factor);

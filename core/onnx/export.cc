@@ -3,14 +3,17 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/known_values.h"
+#include "core/onnx/named_sizes.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/operators.h"
 #include "core/onnx/source.h"
@@ -48,11 +51,15 @@ bool IsUniform(const Tensor& tensor) {
 
 class Exporter {
  public:
-  Exporter(const Graph& graph, const ModelMetadata& metadata, const ExportOptions& options)
+  // `sized`: by position, known nodes whose shapes depend on sizes with names: they are not folded.
+  Exporter(const Graph& graph, const OnnxSource* source, const ModelMetadata& metadata, const ExportOptions& options,
+           std::vector<bool> sized = {})
       : graph_(graph),
         metadata_(metadata),
         options_(options),
-        source_(SourceOf(graph, options)),
+        sized_(std::move(sized)),
+        source_(source != nullptr && source->arena() == graph.arena() ? source
+                                                                      : nullptr),  // else it has no values of it
         plan_(Plan()),
         writer_(opset_) {}
 
@@ -65,7 +72,7 @@ class Exporter {
       if (node.op == nullptr) continue;
       for (size_t k = 0; k < node.outputs.size(); ++k) WriteKept(plan_.KeptFor(Value{id, static_cast<int32_t>(k)}));
       if (!plan_.IsOwn(id) || absorbed_.contains(id)) continue;
-      if (graph_.IsKnown(node) && (options_.fold_weights || !IsNeeded(id))) continue;
+      if (graph_.IsKnown(node) && !IsNeeded(id)) continue;
       RETURN_IF_ERROR(WriteNode(id));
     }
     WriteAliases();
@@ -113,19 +120,55 @@ class Exporter {
 
   const std::vector<std::pair<std::string, Tensor>>& initializers() { return writer_.initializers(); }
 
+  // What was built, at these sizes.
+  SizedExport Built() {
+    SizedExport built;
+    built.nodes = writer_.nodes();
+    for (const auto& [name, tensor] : initializers()) built.initializers.emplace(name, tensor);
+    for (Value input : graph_.inputs()) built.inputs.emplace_back(graph_.node(input.node).name, graph_.type(input));
+    for (const Output& output : graph_.outputs()) built.outputs.emplace_back(output.name, graph_.type(output.value));
+    built.described = described_;
+    built.source = source_;
+    return built;
+  }
+
+  // After Build, of the first sample: names take the places of sizes.
+  absl::Status NameSizes(const std::vector<SizedExport>& samples, index::SizeFit& fit) {
+    RETURN_IF_ERROR(rewright::NameSizes(samples, fit, &writer_));
+    for (auto list : {&SizedExport::inputs, &SizedExport::outputs, &SizedExport::described}) {
+      for (size_t i = 0; i < (samples[0].*list).size(); ++i) {
+        std::vector<Shape> shapes;
+        for (const SizedExport& sample : samples) shapes.push_back((sample.*list)[i].second.shape);
+        named_shapes_[(samples[0].*list)[i].first] = NamedShape(shapes, fit);
+      }
+    }
+    return absl::OkStatus();
+  }
+
  private:
-  static void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) {
+  void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
     info->set_name(name);
     onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(DTypeToOnnx(type.dtype));
     tensor->mutable_shape();  // present even for a scalar
-    for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
+    const auto named = named_shapes_.find(name);
+    for (size_t axis = 0; axis < type.shape.size(); ++axis) {
+      onnx::TensorShapeProto::Dimension* dim = tensor->mutable_shape()->add_dim();
+      if (named == named_shapes_.end()) {
+        dim->set_dim_value(type.shape[axis]);
+      } else if (named->second[axis].size >= 0) {
+        dim->set_dim_value(named->second[axis].size);
+      } else if (!IsUnnamed(named->second[axis].name)) {
+        dim->set_dim_param(named->second[axis].name);
+      }
+    }
   }
 
-  // A graph of another arena has no values of the source.
-  static const OnnxSource* SourceOf(const Graph& graph, const ExportOptions& options) {
-    const OnnxSource* source = options.source.get();
-    return source != nullptr && source->arena() == graph.arena() ? source : nullptr;
+  // Whether the importer has made the name (ImportOptions::dims).
+  bool IsUnnamed(const std::string& name) const {
+    return name.empty() || std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](Value input) {
+             return absl::StartsWith(name, graph_.node(input.node).name + ":");
+           });
   }
 
   // The imported opset, within those that are written or as high as the source's, raised to what own forms need: where
@@ -138,8 +181,12 @@ class Exporter {
     if (source_ == nullptr) opset_ = std::min(opset_, kHighestExportedOpset);
     absl::flat_hash_map<NodeId, NodeId> sums;
     for (const auto& [conv, bias] : biases_) sums[conv] = bias.sum;
+    absl::flat_hash_set<NodeId> sized;
+    for (size_t i = 0; i < sized_.size(); ++i) {
+      if (sized_[i]) sized.insert(graph_.nodes()[i]);
+    }
     while (true) {
-      ExportPlan plan(graph_, source_, opset_, sums);
+      ExportPlan plan(graph_, source_, opset_, sums, sized);
       int64_t needed = opset_;
       for (NodeId id : graph_.nodes()) {
         const Node& node = graph_.node(id);
@@ -276,7 +323,7 @@ class Exporter {
       if (!bias) continue;
       // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.
       const std::optional<Value> vector = VectorBehind(*bias);
-      if (!options_.fold_weights && !(vector && IsLeaf(*vector))) continue;
+      if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
       biases_[id] = ConvBias{sum_id, *bias};
       absorbed_.insert(sum_id);
     }
@@ -319,36 +366,37 @@ class Exporter {
     return std::vector<Value>(needed.begin(), needed.end());
   }
 
+  bool IsFolded(NodeId known) const {
+    return options_.fold_weights && (sized_.empty() || !sized_[graph_.index(known)]);
+  }
+
   absl::Status FoldWeights() {
-    const std::vector<Value> needed = NeededWeights();
-    if (!options_.fold_weights) {
-      MarkNeeded(needed);
-      return absl::OkStatus();
+    std::vector<Value> open = NeededWeights();
+    std::set<Value> folded;
+    while (!open.empty()) {
+      const Value value = open.back();
+      open.pop_back();
+      if (IsLeaf(value)) continue;
+      if (IsFolded(value.node)) {
+        folded.insert(value);
+      } else if (needed_.insert(value.node).second) {
+        const Node& node = graph_.node(value.node);
+        open.insert(open.end(), node.operands.begin(), node.operands.end());
+      }
     }
-    if (needed.empty()) return absl::OkStatus();
-    const auto tensors = ComputeKnown(graph_.arena(), needed);
+    if (folded.empty()) return absl::OkStatus();
+    const std::vector<Value> values(folded.begin(), folded.end());
+    const auto tensors = ComputeKnown(graph_.arena(), values);
     if (!tensors.ok()) {
       return ErrorAt("computing weights", tensors.status());
     }
-    for (size_t i = 0; i < needed.size(); ++i) {
-      folded_[needed[i]] = (*tensors)[i];
-      for (const Output& output : graph_.outputs()) {
-        if (output.value == needed[i]) Read(needed[i]);
-      }
+    for (size_t i = 0; i < values.size(); ++i) folded_[values[i]] = (*tensors)[i];
+    for (const Output& output : graph_.outputs()) {
+      if (folded.contains(output.value)) Read(output.value);
     }
     return absl::OkStatus();
   }
 
-  void MarkNeeded(const std::vector<Value>& values) {
-    std::vector<NodeId> stack;
-    for (Value value : values) stack.push_back(value.node);
-    while (!stack.empty()) {
-      const NodeId id = stack.back();
-      stack.pop_back();
-      if (!needed_.insert(id).second) continue;
-      for (Value operand : graph_.node(id).operands) stack.push_back(operand.node);
-    }
-  }
   bool IsNeeded(NodeId id) const { return needed_.contains(id); }
 
   // ---- nodes
@@ -426,6 +474,7 @@ class Exporter {
   const Graph& graph_;
   const ModelMetadata& metadata_;
   const ExportOptions& options_;
+  const std::vector<bool> sized_;
   const OnnxSource* const source_;
   absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
   absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
@@ -441,7 +490,35 @@ class Exporter {
   absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_set<NodeId> needed_;  // known nodes that are written
   std::vector<std::pair<std::string, TensorType>> described_;
+  absl::flat_hash_map<std::string, std::vector<NamedAxis>> named_shapes_;  // by tensor; empty: all sizes are numbers
 };
+
+// An exporter that has built the model; `graph`, `metadata` and `options` outlive it.
+absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelMetadata& metadata,
+                                                const ExportOptions& options) {
+  if (options.named == nullptr) {
+    auto exporter = std::make_unique<Exporter>(graph, options.source.get(), metadata, options);
+    RETURN_IF_ERROR(exporter->Build());
+    return exporter;
+  }
+  const std::vector<SizedGraph>& samples = options.named->samples;
+  ASSIGN_OR_RETURN(const std::vector<bool> sized, NodesOfVaryingShape(samples));
+  std::vector<SizedExport> exports;
+  std::unique_ptr<Exporter> first;
+  for (const SizedGraph& sample : samples) {
+    auto exporter = std::make_unique<Exporter>(sample.graph, sample.source.get(), metadata, options, sized);
+    RETURN_IF_ERROR(exporter->Build());
+    exports.push_back(exporter->Built());
+    // Weights that were computed alike are held once.
+    for (auto& [name, tensor] : exports.back().initializers) {
+      const auto same = exports[0].initializers.find(name);
+      if (same != exports[0].initializers.end() && tensor.BitEqual(same->second)) tensor = same->second;
+    }
+    if (first == nullptr) first = std::move(exporter);
+  }
+  RETURN_IF_ERROR(first->NameSizes(exports, options.named->fit));
+  return first;
+}
 
 int64_t TotalBytes(const std::vector<std::pair<std::string, Tensor>>& initializers) {
   int64_t bytes = 0;
@@ -493,19 +570,22 @@ absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {
 
 }  // namespace
 
+absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
+  return Built(options.named->samples[0].graph, metadata, options).status();
+}
+
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options) {
-  Exporter exporter(graph, metadata, options);
-  RETURN_IF_ERROR(exporter.Build());
-  onnx::ModelProto model = exporter.Model();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
+  onnx::ModelProto model = exporter->Model();
   std::optional<OutputFile> data;
-  if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+  if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
     RETURN_IF_ERROR(CheckFilesBeside(path));
     ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
     data.emplace(std::move(file));
-    RETURN_IF_ERROR(AddExternal(exporter.initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
+    RETURN_IF_ERROR(AddExternal(exporter->initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
   } else {
-    AddInline(exporter.initializers(), model.mutable_graph());
+    AddInline(exporter->initializers(), model.mutable_graph());
   }
   ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
@@ -515,14 +595,13 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
 
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
                                             const ExportOptions& options) {
-  Exporter exporter(graph, metadata, options);
-  RETURN_IF_ERROR(exporter.Build());
-  if (TotalBytes(exporter.initializers()) > options.max_inline_bytes) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
+  if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
   }
-  onnx::ModelProto model = exporter.Model();
-  AddInline(exporter.initializers(), model.mutable_graph());
+  onnx::ModelProto model = exporter->Model();
+  AddInline(exporter->initializers(), model.mutable_graph());
   return Serialize(model);
 }
 

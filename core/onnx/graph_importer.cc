@@ -182,8 +182,7 @@ absl::Status GraphImporter::CheckDims() {
   for (const auto& [name, size] : dims_) {
     names.push_back(name);
     if (!options_.dims.contains(name)) {
-      notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size,
-                                    ", here and in what is rewritten"));
+      notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size));
     }
   }
   for (const auto& [name, size] : options_.dims) {

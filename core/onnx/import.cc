@@ -154,6 +154,8 @@ struct OnnxModel::Parts {
     imported.notes = importer.notes();
     imported.dims = importer.dims();
     imported.dim_names = importer.dim_names();
+    const auto& nodes = model->graph().node();
+    imported.has_subgraphs = std::any_of(nodes.begin(), nodes.end(), HoldsSubgraph);
     if (options.keep_source) {
       imported.source =
           std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported.graph.arena(), importer.values());

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/index/fit.h"
 #include "core/ir/graph.h"
 
 namespace rewright {
@@ -75,6 +76,7 @@ struct ImportedModel {
   // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
   std::vector<std::string> notes;
   std::shared_ptr<const OnnxSource> source;  // null unless asked for
+  bool has_subgraphs = false;                // nodes of the file hold graphs, as If and Loop do
 };
 
 // A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements
@@ -124,6 +126,17 @@ std::vector<OnnxOperatorVersions> OnnxOperators();
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 28;
 
+// A graph of which some sizes are names: what it is at the samples of the fit, in their order.
+struct SizedGraph {
+  Graph graph;
+  std::shared_ptr<const OnnxSource> source;  // of the model at those sizes; may be null
+};
+struct NamedGraph {
+  NamedGraph(const std::vector<std::string>& names, const std::vector<index::NamedSizes>& sizes) : fit(names, sizes) {}
+  index::SizeFit fit;
+  std::vector<SizedGraph> samples;
+};
+
 struct ExportOptions {
   // Weight-only values that run-time nodes read are computed and written as initializers; otherwise their nodes are
   // written.
@@ -135,6 +148,9 @@ struct ExportOptions {
   // The model that the graph was rewritten from, in the same arena: what no rule touched is written with its nodes as
   // they were read. Null: everything is written in the forms of export_ops.cc.
   std::shared_ptr<const OnnxSource> source;
+  // Takes the place of graph and source: dimensions are written by name, and what depends on their sizes as nodes that
+  // compute it. An error (kFailedPrecondition) where that cannot be.
+  std::shared_ptr<NamedGraph> named;
 };
 
 // Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
@@ -142,6 +158,8 @@ struct ExportOptions {
 // the operators need.
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
+// Whether the names of options.named can be written: OK, or why not.
+absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options);
 // The serialized model; an error where it would need external data.
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
                                             const ExportOptions& options = {});

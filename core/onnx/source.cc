@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/onnx/graph_importer.h"
 
@@ -86,6 +87,12 @@ bool OnnxSource::CanBeKept(int i, int64_t opset) const {
   return !HoldsSubgraph(node(i)) && MeansTheSame(node(i), opset_, opset);
 }
 
+const Tensor* OnnxSource::Elements(const std::string& name) const {
+  const auto found = values_.find(name);
+  const bool is_leaf = found != values_.end() && arena_->node(found->second.node).op == nullptr;
+  return is_leaf ? arena_->KnownElements(found->second.node) : nullptr;
+}
+
 int OnnxSource::producer(const std::string& name) const {
   const auto found = producers_.find(name);
   return found == producers_.end() ? -1 : found->second;
@@ -96,7 +103,8 @@ namespace {
 // The nodes that compute the constants which a node of the source reads.
 class ConstantChain {
  public:
-  ConstantChain(const OnnxSource& source, int64_t opset) : source_(source), opset_(opset) {}
+  ConstantChain(const OnnxSource& source, int64_t opset, const absl::flat_hash_set<NodeId>& sized)
+      : source_(source), opset_(opset), sized_(sized) {}
 
   // False where the tensor, which is known, can neither be computed by nodes of the source nor written as it is.
   bool Add(const std::string& name) { return AddTensor(name, 0); }
@@ -119,7 +127,8 @@ class ConstantChain {
     if (!source_.arena()->IsKnown(node)) return false;
     const int producer = source_.producer(name);
     const bool leaf = node.op == nullptr;
-    if (leaf && (IsGivenAsItIs(value) || node.outputs[value.output].num_bytes() <= kSmallBytes)) return true;
+    const bool small = node.outputs[value.output].num_bytes() <= kSmallBytes || sized_.contains(value.node);
+    if (leaf && (IsGivenAsItIs(value) || small)) return true;
     if (producer < 0) return false;
     const size_t before = nodes_.size();
     if (AddNode(producer, depth + 1)) {
@@ -145,6 +154,7 @@ class ConstantChain {
 
   const OnnxSource& source_;
   const int64_t opset_;
+  const absl::flat_hash_set<NodeId>& sized_;
   absl::flat_hash_map<std::string, bool> seen_;
   std::vector<int> nodes_;
 };
@@ -210,8 +220,8 @@ class Matching {
 }  // namespace
 
 ExportPlan::ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
-                       const absl::flat_hash_map<NodeId, NodeId>& fused)
-    : graph_(graph), source_(source), opset_(opset), fused_(fused) {
+                       const absl::flat_hash_map<NodeId, NodeId>& fused, absl::flat_hash_set<NodeId> sized)
+    : graph_(graph), source_(source), opset_(opset), fused_(fused), sized_(std::move(sized)) {
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (source == nullptr || !graph.IsRun(node)) continue;
@@ -260,7 +270,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
   for (const auto& [theirs, ours] : kept->bindings) {
     if (graph_.index(ours.node) >= graph_.index(id)) return false;
   }
-  ConstantChain chain(*source_, opset_);
+  ConstantChain chain(*source_, opset_, sized_);
   std::vector<int> written = kept->before;
   written.push_back(producer);
   for (int i : written) {

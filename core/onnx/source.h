@@ -30,6 +30,8 @@ class OnnxSource {
 
   // What a tensor of the model became; one that was read has a value.
   Value value(const std::string& name) const { return values_.at(name); }
+  // The elements of a tensor that is a leaf and known; null for all others, and where there is none of that name.
+  const Tensor* Elements(const std::string& name) const;
   // The node that gives a tensor; -1 for inputs and initializers.
   int producer(const std::string& name) const;
 
@@ -61,9 +63,10 @@ struct KeptNode {
 class ExportPlan {
  public:
   // `fused` gives for a node the one whose own form takes it in (a convolution for the sum with its bias): where both
-  // would be own, neither is kept. Without a source all nodes are own.
+  // would be own, neither is kept. Without a source all nodes are own. `sized`: constants that kept nodes read as they
+  // are, however large.
   ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
-             const absl::flat_hash_map<NodeId, NodeId>& fused);
+             const absl::flat_hash_map<NodeId, NodeId>& fused, absl::flat_hash_set<NodeId> sized = {});
 
   bool IsOwn(NodeId id) const { return own_.contains(id); }
   // The node of the source that gives the value; -1 where none is kept for it.
@@ -89,6 +92,7 @@ class ExportPlan {
   const OnnxSource* const source_;
   const int64_t opset_;
   const absl::flat_hash_map<NodeId, NodeId> fused_;
+  const absl::flat_hash_set<NodeId> sized_;
   absl::flat_hash_map<std::string, Value> by_name_;  // of the run
   absl::flat_hash_set<NodeId> own_;
   absl::flat_hash_map<Value, std::string> kept_for_;  // the tensor of the source

@@ -255,9 +255,10 @@ struct Model::Impl {
 
   void Save(const std::string& path) const {
     if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
-    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), path, engine.runner(), checking));
+    const NamedModel named = Take(models->Names());
+    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine.runner(), checking));
     Take(written.bytes ? WriteText(path, *written.bytes)
-                       : ExportOnnx(*rewritten, original().metadata, path, {.source = original().source}));
+                       : ExportOnnx(*rewritten, original().metadata, path, OptionsToWrite(original(), named)));
   }
 };
 

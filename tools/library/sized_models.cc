@@ -97,4 +97,10 @@ absl::Status SizedModels::SetPath(const Graph& rewritten, std::vector<ReplayStep
   return absl::OkStatus();
 }
 
+absl::StatusOr<NamedModel> SizedModels::Names() {
+  if (path_ == nullptr) return NamedModel();
+  const std::lock_guard<std::mutex> making(making_);
+  return NameSizes(source_, original_, path_->made, path_->steps, path_->rules);
+}
+
 }  // namespace rewright

@@ -13,6 +13,7 @@
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "search/replay.h"
+#include "tools/library/named_model.h"
 
 namespace rewright {
 
@@ -45,6 +46,8 @@ class SizedModels {
 
   // What an optimization made of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
+  // Which names a file of what SetPath was given can keep; none without a path.
+  absl::StatusOr<NamedModel> Names();
 
  private:
   struct Path {

@@ -15,22 +15,49 @@ int64_t WeightBytes(const Graph& graph) {
 
 bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
 
+ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named) {
+  ExportOptions options;
+  options.source = original.source;
+  options.named = named.graph;
+  return options;
+}
+
+namespace {
+
+// What is written, read at those sizes, against the original at the same.
+absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::string& name, const Graph& original,
+                                       const index::NamedSizes& dims, GraphRunner& runner,
+                                       const OutputCheckOptions& checking) {
+  absl::StatusOr<ImportedModel> again = ImportOnnxBytes(bytes, name, "", {.dims = dims});
+  if (!again.ok()) {
+    return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
+  }
+  OutputChecker checker(original, &runner, checking);
+  ASSIGN_OR_RETURN(OutputCheck check, checker.Check(again->graph));
+  if (check.done && !check.equal) {
+    return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
+  }
+  return check;
+}
+
+}  // namespace
+
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const std::string& name, GraphRunner& runner,
+                                          const NamedModel& named, const std::string& name, GraphRunner& runner,
                                           const std::optional<OutputCheckOptions>& checking) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
-  absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, {.source = original.source});
+  absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, OptionsToWrite(original, named));
   if (!bytes.ok()) return written;
   if (checking) {
-    absl::StatusOr<ImportedModel> again = ImportOnnxBytes(*bytes, name, "");
-    if (!again.ok()) {
-      return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
+    index::NamedSizes given, ones;
+    for (const std::string& kept : named.names) {
+      given[kept] = original.dims.at(kept);
+      ones[kept] = 1;
     }
-    OutputChecker checker(original.graph, &runner, *checking);
-    ASSIGN_OR_RETURN(written.check, checker.Check(again->graph));
-    if (written.check.done && !written.check.equal) {
-      return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", written.check.text));
+    ASSIGN_OR_RETURN(written.check, CheckBytes(*bytes, name, original.graph, given, runner, *checking));
+    if (named.smallest) {
+      RETURN_IF_ERROR(CheckBytes(*bytes, name, named.smallest->graph, ones, runner, *checking).status());
     }
   }
   written.bytes = *std::move(bytes);

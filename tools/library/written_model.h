@@ -9,6 +9,7 @@
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "search/output_check.h"
+#include "tools/library/named_model.h"
 
 namespace rewright {
 
@@ -24,10 +25,14 @@ struct WrittenModel {
   OutputCheck check;  // of the graph that the bytes give
 };
 
+// How the rewritten graph of a model is written: with the nodes of its file, and with the names that it keeps.
+ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
+
 // The bytes of a rewritten graph; with `checking` they are read back, and the graph that they give is compared with the
-// original. Errors: they cannot be read, the outputs differ (kInternal). `name` stands in errors for the path.
+// original, where names are kept also with all of them 1. Errors: they cannot be read, the outputs differ (kInternal).
+// `name` stands in errors for the path.
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const std::string& name, GraphRunner& runner,
+                                          const NamedModel& named, const std::string& name, GraphRunner& runner,
                                           const std::optional<OutputCheckOptions>& checking);
 
 }  // namespace rewright

@@ -195,8 +195,9 @@ class REWRIGHT_API Model {
   // What a run on these inputs would be like; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
 
-  // The optimized model, with the sizes fixed, read back and compared with the original before it is written; a model
-  // that was not rewritten is written byte for byte, with the external data that it names.
+  // The optimized model, read back and compared with the original before it is written. It keeps the names of symbolic
+  // dimensions that no rewrite read the size of; the others have the sizes of ModelOptions::dims. A model that was not
+  // rewritten is written byte for byte, with the external data that it names.
   void Save(const std::string& path) const;
 
  private:

@@ -1,0 +1,44 @@
+// Writing a graph with names in the place of sizes. For the sources of this folder only.
+//
+// The same graph is exported at several sizes of its named dimensions. What all exports share is written as it is. A
+// list of integers that differs becomes nodes that compute it from the sizes of inputs, a constant that differs the
+// nodes of the model file that computed it; anything else that differs is an error, which says where.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/index/fit.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/source.h"
+#include "core/onnx/writer.h"
+
+namespace rewright {
+
+// An export at some sizes.
+struct SizedExport {
+  std::vector<onnx::NodeProto> nodes;
+  absl::flat_hash_map<std::string, Tensor> initializers;
+  std::vector<std::pair<std::string, TensorType>> inputs, outputs, described;  // in one order at all sizes
+  const OnnxSource* source = nullptr;
+};
+
+// By position in Graph::nodes(): whether it is known and its results have other shapes at other samples. Errors: the
+// graphs differ in more than their sizes.
+absl::StatusOr<std::vector<bool>> NodesOfVaryingShape(const std::vector<SizedGraph>& samples);
+
+// Replaces the nodes of `writer`, which made samples[0], and adds to its initializers. `opset` is that of all samples.
+absl::Status NameSizes(const std::vector<SizedExport>& samples, index::SizeFit& fit, OnnxWriter* writer);
+
+// The axes of a tensor: a size, a name, or -1 and no name where it is something else.
+struct NamedAxis {
+  int64_t size = -1;
+  std::string name;
+};
+std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, index::SizeFit& fit);
+
+}  // namespace rewright
