@@ -11,7 +11,8 @@
 #include "core/ir/expr.h"
 
 // Hot loops are compiled for wider vectors too, and the machine picks. Sanitizers run before the picking works.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GNUC__) && \
+    !defined(__clang__)
 #define REWRIGHT_CLONES __attribute__((target_clones("default", "avx2")))
 #else
 #define REWRIGHT_CLONES
