@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/ir/memory.h"
 #include "tools/flags.h"
 #include "tools/suggest.h"
 #include "tools/verb.h"
@@ -172,6 +173,7 @@ int RunProgram(const std::vector<std::string>& arguments) {
       "fault of the program; 130 interrupted.");
   // A file that would grow beyond a limit (ulimit -f) is an error like a full disk, not the end.
   std::signal(SIGXFSZ, SIG_IGN);
+  ReserveMemory(size_t{16} << 20, {"rewright: out of memory\n", kInternalFault});
   Session session;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& verb : AllVerbs()) {

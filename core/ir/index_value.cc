@@ -6,27 +6,38 @@
 
 namespace rewright {
 
-std::optional<int64_t> EvalIndex(const ExprPtr& e, const std::vector<int64_t>& variables) {
-  if (e->kind() == ExprKind::kInt) return e->value();
-  if (e->kind() == ExprKind::kVar) return variables[e->variable()];
-  if (e->kind() == ExprKind::kFromValue || !IsIndexKind(e->kind())) return std::nullopt;
-  const std::optional<int64_t> a = EvalIndex(e->arg(0), variables);
-  if (!a) return std::nullopt;
-  const std::optional<int64_t> b = EvalIndex(e->arg(1), variables);
-  if (!b) return std::nullopt;
-  int64_t value = 0;
-  bool fits = true;
-  switch (e->kind()) {
-    case ExprKind::kIndexAdd: fits = CheckedAdd(*a, *b, &value); break;
-    case ExprKind::kIndexSub: fits = CheckedSubtract(*a, *b, &value); break;
-    case ExprKind::kIndexMul: fits = CheckedMultiply(*a, *b, &value); break;
-    case ExprKind::kFloorDiv: fits = CheckedFloorDivide(*a, *b, &value); break;
-    case ExprKind::kMod: fits = CheckedRemainder(*a, *b, &value); break;
-    case ExprKind::kIndexMin: value = std::min(*a, *b); break;
-    default: value = std::max(*a, *b); break;
+namespace {
+
+// The generator asks for millions of values: no shared pointers and no optionals on the way.
+bool Evaluate(const ExprNode& e, const int64_t* variables, int64_t* value) {
+  const ExprKind kind = e.kind();
+  if (kind == ExprKind::kInt) {
+    *value = e.value();
+    return true;
   }
-  if (!fits) return std::nullopt;
-  return value;
+  if (kind == ExprKind::kVar) {
+    *value = variables[e.variable()];
+    return true;
+  }
+  if (kind >= ExprKind::kFromValue) return false;  // the kinds of indices come first, this one last
+  int64_t a, b;
+  if (!Evaluate(*e.arg(0), variables, &a) || !Evaluate(*e.arg(1), variables, &b)) return false;
+  switch (kind) {
+    case ExprKind::kIndexAdd: return CheckedAdd(a, b, value);
+    case ExprKind::kIndexSub: return CheckedSubtract(a, b, value);
+    case ExprKind::kIndexMul: return CheckedMultiply(a, b, value);
+    case ExprKind::kFloorDiv: return CheckedFloorDivide(a, b, value);
+    case ExprKind::kMod: return CheckedRemainder(a, b, value);
+    case ExprKind::kIndexMin: *value = std::min(a, b); return true;
+    default: *value = std::max(a, b); return true;
+  }
+}
+
+}  // namespace
+
+std::optional<int64_t> EvalIndex(const ExprPtr& e, const std::vector<int64_t>& variables) {
+  int64_t value;
+  return Evaluate(*e, variables.data(), &value) ? std::optional<int64_t>(value) : std::nullopt;
 }
 
 std::optional<bool> EvalCond(const ExprPtr& e, const std::vector<int64_t>& variables) {

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,31 @@ namespace {
 // Less is not worth a look at the machine.
 constexpr int64_t kSmallBytes = int64_t{64} << 20;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+struct {
+  std::atomic<void*> memory = nullptr;
+  size_t bytes = 0;  // 0: no reserve is kept
+  LastWords words;
+} reserve;
+
+// Called by operator new before it tries again.
+void WhenMemoryIsOut() {
+  if (void* const memory = reserve.memory.exchange(nullptr)) return std::free(memory);
+  void* const memory = std::malloc(reserve.bytes);
+  std::free(memory);
+  if (memory != nullptr) throw std::bad_alloc();  // one tensor or list was too large
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, reserve.words.text, std::strlen(reserve.words.text));
+  _exit(reserve.words.status);
+}
+
+// Whether memory ran out, and there is none to set aside again.
+bool HasRunOut() {
+  if (reserve.bytes == 0 || reserve.memory != nullptr) return false;
+  void* memory = std::malloc(reserve.bytes);
+  if (memory == nullptr) return true;
+  std::free(reserve.memory.exchange(memory));
+  return false;
+}
 
 // The number behind a word in a file of lines "word number ..."; -1: there is none.
 int64_t NumberAfter(const std::string& file, const std::string& word) {
@@ -73,7 +100,15 @@ int64_t AvailableBytes() {
                                   "total_inactive_file ")}));
 }
 
+void ReserveMemory(size_t bytes, LastWords words) {
+  reserve.memory = std::malloc(bytes);
+  reserve.bytes = bytes;
+  reserve.words = words;
+  std::set_new_handler(WhenMemoryIsOut);
+}
+
 absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
+  if (HasRunOut()) return absl::ResourceExhaustedError(absl::StrCat(what, ": memory has run out"));
   if (bytes <= kSmallBytes) return absl::OkStatus();
   const int64_t available = AvailableBytes();
   if (bytes <= available) return absl::OkStatus();
@@ -84,7 +119,7 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
 
 absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment) {
   const size_t whole = (bytes + 64 + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, whole);
+  void* memory = HasRunOut() ? nullptr : std::aligned_alloc(alignment, whole);
   if (memory == nullptr) return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes"));
   return std::shared_ptr<void>(memory, std::free);
 }
