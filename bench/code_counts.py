@@ -2,7 +2,7 @@
 """Counts what the code repeats, at any revisions, so that they can be compared: bench/code_counts.py [REVISION...]
 
 Lines and files by folder; files that look at kinds of index expressions; floor divisions; evaluators and compilers of
-element expressions; ways to run a schedule; comparisons with the name of an operator. A definition is counted where a
+expressions; ways to run a schedule; comparisons with the name of an operator. A definition is counted where a
 line defines it: the patterns are below.
 """
 import re
@@ -12,15 +12,22 @@ import sys
 FOLDERS = ["core", "substitutions", "verifier", "search", "backends", "runtime", "tools", "bench", "tests"]
 
 FLOOR_DIVISIONS = r"\bint64_t \w*[Ff]loor_?[Dd]iv\w*\(int64_t|\bauto floor_div = |\b\w*[Ff]loor_?[Dd]iv\w*\(int64_t a, int64_t b"
+# What computes elements from expressions on this machine: the oracle is not among them, nor what turns them into terms
+# of a solver.
 EVALUATORS = {
     "interpreter": r"^class (StageBuilder|BlockRunner)\b",
     "interpreter over integers": r"\bkExactInteger\b.*,|^struct ExactArith",
     "interpreter over a field": r"^struct FieldArith|^class FieldArith",
     "tape of the generator": r"^class Tape\b",
     "concrete instance of the verifier": r"^class ConcreteInstance\b",
-    "tile program of the CPU": r"^struct PointwiseProgram\b",
     "scalars of a tile program": r"^double Evaluate\(const PointwiseProgram",
+}
+# What makes kernels of devices out of them.
+COMPILERS = {
+    "tile program of the CPU": r"^struct PointwiseProgram\b",
     "writer of CUDA text": r"^class ExpressionWriter\b",
+}
+INDEX_EVALUATORS = {
     "indices in core": r"^int64_t EvalIndex\(|EvalIndex\(const ExprPtr",
     "indices in the verifier": r"EvaluateIndex\(const ExprPtr",
 }
@@ -69,7 +76,9 @@ def report(revision):
     casts = sum(t.count("static_cast<size_t>") for t in code.values())
     print(f"  files that look at kinds of expressions: {len(kinds)}")
     print(f"  floor divisions: {floors}")
-    for title, definitions in (("evaluators and compilers of expressions", EVALUATORS),
+    for title, definitions in (("evaluators of element expressions", EVALUATORS),
+                               ("compilers of element expressions for devices", COMPILERS),
+                               ("evaluators of indices over numbers", INDEX_EVALUATORS),
                                ("ways to run a schedule", RUNNERS)):
         there = found(texts if definitions is RUNNERS else code, definitions)
         print(f"  {title}: {len(there)} ({', '.join(there)})")

@@ -75,6 +75,13 @@ struct NoScope {
   bool Predicate(ArgFn, const ArgExpr&, bool, bool*) const { return false; }
 };
 
+// Positions are sizes as well.
+bool HasLongAxis(const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [](const TensorType& type) {
+    return std::any_of(type.shape.begin(), type.shape.end(), [](int64_t size) { return size > kMostSize; });
+  });
+}
+
 bool IsTrivial(const ExprPtr& condition) {
   return condition->IsTrue() || (condition->IsEquation() && condition->arg(0) == condition->arg(1));
 }
@@ -111,13 +118,6 @@ std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
   std::vector<Match> matches;
   for (NodeId node : graph.nodes()) MatchAt(graph, node, &matches);
   return matches;
-}
-
-// Positions are sizes as well.
-bool HasLongAxis(const Node& node) {
-  return std::any_of(node.outputs.begin(), node.outputs.end(), [](const TensorType& type) {
-    return std::any_of(type.shape.begin(), type.shape.end(), [](int64_t size) { return size > kMostSize; });
-  });
 }
 
 std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,

@@ -315,14 +315,4 @@ std::optional<Solution> Solve(const std::vector<const Atom*>& first, const std::
   return Solver(first, others, equations).Run();
 }
 
-bool IsInjective(const std::vector<Form>& map, const std::vector<const Atom*>& variables) {
-  if (variables.empty()) return true;
-  std::vector<Form> equations;
-  for (size_t k = 0; k < map.size(); ++k) {
-    equations.push_back(map[k] - variables[0]->space->Fresh(absl::StrCat("p", k)));
-  }
-  const std::optional<Solution> solution = Solve(variables, {}, equations);
-  return solution && solution->free.empty();
-}
-
 }  // namespace rewright::index

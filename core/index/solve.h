@@ -45,7 +45,4 @@ struct Solution {
 std::optional<Solution> Solve(const std::vector<const Atom*>& first, const std::vector<const Atom*>& others,
                               const std::vector<Form>& equations);
 
-// Different values of the variables give different values of the map; false where that is not seen.
-bool IsInjective(const std::vector<Form>& map, const std::vector<const Atom*>& variables);
-
 }  // namespace rewright::index

@@ -41,6 +41,13 @@ void WhenMemoryIsOut() {
   _exit(reserve.words.status);
 }
 
+// The stack of the first thread grows as it is used, and a program whose stack cannot grow is ended by a signal. What
+// kernels and parsers need of it is asked for at the start; pages that nobody touches take no memory.
+[[gnu::noinline]] void GrowStack() {
+  [[maybe_unused]] volatile char pages[size_t{1} << 20];
+  pages[0] = 0;
+}
+
 // Whether memory ran out, and there is none to set aside again.
 bool HasRunOut() {
   if (reserve.bytes == 0 || reserve.memory != nullptr) return false;
@@ -101,6 +108,7 @@ int64_t AvailableBytes() {
 }
 
 void ReserveMemory(size_t bytes, LastWords words) {
+  GrowStack();
   reserve.memory = std::malloc(bytes);
   reserve.bytes = bytes;
   reserve.words = words;

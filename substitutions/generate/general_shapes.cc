@@ -18,12 +18,6 @@ absl::Status Error(const std::string& message) { return absl::InvalidArgumentErr
 
 }  // namespace
 
-const char* GeneralityName(Generality generality) {
-  constexpr const char* kNames[] = {"any shape",      "any axis",  "any axes",  "any batch",         "any groups",
-                                    "any attributes", "any sizes", "any pools", "sizes of the space"};
-  return kNames[static_cast<size_t>(generality)];
-}
-
 bool HasWindows(const OperatorChoice& choice) {
   return choice.op == "conv2d" || choice.op == "max_pool2d" || choice.op == "avg_pool2d";
 }

@@ -34,7 +34,6 @@ enum class Generality : uint8_t {
 inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality::kAnyAxis,   Generality::kAnyAxes,
                                                Generality::kAnyBatch, Generality::kAnyGroups, Generality::kAnyAttrs,
                                                Generality::kAnySizes, Generality::kAnyPools,  Generality::kSpace};
-const char* GeneralityName(Generality generality);
 
 // Whether windows slide over its first operand.
 bool HasWindows(const OperatorChoice& choice);

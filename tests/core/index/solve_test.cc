@@ -243,19 +243,6 @@ TEST_F(SolveTest, RandomSystems) {
   }
 }
 
-TEST_F(SolveTest, Injective) {
-  const Form h = space_.Symbol("H", 1), w = space_.Symbol("W", 1);
-  const Form y = space_.Variable("y", h), x = space_.Variable("x", w);
-  EXPECT_TRUE(IsInjective({y * w + x}, AtomsOf({y, x})));
-  EXPECT_TRUE(IsInjective({x, y}, AtomsOf({y, x})));
-  EXPECT_TRUE(IsInjective({y * w * 2 + x + 5}, AtomsOf({y, x})));
-  EXPECT_TRUE(IsInjective({FloorDiv(y, 3), Mod(y, 3)}, AtomsOf({y})));
-  EXPECT_FALSE(IsInjective({y * w + x}, AtomsOf({y, x, space_.Variable("z", 2)})));
-  EXPECT_FALSE(IsInjective({y + x}, AtomsOf({y, x})));
-  EXPECT_FALSE(IsInjective({FloorDiv(y, 3)}, AtomsOf({y})));
-  EXPECT_TRUE(IsInjective({}, {}));
-}
-
 TEST_F(SolveTest, NoSolutionAndOverflow) {
   const Form v = space_.Variable("v", 5);
   const std::optional<Solution> none = Solve({v.AsAtom()}, {}, {v - 7});
