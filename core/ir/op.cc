@@ -490,10 +490,10 @@ bool IsCopy(const OutputMeaning& output) {
                     [](const ExprPtr& index, int variable) { return index->IsVariable(variable); });
 }
 
-// How little a sample's formula shows: copies of an operand as it is; axes of size one, which print as reads at index
-// 0; operands that are no matrices; another number of operands than two where there may be any; results that are no
-// matrices.
-std::array<int64_t, 5> Dullness(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
+// Ranks samples for documentation, those whose formula shows little last: copies of an operand as it is; axes of size
+// one, which print as reads at index 0; operands that are no matrices; another number of operands than two where there
+// may be any; results that are no matrices.
+std::array<int64_t, 5> SampleRank(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
   int64_t units = 0, distance = 0;
   for (const TensorType& type : sample.inputs) {
     units += std::count(type.shape.begin(), type.shape.end(), 1);
@@ -508,7 +508,7 @@ std::array<int64_t, 5> Dullness(const OpDef& op, const OpSample& sample, const M
   return {copies, units, op.variadic ? std::abs(operands - 2) : 0, distance, results};
 }
 
-// The first sample of the least dullness.
+// The first sample of the least rank.
 OpSample TypicalSample(const OpDef& op) {
   constexpr uint64_t kSamples = 200;
   OpSample best;
@@ -519,9 +519,9 @@ OpSample TypicalSample(const OpDef& op) {
     OpSample sample = op.sample(rng);
     auto application = Apply(op, sample.inputs, sample.attrs, cache);
     CHECK(application.ok()) << application.status().ToString();
-    const std::array<int64_t, 5> dullness = Dullness(op, sample, *application->meaning);
-    if (seed > 0 && dullness >= least) continue;
-    least = dullness;
+    const std::array<int64_t, 5> rank = SampleRank(op, sample, *application->meaning);
+    if (seed > 0 && rank >= least) continue;
+    least = rank;
     best = std::move(sample);
   }
   return best;
