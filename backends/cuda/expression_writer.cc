@@ -374,6 +374,7 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   *home = top();
   const int depth = std::max(DepthOf(expr, frame), 0);
   while (*home > depth && !scope(*home).conditional) --*home;
+  survey_.repeated = survey_.repeated || (surveying_ && in_reduction_ && *home > 0);
   std::vector<std::unique_ptr<Scope>> deeper;
   while (top() > *home) {
     deeper.push_back(std::move(scopes_.back()));

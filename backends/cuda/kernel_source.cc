@@ -18,6 +18,7 @@ constexpr int64_t kLongReduction = 48;
 // Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
 constexpr int kFewLanes = 4, kManyLanes = 8;
 constexpr int64_t kSmallestTiled = 1 << 14;  // elements
+constexpr int64_t kLongestRow = 1 << 14;     // elements that one block maps over, while others may have nothing to do
 
 class KernelWriter : private ExpressionWriter {
  public:
@@ -38,6 +39,22 @@ class KernelWriter : private ExpressionWriter {
     if (!status_.ok()) return status_;
     Assemble();
     return std::move(kernel_);
+  }
+
+  bool ReducesOncePerRow() {
+    SurveyResult();
+    std::vector<bool> in_rows;
+    if (!status_.ok() || survey_.repeated || !ChooseRows(&in_rows)) return false;
+    for (const auto& [axes, terms] : survey_.reductions) {
+      if (terms < kLongReduction || terms > kLongestRow) return false;
+      if (std::count(in_rows.begin(), in_rows.end(), true) != static_cast<int64_t>(axes.size())) return false;
+    }
+    // All axes but the last tell rows apart, or have one element.
+    const Shape& shape = graph_.type(request_.result).shape;
+    for (size_t k = 0; k + 1 < shape.size(); ++k) {
+      if (!in_rows[k] && shape[k] > 1) return false;
+    }
+    return !shape.empty() && !in_rows.back() && shape.back() <= kLongestRow;
   }
 
  private:
@@ -304,6 +321,15 @@ double WorkOf(const ExprNode& expr, const Bindings& bindings) {
 
 absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request) {
   return KernelWriter(graph, request).Write();
+}
+
+bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result) {
+  KernelRequest request;
+  request.nodes = nodes;
+  request.result = result;
+  request.out = Layout::RowMajor(graph.type(result).shape);
+  request.layout_of = [&](Value value) { return Layout::RowMajor(graph.type(value).shape); };
+  return KernelWriter(graph, request).ReducesOncePerRow();
 }
 
 double ElementWork(const Graph& graph, NodeId id, int output) {
