@@ -3,13 +3,14 @@
 #   smoke    versions and clocks, a small model in tf32 and bf16, tests of few kernels each      2 minutes
 #   own      our latency of three models, original and superoptimized, and of every group        4 minutes
 #   peers    resnet50 and bert_base beside torch.compile, batch 1 and 16, bf16 and tf32          9 minutes
+#   workloads  what Mirage is measured on beside torch.compile and JAX, batch 1 and 8, bf16      6 minutes
 #   breadth  all other models beside their peers; graphs for GPU and CPU on both; the residual block
 #   tests    every operator and random graphs in all precisions; the sanitizers
 #
 #   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
 # PATTERNs choose steps by name, which begins with that of the phase: 'smoke-*' 'own-*'. Three runs, with thought between:
-#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'breadth-*' 'tests-*'
+#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'workloads-*' 'breadth-*' 'tests-*'
 # --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
 # without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
@@ -103,6 +104,9 @@ for batch in 1 16; do
   for precision in bf16 tf32; do
     for model in resnet50 bert_base; do model peers $model $batch $precision 240; done
   done
+done
+for batch in 1 8; do
+  for name in gqa qk_norm rms_norm lora gated_mlp ntrans; do model workloads mirage_$name $batch bf16 90; done
 done
 for batch in 1 16; do
   for precision in bf16 tf32; do
