@@ -23,11 +23,8 @@ for model in "${models[@]}"; do
   "$python" - "$original" <<'EOF'
 import sys
 import onnx
-model = onnx.load(sys.argv[1])
-for one in model.opset_import:
-    if one.domain == "":
-        one.version = 20
-onnx.save(model, sys.argv[1])
+from onnx import version_converter
+onnx.save(version_converter.convert_version(onnx.load(sys.argv[1]), 20), sys.argv[1])
 EOF
   "$program" optimize "$original" -o "$rewritten" --cost analytic:h100 --no-check --time-limit 20 --quiet >/dev/null
   files+=("$original" "$rewritten")
