@@ -1,9 +1,9 @@
 // Steps of one inference on a GPU, as the CUDA device lowers a graph; needs no GPU:
 //   cuda_steps_bench [--precision bf16] [--labels] MODEL.onnx...
 // For every model, as CSV: steps, those among them that depend on constants alone (which are to be none), calls of
-// libraries, generated kernels, reorders, and the bytes that all of them read and write, each operand once. Libraries
-// are taken to have every product, convolution and attention in one call (backends/cuda/idle_gpu.h). --labels: also how
-// many steps there are of each kind.
+// libraries, reorders, the megabytes that all steps read and write, each operand once, and those that no plan goes below:
+// inputs, outputs and constants, each once. Libraries are taken to have every product, convolution and attention in one
+// call (backends/cuda/idle_gpu.h). --labels: also how many steps there are of each kind.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -33,7 +33,12 @@ int Report(const std::string& path, const std::string& name, cuda::Precision pre
     return 2;
   }
   int constant = 0, reorders = 0;
-  double bytes = 0;
+  double bytes = 0, floor = 0;
+  for (const Buffer& buffer : schedule->buffers) {
+    const bool moves = buffer.kind == Buffer::Kind::kInput || buffer.kind == Buffer::Kind::kOutput ||
+                       buffer.kind == Buffer::Kind::kConstant;
+    if (moves && buffer.alias_of < 0) floor += static_cast<double>(buffer.bytes);
+  }
   std::map<std::string, int> labels;
   for (const Step& step : schedule->steps) {
     ++labels[step.label];
@@ -48,8 +53,8 @@ int Report(const std::string& path, const std::string& name, cuda::Precision pre
   }
   const int steps = static_cast<int>(schedule->steps.size());
   const int calls = static_cast<int>(gpu.problems().size());
-  std::printf("%s,%s,%d,%d,%d,%d,%.1f\n", path.substr(path.rfind('/') + 1).c_str(), name.c_str(), steps, constant,
-              calls, reorders, bytes * 1e-6);
+  std::printf("%s,%s,%d,%d,%d,%d,%.1f,%.1f\n", path.substr(path.rfind('/') + 1).c_str(), name.c_str(), steps, constant,
+              calls, reorders, bytes * 1e-6, floor * 1e-6);
   for (const auto& [label, count] : labels) {
     if (list) std::printf("#%6d %s\n", count, label.c_str());
   }
@@ -77,7 +82,7 @@ int Main(int argc, char** argv) {
                                                                 {"bf16", cuda::Precision::kBf16}};
   for (const auto& [known, precision] : precisions) {
     if (name != known) continue;
-    std::printf("model,precision,steps,on_constants_alone,planned_calls,reorders,megabytes\n");
+    std::printf("model,precision,steps,on_constants_alone,planned_calls,reorders,megabytes,floor_megabytes\n");
     for (const std::string& path : paths) {
       if (const int status = Report(path, name, precision, list); status != 0) return status;
     }

@@ -46,33 +46,51 @@ expect "graphs that differ" "$(grep -c DIFFERS "$folder/out")" 2
 "$python" bench/gpu/cross_device.py mlp --devices cpu cpu --rewright "$program" --work "$folder" --rounds 1 \
   --time-limit 1 --out "$folder/cross.csv" >"$folder/out" 2>&1
 expect "status of one device against itself" $? 0
-"$python" bench/gpu/residual_block.py --device cpu --rounds 1 --rewright "$program" --work "$folder" \
+"$python" bench/gpu/residual_block.py --device cpu --rounds 1 --choose-for analytic:h100 --rewright "$program" --work "$folder" \
   --out "$folder/block.csv" >"$folder/out" 2>&1
 expect "status of the residual block" $? 0
 expect "the original among the alternatives" "$(grep -c 'measured .* ms, predicted .* ms: original' "$folder/out")" 1
 expect "a merged block among them" "$(grep -c conv-merge-kernels "$folder/out")" 1
+# Our rows stand in the table when the first peer starts; peers that die end nothing; a model is searched once.
+printf '#!/bin/sh\necho "$1" "$(echo "$@" | grep -o -e --optimized)" >>%q\nexec %q "$@"\n' "$folder/calls" "$program" \
+  >"$folder/counting"
+printf '#!/bin/sh\nwc -l <%q >>%q\nexit 1\n' "$folder/first.csv" "$folder/seen" >"$folder/dying"
+chmod +x "$folder/counting" "$folder/dying"
+REWRIGHT_PYTHON=$folder/dying "$python" bench/gpu/model.py mlp --rewright "$folder/counting" --work "$folder/first" \
+  --out "$folder/first.csv" --rounds 1 --zoo-flags "--layers 1" --time-limit 1 --device cpu >"$folder/out" 2>&1
+expect "status where peers die" $? 0
+expect "rows when the first peer starts" "$(head -n 1 "$folder/seen")" 3
+expect "rows in the end" "$(wc -l <"$folder/first.csv")" 4
+expect "peers that died" "$(grep -c 'absent: ' "$folder/out")" "$(wc -l <"$folder/seen")"
+expect "searches" "$(grep -c '^optimize' "$folder/calls")" 1
+expect "comparisons, of what was found" "$(grep '^compare' "$folder/calls")" "compare --optimized"
+
 # Step by step: what is done is not done again, and a time that is up is no answer.
 all() { REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/state" "$@" >"$folder/out" 2>&1; }
-all --device cpu breadth-block summary
+all --device cpu smoke-versions summary
 expect "status of a summary without a table" $? 1
-expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "breadth-block summary "
-all --device cpu breadth-block summary
+expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "smoke-versions summary "
+all --device cpu smoke-versions summary
 expect "status when all is done" $? 0
 expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
 # What is compiled and chosen goes along to another machine.
 mkdir "$folder/state/cache" "$folder/kept"
 echo code >"$folder/state/cache/kernel-1"
-OUT="$folder/kept" all --device cpu breadth-block
+OUT="$folder/kept" all --device cpu smoke-mlp-b1-tf32
 expect "status with a folder for results" $? 0
-rm -r "$folder/state/cache"
+expect "our own figures" "$(grep -c 'ms by itself' "$folder/state/logs/smoke-mlp-b1-tf32.txt")" 2
+expect "their rows" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
+rm -r "$folder/state/cache" "$folder/state/gpu.csv"
 expect "files for results" "$(ls "$folder/kept" | tr '\n' ' ')" "logs.tar.gz state.tar.gz summary.txt "
 rm "$folder/state/done.txt"
 cp "$folder/kept/state.tar.gz" "$folder/state/"
-all --device cpu breadth-block
+all --device cpu smoke-mlp-b1-tf32
 expect "the kernel brought along" "$(cat "$folder/state/cache/kernel-1")" code
+expect "the table brought along" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
+expect "steps that were done elsewhere" "$(grep -c '^== ' "$folder/out")" 0
 all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0
-expect "expected outputs" "$(find "$folder/state/models/expected" -name '*.npy' | wc -l)" 1
+expect "expected outputs" "$(find "$folder/state/models/expected/squeezenet-b1.onnx" -name '*.npy' | wc -l)" 1
 # A model that fails stops no other.
 printf '#!/bin/sh\n[ "$2" = squeezenet ] && exit 3\nexec %q "$@"\n' "$program" >"$folder/failing"
 chmod +x "$folder/failing"
@@ -82,19 +100,29 @@ expect "status where one model fails" $? 1
 expect "outputs of the others" "$(ls "$folder/other/models/expected")" nasrnn-b1.onnx
 mkdir "$folder/copied"
 OUT="$folder/copied" REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" \
-  --device cpu breadth-squeezenet-b1-tf32 breadth-block >"$folder/out" 2>&1
+  --device cpu breadth-squeezenet-b1-tf32 smoke-versions >"$folder/out" 2>&1
 expect "status where one step fails" $? 1
 tar -C "$folder/copied" -xzf "$folder/copied/state.tar.gz"
-expect "steps after all" "$(tr '\n' ' ' <"$folder/copied/done.txt")" "breadth-squeezenet-b1-tf32 breadth-block "
+expect "steps after all" "$(sort "$folder/copied/done.txt" | tr '\n' ' ')" "breadth-squeezenet-b1-tf32 smoke-versions "
 expect "the one that failed" "$(cat "$folder/copied/negative.txt")" breadth-squeezenet-b1-tf32
-expect "the table kept" "$(ls "$folder/copied" | grep -c gpu_residual_block.csv)" 1
+# Every step has a cap; one that takes all of it counts as negative, and the next one follows. Clocks are noted meanwhile.
+mkdir "$folder/tools"
+printf '#!/bin/sh\necho "$2" >>%q\ncase "$*" in *versions.sh*) sleep 1; exit 124 ;; esac\nexit 0\n' "$folder/caps" \
+  >"$folder/tools/timeout"
+printf '#!/bin/sh\ncase "$*" in *--loop*) echo 1980; echo 345; exec sleep 60 ;; esac\necho 1200 MHz\n' \
+  >"$folder/tools/nvidia-smi"
+chmod +x "$folder/tools/"*
+PATH="$folder/tools:$PATH" REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/capped" \
+  --device cpu 'smoke-versions' 'peers-resnet50-b1-bf16' >"$folder/out" 2>&1
+expect "status where a step takes all of its time" $? 1
+expect "caps in seconds" "$(tr '\n' ' ' <"$folder/caps")" "60 240 "
+expect "the step without an end" "$(cat "$folder/capped/negative.txt")" smoke-versions
+expect "clocks of the step" "$(grep -c 'smoke-versions: status 124.*1200 MHz SM clock 345 to 1980 MHz' "$folder/out")" 1
 all --device cpu --minutes 0 'breadth-cross-*'
 expect "status when the time is up" $? 75
 expect "models beside their peers" "$(bench/gpu/all.sh --list 'peers-*' 'breadth-*-b[0-9]*' | wc -l)" 32
-all --device cpu smoke-mlp-b1-tf32
-expect "status of our own figures" $? 0
-expect "our own figures" "$(grep -c 'ms by itself' "$folder/state/logs/smoke-mlp-b1-tf32.txt")" 2
-expect "their rows" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
+expect "workloads beside their peers" "$(bench/gpu/all.sh --list 'workloads-*' | grep -c 'model.py mirage_.* --batch [18] --precision bf16')" 12
+expect "what is prepared" "$(bench/gpu/all.sh --prepare --list 'expect-*' | wc -l)" 28
 
 # A program without its plugin, and with one that the loader does not take.
 mkdir "$folder/alone"

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
@@ -46,6 +48,7 @@ namespace {
 
 struct CompareFlags {
   std::vector<std::string> models;
+  std::vector<std::string> optimized;  // none, or one for each model
   RuleFlags rules;
   std::map<std::string, int64_t> dims;
   std::string device = "cpu";
@@ -62,6 +65,8 @@ struct CompareFlags {
 
 // Threads of a contestant that wait actively for more work do so for a while after its run: not in the next one's.
 constexpr auto kPause = std::chrono::milliseconds(3);
+// A turn has runs for so long, at least one: a GPU that rests between single runs of a small model lowers its clocks.
+constexpr double kTurnSeconds = 0.02;
 
 // One column of the contest: a way to run the model.
 struct Contestant {
@@ -73,6 +78,8 @@ struct Contestant {
   bool equal = true;
   double max_rel_diff = 0;  // of the largest magnitude in an output
   std::string difference;
+  bool peer = false;     // another program: what fails in it ends its own contest alone
+  absl::Status failure;  // of a peer
 };
 
 struct Absent {
@@ -125,8 +132,9 @@ class Contest {
   Contest(const CompareFlags& flags, const Session& session, const Engine& engine, Progress& progress)
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
+  // `optimized`: the superoptimized graph and the file it is from; without one it is searched.
   absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline,
-                       const OptimizerRules& rules) {
+                       const OptimizerRules& rules, const std::optional<std::pair<std::string, Graph>>& optimized) {
     absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph, session_.flags.seed);
     if (!inputs.ok()) return inputs.status();
     inputs_ = *std::move(inputs);
@@ -139,12 +147,16 @@ class Contest {
                                    Counted(static_cast<size_t>(simple->steps), "rewrite")),
                       simple->graph);
     if (!status.ok()) return status;
-    absl::StatusOr<OptimizeReport> optimized = Superoptimize(graph, rules);
-    if (!optimized.ok()) return optimized.status();
-    status = AddGraph("superoptimized",
-                      absl::StrCat(optimized->nodes_after, " nodes, ", Counted(optimized->path.size(), "rewrite")),
-                      optimized->graph);
-    if (!status.ok()) return status;
+    if (optimized) {
+      RETURN_IF_ERROR(AddGraph("superoptimized",
+                               absl::StrCat(optimized->second.num_runtime_nodes(), " nodes, of ", optimized->first),
+                               optimized->second));
+    } else {
+      ASSIGN_OR_RETURN(const OptimizeReport report, Superoptimize(graph, rules));
+      RETURN_IF_ERROR(AddGraph("superoptimized",
+                               absl::StrCat(report.nodes_after, " nodes, ", Counted(report.path.size(), "rewrite")),
+                               report.graph));
+    }
     return flags_.peers ? AddPeers(path, graph) : absl::OkStatus();
   }
 
@@ -159,11 +171,11 @@ class Contest {
       std::shuffle(order.begin(), order.end(), rng);
       for (size_t turn : order) {
         Contestant& contestant = contestants_[turn];
+        if (!contestant.failure.ok()) continue;
         std::this_thread::sleep_for(kPause);
-        absl::StatusOr<double> seconds = contestant.run();  // brings back into the caches what the others drove out
-        if (seconds.ok()) seconds = contestant.run();
-        if (!seconds.ok()) return seconds.status();
-        if (round >= 0) contestant.seconds.push_back(*seconds);
+        const absl::StatusOr<double> seconds = Turn(contestant);
+        if (seconds.ok() && round >= 0) contestant.seconds.push_back(*seconds);
+        RETURN_IF_ERROR(Forgive(seconds.status(), &contestant));
       }
     }
     return absl::OkStatus();
@@ -173,10 +185,15 @@ class Contest {
     absl::StatusOr<std::vector<Tensor>> expected = contestants_[0].outputs();
     if (!expected.ok()) return expected.status();
     for (Contestant& contestant : contestants_) {
-      absl::StatusOr<std::vector<Tensor>> actual = contestant.outputs();
-      if (!actual.ok()) return actual.status();
-      CompareOutputs(*actual, *expected, &contestant);
+      if (!contestant.failure.ok()) continue;
+      const absl::StatusOr<std::vector<Tensor>> actual = contestant.outputs();
+      if (actual.ok()) CompareOutputs(*actual, *expected, &contestant);
+      RETURN_IF_ERROR(Forgive(actual.status(), &contestant));
     }
+    for (const Contestant& contestant : contestants_) {
+      if (!contestant.failure.ok()) absent_.push_back({contestant.name, std::string(contestant.failure.message())});
+    }
+    std::erase_if(contestants_, [](const Contestant& contestant) { return !contestant.failure.ok(); });
     return absl::OkStatus();
   }
 
@@ -184,6 +201,25 @@ class Contest {
   const std::vector<Absent>& absent() const { return absent_; }
 
  private:
+  // The median of runs one after the other. A first one, not counted, brings back into the caches what others drove
+  // out.
+  static absl::StatusOr<double> Turn(Contestant& contestant) {
+    RETURN_IF_ERROR(contestant.run().status());
+    std::vector<double> runs;
+    for (double all = 0; runs.empty() || all < kTurnSeconds; all += runs.back()) {
+      ASSIGN_OR_RETURN(const double seconds, contestant.run());
+      runs.push_back(std::max(seconds, 1e-9));
+    }
+    return Quantile(std::move(runs), 0.5);
+  }
+
+  // Errors of peers are kept with them.
+  static absl::Status Forgive(const absl::Status& status, Contestant* contestant) {
+    if (!contestant->peer) return status;
+    if (!status.ok()) contestant->failure = status;
+    return absl::OkStatus();
+  }
+
   absl::Status AddGraph(const std::string& name, const std::string& text, const Graph& graph) {
     absl::StatusOr<std::unique_ptr<Executable>> prepared = engine_.runner().Prepare(graph);
     if (!prepared.ok()) return prepared.status();
@@ -246,13 +282,13 @@ class Contest {
       progress_.Update(-1, kind);
       setting.kind = kind;
       absl::StatusOr<std::unique_ptr<Peer>> started = Peer::Start(setting);
-      if (absl::IsNotFound(started.status())) {
+      if (!started.ok()) {
         absent_.push_back({kind, std::string(started.status().message())});
         continue;
       }
-      if (!started.ok()) return started.status();
       std::shared_ptr<Peer> peer = *std::move(started);
       Contestant contestant;
+      contestant.peer = true;
       contestant.name = kind;
       contestant.text = peer->version();
       contestant.run = [peer] { return peer->Run(); };
@@ -333,8 +369,28 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
   console.json()["models"].push_back({{"model", model}, {"rows", std::move(rows)}, {"absent", std::move(missing)}});
 }
 
+// The graph of a file that is said to be `original`, optimized: a graph with the same inputs and outputs.
+absl::StatusOr<Graph> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
+                                    Console& console) {
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims}, console));
+  const std::vector<std::string> differences = InterfaceDifferences(original, model.graph);
+  if (!differences.empty()) {
+    return ErrorAt(path,
+                   absl::InvalidArgumentError(absl::StrCat("not the optimized form of the model: of model and file, ",
+                                                           absl::StrJoin(differences, "; "))));
+  }
+  if (InputNames(original) != InputNames(model.graph) || OutputNames(original) != OutputNames(model.graph)) {
+    return ErrorAt(path, absl::InvalidArgumentError("its inputs or outputs are in another order than the model's"));
+  }
+  return model.graph;
+}
+
 absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session) {
   Console& console = session.console;
+  if (!flags.optimized.empty() && flags.optimized.size() != flags.models.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("--optimized: ", Counted(flags.optimized.size(), "file"), " for ",
+                                                   Counted(flags.models.size(), "model"), "; expected one for each"));
+  }
   RETURN_IF_ERROR(CheckOutputs({{"--csv", flags.csv}, {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                flags.models, session));
   absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
@@ -350,14 +406,19 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();
   bool equal = true;
-  for (const std::string& path : flags.models) {
-    if (InterruptGuard::interrupted()) break;
+  for (size_t i = 0; i < flags.models.size() && !InterruptGuard::interrupted(); ++i) {
+    const std::string& path = flags.models[i];
     absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = flags.dims}, console);
     if (!model.ok()) return model.status();
     const std::string name = std::filesystem::path(path).stem().string();
+    std::optional<std::pair<std::string, Graph>> optimized;
+    if (!flags.optimized.empty()) {
+      ASSIGN_OR_RETURN(Graph graph, LoadOptimized(flags.optimized[i], model->graph, flags, console));
+      optimized.emplace(flags.optimized[i], std::move(graph));
+    }
     Progress progress(console, name);
     Contest contest(flags, session, *engine, progress);
-    absl::Status status = contest.Prepare(path, model->graph, *baseline, *rules);
+    absl::Status status = contest.Prepare(path, model->graph, *baseline, *rules, optimized);
     if (status.ok()) status = contest.Run();
     if (status.ok()) status = contest.CheckOutputs();
     if (!status.ok()) return ErrorAt(path, status);
@@ -376,6 +437,10 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
 Action DeclareCompare(CLI::App& app) {
   auto flags = std::make_shared<CompareFlags>();
   app.add_option("models", flags->models, "ONNX files")->required()->type_name("MODEL.onnx");
+  app.add_option("--optimized", flags->optimized,
+                 "What `optimize` wrote of a model (repeatable, in the order of the models): nothing is searched")
+      ->type_name("FILE.onnx")
+      ->allow_extra_args(false);
   AddRules(app, &flags->rules);
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);

@@ -59,32 +59,6 @@ int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string
   return foreign;
 }
 
-// "{input x: f32[1,3], output y: f32[1,4]}" by role and name.
-std::map<std::string, TensorType> Interface(const Graph& graph) {
-  std::map<std::string, TensorType> entries;
-  for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
-  for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
-  return entries;
-}
-
-std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
-  std::vector<std::string> lines;
-  const std::map<std::string, TensorType> of_a = Interface(a);
-  const std::map<std::string, TensorType> of_b = Interface(b);
-  for (const auto& [name, type] : of_a) {
-    const auto at = of_b.find(name);
-    if (at == of_b.end()) {
-      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and missing"));
-    } else if (at->second != type) {
-      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and ", at->second.ToString()));
-    }
-  }
-  for (const auto& [name, type] : of_b) {
-    if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
-  }
-  return lines;
-}
-
 // True when both are the same graph; says what is not.
 bool ReportStructure(const Graph& a, const Graph& b, Console& console) {
   const std::map<std::string, int> counts_a = CountOperators(a);
@@ -133,12 +107,6 @@ std::vector<T> Reorder(const std::vector<T>& from, const std::vector<std::string
     result.push_back(from[at - from_names.begin()]);
   }
   return result;
-}
-
-std::vector<std::string> InputNames(const Graph& graph) {
-  std::vector<std::string> names;
-  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
-  return names;
 }
 
 absl::StatusOr<std::vector<Tensor>> RunOnce(const Engine& engine, const Graph& graph,

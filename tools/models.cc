@@ -17,6 +17,17 @@
 #include "tools/suggest.h"
 
 namespace rewright {
+namespace {
+
+// "{input x: f32[1,3], output y: f32[1,4]}" by role and name.
+std::map<std::string, TensorType> Interface(const Graph& graph) {
+  std::map<std::string, TensorType> entries;
+  for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
+  for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
+  return entries;
+}
+
+}  // namespace
 
 void ShowNotes(const ImportedModel& model, const std::string& path, Console& console) {
   for (const std::string& note : model.notes) console.Note(absl::StrCat(path, ": ", note));
@@ -89,10 +100,34 @@ std::string CountTable(const std::map<std::string, int>& counts) {
   return absl::StrJoin(lines, "\n");
 }
 
+std::vector<std::string> InputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
 std::vector<std::string> OutputNames(const Graph& graph) {
   std::vector<std::string> names;
   for (const Output& output : graph.outputs()) names.push_back(output.name);
   return names;
+}
+
+std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
+  std::vector<std::string> lines;
+  const std::map<std::string, TensorType> of_a = Interface(a);
+  const std::map<std::string, TensorType> of_b = Interface(b);
+  for (const auto& [name, type] : of_a) {
+    const auto at = of_b.find(name);
+    if (at == of_b.end()) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and missing"));
+    } else if (at->second != type) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and ", at->second.ToString()));
+    }
+  }
+  for (const auto& [name, type] : of_b) {
+    if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
+  }
+  return lines;
 }
 
 std::string BytesText(double bytes) {

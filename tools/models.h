@@ -38,7 +38,11 @@ Json ToJson(const std::map<std::string, int>& counts);
 // A table of names and counts, two spaces before each line.
 std::string CountTable(const std::map<std::string, int>& counts);
 
+std::vector<std::string> InputNames(const Graph& graph);
 std::vector<std::string> OutputNames(const Graph& graph);
+
+// What inputs and outputs of the same name differ in, a line each: "input x: f32[1,3] and missing".
+std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b);
 
 // "12.3 MB" and so on, powers of 1000.
 std::string BytesText(double bytes);

@@ -85,7 +85,16 @@ def load_torch(compiled, model, feeds, threads, device, precision):
                 torch.cuda.synchronize()
             return values
     run()
-    return f"torch {torch.__version__}", run
+    kernels = kernels_of(torch, run) if on_gpu else 0
+    return f"torch {torch.__version__}" + (f", {kernels} kernels" if kernels else ""), run
+
+
+def kernels_of(torch, run):
+    """Kernels that one run launches, as far as the profiler sees the GPU."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run()
+    return sum(event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith("Mem")
+               for event in profile.events())
 
 
 def load_jax(model, feeds, threads, device, precision):

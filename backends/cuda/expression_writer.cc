@@ -187,6 +187,15 @@ std::string ExpressionWriter::ScalarOf(const ExprNode& expr, Frame& frame) {
 std::string ExpressionWriter::Call(const ExprNode& expr, Frame& frame) {
   std::vector<std::string> args;
   for (const ExprPtr& arg : expr.args()) args.push_back(ScalarOf(*arg, frame));
+  // The library's power of reals has hundreds of instructions; infinities and NaN are those of the product.
+  if (expr.fn() == Fn::kPow && IsFloating(expr.dtype())) {
+    for (int power = 2; power <= 4; ++power) {
+      if (args[1] != RealLiteral(power, expr.dtype())) continue;
+      const std::string square = Define(expr.dtype(), absl::StrCat(args[0], " * ", args[0]));
+      if (power == 2) return square;
+      return Define(expr.dtype(), absl::StrCat(square, " * ", power == 3 ? args[0] : square));
+    }
+  }
   return Define(expr.dtype(), absl::StrCat("op_", InfoOf(expr.fn()).name, "(", absl::StrJoin(args, ", "), ")"));
 }
 
@@ -374,6 +383,7 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   *home = top();
   const int depth = std::max(DepthOf(expr, frame), 0);
   while (*home > depth && !scope(*home).conditional) --*home;
+  survey_.repeated = survey_.repeated || (surveying_ && in_reduction_ && *home > 0);
   std::vector<std::unique_ptr<Scope>> deeper;
   while (top() > *home) {
     deeper.push_back(std::move(scopes_.back()));

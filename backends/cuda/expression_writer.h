@@ -39,6 +39,7 @@ class ExpressionWriter {
     // By outermost reduction: the axes of the result that it depends on, and the number of its terms.
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
     bool under_condition = false;            // a reduction that is not always needed
+    bool repeated = false;                   // a reduction done anew for every term of another
     absl::flat_hash_set<std::string> loads;  // argument and address
     std::vector<Form> addresses;             // of loads that are always needed
   };

@@ -195,9 +195,17 @@ class CudaFuser : private Fuser<FusedGroup> {
     return std::any_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.has_value(); });
   }
 
-  bool CanJoin(int i) const {
+  // Whether producer `i` may be computed in the kernel of these nodes: where its element is cheap enough to be computed
+  // anew at every reader, or where it reduces the rows that the kernel's blocks have anyway. `trial` holds `i`.
+  bool CanJoin(int i, int sink, const std::vector<int>& trial) const {
     const Node& node = NodeAt(i);
-    return node.outputs.size() == 1 && node.outputs[0].num_elements() > 0 && ElementWork(graph_, IdAt(i), 0) <= kCheap;
+    if (node.outputs.size() != 1 || node.outputs[0].num_elements() == 0) return false;
+    if (ElementWork(graph_, IdAt(i), 0) <= kCheap) return true;
+    const Value result{IdAt(sink), 0};
+    if (options_.channels_last && graph_.type(result).rank() == 4) return false;  // rows do not lie along the last axis
+    std::vector<NodeId> nodes;
+    for (int member : trial) nodes.push_back(IdAt(member));
+    return ReducesOncePerRow(graph_, nodes, result);
   }
 
   void Gather(int sink) {
@@ -207,10 +215,12 @@ class CudaFuser : private Fuser<FusedGroup> {
     // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
     const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
     const std::set<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
-      if (alone || so_far.size() >= kMaxMembers || !CanJoin(i)) return false;
-      if (reduces && ElementWork(graph_, IdAt(i), 0) > kCheap / 2) return false;
+      if (alone || so_far.size() >= kMaxMembers) return false;
       std::vector<int> trial(so_far.begin(), so_far.end());
       trial.insert(std::lower_bound(trial.begin(), trial.end(), i), i);
+      if (!CanJoin(i, sink, trial)) return false;
+      if (const double work = ElementWork(graph_, IdAt(i), 0); reduces && work > kCheap / 2 && work <= kCheap)
+        return false;
       return InputsOf(graph_, trial).size() <= kMaxInputs;
     });
     FusedGroup group;

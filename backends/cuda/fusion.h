@@ -10,7 +10,8 @@
 //      activation behind a product there may be a reshape that keeps the last axis.
 //   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
-//      group and computing its element anew at each of them costs little. Since a kernel is one expression
+//      group and computing its element anew at each of them costs little, or where it reduces the rows that the
+//      group's kernel has a block for (an RMS norm written out is one kernel). Since a kernel is one expression
 //      (kernel_source.h), it does not matter whether a producer is pointwise or moves elements.
 //   4. What only moves elements and stands alone is a view where the layout allows.
 //   5. Anchors that read one and the same value, and beside it weights alone, are siblings and become one group: they

@@ -53,12 +53,12 @@ struct MatrixLayout {
 enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh };
 
 // out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all stored as the
-// precision says.
+// precision says, but for `out` and the bias where the result is wide: these are f32, and there is no residual.
 // Buffers: left, right, out, then bias and residual where there are any, then the workspace.
 struct MatmulProblem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   MatrixLayout left, right, out;  // the residual lies like `out`
-  bool bias = false, residual = false;
+  bool bias = false, residual = false, wide = false;
   Activation activation = Activation::kNone;
   int alignment = 16;  // of the factors' addresses, in bytes; that of the others is 16
   Precision precision = Precision::kFp32;

@@ -13,11 +13,16 @@ namespace rewright::cuda {
 namespace {
 
 constexpr int kFlatThreads = 256;
+constexpr int64_t kMostRowThreads = 512;
 constexpr int64_t kManyRows = 32768;  // reductions so many that threads need not share one
 constexpr int64_t kLongReduction = 48;
 // Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
 constexpr int kFewLanes = 4, kManyLanes = 8;
 constexpr int64_t kSmallestTiled = 1 << 14;  // elements
+constexpr int64_t kLongestRow = 1 << 14;     // elements that one block maps over, while others may have nothing to do
+
+// Of this size that make up the whole.
+int64_t Pieces(int64_t whole, int64_t size) { return (whole + size - 1) / size; }
 
 class KernelWriter : private ExpressionWriter {
  public:
@@ -38,6 +43,22 @@ class KernelWriter : private ExpressionWriter {
     if (!status_.ok()) return status_;
     Assemble();
     return std::move(kernel_);
+  }
+
+  bool ReducesOncePerRow() {
+    SurveyResult();
+    std::vector<bool> in_rows;
+    if (!status_.ok() || survey_.repeated || !ChooseRows(&in_rows)) return false;
+    for (const auto& [axes, terms] : survey_.reductions) {
+      if (terms < kLongReduction || terms > kLongestRow) return false;
+      if (std::count(in_rows.begin(), in_rows.end(), true) != static_cast<int64_t>(axes.size())) return false;
+    }
+    // All axes but the last tell rows apart, or have one element.
+    const Shape& shape = graph_.type(request_.result).shape;
+    for (size_t k = 0; k + 1 < shape.size(); ++k) {
+      if (!in_rows[k] && shape[k] > 1) return false;
+    }
+    return !shape.empty() && !in_rows.back() && shape.back() <= kLongestRow;
   }
 
  private:
@@ -88,8 +109,9 @@ class KernelWriter : private ExpressionWriter {
     lanes_ = OutBytes() == 2 ? kManyLanes : kFewLanes;
     if (longest < lanes_ * busy) lanes_ = kFewLanes;
     if (longest < lanes_ * busy) lanes_ = 1;
-    kernel_.threads = 32;
-    while (kernel_.threads < 512 && kernel_.threads * std::max(lanes_, kFewLanes) < longest) kernel_.threads *= 2;
+    // All threads have the same number of rounds to do, as near as whole warps allow.
+    const int64_t chunks = std::max<int64_t>(1, Pieces(longest, std::max(lanes_, kFewLanes)));
+    kernel_.threads = static_cast<int>(Pieces(Pieces(chunks, Pieces(chunks, kMostRowThreads)), 32) * 32);
     kernel_.blocks = rows;
     Push();
     Line("const index_t row = blockIdx.x;");
@@ -147,7 +169,11 @@ class KernelWriter : private ExpressionWriter {
       }
       const std::string vector = VectorName(dtype, request_.out_storage, static_cast<int>(width)), name = NewName("q");
       if (together) Line(absl::StrCat(vector, " ", name, ";"));
-      for (size_t k = 0; k < width; ++k) {
+      const bool pairs = together && request_.out_storage != Storage::kNative;
+      for (size_t k = 0; pairs && k < width; k += 2) {
+        Line(absl::StrCat("store_pair(", name, ".at + ", k, ", ", values[i + k], ", ", values[i + k + 1], ");"));
+      }
+      for (size_t k = 0; !pairs && k < width; ++k) {
         const std::string to =
             together ? absl::StrCat("&", name, ".at[", k, "]") : absl::StrCat("out + ", Text(addresses[i + k]));
         Line(absl::StrCat("store(", to, ", ", values[i + k], ");"));
@@ -304,6 +330,15 @@ double WorkOf(const ExprNode& expr, const Bindings& bindings) {
 
 absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request) {
   return KernelWriter(graph, request).Write();
+}
+
+bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result) {
+  KernelRequest request;
+  request.nodes = nodes;
+  request.result = result;
+  request.out = Layout::RowMajor(graph.type(result).shape);
+  request.layout_of = [&](Value value) { return Layout::RowMajor(graph.type(value).shape); };
+  return KernelWriter(graph, request).ReducesOncePerRow();
 }
 
 double ElementWork(const Graph& graph, NodeId id, int output) {

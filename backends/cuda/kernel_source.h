@@ -63,6 +63,10 @@ struct GeneratedKernel {
 // Errors: none for graphs that were checked; an InternalError for an expression that has no source.
 absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request);
 
+// Whether one kernel of these nodes, in row-major order, does each of its reductions once: by rows, which are the
+// result's last axis, long enough for a block to share and short enough for one block to do.
+bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result);
+
 // How much computing a node again costs that is read at several places: reads and functions in its element, reductions
 // counted with their extents. For deciding what to fuse.
 double ElementWork(const Graph& graph, NodeId node, int output);

@@ -16,7 +16,7 @@ namespace rewright::cuda {
 namespace {
 
 constexpr int64_t kAttentionUnit = 8;  // elements of 16 bits in 16 bytes
-
+constexpr int64_t kVector = 16;  // bytes that libraries read at a time
 constexpr size_t kWorkspaceAlignment = 256;
 
 class CallStep : public Kernel {
@@ -71,7 +71,7 @@ absl::Status Lowering::EmitCall(std::unique_ptr<LibraryCall> call, std::vector<i
 }
 
 // A bias is stored like the result, one element for each channel.
-absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
+absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels, Storage storage) {
   std::vector<float> values(static_cast<size_t>(channels));
   if (value.node >= 0) {
     const auto folded = folded_.find(value);
@@ -80,7 +80,6 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
       values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
     }
   }
-  const Storage storage = StorageOf(DType::kFloat32);
   const std::vector<char> stored = Stored(values.data(), channels, storage);
   absl::StatusOr<int> uploaded = Upload(stored.data(), stored.size());
   if (!uploaded.ok()) return uploaded.status();
@@ -88,13 +87,13 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels) {
 }
 
 absl::Status Lowering::AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out,
-                                   std::vector<int>* buffers) {
+                                   Storage storage, std::vector<int>* buffers) {
   if (bias) {
-    ASSIGN_OR_RETURN(const Place place, Bias(group.bias, channels));
+    ASSIGN_OR_RETURN(const Place place, Bias(group.bias, channels, storage));
     buffers->push_back(place.buffer);
   }
   if (group.residual.node >= 0) {
-    absl::StatusOr<Place> place = FindAs(group.residual, out, StorageOf(DType::kFloat32), /*aligned=*/true);
+    absl::StatusOr<Place> place = FindAs(group.residual, out, storage, /*aligned=*/true);
     if (!place.ok()) return place.status();
     buffers->push_back(place->buffer);
   }
@@ -141,10 +140,26 @@ absl::StatusOr<Lowering::Place> Lowering::FindImage(Value value) {
   return FindAs(value, ImageLayout(graph_.type(value).shape), StorageOf(DType::kFloat32), /*aligned=*/true);
 }
 
+// Some channels of an image with channels innermost: pixels with gaps between them, each at a multiple of 16 bytes.
+static bool IsChannelSlice(const Layout& layout, int64_t unit) {
+  const int64_t pixel = layout.strides[3], row = layout.dims[3] * pixel;
+  return layout.strides[1] == 1 && pixel >= layout.dims[1] && pixel % unit == 0 && layout.strides[2] == row &&
+         (layout.dims[0] == 1 || layout.strides[0] == layout.dims[2] * row);
+}
+
+absl::StatusOr<Lowering::Place> Lowering::FindImageOrSlice(Value value) {
+  const Storage storage = StorageOf(DType::kFloat32);
+  ASSIGN_OR_RETURN(const Place found, Find(value));
+  const int64_t unit = kVector / ElementBytes(value, storage);
+  const bool reads = options_.channels_last && found.storage == storage && found.aligned;
+  return reads && IsChannelSlice(found.layout, unit) ? found : FindImage(value);
+}
+
 absl::Status Lowering::LowerConvCall(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
-  ASSIGN_OR_RETURN(const Place x, FindImage(node.operands[0]));
+  ASSIGN_OR_RETURN(Place x,
+                   IsDepthwise(graph_, node) ? FindImage(node.operands[0]) : FindImageOrSlice(node.operands[0]));
   ASSIGN_OR_RETURN(const Place w, FindImage(node.operands[1]));
   const ConcatSlot* slot = group.residual.node < 0 ? SlotOf(result) : nullptr;
   Layout out = slot != nullptr ? slot->layout : ImageLayout(graph_.type(result).shape);
@@ -178,8 +193,14 @@ absl::Status Lowering::LowerConvCall(const FusedGroup& group) {
     std::copy(out.strides.begin(), out.strides.end(), problem.out_strides);
     fault = gpu_.Plan(problem, &call);
   }
+  if (const Layout dense = ImageLayout(x.layout.dims); !fault.empty() && x.layout != dense) {
+    ASSIGN_OR_RETURN(x, FindImage(node.operands[0]));
+    std::copy(dense.strides.begin(), dense.strides.end(), problem.x_strides);
+    buffers[0] = x.buffer;
+    fault = gpu_.Plan(problem, &call);
+  }
   if (!fault.empty()) return LowerWithout(group, fault);
-  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, out.dims[1], out, &buffers));
+  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, out.dims[1], out, StorageOf(DType::kFloat32), &buffers));
   const int written = buffers[2] = DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
@@ -220,11 +241,18 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
   };
   MatrixLayout matrix;
   const Storage storage = StorageOf(DType::kFloat32);
-  if (found->storage == storage && describe(found->layout, &matrix)) {
+  Layout dense = Layout::RowMajor(graph_.type(value).shape);
+  // Algorithms that read 16 bytes at a time need rows that begin at multiples of them. Where the rows of a constant do
+  // not and its columns do (768 x 50257), it is stored by columns.
+  const int64_t unit = kVector / ElementBytes(value, storage);
+  const bool by_columns =
+      graph_.IsKnown(value) && dense.dims.size() == 2 && dense.dims[1] % unit != 0 && dense.dims[0] % unit == 0;
+  if (by_columns) dense.strides = {1, dense.dims[0]};
+  if (found->storage == storage && describe(found->layout, &matrix) && !(by_columns && matrix.column == 1)) {
     *place = *found;
     return matrix;
   }
-  found = FindAs(value, Layout::RowMajor(graph_.type(value).shape), storage);
+  found = FindAs(value, dense, storage);
   if (!found.ok()) return found.status();
   *place = *found;
   if (!describe(found->layout, &matrix)) return absl::UnimplementedError("batch axes that broadcast in turns");
@@ -280,11 +308,20 @@ absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   problem.residual = group.residual.node >= 0;
   problem.activation = group.activation;
   problem.precision = options_.precision;
+  // A result of the graph is written as its reader wants it.
+  problem.wide = IsHalf(options_.precision) && results_.contains(result) && !options_.inside && out.IsRowMajor() &&
+                 SlotOf(result) == nullptr && !problem.residual && problem.activation == Activation::kNone;
   std::unique_ptr<LibraryCall> call;
-  if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) return LowerWithout(group, fault);
+  Fault fault = gpu_.Plan(problem, &call);
+  if (!fault.empty() && problem.wide) {
+    problem.wide = false;
+    fault = gpu_.Plan(problem, &call);
+  }
+  if (!fault.empty()) return LowerWithout(group, fault);
   std::vector<int> buffers = {a.buffer, b.buffer, -1};
-  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, problem.n, out, &buffers));
-  const int written = buffers[2] = DefineCall(result, out).buffer;
+  const Storage stored = problem.wide ? Storage::kNative : StorageOf(DType::kFloat32);
+  RETURN_IF_ERROR(AddEpilogue(group, problem.bias, problem.n, out, stored, &buffers));
+  const int written = buffers[2] = problem.wide ? Define(result, out).buffer : DefineCall(result, out).buffer;
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
 

@@ -144,10 +144,12 @@ class Lowering : private ScheduleBuilder {
   // How convolutions read and write images and filters.
   Layout ImageLayout(const Shape& dims) const;
   absl::StatusOr<Place> FindImage(Value value);
+  // Where it lies, if that is some channels of such an image.
+  absl::StatusOr<Place> FindImageOrSlice(Value value);
   // Zeros where there is no such value.
-  absl::StatusOr<Place> Bias(Value value, int64_t channels);
+  absl::StatusOr<Place> Bias(Value value, int64_t channels, Storage storage);
   // Appends bias, if the call has one, and residual to the buffers of a call.
-  absl::Status AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out,
+  absl::Status AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out, Storage storage,
                            std::vector<int>* buffers);
 
   Gpu& gpu_;

@@ -90,17 +90,28 @@ absl::Status RunSideBySide(GpuMemory& memory, const std::function<std::string(co
     }
     ASSIGN_OR_RETURN(const MemoryPlan plan,
                      PlanMemory(*schedule, {.separate = true, .externals = true, .only = &buffers}));
-    absl::StatusOr<std::unique_ptr<Instance>> trial = Instance::Create(*schedule, plan, memory);
-    // What cannot be tried for want of memory stays in order, which needs the least.
-    if (absl::IsResourceExhausted(trial.status())) continue;
-    RETURN_IF_ERROR(trial.status());
-    const auto run = [&](int i) { return (*trial)->RunStep(section.begin + i); };
+    // Made at the first run: a choice that is remembered needs no memory.
+    std::unique_ptr<Instance> trial;
+    absl::Status made;
+    const auto run = [&](int i) -> absl::Status {
+      if (trial == nullptr && made.ok()) {
+        absl::StatusOr<std::unique_ptr<Instance>> created = Instance::Create(*schedule, plan, memory);
+        made = created.status();
+        if (made.ok()) trial = *std::move(created);
+      }
+      RETURN_IF_ERROR(made);
+      return trial->RunStep(section.begin + i);
+    };
     const auto in_order = [&]() -> absl::Status {
       for (int i = 0; i < count; ++i) RETURN_IF_ERROR(run(i));
       return absl::OkStatus();
     };
     const auto side_by_side = [&] { return memory.RunQueues(section.steps, run); };
-    ASSIGN_OR_RETURN(const int best, memory.Fastest(key, {in_order, side_by_side}));
+    const absl::StatusOr<int> fastest = memory.Fastest(key, {in_order, side_by_side});
+    // What cannot be tried for want of memory stays in order, which needs the least.
+    if (absl::IsResourceExhausted(made)) continue;
+    RETURN_IF_ERROR(made);
+    ASSIGN_OR_RETURN(const int best, fastest);
     if (best == 0) continue;
     for (int i = 0; i < count; ++i) schedule->steps[section.begin + i].queue = section.steps[i].queue;
     schedule->steps[section.begin].joins = true;

@@ -3,13 +3,14 @@
 #   smoke    versions and clocks, a small model in tf32 and bf16, tests of few kernels each      2 minutes
 #   own      our latency of three models, original and superoptimized, and of every group        4 minutes
 #   peers    resnet50 and bert_base beside torch.compile, batch 1 and 16, bf16 and tf32          9 minutes
+#   workloads  what Mirage is measured on beside torch.compile and JAX, batch 1 and 8, bf16      6 minutes
 #   breadth  all other models beside their peers; graphs for GPU and CPU on both; the residual block
 #   tests    every operator and random graphs in all precisions; the sanitizers
 #
 #   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
 # PATTERNs choose steps by name, which begins with that of the phase: 'smoke-*' 'own-*'. Three runs, with thought between:
-#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'breadth-*' 'tests-*'
+#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'workloads-*' 'breadth-*' 'tests-*'
 # --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
 # without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
@@ -66,16 +67,21 @@ export LD_LIBRARY_PATH=$PWD/build/rewright-gpu/lib${packages:+:$packages}${LD_LI
 
 set -f  # the patterns of test filters are no names of files
 models=(resnet50 bert_base gpt2_small nasnet_a inception_v3 squeezenet nasrnn resnext50)
+workloads=(mirage_gqa mirage_qk_norm mirage_rms_norm mirage_lora mirage_gated_mlp mirage_ntrans)
 common=(--rewright "$program" --work "$state/models")
 costs=(--profile "$state/profile.db")
 steps=()
 declare -A command cap
 step() { steps+=("$1"); cap[$1]=$2; command[$1]="${*:3}"; }  # name, seconds, command
+expect() {  # model, batch
+  step "expect-$1-b$2" 3600 "$python" bench/gpu/model.py "$1" --batch $2 --expect-only "${common[@]}"
+}
 if [ $prepare = 1 ]; then
   for batch in 1 16; do
-    for model in "${models[@]}"; do
-      step "expect-$model-b$batch" 3600 "$python" bench/gpu/model.py "$model" --batch $batch --expect-only "${common[@]}"
-    done
+    for model in "${models[@]}"; do expect $model $batch; done
+  done
+  for batch in 1 8; do
+    for model in "${workloads[@]}"; do expect $model $batch; done
   done
 fi
 tests_of() {  # name, seconds, filter
@@ -103,6 +109,9 @@ for batch in 1 16; do
   for precision in bf16 tf32; do
     for model in resnet50 bert_base; do model peers $model $batch $precision 240; done
   done
+done
+for batch in 1 8; do
+  for model in "${workloads[@]}"; do model workloads $model $batch bf16 90; done
 done
 for batch in 1 16; do
   for precision in bf16 tf32; do
@@ -164,7 +173,10 @@ keep() {
   done
   tar -C "$state" -czf "$OUT/.part" "${kept[@]}" && mv "$OUT/.part" "$OUT/state.tar.gz"
 }
-clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader 2>/dev/null; }
+clock() {  # at the end of a step, and the range of what was noted while it ran
+  nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader 2>/dev/null
+  sort -n "$1" | sed -n '1h; ${H; g; s/\n/ to /; s/.*/SM clock & MHz/p}'
+}
 trap keep EXIT
 
 begin=$SECONDS answer=0
@@ -179,11 +191,14 @@ for name in "${steps[@]}"; do
   most=${cap[$name]}
   [ $most -gt $left ] && most=$left
   start=$SECONDS
+  nvidia-smi --query-gpu=clocks.sm --format=csv,noheader,nounits --loop-ms=500 > "$state/logs/$name.clocks" 2>/dev/null &
+  watcher=$!
   # shellcheck disable=SC2086
   timeout --kill-after=5 $most ${command[$name]} > "$state/logs/$name.txt" 2>&1
   status=$?
+  { kill $watcher; wait $watcher; } 2>/dev/null
   {
-    echo "== $name: status $status, $((SECONDS - start)) s $(clock)"
+    echo "== $name: status $status, $((SECONDS - start)) s" $(clock "$state/logs/$name.clocks")
     tail -n 30 "$state/logs/$name.txt" | cut -c1-300
   } | tee -a "$state/summary.txt"
   # What had less than its own time begins anew.

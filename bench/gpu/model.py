@@ -100,8 +100,8 @@ def main():
         return 0 if max(errors) <= tolerance else 1
 
     # What is compared here is equal or not by the tolerances above, so a negative answer is read, not obeyed.
-    contest = rewright(args.rewright, "compare", path, "--rounds", args.rounds, "--seed", 1, *common,
-                       *(["--no-peers"] if args.no_peers else []), negative_is_fine=True)
+    contest = rewright(args.rewright, "compare", path, "--optimized", optimized, "--rounds", args.rounds, "--seed", 1,
+                       *flags, *(["--no-peers"] if args.no_peers else []), negative_is_fine=True)
     table = contest["models"][0]
     medians = {row["name"]: row["median_ms"] for row in table["rows"]}
     best_peer = min((medians[name] for name in PEERS if name in medians), default=None)

@@ -50,6 +50,8 @@ void Net::Fail(const absl::Status& status) {
 
 int64_t Net::Dim(Value x, int axis) const { return ok() ? arena_->type(x).shape[axis] : 1; }
 
+int64_t Net::Rank(Value x) const { return ok() ? static_cast<int64_t>(arena_->type(x).shape.size()) : 1; }
+
 Value Net::Input(const std::string& name, DType dtype, const Shape& shape) {
   if (!ok()) return {};
   absl::StatusOr<Value> input = arena_->AddInput(name, TensorType{dtype, shape});

@@ -58,6 +58,8 @@ class Net {
   void Fail(const absl::Status& status);
   // Size of an axis; 1 after an error.
   int64_t Dim(Value x, int axis) const;
+  // Number of axes; 1 after an error.
+  int64_t Rank(Value x) const;
 
   // ---- leaves
   Value Input(const std::string& name, DType dtype, const Shape& shape);
@@ -128,5 +130,11 @@ absl::StatusOr<Graph> BuildTasoResNeXt50(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoNasNetA(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoNasRnn(const ZooOptions& options);
 absl::StatusOr<Graph> BuildTasoBert(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageGqa(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageQkNorm(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageRmsNorm(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageLora(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageGatedMlp(const ZooOptions& options);
+absl::StatusOr<Graph> BuildMirageNTrans(const ZooOptions& options);
 
 }  // namespace rewright::zoo

@@ -70,6 +70,18 @@ const std::vector<Entry>& Entries() {
         "8 attention blocks without softmax or feed-forward part, as TASO times them",
         {"sequence-length", "layers"}},
        zoo::BuildTasoBert},
+      {{"mirage_gqa", "grouped-query attention over a cache of 4096, as Mirage times it", {"batch", "sequence-length"}},
+       zoo::BuildMirageGqa},
+      {{"mirage_qk_norm", "the same with queries and keys normalized", {"batch", "sequence-length"}},
+       zoo::BuildMirageQkNorm},
+      {{"mirage_rms_norm", "a product behind an RMS norm, as Mirage times it", {"batch", "width"}},
+       zoo::BuildMirageRmsNorm},
+      {{"mirage_lora", "a product with a low-rank adapter, as Mirage times it", {"batch", "width"}},
+       zoo::BuildMirageLora},
+      {{"mirage_gated_mlp", "two products, one gating the other by silu, as Mirage times it", {"batch", "width"}},
+       zoo::BuildMirageGatedMlp},
+      {{"mirage_ntrans", "a residual step of a normalized transformer, as Mirage times it", {"batch", "width"}},
+       zoo::BuildMirageNTrans},
   };
   return *entries;
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/kernel_source.h"
+#include "backends/group.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
@@ -35,6 +36,7 @@ cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda:
   request.storage_of = [storage](Value) { return storage; };
   request.out_aligned = aligned;
   request.aligned = [aligned](Value) { return aligned; };
+  request.single_constant = [&](Value value) { return SingleConstant(graph, value); };
   auto kernel = cuda::GenerateKernel(graph, request);
   EXPECT_TRUE(kernel.ok()) << kernel.status().ToString();
   return *std::move(kernel);
@@ -90,6 +92,45 @@ output y = %3
   // Axes that stay innermost need none.
   const auto rows = KernelOf(Parsed("input x: f32[50,30,128]\n%1 = transpose(x, perm=[1,0,2])\noutput y = %1\n"));
   EXPECT_FALSE(rows.tiled);
+}
+
+// As few rounds as there are, as few threads as have them: none of 96 is idle over 768 elements by eights.
+TEST(CudaKernel, RowsHaveThreadsForAllOfThem) {
+  const auto threads = [](int columns, cuda::Storage storage) {
+    return KernelOf(Parsed(absl::StrCat("input x: f32[64,", columns, "]\n%1 = softmax(x, axis=1)\noutput y = %1\n")),
+                    storage)
+        .threads;
+  };
+  EXPECT_EQ(threads(768, cuda::Storage::kBf16), 96);
+  EXPECT_EQ(threads(768, cuda::Storage::kNative), 192);
+  EXPECT_EQ(threads(1024, cuda::Storage::kBf16), 128);
+  EXPECT_EQ(threads(33, cuda::Storage::kNative), 32);
+  EXPECT_EQ(threads(4096, cuda::Storage::kBf16), 512);
+  EXPECT_EQ(threads(4608, cuda::Storage::kBf16), 288);  // two rounds of 288 threads, not of 512 and 64
+}
+
+TEST(CudaKernel, SmallPowersAreProducts) {
+  const auto power = [](const char* exponent) {
+    return Parsed(
+        absl::StrCat("input x: f32[70,33]\nconst %0: f32[] = [", exponent, "]\n%1 = pow(x, %0)\noutput y = %1\n"));
+  };
+  const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, {}), *ProfileDb::Open(""), {});
+  for (const char* exponent : {"2", "3", "4"}) {
+    EXPECT_THAT(KernelOf(power(exponent)).source, Not(HasSubstr("op_pow("))) << exponent;
+    auto schedule = device->Compile(power(exponent));
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    ExpectAgrees(*std::move(schedule), power(exponent), -3, 3, 1);
+  }
+  for (const char* exponent : {"0", "1", "2.5", "5", "-2"})
+    EXPECT_THAT(KernelOf(power(exponent)).source, HasSubstr("op_pow("));
+}
+
+TEST(CudaKernel, SixteenBitsAreStoredInPairs) {
+  const Graph graph = Parsed("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
+  for (cuda::Storage storage : {cuda::Storage::kBf16, cuda::Storage::kFp16}) {
+    EXPECT_THAT(KernelOf(graph, storage).source, HasSubstr("store_pair("));
+  }
+  EXPECT_THAT(KernelOf(graph).source, Not(HasSubstr("store_pair(")));
 }
 
 // Sizes that are no multiples of anything: every tail is run.

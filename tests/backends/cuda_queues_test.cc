@@ -162,6 +162,16 @@ TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
   EXPECT_EQ(slow.sections, tried);
 }
 
+// What is remembered is not tried again, and needs no memory for it.
+TEST(CudaQueues, WhatIsRememberedTakesNoMemory) {
+  const Graph graph = GraphWithWeights(kProducts, -1, 1, 1);
+  HostGpuCounts remembered, tried;
+  const auto by_memory = HostDevice(&remembered), by_trial = HostDevice(&tried, {.first_ways = true});
+  ASSERT_TRUE(by_memory->Compile(graph).ok());
+  ASSERT_TRUE(by_trial->Compile(graph).ok());
+  EXPECT_LT(remembered.peak_bytes, tried.peak_bytes);
+}
+
 // A product that needs something else than the value is none of the group, even if it comes first.
 TEST(CudaQueues, SiblingsReadOneValueAlone) {
   const Graph graph = GraphWithWeights(R"(

@@ -39,6 +39,10 @@ cuda::Activation ActivationOf(const cuda::MatmulProblem& problem) { return probl
 cuda::Activation ActivationOf(const cuda::ConvProblem& problem) {
   return problem.relu ? cuda::Activation::kRelu : cuda::Activation::kNone;
 }
+cuda::Precision PrecisionOfResult(const cuda::MatmulProblem& problem) {
+  return problem.wide ? cuda::Precision::kFp32 : problem.precision;
+}
+cuda::Precision PrecisionOfResult(const cuda::ConvProblem& problem) { return problem.precision; }
 
 double Activated(cuda::Activation activation, double x) {
   switch (activation) {
@@ -55,8 +59,8 @@ class Epilogue {
  public:
   template <typename Problem>
   Epilogue(const Problem& problem, void* const* buffers)
-      : out_(buffers[2], problem.precision),
-        bias_(problem.bias ? buffers[3] : nullptr, problem.precision),
+      : out_(buffers[2], PrecisionOfResult(problem)),
+        bias_(problem.bias ? buffers[3] : nullptr, PrecisionOfResult(problem)),
         residual_(problem.residual ? buffers[problem.bias ? 4 : 3] : nullptr, problem.precision),
         has_bias_(problem.bias),
         has_residual_(problem.residual),

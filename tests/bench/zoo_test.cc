@@ -260,6 +260,38 @@ TEST(ZooTest, OptionsSetSizes) {
             "f32[1,128,50257]");
   options.width = 100;
   EXPECT_FALSE(BuildZooModel("gpt2_small", options).ok());
+  options = {};
+  options.width = 100;
+  EXPECT_THAT(std::string(BuildZooModel("mirage_lora", options).status().message()), HasSubstr("a multiple of 16"));
+  options = {};
+  options.batch = 8;
+  const Graph gqa = Build("mirage_gqa", options);
+  EXPECT_EQ(gqa.type(gqa.inputs()[1]).ToString(), "f32[16,4096,64]");
+  EXPECT_EQ(gqa.type(gqa.outputs()[0].value).ToString(), "f32[16,256,64]");
+}
+
+// The rows of a normalized transformer lie on the unit sphere; a sequence of one key makes attention copy its value.
+TEST(ZooTest, NormsAndAttentionOfMirage) {
+  const auto run = [](const std::string& name, const ZooOptions& options, absl::flat_hash_map<std::string, Tensor>* in) {
+    const Graph graph = Build(name, options);
+    const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
+    for (size_t i = 0; i < inputs.size(); ++i) (*in)[graph.node(graph.inputs()[i].node).name] = inputs[i];
+    return InterpretGraph(graph, *in)->at(0);
+  };
+  absl::flat_hash_map<std::string, Tensor> inputs;
+  const Tensor unit = run("mirage_ntrans", {.batch = 1, .width = 33}, &inputs);
+  ASSERT_EQ(unit.shape(), (Shape{8, 33}));
+  for (int64_t row = 0; row < 8; ++row) {
+    double squares = 0;
+    for (int64_t i = 0; i < 33; ++i) squares += unit.At(row * 33 + i) * unit.At(row * 33 + i);
+    EXPECT_NEAR(squares, 1, 1e-5);
+  }
+  inputs.clear();
+  const Tensor context = run("mirage_qk_norm", {.batch = 1, .sequence_length = 1}, &inputs);
+  ASSERT_EQ(context.shape(), (Shape{2, 256, 64}));
+  for (int64_t i = 0; i < context.num_elements(); ++i) {
+    EXPECT_NEAR(context.At(i), inputs["v"].At(i / (256 * 64) * 64 + i % 64), 1e-6);
+  }
 }
 
 TEST(ZooTest, TheSeedAloneDecidesTheWeights) {
@@ -319,7 +351,12 @@ TEST(ZooTest, OutputsAreOfOrdinarySize) {
                           {"taso_resnext50", {.image_size = 64}},
                           {"taso_nasnet_a", {.image_size = 32}},
                           {"taso_nasrnn", {}},
-                          {"taso_bert", {.layers = 1}}};
+                          {"taso_bert", {.layers = 1}},
+                          {"mirage_gqa", {.sequence_length = 33}},
+                          {"mirage_qk_norm", {.sequence_length = 33}},
+                          {"mirage_rms_norm", {.width = 50}},
+                          {"mirage_lora", {.width = 48}},
+                          {"mirage_gated_mlp", {.batch = 3, .width = 50}}};
   for (const Small& model : models) {
     SCOPED_TRACE(model.name);
     const Graph graph = Build(model.name, model.options);

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {
@@ -116,11 +118,52 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   EXPECT_EQ(rows[3]["equal"], true);
 }
 
-TEST_F(CompareTest, APeerThatFailsEndsTheContestWithItsName) {
-  Python("[ \"$2\" = torch ] || { echo absent; exit; }\necho ready 1.0; read -r line; echo fish\n");
-  const Outcome outcome = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("torch: answered `fish`, expected ms"));
+TEST_F(CompareTest, APeerThatFailsIsDroppedWithItsWords) {
+  for (const char* fails : {"run", "outputs"}) {
+    Python(absl::StrCat(
+        "[ \"$2\" = torch ] || { echo absent; exit; }\necho ready 1.0\nwhile read -r line; do\n  [ $line = ", fails,
+        " ] && echo fish || echo ms 2.5\ndone\n"));
+    const Outcome outcome = Rewright("compare --rounds 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const auto model = outcome.Json()["models"][0];
+    EXPECT_EQ(model["rows"].size(), 3u);
+    const auto torch = std::find_if(model["absent"].begin(), model["absent"].end(),
+                                    [](const auto& one) { return one["name"] == "torch"; });
+    ASSERT_NE(torch, model["absent"].end());
+    EXPECT_THAT((*torch)["reason"].get<std::string>(), HasSubstr("torch: answered `fish`, expected "));
+  }
+}
+
+TEST_F(CompareTest, TakesWhatWasOptimizedBefore) {
+  const std::string best = Path("best.onnx"), model = Path("net.onnx");
+  ASSERT_EQ(Rewright("optimize --cost analytic:v100 --no-check --quiet " + model + " -o " + best).status, 0);
+  const std::string command = "compare --no-peers --rounds 2" + std::string(kQuick) + model + " --optimized ";
+  const Outcome outcome = Rewright(command + best);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto row = outcome.Json()["models"][0]["rows"][2];
+  EXPECT_EQ(row["name"], "superoptimized");
+  EXPECT_EQ(row["equal"], true);
+  EXPECT_THAT(row["text"].get<std::string>(), HasSubstr("nodes, of " + best));
+
+  // The model itself is the least that a file can be; another one is not this one's.
+  EXPECT_EQ(Rewright(command + model).status, 0);
+  const Outcome other = Rewright(command + Path("mlp.onnx"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err,
+              HasSubstr(Path("mlp.onnx") + ": not the optimized form of the model: of model and file, input "));
+  const Outcome two = Rewright(command + best + " --optimized " + best);
+  EXPECT_EQ(two.status, 2);
+  EXPECT_THAT(two.err, HasSubstr("--optimized: 2 files for 1 model; expected one for each"));
+  EXPECT_EQ(Rewright(command + Path("nothing.onnx")).status, 2);
+}
+
+// A file with the interface of the model and other numbers is found out.
+TEST_F(CompareTest, HoldsWhatWasOptimizedToTheOutputs) {
+  ASSERT_EQ(Rewright("zoo mlp --layers 1 --seed 2 -o " + Path("other.onnx")).status, 0);
+  const Outcome outcome = Rewright("compare --no-peers --rounds 1" + std::string(kQuick) + Path("mlp.onnx") +
+                                   " --optimized " + Path("other.onnx"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_EQ(outcome.Json()["models"][0]["rows"][2]["equal"], false);
 }
 
 TEST_F(CompareTest, ProfileFillsADatabaseAndCarriesItAbout) {

@@ -78,12 +78,13 @@ class Matmul : public LibraryCall {
     if (p_.bias) {
       REWRIGHT_RETURN_FAULT(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(uintptr_t{256})));
     }
+    const cudaDataType_t result = p_.wide ? CUDA_R_32F : type;
     const auto factor = [&](const Operand& operand, int64_t stride, cublasLtMatrixLayout_t* layout) {
       return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_.batch, stride, layout);
     };
     REWRIGHT_RETURN_FAULT(factor(first, p_.right.batch, &right_));
     REWRIGHT_RETURN_FAULT(factor(second, p_.left.batch, &left_));
-    return MakeLayout(type, p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
+    return MakeLayout(result, p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
   }
 
   Fault Choose() {
@@ -167,11 +168,14 @@ class Matmul : public LibraryCall {
   Fault Try(const std::vector<cublasLtMatmulHeuristicResult_t>& results, int* best) {
     const auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
       const int64_t last = (p_.batch - 1) * layout.batch + (rows - 1) * layout.row + (columns - 1) * layout.column;
-      return TrialOperands::Operand{ElementBytes(p_.precision) * static_cast<size_t>(last + 1)};
+      return ElementBytes(p_.precision) * static_cast<size_t>(last + 1);
     };
-    std::vector<TrialOperands::Operand> operands = {span(p_.left, p_.m, p_.k), span(p_.right, p_.k, p_.n),
-                                                    span(p_.out, p_.m, p_.n)};
-    if (p_.bias) operands.push_back({ElementBytes(p_.precision) * static_cast<size_t>(p_.n)});
+    const auto of_result = [&](size_t bytes) {
+      return TrialOperands::Operand{p_.wide ? bytes / ElementBytes(p_.precision) * sizeof(float) : bytes, p_.wide};
+    };
+    std::vector<TrialOperands::Operand> operands = {
+        {span(p_.left, p_.m, p_.k)}, {span(p_.right, p_.k, p_.n)}, of_result(span(p_.out, p_.m, p_.n))};
+    if (p_.bias) operands.push_back(of_result(ElementBytes(p_.precision) * static_cast<size_t>(p_.n)));
     if (p_.residual) operands.push_back(operands[2]);
     size_t workspace = 0;
     for (const cublasLtMatmulHeuristicResult_t& result : results) workspace = std::max(workspace, result.workspaceSize);
@@ -188,7 +192,7 @@ class Matmul : public LibraryCall {
 
   std::string Key() const {
     return KeyOf("matmul", p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
-                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual,
+                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual, p_.wide,
                  static_cast<int64_t>(p_.activation), p_.alignment, static_cast<int64_t>(p_.precision));
   }
 

@@ -1,0 +1,108 @@
+// Where operands and results of libraries lie: as they are, where that is no worse for the library.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/idle_gpu.h"
+#include "backends/cuda/lowering.h"
+#include "core/ir/text.h"
+#include "gmock/gmock.h"
+#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/host_gpu_util.h"
+
+namespace rewright {
+namespace {
+
+using testing::ElementsAre;
+
+// The labels of the steps, which agree with the interpreter.
+std::vector<std::string> Steps(const std::string& text, cuda::CudaOptions options) {
+  SCOPED_TRACE(text);
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
+  const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, {}), *ProfileDb::Open(""), options);
+  auto schedule = device->Compile(graph);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  if (!schedule.ok()) return {};
+  std::vector<std::string> labels;
+  for (const Step& step : schedule->steps) labels.push_back(step.label);
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, IsHalf(options.precision) ? 4e-2 : 1e-5);
+  return labels;
+}
+
+// A head: columns of 16 numbers, rows of 37, which begin at no multiple of 16 bytes. The result is of 32 bits.
+TEST(CudaLayouts, ALanguageHeadIsOneCall) {
+  const char* head = R"(
+input x: f32[3,16]
+state w: f32[37,16]
+%1 = transpose(w, perm=[1,0])
+%2 = matmul(x, %1)
+output y = %2
+)";
+  const char* with_bias = R"(
+input x: f32[3,16]
+state w: f32[16,37]
+state b: f32[37]
+%1 = matmul(x, w)
+%2 = add(%1, b)
+output y = %2
+)";
+  for (cuda::Precision precision : {cuda::Precision::kBf16, cuda::Precision::kFp16}) {
+    EXPECT_THAT(Steps(head, {.precision = precision}), ElementsAre("reorder", "matmul"));  // the input alone
+    EXPECT_THAT(Steps(with_bias, {.precision = precision}), ElementsAre("reorder", "matmul+add"));
+  }
+  EXPECT_THAT(Steps(head, {.precision = cuda::Precision::kTf32}), ElementsAre("matmul"));
+}
+
+// However the weight is given, the library reads its columns, each of which begins at a multiple of 16 bytes.
+TEST(CudaLayouts, WeightsWithOddRowsLieByColumns) {
+  const auto right_of = [](const std::string& text) {
+    const Graph graph = GraphWithWeights(text, -1, 1, 1);
+    cuda::IdleGpu gpu;
+    cuda::LoweringOptions options;
+    options.precision = cuda::Precision::kBf16;
+    EXPECT_TRUE(cuda::Lowering(gpu, graph, options).Run().ok());
+    return std::get<cuda::MatmulProblem>(gpu.problems().at(0)).right;
+  };
+  const auto product = [](const std::string& shape) {
+    return "input x: f32[3,16]\nstate w: f32" + shape + "\n%1 = matmul(x, w)\noutput y = %1\n";
+  };
+  const cuda::MatrixLayout odd = right_of(product("[16,37]"));
+  EXPECT_EQ(odd.row, 1);
+  EXPECT_EQ(odd.column, 16);
+  const cuda::MatrixLayout even = right_of(product("[16,40]"));
+  EXPECT_EQ(even.row, 40);
+  EXPECT_EQ(even.column, 1);
+}
+
+// Halves of a merged convolution are read where they lie, if their pixels begin at multiples of 16 bytes.
+std::string Halves(int64_t channels) {
+  return absl::StrCat(R"(
+input x: f32[2,8,5,6]
+state a: f32[)",
+                      2 * channels, R"(,8,1,1]
+state b: f32[8,)",
+                      channels, R"(,3,3]
+state c: f32[8,)",
+                      channels, R"(,1,1]
+%1 = conv2d(x, a)
+%2.0, %2.1 = split(%1, axis=1, sizes=[)",
+                      channels, ",", channels, R"(])
+%3 = conv2d(%2.0, b, pads=[1,1,1,1])
+%4 = conv2d(%2.1, c)
+%5 = add(%3, %4)
+%6 = sigmoid(%5)
+output y = %6
+)");
+}
+
+TEST(CudaLayouts, ChannelSlicesAreReadByConvolutions) {
+  const cuda::CudaOptions options = {.precision = cuda::Precision::kTf32, .channels_last = true};
+  // The image is brought into the layout of convolutions, and the result back.
+  const std::vector<std::string> whole = Steps(Halves(8), options), odd = Steps(Halves(7), options);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), "reorder") + 2, std::count(odd.begin(), odd.end(), "reorder"));
+}
+
+}  // namespace
+}  // namespace rewright
