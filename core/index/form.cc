@@ -23,6 +23,7 @@ Space* SpaceOf(const Form& a, const Form& b) { return (a.terms().empty() ? b : a
 //   r*(d*((a div d) mod c) + a mod d) = r*(a mod (c*d))
 Form Recombine(Form sum) {
   for (const Form::Term& term : sum.terms()) {
+    if (!term.atom->recombines) continue;
     for (const Atom* mod : FactorsOf(term.atom)) {
       if (mod->kind != Kind::kMod || mod->quotient.IsConstant()) continue;
       Form times;

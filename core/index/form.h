@@ -123,6 +123,7 @@ struct Atom {
   Interval range;
   int64_t magnitude = 0;            // see Magnitude
   bool symbolic = false;            // what is known of it depends on symbols
+  bool recombines = false;          // a remainder whose quotient is no constant is among its factors
   std::vector<const Atom*> leaves;  // the symbols and variables in it, ascending by id
 
   bool IsLeaf() const { return kind == Kind::kSymbol || kind == Kind::kVariable; }

@@ -155,6 +155,8 @@ const Atom* Space::Intern(Atom atom) {
     for (const Atom* leaf : made.leaves) made.symbolic |= leaf->symbolic;
     made.range = OperationRange(made);
     if (made.kind == Kind::kMod) made.quotient = FloorDiv(made.a, made.b);
+    made.recombines = made.kind == Kind::kMod && !made.quotient.IsConstant();
+    for (const Atom* factor : made.factors) made.recombines |= factor->recombines;
   }
   interned_.insert(&made);
   return &made;
