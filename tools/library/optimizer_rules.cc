@@ -12,7 +12,7 @@ namespace {
 // The files that the flags name, or those that come with the program.
 absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
   if (!flags.files.empty()) return flags.files;
-  absl::StatusOr<std::string> all = FindRuleFile("all.rules");
+  absl::StatusOr<std::string> all = FindRuleFile("core.rules");
   if (!all.ok()) return all.status();
   return std::vector<std::string>{*all};
 }

@@ -52,8 +52,8 @@ for consumer in "$folder/by_pkg_config" "$folder/project/build/consumer"; do
 done
 
 # Its data files are those beside the library.
-find "$prefix" -name all.rules | grep -q . || fail "no rules are installed"
-find "$prefix" -name all.rules -exec sh -c 'echo broken >"$1"' _ {} \;
+find "$prefix" -name core.rules | grep -q . || fail "no rules are installed"
+find "$prefix" -name core.rules -exec sh -c 'echo broken >"$1"' _ {} \;
 if "$folder/by_pkg_config" "$folder/m.onnx" "$folder/x.npy" "$folder/y.raw" optimize 2>"$folder/err"; then
   fail "the rules that were read are not those beside the library"
 fi
