@@ -67,10 +67,12 @@ def main():
     names = [line.split()[1] for line in lines if line.startswith("rule ")]
     rows = sorted(((gains[name][0][0], name) for name in names if name in gains), reverse=True)
     with open(arguments.out, "w") as out:
-        out.write(f"# {machine()}\n# {len(arguments.models)} models; devices {', '.join(arguments.devices)}; bench/rule_gains.py\n"
-                  "# Cost without the rule relative to that with it, the largest three of those that have it on their way.\n")
+        out.write(f"# {machine()}\n# {len(arguments.models)} models; devices {', '.join(arguments.devices)}; "
+                  "bench/rule_gains.py\n# Cost without the rule relative to that with it, the largest three of those that "
+                  "have it on their way.\n")
         for gain, name in rows:
-            out.write(f"{name:38s} {len(gains[name]):3d} ways, {sum(g >= GAIN for g, _, _ in gains[name]):3d} gain: {shown(gains[name])}\n")
+            gaining = sum(part >= GAIN for part, _, _ in gains[name])
+            out.write(f"{name:38s} {len(gains[name]):3d} ways, {gaining:3d} gain: {shown(gains[name])}\n")
         out.write("# On the way to no best graph: " + " ".join(name for name in names if name not in gains) + "\n")
 
 

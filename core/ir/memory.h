@@ -28,10 +28,10 @@ absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignme
 // A tensor of zeros; its type is added to `what` in the error.
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what);
 
-// For programs, once and by the first thread: sets so many bytes aside, and room on the stack. Where memory runs out they are given back, so that what asked for some
-// gets it, and CheckMemory and AllocateBytes give errors until so much is free again. Where even that is used up, the
-// program says its last words on standard error and ends with that status. An exception would not do: Abseil's tables
-// cannot bear one while they grow, and free afterwards what is not theirs.
+// For programs, once and by the first thread: sets so many bytes aside, and room on the stack. Where memory runs out they
+// are given back, so that what asked for some gets it, and CheckMemory and AllocateBytes give errors until so much is
+// free again. Where even that is used up, the program says its last words on standard error and ends with that status.
+// An exception would not do: Abseil's tables cannot bear one while they grow, and free afterwards what is not theirs.
 struct LastWords {
   const char* text = "";
   int status = 1;

@@ -272,7 +272,8 @@ TEST(ZooTest, OptionsSetSizes) {
 
 // The rows of a normalized transformer lie on the unit sphere; a sequence of one key makes attention copy its value.
 TEST(ZooTest, NormsAndAttentionOfMirage) {
-  const auto run = [](const std::string& name, const ZooOptions& options, absl::flat_hash_map<std::string, Tensor>* in) {
+  const auto run = [](const std::string& name, const ZooOptions& options,
+                      absl::flat_hash_map<std::string, Tensor>* in) {
     const Graph graph = Build(name, options);
     const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
     for (size_t i = 0; i < inputs.size(); ++i) (*in)[graph.node(graph.inputs()[i].node).name] = inputs[i];

@@ -118,6 +118,25 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   EXPECT_EQ(rows[3]["equal"], true);
 }
 
+// Files of Mirage's workloads, as onnxruntime reads them.
+TEST_F(CompareTest, WorkloadsAreWhatOnnxRuntimeMakesOfThem) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  struct stat found;
+  if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  Python("[ \"$2\" = onnxruntime-basic ] || { echo absent; exit; }\nexec " + python + " \"$@\"\n");
+  const char* workloads[] = {"gqa --sequence-length 33", "qk_norm --sequence-length 33", "rms_norm --width 50",
+                             "lora --width 48",          "gated_mlp --width 50",         "ntrans --width 50"};
+  for (const std::string workload : workloads) {
+    SCOPED_TRACE(workload);
+    ASSERT_EQ(Rewright("zoo mirage_" + workload + " --batch 3 --quiet -o " + Path("w.onnx")).status, 0);
+    const Outcome outcome = Rewright("compare --rounds 1 --budget 20" + std::string(kQuick) + Path("w.onnx"));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const auto rows = outcome.Json()["models"][0]["rows"];
+    ASSERT_EQ(rows.size(), 4u) << outcome.out;
+    EXPECT_EQ(rows[3]["equal"], true);
+  }
+}
+
 TEST_F(CompareTest, APeerThatFailsIsDroppedWithItsWords) {
   for (const char* fails : {"run", "outputs"}) {
     Python(absl::StrCat(
