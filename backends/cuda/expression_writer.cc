@@ -200,22 +200,41 @@ std::string ExpressionWriter::Call(const ExprNode& expr, Frame& frame) {
 }
 
 std::string ExpressionWriter::Select(const ExprNode& expr, Frame& frame) {
-  const Truth condition = Condition(*expr.condition(), frame);
-  if (condition.known) return ScalarOf(*(*condition.known ? expr.yes() : expr.no()), frame);
+  return Chosen(
+      Condition(*expr.condition(), frame), expr.dtype(), [&] { return ScalarOf(*expr.yes(), frame); },
+      [&] { return ScalarOf(*expr.no(), frame); });
+}
+
+std::string ExpressionWriter::Chosen(const Truth& condition, DType dtype, const std::function<std::string()>& if_true,
+                                     const std::function<std::string()>& if_false) {
+  if (condition.known) return *condition.known ? if_true() : if_false();
   Push(/*conditional=*/true);
-  const std::string yes = ScalarOf(*expr.yes(), frame);
+  const std::string yes = if_true();
   const std::string yes_body = Pop();
   Push(/*conditional=*/true);
-  const std::string no = ScalarOf(*expr.no(), frame);
+  const std::string no = if_false();
   const std::string no_body = Pop();
   if (yes_body.empty() && no_body.empty()) {
-    return Define(expr.dtype(), absl::StrCat(condition.text, " ? ", yes, " : ", no));
+    return Define(dtype, absl::StrCat(condition.text, " ? ", yes, " : ", no));
   }
   const std::string name = NewName("v");
-  Line(absl::StrCat(TypeName(expr.dtype()), " ", name, no_body.empty() ? absl::StrCat(" = ", no) : "", ";"));
+  Line(absl::StrCat(TypeName(dtype), " ", name, no_body.empty() ? absl::StrCat(" = ", no) : "", ";"));
   Line(absl::StrCat("if (", condition.text, ") {\n", yes_body, name, " = ", yes, ";\n}"));
   if (!no_body.empty()) Line(absl::StrCat("else {\n", no_body, name, " = ", no, ";\n}"));
   return name;
+}
+
+std::string ExpressionWriter::ResultAt(const std::vector<Form>& at) {
+  const TensorType& type = graph_.type(request_.result);
+  Truth inside{true, ""};
+  for (size_t k = 0; k < at.size(); ++k) {
+    const Truth before_end = Compare(ExprKind::kLess, at[k], type.shape[k]);
+    if (before_end.known == true || inside.known == false) continue;
+    inside = before_end.known || inside.known ? before_end
+                                              : Truth{std::nullopt, absl::StrCat(inside.text, "&&", before_end.text)};
+  }
+  return Chosen(
+      inside, type.dtype, [&] { return Element(request_.result, at); }, [&] { return Literal(0, type.dtype); });
 }
 
 std::string ExpressionWriter::Read(const ExprNode& expr, Frame& frame) {
@@ -289,8 +308,9 @@ std::string ExpressionWriter::Load(Value value, const Form& address) {
   if (surveying_ && std::none_of(scopes_.begin(), scopes_.end(), [](const auto& s) { return s->conditional; })) {
     survey_.addresses.push_back(address);
   }
-  if (CanStage(address)) {
+  if (const int64_t bytes = int64_t{kTile} * (kTile + 1) * StorageBytes(dtype, storage); CanStage(address, bytes)) {
     const std::string tile = absl::StrCat("tile", staged_.size());
+    staged_bytes_ += bytes;
     staged_.push_back({tile, argument, Text(address)});
     return scopes_.back()->memo[key] = Define(dtype, absl::StrCat("load(", tile, "[threadIdx.x % ", kTile, "][j])"));
   }
@@ -313,9 +333,9 @@ std::string ExpressionWriter::Load(Value value, const Form& address) {
   return name;
 }
 
-bool ExpressionWriter::CanStage(const Form& address) const {
-  constexpr size_t kMaxStaged = 8;  // tiles of 4-byte elements that shared memory holds
-  if (tile_scope_ < 0 || top() != tile_scope_ || staged_.size() >= kMaxStaged) return false;
+bool ExpressionWriter::CanStage(const Form& address, int64_t bytes) const {
+  constexpr int64_t kSharedBytes = 48 << 10;  // that a kernel has of the memory of its block without asking for more
+  if (tile_scope_ < 0 || top() != tile_scope_ || staged_bytes_ + bytes > kSharedBytes) return false;
   if (StepOf(address, "a") != 1 || std::abs(StepOf(address, "b")) <= 1) return false;
   const std::vector<const index::Atom*> leaves = LeavesOf(address);
   return std::all_of(leaves.begin(), leaves.end(), [](const index::Atom* leaf) {
@@ -391,7 +411,7 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
   }
   const bool was_in = in_reduction_;
   in_reduction_ = true;
-  const bool together = by_rows_ && *home == 0 && terms > 1;
+  const bool together = team_.has_value() && *home == 0 && terms > 1;
   const std::string result =
       together ? ReduceTogether(expr, frame, extents, terms) : ReduceInThread(expr, frame, extents);
   in_reduction_ = was_in;
@@ -479,8 +499,8 @@ std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame,
         Term(expr, frame, result, Unflatten(chunk * lanes_ + Form(lane), extents));
       }
     });
-    Line(absl::StrCat("for (index_t ", name, " = threadIdx.x; ", name, " < ", whole, "; ", name, " += kThreads) {\n",
-                      body, "}"));
+    Line(absl::StrCat("for (index_t ", name, " = ", team_->member, "; ", name, " < ", whole, "; ", name,
+                      " += ", team_->size, ") {\n", body, "}"));
   }
   if (const int64_t first = whole * lanes_; first < terms) {
     const std::string name = NewName("k");
@@ -488,10 +508,10 @@ std::string ExpressionWriter::ReduceTogether(const ExprNode& expr, Frame& frame,
     const Form flat = Variable(name, first, terms - 1, top());
     Term(expr, frame, result, Unflatten(flat, extents));
     const std::string body = Pop();
-    Line(absl::StrCat("for (index_t ", name, " = ", first, " + threadIdx.x; ", name, " < ", terms, "; ", name,
-                      " += kThreads) {\n", body, "}"));
+    Line(absl::StrCat("for (index_t ", name, " = ", first, " + ", team_->member, "; ", name, " < ", terms, "; ", name,
+                      " += ", team_->size, ") {\n", body, "}"));
   }
-  Line(absl::StrCat(result, " = block_reduce<", ReduceOp(expr.reduction()), ", kThreads>(", result, ");"));
+  Line(absl::StrCat(result, " = ", team_->reduce, ReduceOp(expr.reduction()), ", kThreads>(", result, ");"));
   return FinishAccumulator(expr, result);
 }
 

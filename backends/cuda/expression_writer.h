@@ -5,6 +5,7 @@
 // node they come from. A reduction is written in the outermost scope that knows all it depends on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +43,12 @@ class ExpressionWriter {
     bool repeated = false;                   // a reduction done anew for every term of another
     absl::flat_hash_set<std::string> loads;  // argument and address
     std::vector<Form> addresses;             // of loads that are always needed
+  };
+  // The threads that share a reduction.
+  struct Team {
+    std::string member;  // the number of a thread in it
+    std::string size;
+    std::string reduce;  // the function that puts their parts together, up to its arguments: operation, kThreads
   };
   // A load that passes through shared memory: threads that are neighbours along the axis `a` fetch it for threads that
   // are neighbours along `b`.
@@ -89,6 +96,8 @@ class ExpressionWriter {
 
   // The element of a value at a place: a name or literal of the current scope.
   std::string Element(Value value, const std::vector<Form>& at);
+  // What is stored at a place of the result: its element there, or zero beyond its shape.
+  std::string ResultAt(const std::vector<Form>& at);
   // A variable of the kernel that takes the values low..high; its tag is the scope it lives in, 0 outermost.
   Form Variable(const std::string& name, int64_t low, int64_t high, int depth) {
     return space_.Variable(name, index::Interval{low, high}, depth);
@@ -130,12 +139,13 @@ class ExpressionWriter {
   std::vector<std::string> axis_names_;  // of the result's axes, while surveying
   Survey survey_;
   bool surveying_ = false;
-  bool by_rows_ = false;                     // reductions in scope 0 are done by the block together
+  std::optional<Team> team_;                 // does reductions in scope 0 together
   int lanes_ = 1;                            // neighbours that a thread computes together
   int vector_scope_ = -1;                    // the scope of these
   absl::flat_hash_set<std::string> wanted_;  // the loads of all of them
   int tile_scope_ = -1;                      // the scope of a tile's element, whose place is a0 + .., b0 + ..
   std::vector<StagedLoad> staged_;
+  int64_t staged_bytes_ = 0;
   bool vectorized_ = false;
   bool large_ = false;  // some index is large
   absl::Status status_;
@@ -167,12 +177,16 @@ class ExpressionWriter {
   std::string ScalarOf(const ExprNode& expr, Frame& frame);
   std::string Call(const ExprNode& expr, Frame& frame);
   std::string Select(const ExprNode& expr, Frame& frame);
+  // The value of one of two texts that are written where they are needed alone.
+  std::string Chosen(const Truth& condition, DType dtype, const std::function<std::string()>& if_true,
+                     const std::function<std::string()>& if_false);
   std::string Read(const ExprNode& expr, Frame& frame);
   std::string Inlined(Value value, const std::vector<Form>& at);
   std::pair<const std::vector<double>*, const std::vector<Form>*> Bound(NodeId id);
   int Argument(Value value);
   std::string Load(Value value, const Form& address);
-  bool CanStage(const Form& address) const;
+  // Whether a load from there goes through a tile of so many bytes.
+  bool CanStage(const Form& address, int64_t bytes) const;
 
   // ---- reductions
   // The deepest scope whose variables the expression depends on.

@@ -198,6 +198,17 @@ template <class Op, int kThreads, class T> __device__ inline T block_reduce(T va
   }
   return value;
 }
+// Of the threads with the same remainder by kColumns.
+template <int kColumns, class Op, int kThreads, class T> __device__ inline T column_reduce(T value) {
+  __shared__ __align__(16) char memory[sizeof(T) * kThreads];
+  T* parts = (T*)memory;
+  __syncthreads();
+  parts[threadIdx.x] = value;
+  __syncthreads();
+  value = parts[threadIdx.x % kColumns];
+  for (int i = threadIdx.x % kColumns + kColumns; i < kThreads; i += kColumns) value = Op::Of(value, parts[i]);
+  return value;
+}
 )cuda";
 
 }  // namespace

@@ -18,6 +18,9 @@ constexpr int64_t kManyRows = 32768;  // reductions so many that threads need no
 constexpr int64_t kLongReduction = 48;
 // Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
 constexpr int kFewLanes = 4, kManyLanes = 8;
+// Neighbours whose reductions one block does, and what leaves no part of a GPU idle.
+constexpr int64_t kManyColumns = 32, kFewColumns = 16, kBusyBlocks = 64;
+constexpr int64_t kTermsOfThread = 6;        // of a reduction that threads share
 constexpr int64_t kSmallestTiled = 1 << 14;  // elements
 constexpr int64_t kLongestRow = 1 << 14;     // elements that one block maps over, while others may have nothing to do
 
@@ -29,12 +32,16 @@ class KernelWriter : private ExpressionWriter {
   KernelWriter(const Graph& graph, const KernelRequest& request) : ExpressionWriter(graph, request) {}
 
   absl::StatusOr<GeneratedKernel> Write() {
-    const int64_t elements = graph_.type(request_.result).num_elements();
+    const int64_t elements = NumElements(request_.out.dims);
     kernel_.threads = kFlatThreads;
     if (elements == 0) return std::move(kernel_);
     SurveyResult();
     if (std::vector<bool> in_rows; ChooseRows(&in_rows)) {
-      WriteRows(in_rows);
+      if (const int axis = ChooseColumns(in_rows); axis >= 0) {
+        WriteColumns(axis);
+      } else {
+        WriteRows(in_rows);
+      }
     } else if (int a = -1, b = -1; ChooseTile(&a, &b)) {
       WriteTiles(a, b);
     } else {
@@ -54,7 +61,7 @@ class KernelWriter : private ExpressionWriter {
       if (std::count(in_rows.begin(), in_rows.end(), true) != static_cast<int64_t>(axes.size())) return false;
     }
     // All axes but the last tell rows apart, or have one element.
-    const Shape& shape = graph_.type(request_.result).shape;
+    const Shape& shape = request_.out.dims;
     for (size_t k = 0; k + 1 < shape.size(); ++k) {
       if (!in_rows[k] && shape[k] > 1) return false;
     }
@@ -65,14 +72,14 @@ class KernelWriter : private ExpressionWriter {
   // Walks over the expression once, with the position's axes as variables.
   void SurveyResult() {
     surveying_ = true;
-    const Shape& shape = graph_.type(request_.result).shape;
+    const Shape& shape = request_.out.dims;
     std::vector<Form> at;
     Push();
     for (size_t k = 0; k < shape.size(); ++k) {
       axis_names_.push_back(absl::StrCat("o", k));
       at.push_back(Variable(axis_names_.back(), 0, std::max<int64_t>(shape[k] - 1, 0), 0));
     }
-    Element(request_.result, at);
+    ResultAt(at);
     Pop();
     surveying_ = false;
     Reset();
@@ -81,7 +88,7 @@ class KernelWriter : private ExpressionWriter {
   // Whether blocks should reduce together, and which axes tell the rows apart.
   bool ChooseRows(std::vector<bool>* in_rows) const {
     if (survey_.reductions.empty() || survey_.under_condition) return false;
-    const Shape& shape = graph_.type(request_.result).shape;
+    const Shape& shape = request_.out.dims;
     in_rows->assign(shape.size(), false);
     int64_t terms = 0;
     for (const auto& [axes, count] : survey_.reductions) {
@@ -94,9 +101,55 @@ class KernelWriter : private ExpressionWriter {
     return terms >= kLongReduction && rows < kManyRows;
   }
 
+  // An axis of the result along which neighbours read neighbours, where each of its elements is a reduction of its own;
+  // -1: there is none.
+  int ChooseColumns(const std::vector<bool>& in_rows) const {
+    const Shape& shape = request_.out.dims;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (!in_rows[k] && shape[k] > 1) return -1;
+    }
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (shape[k] < kFewColumns) continue;
+      const auto leads_on = [&](const Form& address) { return StepOf(address, axis_names_[k]) == 1; };
+      if (std::any_of(survey_.addresses.begin(), survey_.addresses.end(), leads_on)) return static_cast<int>(k);
+    }
+    return -1;
+  }
+
+  // A block does the reductions of neighbours along `axis`, which some of its threads share.
+  void WriteColumns(int axis) {
+    kernel_.by_columns = true;
+    Shape blocks = request_.out.dims;
+    const int64_t size = blocks[axis];
+    // Half as many neighbours, still all bytes that are fetched at a time, where there are few.
+    const int64_t columns = NumElements(blocks) / kManyColumns >= kBusyBlocks ? kManyColumns : kFewColumns;
+    blocks[axis] = Pieces(size, columns);
+    kernel_.blocks = NumElements(blocks);
+    int64_t terms = 1;
+    for (const auto& [axes, count] : survey_.reductions) terms = std::max(terms, count);
+    const int64_t parts = std::min(kMostRowThreads, Pieces(terms, kTermsOfThread) * columns) / columns;
+    kernel_.threads = static_cast<int>(Pieces(parts * columns, 32) * 32);
+    team_ = Team{absl::StrCat("threadIdx.x / ", columns), absl::StrCat("(kThreads / ", columns, ")"),
+                 absl::StrCat("column_reduce<", columns, ", ")};
+    Push();
+    Line("const index_t tile = blockIdx.x;");
+    std::vector<Form> at = Unflatten(Variable("tile", 0, kernel_.blocks - 1, 0), blocks);
+    // All threads meet at barriers: those beyond the end do what the last one does.
+    Line(absl::StrCat("const index_t own = ", Text(at[axis] * columns), " + threadIdx.x % ", columns, ";"));
+    Line(absl::StrCat("const index_t column = own < ", size, " ? own : ", size - 1, ";"));
+    at[axis] = Variable("column", 0, size - 1, 0);
+    const std::string value = ResultAt(at);
+    Form address;
+    for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
+    Line(absl::StrCat("if (threadIdx.x < ", columns, " && own < ", size, ") store(out + ", Text(address), ", ", value,
+                      ");"));
+    body_ = Pop();
+  }
+
   void WriteRows(const std::vector<bool>& in_rows) {
-    by_rows_ = kernel_.by_rows = true;
-    const Shape& shape = graph_.type(request_.result).shape;
+    kernel_.by_rows = true;
+    team_ = Team{"threadIdx.x", "kThreads", "block_reduce<"};
+    const Shape& shape = request_.out.dims;
     // Within a row in the order of memory.
     std::vector<size_t> outer_axes, inner_axes;
     for (size_t axis : AxesByStride(request_.out)) (in_rows[axis] ? outer_axes : inner_axes).push_back(axis);
@@ -124,7 +177,7 @@ class KernelWriter : private ExpressionWriter {
       for (size_t k = 0; k < inner_axes.size(); ++k) at[inner_axes[k]] = inner_at[k];
       *address = Form();
       for (size_t k = 0; k < at.size(); ++k) *address = *address + at[k] * request_.out.strides[k];
-      return Element(request_.result, at);
+      return ResultAt(at);
     };
     const int64_t whole = lanes_ > 1 ? row / lanes_ : 0;
     if (whole > 0) {
@@ -153,7 +206,7 @@ class KernelWriter : private ExpressionWriter {
   int OutBytes() const { return StorageBytes(graph_.type(request_.result).dtype, request_.out_storage); }
   std::vector<int64_t> SizesOf(const std::vector<size_t>& axes) const {
     std::vector<int64_t> sizes;
-    for (size_t axis : axes) sizes.push_back(graph_.type(request_.result).shape[axis]);
+    for (size_t axis : axes) sizes.push_back(request_.out.dims[axis]);
     return sizes;
   }
 
@@ -184,7 +237,7 @@ class KernelWriter : private ExpressionWriter {
 
   // Whether a load that is always needed runs along another axis `a` than the result does, which runs along `b`.
   bool ChooseTile(int* a, int* b) const {
-    const Shape& shape = graph_.type(request_.result).shape;
+    const Shape& shape = request_.out.dims;
     if (shape.size() < 2 || !survey_.reductions.empty()) return false;
     // Smaller tensors are in the cache, and tiles need rows worth their name.
     const int64_t enough = std::min<int64_t>(kSmallestTiled, request_.min_vectorized);
@@ -206,7 +259,7 @@ class KernelWriter : private ExpressionWriter {
 
   // Blocks of threads exchange tiles through shared memory: neighbours read along `a` and write along `b`.
   void WriteTiles(int a, int b) {
-    const Shape& shape = graph_.type(request_.result).shape;
+    const Shape& shape = request_.out.dims;
     const int64_t size_a = shape[a], size_b = shape[b];
     std::vector<int64_t> sizes;
     for (size_t k = 0; k < shape.size(); ++k) {
@@ -225,7 +278,7 @@ class KernelWriter : private ExpressionWriter {
     for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
     Push(/*conditional=*/true);
     tile_scope_ = top();
-    const std::string value = Element(request_.result, at);
+    const std::string value = ResultAt(at);
     Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
     const std::string element = Pop();
     std::string fill;
@@ -255,7 +308,7 @@ class KernelWriter : private ExpressionWriter {
       at[order[k]] = sorted[k];
       *address = *address + sorted[k] * request_.out.strides[order[k]];
     }
-    return Element(request_.result, at);
+    return ResultAt(at);
   }
 
   void WriteFlat(const std::vector<size_t>& order, int64_t elements) {

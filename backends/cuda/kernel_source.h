@@ -5,11 +5,14 @@
 // transpose, slice, concatenation, pad or reshape inside a group is only another address. No operator is known by name:
 // every operator with a meaning has a kernel.
 //
-// Three shapes of kernel are written:
+// Four shapes of kernel are written:
 //   flat   one thread for an element, or for as many neighbours in memory as have 16 bytes; reductions run in the
 //          thread;
 //   row    one block for all elements that share their reductions (a row of a softmax or layer norm, one sum): the
 //          block reduces together, each reduction once, and then maps over the row, again by neighbours;
+//   column one block for neighbouring elements of the result, each a reduction of its own whose terms lie far apart
+//   while
+//          neighbours read neighbours (means over images with channels innermost): a warp reads 16 or 32 neighbours;
 //   tile   where an operand runs along another axis than the result (a transpose): 32 x 32 elements pass through shared
 //          memory, so that neighbouring threads read neighbours and write neighbours.
 // Neighbours are read and written together where their addresses allow; what is left over at the end, one by one.
@@ -33,7 +36,8 @@ enum class Storage : uint8_t { kNative, kFp16, kBf16 };
 struct KernelRequest {
   std::vector<NodeId> nodes;  // operands before users
   Value result;               // an output of the last one
-  Layout out;                 // a place of its own for every element; not blocked
+  // A place of its own for every element; not blocked. Axes may be longer than the result's: zeros follow its elements.
+  Layout out;
   Storage out_storage = Storage::kNative;
   // Of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
@@ -57,6 +61,7 @@ struct GeneratedKernel {
   int threads = 0;
   bool vectorized = false;
   bool by_rows = false;
+  bool by_columns = false;
   bool tiled = false;
 };
 

@@ -8,10 +8,9 @@
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/lowering.h"
+#include "backends/cuda/trial.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
-#include "runtime/instance.h"
-#include "runtime/memory_plan.h"
 
 namespace rewright::cuda {
 namespace {
@@ -92,30 +91,36 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
 
 absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const GeneratedWork& generated) {
   const GeneratedKernel& kernel = generated.kernel;
-  std::vector<std::shared_ptr<const Function>> functions;
-  if (Fault fault = gpu_.Compile(KernelPrelude(), {{kernel.name, kernel.source}}, &functions); !fault.empty()) {
-    return StatusOf(fault);
-  }
   // Both on the same memory.
   std::vector<int> buffers = generated.buffers;
   buffers.insert(buffers.end(), alternative.buffers.begin(), alternative.buffers.end());
-  ASSIGN_OR_RETURN(const MemoryPlan plan,
-                   PlanMemory(schedule_, {.separate = true, .externals = true, .only = &buffers}));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Instance> trial, Instance::Create(schedule_, plan, memory_));
-  std::vector<void*> arguments, operands;
-  for (int id : generated.buffers) arguments.push_back(trial->address(id));
-  for (int id : alternative.buffers) operands.push_back(trial->address(id));
-  ASSIGN_OR_RETURN(const std::shared_ptr<void> workspace, memory_.Allocate(alternative.call->workspace_bytes()));
-  operands.push_back(workspace.get());
-  const auto kernel_way = [&] {
+  std::vector<std::shared_ptr<const Function>> functions;
+  std::shared_ptr<void> workspace;
+  const auto prepare = [&]() -> absl::Status {
+    RETURN_IF_ERROR(StatusOf(gpu_.Compile(KernelPrelude(), {{kernel.name, kernel.source}}, &functions)));
+    ASSIGN_OR_RETURN(workspace, memory_.Allocate(alternative.call->workspace_bytes()));
+    return absl::OkStatus();
+  };
+  const auto addresses = [](const Instance& trial, const std::vector<int>& ids) {
+    std::vector<void*> found;
+    for (int id : ids) found.push_back(trial.address(id));
+    return found;
+  };
+  const TrialWay kernel_way = [&](Instance& trial) {
+    const std::vector<void*> arguments = addresses(trial, generated.buffers);
     return StatusOf(
         functions[0]->Launch(kernel.blocks, kernel.threads, arguments.data(), static_cast<int>(arguments.size())));
   };
-  const auto library_way = [&] { return StatusOf(alternative.call->Run(operands.data())); };
+  const TrialWay library_way = [&](Instance& trial) {
+    std::vector<void*> operands = addresses(trial, alternative.buffers);
+    operands.push_back(workspace.get());
+    return StatusOf(alternative.call->Run(operands.data()));
+  };
   // Source and number of threads say all about the problem, its sizes, strides and types.
   const std::string key = absl::StrCat("kernel or library at precision ", static_cast<int>(options_.precision), ", ",
                                        kernel.blocks, " x ", kernel.threads, " threads: ", kernel.source);
-  ASSIGN_OR_RETURN(const int best, memory_.Fastest(key, {kernel_way, library_way}));
+  ASSIGN_OR_RETURN(const int best,
+                   FastestOnTrial(schedule_, buffers, memory_, key, prepare, {kernel_way, library_way}));
   return best == 1;
 }
 
@@ -154,25 +159,15 @@ absl::Status Lowering::LowerFastest(const std::vector<std::function<absl::Status
     places_ = places;
     output_taken_ = output_taken;
   }
-  RETURN_IF_ERROR(CompilePending(pending));
-  int best = 0;
-  {
-    ASSIGN_OR_RETURN(const MemoryPlan plan,
-                     PlanMemory(schedule_, {.separate = true, .externals = true, .only = &used}));
-    const absl::StatusOr<std::unique_ptr<Instance>> trial = Instance::Create(schedule_, plan, memory_);
-    // What cannot be tried for want of memory is done the first way.
-    if (!trial.ok() && !absl::IsResourceExhausted(trial.status())) return trial.status();
-    std::vector<std::function<absl::Status()>> runs;
-    for (size_t i = 0; i < ways.size(); ++i) {
-      runs.push_back([&, i]() -> absl::Status {
-        for (int s = ends[i]; s < ends[i + 1]; ++s) RETURN_IF_ERROR((*trial)->RunStep(s));
-        return absl::OkStatus();
-      });
-    }
-    if (trial.ok()) {
-      ASSIGN_OR_RETURN(best, memory_.Fastest(key, runs));
-    }
+  std::vector<TrialWay> runs;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    runs.push_back([&, i](Instance& trial) -> absl::Status {
+      for (int s = ends[i]; s < ends[i + 1]; ++s) RETURN_IF_ERROR(trial.RunStep(s));
+      return absl::OkStatus();
+    });
   }
+  const auto prepare = [&] { return CompilePending(pending); };
+  ASSIGN_OR_RETURN(const int best, FastestOnTrial(schedule_, used, memory_, key, prepare, runs));
   schedule_.steps.erase(schedule_.steps.begin() + steps, schedule_.steps.end());
   schedule_.buffers.resize(buffers);
   pending_.resize(pending);

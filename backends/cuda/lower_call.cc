@@ -16,7 +16,7 @@ namespace rewright::cuda {
 namespace {
 
 constexpr int64_t kAttentionUnit = 8;  // elements of 16 bits in 16 bytes
-constexpr int64_t kVector = 16;  // bytes that libraries read at a time
+constexpr int64_t kVector = 16;        // bytes that libraries read at a time
 constexpr size_t kWorkspaceAlignment = 256;
 
 class CallStep : public Kernel {
@@ -125,11 +125,31 @@ static bool IsDepthwise(const Graph& graph, const Node& node) {
 
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
-  if (!IsDepthwise(graph_, node) || group.group.nodes.size() == 1) return LowerConvCall(group);
+  const Value x = node.operands[0], w = node.operands[1];
   // What both ways read is no part of their times.
-  RETURN_IF_ERROR(FindImage(node.operands[0]).status());
-  RETURN_IF_ERROR(FindImage(node.operands[1]).status());
-  return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerParts(group, Epilogue::kNone); }});
+  if (IsDepthwise(graph_, node) && group.group.nodes.size() > 1) {
+    RETURN_IF_ERROR(FindImage(x).status());
+    RETURN_IF_ERROR(FindImage(w).status());
+    return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerParts(group, Epilogue::kNone); }});
+  }
+  // In 16 bits the library's engines for tensor cores copy images and filters whose channels are no multiples of 8 into
+  // padded memory of their own, in every call. Padded here, filters are constants, and an image of 3 channels is
+  // converted anyway.
+  const bool pads = IsHalf(options_.precision) && options_.channels_last && Int(node, "groups") == 1;
+  if (pads && graph_.type(x).shape[1] % ChannelUnit() != 0) {
+    RETURN_IF_ERROR(FindImage(w).status());
+    RETURN_IF_ERROR(FindPaddedImage(w).status());
+    return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerConvCall(group, /*padded=*/true); }});
+  }
+  return LowerConvCall(group);
+}
+
+int64_t Lowering::ChannelUnit() const { return kVector / (IsHalf(options_.precision) ? 2 : 4); }
+
+absl::StatusOr<Lowering::Place> Lowering::FindPaddedImage(Value value) {
+  Shape dims = graph_.type(value).shape;
+  dims[1] = (dims[1] + ChannelUnit() - 1) / ChannelUnit() * ChannelUnit();
+  return FindAs(value, ChannelsLast(dims), StorageOf(DType::kFloat32), /*aligned=*/true);
 }
 
 Layout Lowering::ImageLayout(const Shape& dims) const {
@@ -148,19 +168,18 @@ static bool IsChannelSlice(const Layout& layout, int64_t unit) {
 }
 
 absl::StatusOr<Lowering::Place> Lowering::FindImageOrSlice(Value value) {
-  const Storage storage = StorageOf(DType::kFloat32);
   ASSIGN_OR_RETURN(const Place found, Find(value));
-  const int64_t unit = kVector / ElementBytes(value, storage);
-  const bool reads = options_.channels_last && found.storage == storage && found.aligned;
-  return reads && IsChannelSlice(found.layout, unit) ? found : FindImage(value);
+  const bool reads = options_.channels_last && found.storage == StorageOf(DType::kFloat32) && found.aligned;
+  return reads && IsChannelSlice(found.layout, ChannelUnit()) ? found : FindImage(value);
 }
 
-absl::Status Lowering::LowerConvCall(const FusedGroup& group) {
+absl::Status Lowering::LowerConvCall(const FusedGroup& group, bool padded) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
-  ASSIGN_OR_RETURN(Place x,
-                   IsDepthwise(graph_, node) ? FindImage(node.operands[0]) : FindImageOrSlice(node.operands[0]));
-  ASSIGN_OR_RETURN(const Place w, FindImage(node.operands[1]));
+  ASSIGN_OR_RETURN(Place x, padded                      ? FindPaddedImage(node.operands[0])
+                            : IsDepthwise(graph_, node) ? FindImage(node.operands[0])
+                                                        : FindImageOrSlice(node.operands[0]));
+  ASSIGN_OR_RETURN(const Place w, padded ? FindPaddedImage(node.operands[1]) : FindImage(node.operands[1]));
   const ConcatSlot* slot = group.residual.node < 0 ? SlotOf(result) : nullptr;
   Layout out = slot != nullptr ? slot->layout : ImageLayout(graph_.type(result).shape);
   ConvProblem problem;
@@ -192,6 +211,10 @@ absl::Status Lowering::LowerConvCall(const FusedGroup& group) {
     out = ImageLayout(graph_.type(result).shape);
     std::copy(out.strides.begin(), out.strides.end(), problem.out_strides);
     fault = gpu_.Plan(problem, &call);
+  }
+  if (!fault.empty() && padded) {
+    RETURN_IF_ERROR(FinalStatusOf(fault));
+    return LowerConvCall(group);
   }
   if (const Layout dense = ImageLayout(x.layout.dims); !fault.empty() && x.layout != dense) {
     ASSIGN_OR_RETURN(x, FindImage(node.operands[0]));

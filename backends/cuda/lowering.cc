@@ -158,8 +158,8 @@ absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layo
 
 // A graph output lies where the caller reads it, as soon as it has the form for that.
 Lowering::Place Lowering::MakePlace(Value value, const Layout& layout, Storage storage) {
-  const bool output = results_.contains(value) && layout.IsRowMajor() && storage == Storage::kNative &&
-                      !options_.inside && output_taken_.insert(value).second;
+  const bool output = results_.contains(value) && layout == Layout::RowMajor(graph_.type(value).shape) &&
+                      storage == Storage::kNative && !options_.inside && output_taken_.insert(value).second;
   return {AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout, storage)), layout,
           true, storage};
 }

@@ -120,7 +120,8 @@ class Lowering : private ScheduleBuilder {
   // Lowers in all of these ways, each of which defines the same values, tries them, and keeps the fastest.
   absl::Status LowerFastest(const std::vector<std::function<absl::Status()>>& ways);
   absl::Status LowerConv(const FusedGroup& group);
-  absl::Status LowerConvCall(const FusedGroup& group);
+  // `padded`: with zeros as further channels, up to a multiple of 16 bytes.
+  absl::Status LowerConvCall(const FusedGroup& group, bool padded = false);
   absl::Status LowerMatmul(const FusedGroup& group);
   absl::Status LowerMatmulCall(const FusedGroup& group);
   absl::Status LowerAttention(const FusedGroup& group);
@@ -144,6 +145,9 @@ class Lowering : private ScheduleBuilder {
   // How convolutions read and write images and filters.
   Layout ImageLayout(const Shape& dims) const;
   absl::StatusOr<Place> FindImage(Value value);
+  // Channels in 16 bytes, and an image or filters with channels innermost padded with zeros to multiples of so many.
+  int64_t ChannelUnit() const;
+  absl::StatusOr<Place> FindPaddedImage(Value value);
   // Where it lies, if that is some channels of such an image.
   absl::StatusOr<Place> FindImageOrSlice(Value value);
   // Zeros where there is no such value.

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/trial.h"
 #include "core/base/status_macros.h"
-#include "runtime/instance.h"
-#include "runtime/memory_plan.h"
 
 namespace rewright::cuda {
 namespace {
@@ -88,30 +86,17 @@ absl::Status RunSideBySide(GpuMemory& memory, const std::function<std::string(co
       absl::StrAppend(&key, ": ", key_of(step));
       for (const BufferUse& use : step.buffers) buffers.push_back(use.buffer);
     }
-    ASSIGN_OR_RETURN(const MemoryPlan plan,
-                     PlanMemory(*schedule, {.separate = true, .externals = true, .only = &buffers}));
-    // Made at the first run: a choice that is remembered needs no memory.
-    std::unique_ptr<Instance> trial;
-    absl::Status made;
-    const auto run = [&](int i) -> absl::Status {
-      if (trial == nullptr && made.ok()) {
-        absl::StatusOr<std::unique_ptr<Instance>> created = Instance::Create(*schedule, plan, memory);
-        made = created.status();
-        if (made.ok()) trial = *std::move(created);
-      }
-      RETURN_IF_ERROR(made);
-      return trial->RunStep(section.begin + i);
-    };
-    const auto in_order = [&]() -> absl::Status {
-      for (int i = 0; i < count; ++i) RETURN_IF_ERROR(run(i));
+    const TrialWay in_order = [&](Instance& trial) -> absl::Status {
+      for (int s = section.begin; s < section.end; ++s) RETURN_IF_ERROR(trial.RunStep(s));
       return absl::OkStatus();
     };
-    const auto side_by_side = [&] { return memory.RunQueues(section.steps, run); };
-    const absl::StatusOr<int> fastest = memory.Fastest(key, {in_order, side_by_side});
-    // What cannot be tried for want of memory stays in order, which needs the least.
-    if (absl::IsResourceExhausted(made)) continue;
-    RETURN_IF_ERROR(made);
-    ASSIGN_OR_RETURN(const int best, fastest);
+    const TrialWay side_by_side = [&](Instance& trial) {
+      return memory.RunQueues(section.steps, [&](int i) { return trial.RunStep(section.begin + i); });
+    };
+    // In order comes first: it needs the least memory.
+    const auto prepared = [] { return absl::OkStatus(); };
+    ASSIGN_OR_RETURN(const int best,
+                     FastestOnTrial(*schedule, buffers, memory, key, prepared, {in_order, side_by_side}));
     if (best == 0) continue;
     for (int i = 0; i < count; ++i) schedule->steps[section.begin + i].queue = section.steps[i].queue;
     schedule->steps[section.begin].joins = true;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/kernel_source.h"
+#include "backends/cuda/lowering.h"
 #include "backends/group.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -23,8 +24,8 @@ Graph Parsed(const std::string& text) {
 }
 
 // The kernel for all nodes of a graph as one group.
-cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda::Storage::kNative,
-                               bool aligned = true) {
+cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda::Storage::kNative, bool aligned = true,
+                               const std::function<Layout(const Shape&)>& layout = Layout::RowMajor) {
   cuda::KernelRequest request;
   for (NodeId id : graph.nodes()) {
     if (graph.node(id).op != nullptr) request.nodes.push_back(id);
@@ -32,7 +33,7 @@ cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda:
   request.result = graph.outputs()[0].value;
   request.out = Layout::RowMajor(graph.type(request.result).shape);
   request.out_storage = storage;
-  request.layout_of = [&](Value value) { return Layout::RowMajor(graph.type(value).shape); };
+  request.layout_of = [&](Value value) { return layout(graph.type(value).shape); };
   request.storage_of = [storage](Value) { return storage; };
   request.out_aligned = aligned;
   request.aligned = [aligned](Value) { return aligned; };
@@ -92,6 +93,53 @@ output y = %3
   // Axes that stay innermost need none.
   const auto rows = KernelOf(Parsed("input x: f32[50,30,128]\n%1 = transpose(x, perm=[1,0,2])\noutput y = %1\n"));
   EXPECT_FALSE(rows.tiled);
+}
+
+// As many tiles as 48 KB hold: 5 of 8-byte elements, 11 of 4-byte ones.
+TEST(CudaKernel, TilesFitSharedMemory) {
+  const auto tiles = [](const char* type, int count) {
+    std::string text, sum = "%0";
+    for (int i = 0; i < count; ++i) absl::StrAppend(&text, "input x", i, ": ", type, "[128,160]\n");
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&text, "%", 2 * i, " = transpose(x", i, ", perm=[1,0])\n");
+      if (i == 0) continue;
+      absl::StrAppend(&text, "%", 2 * i + 1, " = add(", sum, ", %", 2 * i, ")\n");
+      sum = absl::StrCat("%", 2 * i + 1);
+    }
+    const std::string source = KernelOf(Parsed(text + "output y = " + sum + "\n")).source;
+    int found = 0;
+    for (size_t at = source.find("__shared__"); at != std::string::npos; at = source.find("__shared__", at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(tiles("f64", 7), 5);
+  EXPECT_EQ(tiles("f32", 7), 7);
+  EXPECT_EQ(tiles("f32", 13), 11);
+}
+
+// Where neighbours of the result read neighbours and the terms lie far apart, a block takes neighbouring sums: means
+// over images with channels innermost.
+TEST(CudaKernel, SumsOverOuterAxesAreReadByNeighbours) {
+  const auto innermost = [](int64_t channels, int64_t points) {
+    return Parsed(absl::StrCat("input x: f32[2,", channels, ",", points, ",7]\n",
+                               "%1 = reduce_mean(x, axes=[2,3])\noutput y = %1\n"));
+  };
+  const auto kernel = [](const Graph& graph, bool channels_last) {
+    return KernelOf(graph, cuda::Storage::kBf16, true, [&](const Shape& dims) {
+      return channels_last && dims.size() == 4 ? cuda::ChannelsLast(dims) : Layout::RowMajor(dims);
+    });
+  };
+  EXPECT_FALSE(kernel(innermost(2048, 7), false).by_columns);
+  const auto wide = kernel(innermost(2048, 7), true), narrow = kernel(innermost(100, 70), true);
+  EXPECT_TRUE(wide.by_columns && !wide.by_rows);
+  EXPECT_EQ(wide.blocks, 2 * 2048 / 32);
+  EXPECT_EQ(wide.threads, 9 * 32);  // 6 rounds for 49 terms
+  EXPECT_EQ(narrow.blocks, 2 * 7);  // 16 channels each: few blocks would leave most of a GPU idle
+  EXPECT_EQ(narrow.threads, 512);
+  EXPECT_FALSE(kernel(innermost(8, 70), true).by_columns) << "neighbours are too few";
+  // A product without a library: the rows of the second factor are neighbours.
+  EXPECT_TRUE(
+      KernelOf(Parsed("input x: f32[3,80]\ninput z: f32[80,50]\n%1 = matmul(x, z)\noutput y = %1\n")).by_columns);
 }
 
 // As few rounds as there are, as few threads as have them: none of 96 is idle over 768 elements by eights.

@@ -198,8 +198,7 @@ void HostKernels::Build() {
     const auto count = reinterpret_cast<int (*)()>(dlsym(library, ("count_" + name).c_str()));
     CHECK(call != nullptr && bind != nullptr && count != nullptr) << name;
     const std::string& text = known_.at(name);
-    const bool waits =
-        text.find("block_reduce") != std::string::npos || text.find("__syncthreads") != std::string::npos;
+    const bool waits = text.find("_reduce<") != std::string::npos || text.find("__syncthreads") != std::string::npos;
     entries_[name] = {call, bind, count(), waits};
   }
   pending_.clear();

@@ -17,8 +17,8 @@ class Attention : public GraphCall {
     const int64_t value[] = {p_.batch, p_.heads, p_.keys, p_.value_depth};
     const int64_t result[] = {p_.batch, p_.heads, p_.queries, p_.value_depth};
     // In the order of the call's buffers.
-    const size_t q = Bound(query, p_.query_strides), k = Bound(key, p_.key_strides),
-                 v = Bound(value, p_.value_strides), out = Bound(result, p_.out_strides);
+    const size_t q = Bound(query, p_.query_strides), k = Bound(key, p_.key_strides), v = Bound(value, p_.value_strides),
+                 out = Bound(result, p_.out_strides);
     const size_t mask = p_.mask ? Bound(p_.mask_sizes, p_.mask_strides) : 0;
     size_t x = Scores(CUDNN_DATA_FLOAT);
     Multiply(q, k, x);
@@ -78,8 +78,8 @@ class Attention : public GraphCall {
   // The scale is passed with every call and belongs to no choice.
   std::string Key() const {
     return KeyOf("attention", p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
-                 static_cast<int64_t>(p_.precision), p_.query_strides, p_.key_strides, p_.value_strides,
-                 p_.out_strides, p_.mask_sizes, p_.mask_strides);
+                 static_cast<int64_t>(p_.precision), p_.query_strides, p_.key_strides, p_.value_strides, p_.out_strides,
+                 p_.mask_sizes, p_.mask_strides);
   }
 
   const AttentionProblem p_;

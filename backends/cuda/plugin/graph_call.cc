@@ -113,6 +113,7 @@ Fault GraphCall::Finish(const std::string& key) {
   for (const bool fallback : {false, true}) {
     REWRIGHT_RETURN_FAULT(Propose(fallback, -1));
     if (plans_.empty()) continue;
+    for (const Plan& plan : plans_) largest_workspace_ = std::max(largest_workspace_, plan.workspace);
     int best = 0;
     // Also a single one: whether it runs and can be recorded shows here, where there is another way.
     if (context_.absent_gpu == nullptr) REWRIGHT_RETURN_FAULT(Try(key, &best));
@@ -224,12 +225,10 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
 
 // Times the plans on memory of their own.
 Fault GraphCall::Try(const std::string& key, int* best) {
-  int64_t largest = 0;
-  for (const Plan& plan : plans_) largest = std::max(largest, plan.workspace);
   std::vector<TrialOperands::Operand> operands;
   for (const Binding& binding : bindings_) operands.push_back({binding.bytes, binding.wide});
   TrialOperands trial;
-  REWRIGHT_RETURN_FAULT(trial.Allocate(context_, precision_, operands, static_cast<size_t>(largest)));
+  REWRIGHT_RETURN_FAULT(trial.Allocate(context_, precision_, operands, static_cast<size_t>(largest_workspace_)));
   Ways ways;
   ways.count = static_cast<int>(plans_.size());
   ways.sets = trial.sets();

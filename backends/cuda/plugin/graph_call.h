@@ -66,6 +66,8 @@ class GraphCall : public LibraryCall {
   Fault Run(void* const* buffers) const override;
   // Among which the engine was chosen; 0: it was known from before.
   size_t num_plans() const { return num_plans_; }
+  // Bytes that any of these asked for.
+  int64_t largest_workspace() const { return largest_workspace_; }
 
  protected:
   // `what` stands in messages: "this convolution". `rank` is that of all tensors: engines for products are found by 3
@@ -136,6 +138,7 @@ class GraphCall : public LibraryCall {
   Descriptor graph_;
   std::vector<Plan> plans_;
   size_t num_plans_ = 0;
+  int64_t largest_workspace_ = 0;
 };
 
 // `Call` is a GraphCall that Init makes ready.

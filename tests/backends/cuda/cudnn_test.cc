@@ -103,6 +103,29 @@ TEST_F(CudnnGraphs, HasEnginesForConvolutions) {
   }
 }
 
+// Ready-made engines for tensor cores read 8 channels at a time. Images of fewer they copy, with the filters, into
+// padded memory of their own in every call; what the lowering has padded they read where it is.
+TEST_F(CudnnGraphs, PaddedStemsAreNotCopied) {
+  context_.max_plans = SIZE_MAX;
+  const auto workspace = [&](Precision precision, int64_t channels) {
+    ConvProblem problem{.x = {1, channels, 224, 224}, .w = {64, channels, 7, 7}, .out = {1, 64, 112, 112}};
+    Strides(problem.x, true, channels, problem.x_strides);
+    Strides(problem.w, true, channels, problem.w_strides);
+    Strides(problem.out, true, 64, problem.out_strides);
+    problem.precision = precision;
+    problem.bias = problem.relu = true;
+    for (int64_t& stride : problem.strides) stride = 2;
+    for (int64_t& pad : problem.pads) pad = 3;
+    std::unique_ptr<LibraryCall> call;
+    EXPECT_EQ(PlanCall(context_, problem, &call), "") << channels << " channels";
+    return call == nullptr ? -1 : dynamic_cast<const GraphCall&>(*call).largest_workspace();
+  };
+  for (Precision precision : {Precision::kFp16, Precision::kBf16}) {
+    EXPECT_GE(workspace(precision, 3), 224 * 224 * 8 * 2);
+    EXPECT_EQ(workspace(precision, 8), 0);
+  }
+}
+
 // Every convolution of these models that has an epilogue can be chosen among several engines.
 TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
   constexpr size_t kPlans = 4;
