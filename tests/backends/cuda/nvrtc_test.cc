@@ -3,11 +3,13 @@
 #include <regex>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/plugin/context.h"
 #include "gmock/gmock.h"
+#include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/cuda/collector_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
@@ -89,6 +91,38 @@ TEST_F(Nvrtc, KernelsOfRandomGraphsCompile) {
     Collect(RandomImageGraph(static_cast<uint64_t>(seed), 4 + seed % 17));
     Collect(RandomMatrixGraph(static_cast<uint64_t>(seed), 4 + seed % 17));
   }
+  ExpectAllCompile();
+}
+
+// As many tiles as a block has memory for, sums of neighbours that threads share, padded images.
+TEST_F(Nvrtc, KernelsThatShareMemoryCompile) {
+  std::string tiles, sum = "%0";
+  for (int i = 0; i < 8; ++i) absl::StrAppend(&tiles, "input x", i, ": f64[128,160]\n");
+  for (int i = 0; i < 8; ++i) {
+    absl::StrAppend(&tiles, "%", 2 * i, " = transpose(x", i, ", perm=[1,0])\n");
+    if (i == 0) continue;
+    absl::StrAppend(&tiles, "%", 2 * i + 1, " = add(", sum, ", %", 2 * i, ")\n");
+    sum = absl::StrCat("%", 2 * i + 1);
+  }
+  Collect(GraphWithWeights(tiles + "output y = " + sum + "\n", -1, 1, 1));
+  for (cuda::Precision precision : {cuda::Precision::kTf32, cuda::Precision::kBf16}) {
+    device_ = cuda::MakeCudaDevice(std::make_unique<Collector>(&sources_), *ProfileDb::Open(""),
+                                   {.precision = precision, .channels_last = true, .min_vectorized = 8});
+    Collect(GraphWithWeights(R"(
+input x: f32[2,3,14,14]
+state w: f32[67,3,1,1]
+%1 = conv2d(x, w)
+%2 = reduce_mean(%1, axes=[2,3])
+output y = %2
+)",
+                             -1, 1, 1));
+  }
+  const auto uses = [&](const char* text) {
+    return std::any_of(sources_.begin(), sources_.end(),
+                       [&](const auto& source) { return absl::StrContains(source.second, text); });
+  };
+  EXPECT_TRUE(uses("__shared__ double tile4[32][33]"));
+  EXPECT_TRUE(uses("column_reduce<16"));
   ExpectAllCompile();
 }
 
