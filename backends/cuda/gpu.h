@@ -43,20 +43,21 @@ struct GpuDescription {
   int64_t l2_bytes = 0;
 };
 
-// A matrix in memory: element (i, j) of batch b lies at b * batch + i * row + j * column, counted in elements; row or
-// column is 1.
+// A matrix in memory: element (i, j) of batch (a, b) lies at a * outer + b * batch + i * row + j * column, counted in
+// elements; row or column is 1.
 struct MatrixLayout {
-  int64_t row = 0, column = 1, batch = 0;
+  int64_t row = 0, column = 1, batch = 0, outer = 0;
 };
 
 // Of a sum behind a product; the two forms of GELU by the error function and by tanh.
 enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh };
 
-// out[b, m, n] = activation(sum k: left[b, m, k] * right[b, k, n] + bias[n] + residual[b, m, n]), all stored as the
-// precision says, but for `out` and the bias where the result is wide: these are f32, and there is no residual.
+// out[a, b, m, n] = activation(sum k: left[a, b, m, k] * right[a, b, k, n] + bias[n] + residual[a, b, m, n]), all
+// stored as the precision says, but for `out` and the bias where the result is wide: these are f32, and there is no
+// residual. With several outer batches the product is all there is: no bias, residual, activation, wide result.
 // Buffers: left, right, out, then bias and residual where there are any, then the workspace.
 struct MatmulProblem {
-  int64_t batch = 1, m = 1, n = 1, k = 1;
+  int64_t outer = 1, batch = 1, m = 1, n = 1, k = 1;
   MatrixLayout left, right, out;  // the residual lies like `out`
   bool bias = false, residual = false, wide = false;
   Activation activation = Activation::kNone;

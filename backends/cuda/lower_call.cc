@@ -1,6 +1,7 @@
 // Groups that are calls of a library: products, convolutions, attention.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
@@ -247,21 +248,31 @@ static bool BatchStride(const Layout& layout, const Shape& batch, int64_t* strid
   return true;
 }
 
-absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, Place* place) {
-  absl::StatusOr<Place> found = Find(value);
-  if (!found.ok()) return found.status();
-  auto describe = [&](const Layout& layout, MatrixLayout* matrix) {
-    const size_t rank = layout.dims.size();
-    const int64_t rows = layout.dims[rank - 2], columns = layout.dims[rank - 1];
-    matrix->row = layout.strides[rank - 2];
-    matrix->column = layout.strides[rank - 1];
-    // An axis of size one may have any stride.
-    if (columns == 1) matrix->column = 1;
-    if (rows == 1) matrix->row = matrix->column == 1 ? columns : 1;
-    const bool by_rows = matrix->column == 1 && matrix->row >= columns;
-    const bool by_columns = matrix->row == 1 && matrix->column >= rows;
-    return (by_rows || by_columns) && BatchStride(layout, batch, &matrix->batch);
+// How a product reads or writes matrices that lie so. Two batch axes may have a stride each where they lie `apart`;
+// else one stride walks over all of them. False where there is no such reading.
+static bool MatrixOf(const Layout& layout, const Shape& batch, bool apart, MatrixLayout* matrix) {
+  const size_t rank = layout.dims.size();
+  const int64_t rows = layout.dims[rank - 2], columns = layout.dims[rank - 1];
+  matrix->row = layout.strides[rank - 2];
+  matrix->column = layout.strides[rank - 1];
+  // An axis of size one may have any stride.
+  if (columns == 1) matrix->column = 1;
+  if (rows == 1) matrix->row = matrix->column == 1 ? columns : 1;
+  const bool by_rows = matrix->column == 1 && matrix->row >= columns;
+  const bool by_columns = matrix->row == 1 && matrix->column >= rows;
+  if (!by_rows && !by_columns) return false;
+  if (!apart) return BatchStride(layout, batch, &matrix->batch);
+  const auto stride = [&](size_t axis) {  // of two, of which the factor may have fewer
+    const size_t missing = 4 - rank;
+    return axis < missing || layout.dims[axis - missing] == 1 ? 0 : layout.strides[axis - missing];
   };
+  matrix->outer = stride(0);
+  matrix->batch = stride(1);
+  return true;
+}
+
+absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, Place* place) {
+  ASSIGN_OR_RETURN(*place, Find(value));
   MatrixLayout matrix;
   const Storage storage = StorageOf(DType::kFloat32);
   Layout dense = Layout::RowMajor(graph_.type(value).shape);
@@ -271,14 +282,14 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
   const bool by_columns =
       graph_.IsKnown(value) && dense.dims.size() == 2 && dense.dims[1] % unit != 0 && dense.dims[0] % unit == 0;
   if (by_columns) dense.strides = {1, dense.dims[0]};
-  if (found->storage == storage && describe(found->layout, &matrix) && !(by_columns && matrix.column == 1)) {
-    *place = *found;
+  if (place->storage == storage && MatrixOf(place->layout, batch, /*apart=*/false, &matrix) &&
+      !(by_columns && matrix.column == 1)) {
     return matrix;
   }
-  found = FindAs(value, dense, storage);
-  if (!found.ok()) return found.status();
-  *place = *found;
-  if (!describe(found->layout, &matrix)) return absl::UnimplementedError("batch axes that broadcast in turns");
+  ASSIGN_OR_RETURN(*place, FindAs(value, dense, storage));
+  if (!MatrixOf(place->layout, batch, /*apart=*/false, &matrix)) {
+    return absl::UnimplementedError("batch axes that broadcast in turns");
+  }
   return matrix;
 }
 
@@ -287,21 +298,75 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
   if (group.activation == Activation::kGeluErf) {
     return LowerFastest({[&] { return LowerMatmulCall(group); }, [&] { return LowerParts(group, Epilogue::kBias); }});
   }
-  return LowerMatmulCall(group);
+  ASSIGN_OR_RETURN(const std::optional<ProductApart> apart, FindApart(group));
+  if (!apart.has_value()) return LowerMatmulCall(group);
+  const auto by_copies = [&]() -> absl::Status {
+    RETURN_IF_ERROR(LowerMatmulCall(group));
+    // Its reader's copy belongs to this way.
+    const Value result = group.group.outputs[0];
+    ASSIGN_OR_RETURN(const Place place, FindAs(result, apart->out, StorageOf(DType::kFloat32)));
+    places_[result].insert(places_[result].begin(), place);
+    return absl::OkStatus();
+  };
+  const auto in_place = [&]() -> absl::Status {
+    std::unique_ptr<LibraryCall> call;
+    if (Fault fault = gpu_.Plan(apart->problem, &call); !fault.empty()) {
+      RETURN_IF_ERROR(FinalStatusOf(fault));
+      return by_copies();
+    }
+    const int written = Define(group.group.outputs[0], apart->out, /*by_library=*/true).buffer;
+    return EmitCall(std::move(call), {apart->left, apart->right, written}, written, GroupLabel(graph_, group.group));
+  };
+  return LowerFastest({by_copies, in_place});
+}
+
+// Heads lie side by side in memory: of several sequences no single stride walks over all of them.
+absl::StatusOr<std::optional<Lowering::ProductApart>> Lowering::FindApart(const FusedGroup& group) {
+  const Node& node = graph_.node(group.group.nodes[0]);
+  const Value result = group.group.outputs[0];
+  const Shape& shape = node.outputs[0].shape;
+  if (group.group.nodes.size() > 1 || shape.size() != 4 || shape[0] == 1 || shape[1] == 1) return std::nullopt;
+  if (results_.contains(result) || SlotOf(result) != nullptr) return std::nullopt;
+  const Shape batch = {shape[0], shape[1]};
+  ProductApart apart{ProblemOf(node)};
+  apart.problem.outer = shape[0];
+  apart.problem.batch = shape[1];
+  bool needed = false;
+  MatrixLayout unused;
+  for (size_t i = 0; i < 2; ++i) {
+    ASSIGN_OR_RETURN(const Place place, Find(node.operands[i]));
+    MatrixLayout& matrix = i == 0 ? apart.problem.left : apart.problem.right;
+    if (place.storage != StorageOf(DType::kFloat32) || !place.aligned) return std::nullopt;
+    if (!MatrixOf(place.layout, batch, /*apart=*/true, &matrix)) return std::nullopt;
+    needed = needed || !MatrixOf(place.layout, batch, /*apart=*/false, &unused);
+    (i == 0 ? apart.left : apart.right) = place.buffer;
+  }
+  // Written in the order of the reader that puts the heads side by side again.
+  apart.out = LayoutForReader(graph_, result);
+  if (apart.out.strides.back() != 1 || !MatrixOf(apart.out, batch, /*apart=*/true, &apart.problem.out)) {
+    return std::nullopt;
+  }
+  if (!needed && MatrixOf(apart.out, batch, /*apart=*/false, &unused)) return std::nullopt;
+  return apart;
+}
+
+MatmulProblem Lowering::ProblemOf(const Node& node) const {
+  const Shape& shape = node.outputs[0].shape;
+  MatmulProblem problem;
+  problem.batch = NumElements(Shape(shape.begin(), shape.end() - 2));
+  problem.m = shape[shape.size() - 2];
+  problem.k = graph_.type(node.operands[0]).shape.back();
+  problem.n = shape.back();
+  problem.precision = options_.precision;
+  return problem;
 }
 
 absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value result = group.group.outputs[0];
   const Shape& shape = node.outputs[0].shape;  // the result may be the same elements in another shape
-  const Shape& left = graph_.type(node.operands[0]).shape;
-  const Shape& right = graph_.type(node.operands[1]).shape;
   const Shape batch(shape.begin(), shape.end() - 2);
-  MatmulProblem problem;
-  problem.batch = NumElements(batch);
-  problem.m = left[left.size() - 2];
-  problem.k = left.back();
-  problem.n = right.back();
+  MatmulProblem problem = ProblemOf(node);
   Place a, b;
   absl::StatusOr<MatrixLayout> left_matrix = Matrix(node.operands[0], batch, &a);
   absl::StatusOr<MatrixLayout> right_matrix = Matrix(node.operands[1], batch, &b);
@@ -330,7 +395,6 @@ absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   problem.bias = group.bias.node >= 0;
   problem.residual = group.residual.node >= 0;
   problem.activation = group.activation;
-  problem.precision = options_.precision;
   // A result of the graph is written as its reader wants it.
   problem.wide = IsHalf(options_.precision) && results_.contains(result) && !options_.inside && out.IsRowMajor() &&
                  SlotOf(result) == nullptr && !problem.residual && problem.activation == Activation::kNone;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -124,6 +125,16 @@ class Lowering : private ScheduleBuilder {
   absl::Status LowerConvCall(const FusedGroup& group, bool padded = false);
   absl::Status LowerMatmul(const FusedGroup& group);
   absl::Status LowerMatmulCall(const FusedGroup& group);
+  // A product of two batch axes that have a stride each, between values as they lie.
+  struct ProductApart {
+    MatmulProblem problem;
+    int left = -1, right = -1;  // buffers
+    Layout out;
+  };
+  // Nothing where one stride walks over both axes of all three, or the values lie in no such way.
+  absl::StatusOr<std::optional<ProductApart>> FindApart(const FusedGroup& group);
+  // Its sizes.
+  MatmulProblem ProblemOf(const Node& node) const;
   absl::Status LowerAttention(const FusedGroup& group);
   // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
   // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an

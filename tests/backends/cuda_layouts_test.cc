@@ -18,10 +18,10 @@ namespace {
 using testing::ElementsAre;
 
 // The labels of the steps, which agree with the interpreter.
-std::vector<std::string> Steps(const std::string& text, cuda::CudaOptions options) {
+std::vector<std::string> Steps(const std::string& text, cuda::CudaOptions options, const HostGpuOptions& gpu = {}) {
   SCOPED_TRACE(text);
   const Graph graph = GraphWithWeights(text, -1, 1, 1);
-  const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, {}), *ProfileDb::Open(""), options);
+  const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, gpu), *ProfileDb::Open(""), options);
   auto schedule = device->Compile(graph);
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   if (!schedule.ok()) return {};
@@ -102,6 +102,39 @@ TEST(CudaLayouts, ChannelSlicesAreReadByConvolutions) {
   // The image is brought into the layout of convolutions, and the result back.
   const std::vector<std::string> whole = Steps(Halves(8), options), odd = Steps(Halves(7), options);
   EXPECT_EQ(std::count(whole.begin(), whole.end(), "reorder") + 2, std::count(odd.begin(), odd.end(), "reorder"));
+}
+
+// Two sequences of heads that lie side by side: products read and write them there, or copies are made.
+TEST(CudaLayouts, HeadsOfSeveralSequencesAreMultipliedWhereTheyLie) {
+  const char* const text = R"(
+input x: f32[2,5,24]
+state a: f32[24,24]
+state b: f32[24,24]
+state c: f32[24,24]
+state d: f32[24,24]
+%1 = matmul(x, a)
+%2 = matmul(x, b)
+%3 = matmul(x, c)
+%4 = reshape(%1, shape=[2,5,3,8])
+%5 = reshape(%2, shape=[2,5,3,8])
+%6 = reshape(%3, shape=[2,5,3,8])
+%7 = transpose(%4, perm=[0,2,1,3])
+%8 = transpose(%5, perm=[0,2,3,1])
+%9 = transpose(%6, perm=[0,2,1,3])
+%10 = matmul(%7, %8)
+%11 = softmax(%10, axis=3)
+%12 = matmul(%11, %9)
+%13 = transpose(%12, perm=[0,2,1,3])
+%14 = reshape(%13, shape=[2,5,24])
+%15 = matmul(%14, d)
+output y = %15
+)";
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32}) {
+    EXPECT_THAT(Steps(text, {.precision = precision}),
+                ElementsAre("matmul", "matmul", "matmul", "matmul", "softmax", "matmul", "matmul"));
+    const std::vector<std::string> copied = Steps(text, {.precision = precision}, {.first_ways = true});
+    EXPECT_EQ(std::count(copied.begin(), copied.end(), "reorder"), 4) << testing::PrintToString(copied);
+  }
 }
 
 // Sums over an image with channels innermost: one, and two in turn (a variance), of odd numbers of channels, so that

@@ -103,15 +103,18 @@ class HostMatmul : public cuda::LibraryCall {
     const Elements right(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);
     std::memset(buffers[3 + extra], 0xff, workspace_bytes());
-    for (int64_t b = 0; b < p_.batch; ++b) {
+    const auto start = [&](const cuda::MatrixLayout& layout, int64_t b) {
+      return b / p_.batch * layout.outer + b % p_.batch * layout.batch;
+    };
+    for (int64_t b = 0; b < p_.outer * p_.batch; ++b) {
       for (int64_t m = 0; m < p_.m; ++m) {
         for (int64_t n = 0; n < p_.n; ++n) {
           double sum = 0;
           for (int64_t k = 0; k < p_.k; ++k) {
-            sum += left[b * p_.left.batch + m * p_.left.row + k * p_.left.column] *
-                   right[b * p_.right.batch + k * p_.right.row + n * p_.right.column];
+            sum += left[start(p_.left, b) + m * p_.left.row + k * p_.left.column] *
+                   right[start(p_.right, b) + k * p_.right.row + n * p_.right.column];
           }
-          epilogue.Finish(sum, n, b * p_.out.batch + m * p_.out.row + n * p_.out.column);
+          epilogue.Finish(sum, n, start(p_.out, b) + m * p_.out.row + n * p_.out.column);
         }
       }
     }

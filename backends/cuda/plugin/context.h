@@ -46,6 +46,8 @@ struct Context {
   cudnnBackendDescriptor_t absent_gpu = nullptr;
   size_t max_plans = SIZE_MAX;  // of cuDNN for one problem; tests need few
   std::string cache_folder;     // of compiled kernels and choices of algorithms; empty: none is kept
+  // Gpu::Compile of one kernel without the prelude.
+  std::function<Fault(const Gpu::Source& source, std::shared_ptr<const Function>* function)> compile;
 
   // The calling thread's calls of the runtime mean this GPU.
   Fault Use() const { return FaultOf(cudaSetDevice(ordinal), "cudaSetDevice"); }

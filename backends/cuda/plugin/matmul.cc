@@ -3,13 +3,22 @@
 // cuBLASLt stores matrices by columns, so it is asked for the transposed product out^T = right^T left^T: a row-major
 // matrix is the transposed one by columns, and the bias along the columns of `out` is one along the rows of out^T,
 // which is what the library's epilogues add.
+//
+// Batches of batches, over which no single stride walks, are passed as arrays of addresses, which a kernel in front of
+// the product writes.
+#include <numeric>
+
 #include "backends/cuda/plugin/context.h"
+#include "core/base/text_hash.h"
 
 namespace rewright::cuda {
 namespace {
 
 constexpr size_t kWorkspaceLimit = size_t{64} << 20;
 constexpr int kCandidates = 24;
+// Of the arrays of addresses, and threads of the kernel that writes them.
+constexpr size_t kTableAlignment = 256;
+constexpr int kThreads = 128;
 
 // An operand X^T of the transposed product, as the library describes it.
 struct Operand {
@@ -31,17 +40,21 @@ cudaDataType_t TypeOf(Precision precision) {
   }
 }
 
-Fault MakeLayout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t stride,
-                 cublasLtMatrixLayout_t* layout) {
+Fault MakeLayout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, const MatmulProblem& problem,
+                 int64_t stride, cublasLtMatrixLayout_t* layout) {
   REWRIGHT_RETURN_FAULT(FaultOf(
       cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading),
       "cublasLtMatrixLayoutCreate"));
-  const int32_t count = static_cast<int32_t>(batch);
-  REWRIGHT_RETURN_FAULT(FaultOf(
-      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "batches"));
-  return FaultOf(
-      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
-      "batches");
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+    return FaultOf(cublasLtMatrixLayoutSetAttribute(*layout, attribute, &value, sizeof value), "batches");
+  };
+  REWRIGHT_RETURN_FAULT(set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(problem.outer * problem.batch)));
+  if (problem.outer == 1) return set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+#if CUBLAS_VERSION >= 130100
+  return set(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, uint32_t{CUBLASLT_BATCH_MODE_POINTER_ARRAY});
+#else
+  return "this cuBLASLt takes no arrays of addresses";
+#endif
 }
 
 // GELU is the library's form by tanh.
@@ -80,11 +93,12 @@ class Matmul : public LibraryCall {
     }
     const cudaDataType_t result = p_.wide ? CUDA_R_32F : type;
     const auto factor = [&](const Operand& operand, int64_t stride, cublasLtMatrixLayout_t* layout) {
-      return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_.batch, stride, layout);
+      return MakeLayout(type, operand.rows, operand.columns, operand.leading, p_, stride, layout);
     };
     REWRIGHT_RETURN_FAULT(factor(first, p_.right.batch, &right_));
     REWRIGHT_RETURN_FAULT(factor(second, p_.left.batch, &left_));
-    return MakeLayout(result, p_.n, p_.m, p_.out.row, p_.batch, p_.out.batch, &out_);
+    REWRIGHT_RETURN_FAULT(MakeLayout(result, p_.n, p_.m, p_.out.row, p_, p_.out.batch, &out_));
+    return p_.outer == 1 ? Fault() : CompileAddresses();
   }
 
   Fault Choose() {
@@ -104,7 +118,7 @@ class Matmul : public LibraryCall {
     return {};
   }
 
-  size_t workspace_bytes() const override { return workspace_; }
+  size_t workspace_bytes() const override { return WorkspaceOf(workspace_); }
 
   Fault Run(void* const* buffers) const override { return Execute(buffers, workspace_, algorithm_); }
 
@@ -132,11 +146,12 @@ class Matmul : public LibraryCall {
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
     // The library takes addresses for aligned to 256 bytes unless it is told.
-    const uint32_t factors = static_cast<uint32_t>(p_.alignment), rest = 16;
-    for (auto [attribute, alignment] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, factors),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factors),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, rest),
-                                        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, rest)}) {
+    const uint32_t rest = AlignmentOf(p_.out, 16);
+    for (auto [attribute, alignment] :
+         {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p_.right, p_.alignment)),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p_.left, p_.alignment)),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, rest),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, rest)}) {
       REWRIGHT_RETURN_FAULT(prefer(attribute, alignment));
     }
     results->resize(kCandidates);
@@ -150,8 +165,58 @@ class Matmul : public LibraryCall {
     return {};
   }
 
+  // ---- addresses
+
+  // Of every matrix, where they are passed one by one; else the library knows the strides.
+  uint32_t AlignmentOf(const MatrixLayout& layout, int64_t base) const {
+    if (p_.outer == 1) return static_cast<uint32_t>(base);
+    const int64_t element = static_cast<int64_t>(ElementBytes(p_.precision));
+    return static_cast<uint32_t>(std::gcd(base, std::gcd(layout.batch * element, layout.outer * element)));
+  }
+  // With the addresses behind what an algorithm asks for.
+  size_t TableAt(size_t workspace) const {
+    return (workspace + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
+  }
+  size_t TableBytes() const { return static_cast<size_t>(p_.outer * p_.batch) * sizeof(void*); }
+  size_t WorkspaceOf(size_t workspace) const {
+    return p_.outer == 1 ? workspace : TableAt(workspace) + 3 * TableBytes();
+  }
+  Fault CompileAddresses() {
+    const std::string count = std::to_string(p_.outer * p_.batch), inner = std::to_string(p_.batch);
+    std::string body =
+        "(const char* left, const char* right, const char* out, const char** table) {\n"
+        "const int i = (int)(blockIdx.x * " +
+        std::to_string(kThreads) + " + threadIdx.x);\nif (i >= " + count + ") return;\n";
+    int place = 0;
+    for (const auto& [name, layout] : {std::pair("left", &p_.left), {"right", &p_.right}, {"out", &p_.out}}) {
+      const auto bytes = [&](int64_t stride) {
+        return std::to_string(stride * static_cast<int64_t>(ElementBytes(p_.precision))) + "LL";
+      };
+      body += "table[" + std::to_string(place++) + " * " + count + " + i] = " + name + " + i / " + inner + " * " +
+              bytes(layout->outer) + " + i % " + inner + " * " + bytes(layout->batch) + ";\n";
+    }
+    body += "}\n";
+    const std::string name = "addresses_" + TextHash::HexOf(body);
+    return context_.compile({name, "extern \"C\" __global__ void " + name + body}, &addresses_);
+  }
+  // Writes them; buffers as in Run, but `table` in the place of the workspace.
+  Fault WriteAddresses(void* const* buffers, void* table) const {
+    void* const pointers[] = {buffers[0], buffers[1], buffers[2], table};
+    return addresses_->Launch((p_.outer * p_.batch + kThreads - 1) / kThreads, kThreads, pointers, 4);
+  }
+
   // Buffers as in Run.
   Fault Execute(void* const* buffers, size_t bytes, const cublasLtMatmulAlgo_t& algorithm) const {
+    if (p_.outer > 1) {
+      char* const table = static_cast<char*>(buffers[3]) + TableAt(bytes);
+      REWRIGHT_RETURN_FAULT(WriteAddresses(buffers, table));
+      void* const tables[] = {table, table + TableBytes(), table + 2 * TableBytes(), buffers[3]};
+      return Multiply(tables, bytes, algorithm);
+    }
+    return Multiply(buffers, bytes, algorithm);
+  }
+  // Buffers as in Run, or tables of the addresses of matrices.
+  Fault Multiply(void* const* buffers, size_t bytes, const cublasLtMatmulAlgo_t& algorithm) const {
     int next = 3;
     if (p_.bias) {
       const void* bias = buffers[next++];
@@ -167,7 +232,8 @@ class Matmul : public LibraryCall {
   // Times the candidates on memory of their own.
   Fault Try(const std::vector<cublasLtMatmulHeuristicResult_t>& results, int* best) {
     const auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
-      const int64_t last = (p_.batch - 1) * layout.batch + (rows - 1) * layout.row + (columns - 1) * layout.column;
+      const int64_t last = (p_.outer - 1) * layout.outer + (p_.batch - 1) * layout.batch + (rows - 1) * layout.row +
+                           (columns - 1) * layout.column;
       return ElementBytes(p_.precision) * static_cast<size_t>(last + 1);
     };
     const auto of_result = [&](size_t bytes) {
@@ -180,7 +246,7 @@ class Matmul : public LibraryCall {
     size_t workspace = 0;
     for (const cublasLtMatmulHeuristicResult_t& result : results) workspace = std::max(workspace, result.workspaceSize);
     TrialOperands trial;
-    REWRIGHT_RETURN_FAULT(trial.Allocate(context_, p_.precision, operands, workspace));
+    REWRIGHT_RETURN_FAULT(trial.Allocate(context_, p_.precision, operands, WorkspaceOf(workspace)));
     Ways ways;
     ways.count = static_cast<int>(results.size());
     ways.sets = trial.sets();
@@ -191,9 +257,10 @@ class Matmul : public LibraryCall {
   }
 
   std::string Key() const {
-    return KeyOf("matmul", p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
-                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual, p_.wide,
-                 static_cast<int64_t>(p_.activation), p_.alignment, static_cast<int64_t>(p_.precision));
+    return KeyOf("matmul", p_.outer, p_.left.outer, p_.right.outer, p_.out.outer, p_.batch, p_.m, p_.n, p_.k,
+                 p_.left.row, p_.left.column, p_.left.batch, p_.right.row, p_.right.column, p_.right.batch, p_.out.row,
+                 p_.out.batch, p_.bias, p_.residual, p_.wide, static_cast<int64_t>(p_.activation), p_.alignment,
+                 static_cast<int64_t>(p_.precision));
   }
 
   Context& context_;
@@ -202,6 +269,7 @@ class Matmul : public LibraryCall {
   cublasLtMatrixLayout_t right_ = nullptr, left_ = nullptr, out_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
   size_t workspace_ = 0;
+  std::shared_ptr<const Function> addresses_;  // writes those of the matrices, where there are outer batches
 };
 
 }  // namespace

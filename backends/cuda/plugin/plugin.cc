@@ -94,6 +94,12 @@ class CudaGpu : public Gpu {
     description.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
     description.l2_bytes = properties.l2CacheSize;
     context_.cache_folder = CacheFolder();
+    context_.compile = [this](const Source& source, std::shared_ptr<const Function>* function) -> Fault {
+      std::vector<std::shared_ptr<const Function>> functions;
+      REWRIGHT_RETURN_FAULT(Compile("", {source}, &functions));
+      *function = functions[0];
+      return {};
+    };
     REWRIGHT_RETURN_FAULT(
         FaultOf(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking), "cudaStreamCreate"));
     REWRIGHT_RETURN_FAULT(FaultOf(cublasLtCreate(&context_.cublas), "cublasLtCreate"));

@@ -165,6 +165,65 @@ TEST_F(Plugin, MeasuresCosts) {
   ExpectClean();
 }
 
+// A product straight through the border, on memory of 256 elements each.
+void ExpectProductIsRight(const cuda::MatmulProblem& p, Rng& rng) {
+  const standin::Type type = p.precision == cuda::Precision::kFp16   ? standin::Type::kFp16
+                             : p.precision == cuda::Precision::kBf16 ? standin::Type::kBf16
+                                                                     : standin::Type::kFp32;
+  const standin::Type result = p.wide ? standin::Type::kFp32 : type;
+  const auto type_of = [&](int i) { return i == 2 || (i == 3 && p.bias) ? result : type; };
+  {
+    cuda::Fault fault;
+    std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
+    ASSERT_EQ(fault, "");
+    std::unique_ptr<cuda::LibraryCall> call;
+    ASSERT_EQ(gpu->Plan(p, &call), "");
+    constexpr int64_t kElements = 256;
+    std::vector<std::vector<char>> contents;
+    std::vector<void*> buffers;
+    const int count = 3 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
+    for (int i = 0; i < count; ++i) {
+      contents.emplace_back(kElements * 4);
+      for (int64_t e = 0; e < kElements; ++e) {
+        standin::Store(contents.back().data(), e, type_of(i), static_cast<double>(RandomInt(rng, -8, 8)) / 4);
+      }
+      void* memory = nullptr;
+      ASSERT_EQ(gpu->Allocate(contents.back().size(), &memory), "");
+      ASSERT_EQ(gpu->CopyIn(memory, contents.back().data(), contents.back().size()), "");
+      buffers.push_back(memory);
+    }
+    void* workspace = nullptr;
+    ASSERT_EQ(gpu->Allocate(std::max<size_t>(call->workspace_bytes(), 1), &workspace), "");
+    buffers.push_back(workspace);
+    ASSERT_EQ(call->Run(buffers.data()), "");
+    std::vector<char> out(kElements * 4);
+    ASSERT_EQ(gpu->CopyOut(out.data(), buffers[2], out.size()), "");
+    const auto load = [&](int i, int64_t at) { return standin::Load(contents[i].data(), at, type_of(i)); };
+    const auto start = [&](const cuda::MatrixLayout& layout, int64_t b) {
+      return b / p.batch * layout.outer + b % p.batch * layout.batch;
+    };
+    for (int64_t b = 0; b < p.outer * p.batch; ++b) {
+      for (int64_t i = 0; i < p.m; ++i) {
+        for (int64_t j = 0; j < p.n; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < p.k; ++k) {
+            sum += load(0, start(p.left, b) + i * p.left.row + k * p.left.column) *
+                   load(1, start(p.right, b) + k * p.right.row + j * p.right.column);
+          }
+          const int64_t at = start(p.out, b) + i * p.out.row + j;
+          if (p.bias) sum += load(3, j);
+          if (p.residual) sum += load(p.bias ? 4 : 3, at);
+          if (p.activation == cuda::Activation::kRelu) sum = std::max(sum, 0.0);
+          if (p.activation == cuda::Activation::kGeluErf) sum = standin::GeluErf(sum);
+          if (p.activation == cuda::Activation::kGeluTanh) sum = standin::GeluTanh(sum);
+          ASSERT_EQ(standin::Load(out.data(), at, result), standin::Rounded(result, sum));
+        }
+      }
+    }
+    for (void* memory : buffers) gpu->Free(memory);
+  }
+}
+
 // Products of all layouts that the border allows, straight through it.
 TEST_F(Plugin, ProductsAreRight) {
   Rng rng(3);
@@ -192,60 +251,35 @@ TEST_F(Plugin, ProductsAreRight) {
     p.activation = static_cast<cuda::Activation>(pick(0, 3));
     p.wide = cuda::IsHalf(p.precision) && !p.residual && p.activation == cuda::Activation::kNone && pick(0, 1) == 1;
     p.alignment = pick(0, 1) == 1 || p.activation == cuda::Activation::kGeluErf ? 16 : 4;
-    const standin::Type type = p.precision == cuda::Precision::kFp16   ? standin::Type::kFp16
-                               : p.precision == cuda::Precision::kBf16 ? standin::Type::kBf16
-                                                                       : standin::Type::kFp32;
-    const standin::Type result = p.wide ? standin::Type::kFp32 : type;
-    const auto type_of = [&](int i) { return i == 2 || (i == 3 && p.bias) ? result : type; };
     {
-      cuda::Fault fault;
-      std::unique_ptr<cuda::Gpu> gpu(rewright_open_gpu(0, &fault));
-      ASSERT_EQ(fault, "");
-      std::unique_ptr<cuda::LibraryCall> call;
-      ASSERT_EQ(gpu->Plan(p, &call), "") << round;
-      constexpr int64_t kElements = 256;
-      std::vector<std::vector<char>> contents;
-      std::vector<void*> buffers;
-      const int count = 3 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
-      for (int i = 0; i < count; ++i) {
-        contents.emplace_back(kElements * 4);
-        for (int64_t e = 0; e < kElements; ++e) {
-          standin::Store(contents.back().data(), e, type_of(i), static_cast<double>(pick(-8, 8)) / 4);
-        }
-        void* memory = nullptr;
-        ASSERT_EQ(gpu->Allocate(contents.back().size(), &memory), "");
-        ASSERT_EQ(gpu->CopyIn(memory, contents.back().data(), contents.back().size()), "");
-        buffers.push_back(memory);
-      }
-      void* workspace = nullptr;
-      ASSERT_EQ(gpu->Allocate(std::max<size_t>(call->workspace_bytes(), 1), &workspace), "");
-      buffers.push_back(workspace);
-      ASSERT_EQ(call->Run(buffers.data()), "");
-      std::vector<char> out(kElements * 4);
-      ASSERT_EQ(gpu->CopyOut(out.data(), buffers[2], out.size()), "");
-      const auto load = [&](int i, int64_t at) { return standin::Load(contents[i].data(), at, type_of(i)); };
-      for (int64_t b = 0; b < p.batch; ++b) {
-        for (int64_t i = 0; i < p.m; ++i) {
-          for (int64_t j = 0; j < p.n; ++j) {
-            double sum = 0;
-            for (int64_t k = 0; k < p.k; ++k) {
-              sum += load(0, b * p.left.batch + i * p.left.row + k * p.left.column) *
-                     load(1, b * p.right.batch + k * p.right.row + j * p.right.column);
-            }
-            const int64_t at = b * p.out.batch + i * p.out.row + j;
-            if (p.bias) sum += load(3, j);
-            if (p.residual) sum += load(p.bias ? 4 : 3, at);
-            if (p.activation == cuda::Activation::kRelu) sum = std::max(sum, 0.0);
-            if (p.activation == cuda::Activation::kGeluErf) sum = standin::GeluErf(sum);
-            if (p.activation == cuda::Activation::kGeluTanh) sum = standin::GeluTanh(sum);
-            ASSERT_EQ(standin::Load(out.data(), at, result), standin::Rounded(result, sum)) << "round " << round;
-          }
-        }
-      }
-      for (void* memory : buffers) gpu->Free(memory);
+      SCOPED_TRACE(round);
+      ExpectProductIsRight(p, rng);
     }
     ExpectClean();
     if (HasFailure()) return;
+  }
+}
+
+// Batches of batches, between heads that lie side by side: by arrays of addresses.
+TEST_F(Plugin, ProductsOfBatchesOfBatchesAreRight) {
+  Rng rng(5);
+  for (cuda::Precision precision : kPrecisions) {
+    // [2 sequences, 3 heads]: queries of 4 x 8 by keys of 5 x 8 into scores, and these by values of 5 x 8 into heads
+    // that lie side by side; the same with keys and values that all heads share.
+    for (const int64_t head : {8, 0}) {
+      const cuda::MatrixLayout queries{24, 1, 8, 96}, keys{1, 24, head, 120}, values{24, 1, head, 120},
+          scores{5, 1, 20, 60}, out{24, 1, 8, 96};
+      const cuda::MatmulProblem problems[] = {
+          {.outer = 2, .batch = 3, .m = 4, .n = 5, .k = 8, .left = queries, .right = keys, .out = scores},
+          {.outer = 2, .batch = 3, .m = 4, .n = 8, .k = 5, .left = scores, .right = values, .out = out}};
+      for (cuda::MatmulProblem problem : problems) {
+        problem.precision = precision;
+        Begin({.plans = 3});
+        ExpectProductIsRight(problem, rng);
+        ExpectClean();
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 

@@ -24,6 +24,7 @@ struct Matrix {
   cudaDataType_t type = CUDA_R_32F;
   int64_t rows = 0, columns = 0, leading = 0, stride = 0;
   int32_t batch = 1;
+  uint32_t mode = CUBLASLT_BATCH_MODE_STRIDED;
 };
 struct Product {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
@@ -58,9 +59,25 @@ void Read(const void* value, size_t bytes, T* to) {
   std::memcpy(to, value, sizeof(T));
 }
 
+bool HasAddresses(const Matrix& m) { return m.mode == CUBLASLT_BATCH_MODE_POINTER_ARRAY; }
+size_t SpanOfOne(const Matrix& m) {
+  return static_cast<size_t>((m.columns - 1) * m.leading + m.rows) * BytesOf(TypeOf(m.type));
+}
+// Of all matrices, or of their addresses.
 size_t Span(const Matrix& m) {
-  const int64_t last = (m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows - 1;
-  return static_cast<size_t>(last + 1) * BytesOf(TypeOf(m.type));
+  if (HasAddresses(m)) return static_cast<size_t>(m.batch) * sizeof(void*);
+  return static_cast<size_t>((m.batch - 1) * m.stride) * BytesOf(TypeOf(m.type)) + SpanOfOne(m);
+}
+// Where matrix `z` begins. Addresses are read when the product runs, and must lead to memory that is aligned as was
+// promised.
+void* Start(const Matrix& m, const void* data, int64_t z, uint32_t alignment) {
+  if (!HasAddresses(m)) {
+    const size_t bytes = static_cast<size_t>(z * m.stride) * BytesOf(TypeOf(m.type));
+    return static_cast<char*>(const_cast<void*>(data)) + bytes;
+  }
+  void* const at = static_cast<void* const*>(data)[z];
+  CheckRange(at, SpanOfOne(m), alignment, "a matrix of an array of addresses");
+  return at;
 }
 
 bool HasBias(cublasLtEpilogue_t e) {
@@ -78,25 +95,29 @@ struct Call {
   const void *a_data, *b_data, *c_data;
   void* d_data;
   double alpha, beta;
+  uint32_t alignment[4];
 
   void Run() const {
     const Type type = TypeOf(d.type);
     const int64_t k_size = product.a == CUBLAS_OP_N ? a.columns : a.rows;
     for (int64_t z = 0; z < d.batch; ++z) {
+      const void* const left = Start(a, a_data, z, alignment[0]);
+      const void* const right = Start(b, b_data, z, alignment[1]);
+      const void* const summand = beta != 0 ? Start(c, c_data, z, alignment[2]) : nullptr;
+      void* const out = Start(d, d_data, z, alignment[3]);
       for (int64_t j = 0; j < d.columns; ++j) {
         for (int64_t i = 0; i < d.rows; ++i) {
           double sum = 0;
           for (int64_t k = 0; k < k_size; ++k) {
             const int64_t at_a = product.a == CUBLAS_OP_N ? i + k * a.leading : k + i * a.leading;
             const int64_t at_b = product.b == CUBLAS_OP_N ? k + j * b.leading : j + k * b.leading;
-            sum +=
-                Load(a_data, z * a.stride + at_a, TypeOf(a.type)) * Load(b_data, z * b.stride + at_b, TypeOf(b.type));
+            sum += Load(left, at_a, TypeOf(a.type)) * Load(right, at_b, TypeOf(b.type));
           }
           sum *= alpha;
           // With a factor of zero nothing is read: it may be anything.
-          if (beta != 0) sum += beta * Load(c_data, z * c.stride + i + j * c.leading, TypeOf(c.type));
+          if (beta != 0) sum += beta * Load(summand, i + j * c.leading, TypeOf(c.type));
           if (HasBias(product.epilogue)) sum += Load(product.bias, i, type);
-          Store(d_data, z * d.stride + i + j * d.leading, type, Activated(product.epilogue, sum));
+          Store(out, i + j * d.leading, type, Activated(product.epilogue, sum));
         }
       }
     }
@@ -112,7 +133,7 @@ void CheckSizes(const Call& call) {
     Misuse("sizes of a product do not fit");
   }
   for (const Matrix* m : {&call.a, &call.b, &call.c, &call.d}) {
-    if (m->batch != d.batch) Misuse("batches of a product do not fit");
+    if (m->batch != d.batch || m->mode != d.mode) Misuse("batches of a product do not fit");
     if (m->leading < m->rows) Misuse("a leading dimension below the number of rows");
   }
 }
@@ -155,7 +176,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return Destroy<cublasL
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
                                           uint64_t columns, int64_t leading) {
   return Make(layout, "matrices",
-              Matrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading, 0, 1});
+              Matrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading, 0, 1,
+                     CUBLASLT_BATCH_MODE_STRIDED});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   return Destroy<Matrix>(layout, "matrices");
@@ -166,6 +188,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, c
   switch (name) {
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: Read(value, bytes, &Of(layout).batch); break;
     case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: Read(value, bytes, &Of(layout).stride); break;
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_MODE: Read(value, bytes, &Of(layout).mode); break;
     default: return CUBLAS_STATUS_INVALID_VALUE;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -258,11 +281,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   call.a = Of(a_layout), call.b = Of(b_layout), call.c = Of(c_layout), call.d = Of(d_layout);
   call.a_data = a, call.b_data = b, call.c_data = c, call.d_data = d;
   call.alpha = *static_cast<const float*>(alpha), call.beta = *static_cast<const float*>(beta);
+  std::copy(algorithm.alignment, algorithm.alignment + 4, call.alignment);
   CheckSizes(call);
-  CheckRange(a, Span(call.a), algorithm.alignment[0], "the first factor");
-  CheckRange(b, Span(call.b), algorithm.alignment[1], "the second factor");
-  if (call.beta != 0) CheckRange(c, Span(call.c), algorithm.alignment[2], "a summand");
-  CheckRange(d, Span(call.d), algorithm.alignment[3], "a product");
+  const auto alignment = [&](const Matrix& m, int i) {
+    return HasAddresses(m) ? uint32_t{sizeof(void*)} : algorithm.alignment[i];
+  };
+  CheckRange(a, Span(call.a), alignment(call.a, 0), "the first factor");
+  CheckRange(b, Span(call.b), alignment(call.b, 1), "the second factor");
+  if (call.beta != 0) CheckRange(c, Span(call.c), alignment(call.c, 2), "a summand");
+  CheckRange(d, Span(call.d), alignment(call.d, 3), "a product");
   const size_t element = BytesOf(TypeOf(call.d.type));
   if (HasBias(call.product.epilogue)) {
     CheckRange(call.product.bias, static_cast<size_t>(call.d.rows) * element, 16, "a bias");

@@ -458,10 +458,11 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   if (Fails()) return Note(cudaErrorUnknown);
+  // Kernels of the plugin's own have no prelude.
   const size_t prelude = cuda::KernelPrelude().size();
-  CHECK(library->source.compare(0, prelude, cuda::KernelPrelude()) == 0);
+  const bool has_prelude = library->source.compare(0, prelude, cuda::KernelPrelude()) == 0;
   library->name = name;
-  Kernels().Add(cuda::KernelPrelude(), name, library->source.substr(prelude));
+  Kernels().Add(cuda::KernelPrelude(), name, library->source.substr(has_prelude ? prelude : 0));
   *kernel = reinterpret_cast<cudaKernel_t>(library);
   return cudaSuccess;
 }
