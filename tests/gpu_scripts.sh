@@ -122,6 +122,14 @@ all --device cpu --minutes 0 'breadth-cross-*'
 expect "status when the time is up" $? 75
 expect "models beside their peers" "$(bench/gpu/all.sh --list 'peers-*' 'breadth-*-b[0-9]*' | wc -l)" 32
 expect "workloads beside their peers" "$(bench/gpu/all.sh --list 'workloads-*' | grep -c 'model.py mirage_.* --batch [18] --precision bf16')" 12
+# Every step of tests runs some.
+if [ -x "$(dirname "$program")/tests/runtime_test" ]; then
+  bench/gpu/all.sh --list | sed -n 's/^\([^:]*\): .*\(--gtest_filter=.*\)/\1 \2/p' | while read -r name filter; do
+    [ "$("$(dirname "$program")/tests/runtime_test" --gtest_list_tests "$filter" | grep -c '^  ')" -gt 0 ] || echo "$name"
+  done >"$folder/out"
+  expect "steps without a test" "$(tr '\n' ' ' <"$folder/out")" ""
+fi
+expect "sanitizers that look at our kernels alone" "$(bench/gpu/all.sh --list 'tests-sanitizer-*' | grep -c -e '--kernel-name kernel_substring=rewright_')" 3
 expect "what is prepared" "$(bench/gpu/all.sh --prepare --list 'expect-*' | wc -l)" 28
 
 # A program without its plugin, and with one that the loader does not take.

@@ -361,7 +361,7 @@ class KernelWriter : private ExpressionWriter {
     const std::string rest =
         absl::StrCat("(", absl::StrJoin(parameters, ", "), ") {\n", "typedef ", large_ ? "long long" : "int",
                      " index_t;\n", "constexpr int kThreads = ", kernel_.threads, ";\n(void)kThreads;\n", body_, "}\n");
-    kernel_.name = "kernel_" + TextHash::HexOf(rest);
+    kernel_.name = "rewright_" + TextHash::HexOf(rest);
     kernel_.source =
         absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", kernel_.threads, ") ", kernel_.name, rest);
   }

@@ -162,14 +162,27 @@ TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
   EXPECT_EQ(slow.sections, tried);
 }
 
-// What is remembered is not tried again, and needs no memory for it.
+// What is remembered is not tried again, and needs no memory for it: steps side by side, a pooling by a kernel or by a
+// library, a depthwise convolution with and without what follows it.
 TEST(CudaQueues, WhatIsRememberedTakesNoMemory) {
-  const Graph graph = GraphWithWeights(kProducts, -1, 1, 1);
-  HostGpuCounts remembered, tried;
-  const auto by_memory = HostDevice(&remembered), by_trial = HostDevice(&tried, {.first_ways = true});
-  ASSERT_TRUE(by_memory->Compile(graph).ok());
-  ASSERT_TRUE(by_trial->Compile(graph).ok());
-  EXPECT_LT(remembered.peak_bytes, tried.peak_bytes);
+  const char* const pooling = "input x: f32[1,64,20,20]\n%1 = max_pool2d(x, kernel=[2,2])\noutput y = %1\n";
+  const char* const depthwise = R"(
+input x: f32[1,16,20,20]
+state w: f32[16,1,3,3]
+%1 = conv2d(x, w, groups=16)
+%2 = relu(%1)
+output y = %2
+)";
+  for (const char* text : {kProducts, pooling, depthwise}) {
+    SCOPED_TRACE(text);
+    const Graph graph = GraphWithWeights(text, -1, 1, 1);
+    HostGpuCounts remembered, tried;
+    const auto by_memory = HostDevice(&remembered), by_trial = HostDevice(&tried, {.first_ways = true});
+    ASSERT_TRUE(by_memory->Compile(graph).ok());
+    ASSERT_TRUE(by_trial->Compile(graph).ok());
+    EXPECT_LT(remembered.peak_bytes, tried.peak_bytes);
+    EXPECT_EQ(remembered.launches, 0);
+  }
 }
 
 // A product that needs something else than the value is none of the group, even if it comes first.

@@ -88,25 +88,48 @@ TEST_P(Gpu, LargeKernelsAgree) {
   }
 }
 
-// Sums as products of 64 to 512 factors have them; attention as one call in 16 bits.
+// Sums as products of 64 to 512 factors have them; attention as one call in 16 bits, products of heads that lie side by
+// side in 32.
 TEST_P(Gpu, AttentionAgrees) {
   const auto graph = ParseGraph(R"(
-input q: f32[2,12,128,64]
-input k: f32[2,12,64,128]
-input v: f32[2,12,128,64]
+input q: f32[2,128,12,64]
+input k: f32[2,128,12,64]
+input v: f32[2,128,12,64]
 input m: f32[2,1,1,128]
 const %0: f32[] = [8]
-%1 = matmul(q, k)
+%8 = relu(q)
+%9 = transpose(%8, perm=[0,2,1,3])
+%10 = relu(k)
+%11 = transpose(%10, perm=[0,2,3,1])
+%12 = relu(v)
+%13 = transpose(%12, perm=[0,2,1,3])
+%1 = matmul(%9, %11)
 %2 = div(%1, %0)
 %3 = add(%2, m)
 %4 = softmax(%3, axis=3)
-%5 = matmul(%4, v)
+%5 = matmul(%4, %13)
 %6 = transpose(%5, perm=[0,2,1,3])
 %7 = reshape(%6, shape=[2,128,768])
 output y = %7
 )");
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
   ExpectRuns(*graph, -1, 1, 1);
+}
+
+// The ends of a convolutional network: images of 3 channels, a mean over the last ones with channels innermost.
+TEST_P(Gpu, EndsOfNetworksAgree) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[2,3,37,41]
+state a: f32[100,3,7,7]
+%1 = conv2d(x, a, strides=[2,2], pads=[3,3,3,3])
+%2 = relu(%1)
+%3 = max_pool2d(%2, kernel=[3,3], strides=[2,2], pads=[1,1,1,1])
+%4 = reduce_mean(%3, axes=[2,3])
+output y = %4
+)",
+                                       -0.1, 0.1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
 }
 
 // Branches of a module, products of one value: in order or side by side, whichever is faster.
@@ -154,8 +177,8 @@ TEST(GpuQueues, KeepTheirOrder) {
   constexpr int64_t kElements = 1 << 20;
   constexpr int kThreads = 256, kSteps = 6;
   std::vector<std::shared_ptr<const cuda::Function>> functions;
-  ASSERT_EQ(gpu.Compile("", {{"slow_sum", R"(
-extern "C" __global__ void slow_sum(const float* a, const float* b, float* out) {
+  ASSERT_EQ(gpu.Compile("", {{"rewright_slow_sum", R"(
+extern "C" __global__ void rewright_slow_sum(const float* a, const float* b, float* out) {
   const int i = blockIdx.x * 256 + threadIdx.x;
   float sum = 0;
   for (int k = 0; k < 64; ++k) sum += (a[i] + b[i]) * (1.0f / 64);

@@ -196,7 +196,7 @@ class Matmul : public LibraryCall {
               bytes(layout->outer) + " + i % " + inner + " * " + bytes(layout->batch) + ";\n";
     }
     body += "}\n";
-    const std::string name = "addresses_" + TextHash::HexOf(body);
+    const std::string name = "rewright_addresses_" + TextHash::HexOf(body);
     return context_.compile({name, "extern \"C\" __global__ void " + name + body}, &addresses_);
   }
   // Writes them; buffers as in Run, but `table` in the place of the workspace.
@@ -257,10 +257,10 @@ class Matmul : public LibraryCall {
   }
 
   std::string Key() const {
-    return KeyOf("matmul", p_.outer, p_.left.outer, p_.right.outer, p_.out.outer, p_.batch, p_.m, p_.n, p_.k,
-                 p_.left.row, p_.left.column, p_.left.batch, p_.right.row, p_.right.column, p_.right.batch, p_.out.row,
-                 p_.out.batch, p_.bias, p_.residual, p_.wide, static_cast<int64_t>(p_.activation), p_.alignment,
-                 static_cast<int64_t>(p_.precision));
+    return KeyOf("matmul", p_.batch, p_.m, p_.n, p_.k, p_.left.row, p_.left.column, p_.left.batch, p_.right.row,
+                 p_.right.column, p_.right.batch, p_.out.row, p_.out.batch, p_.bias, p_.residual, p_.wide,
+                 static_cast<int64_t>(p_.activation), p_.alignment, static_cast<int64_t>(p_.precision), p_.outer,
+                 p_.left.outer, p_.right.outer, p_.out.outer);
   }
 
   Context& context_;

@@ -312,6 +312,25 @@ TEST_F(Plugin, TakesTheFastest) {
   }
 }
 
+// Many proposals, each on operands that are in no cache and hold numbers, timed behind work that hides the launch.
+TEST_F(Plugin, TriesManyOnColdOperands) {
+  const auto tried = [](const char* text) {
+    Begin({.plans = 50});
+    auto device = Open();
+    EXPECT_TRUE(device.ok() && (*device)->Compile(GraphWithWeights(text, 1, 2, 1)).ok());
+    const standin::Observed& observed = standin::observed();
+    EXPECT_EQ(observed.idle_starts, 0);
+    EXPECT_EQ(observed.zero_factors, 0);
+    return std::set<int>(observed.proposals.begin(), observed.proposals.end()).size();
+  };
+  EXPECT_EQ(tried(kProduct), 23u) << "of 24 one says that it is none";
+  // The cache has 4 KB: sets of 3 x 8, 8 x 8 and 3 x 8 elements, in units of 256 bytes.
+  EXPECT_EQ(standin::observed().factors.size(), 2 * 4096 / 768 + 1u);
+  ExpectClean();
+  EXPECT_EQ(tried(kConvolution), 32u);
+  ExpectClean();
+}
+
 // One that fails, or cannot be recorded, is not taken, though it were the fastest.
 TEST_F(Plugin, LeavesOutWhatFails) {
   for (const char* text : {kProduct, kConvolution}) {

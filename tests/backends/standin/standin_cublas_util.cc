@@ -100,6 +100,7 @@ struct Call {
   void Run() const {
     const Type type = TypeOf(d.type);
     const int64_t k_size = product.a == CUBLAS_OP_N ? a.columns : a.rows;
+    bool zeros = true;
     for (int64_t z = 0; z < d.batch; ++z) {
       const void* const left = Start(a, a_data, z, alignment[0]);
       const void* const right = Start(b, b_data, z, alignment[1]);
@@ -111,7 +112,9 @@ struct Call {
           for (int64_t k = 0; k < k_size; ++k) {
             const int64_t at_a = product.a == CUBLAS_OP_N ? i + k * a.leading : k + i * a.leading;
             const int64_t at_b = product.b == CUBLAS_OP_N ? k + j * b.leading : j + k * b.leading;
-            sum += Load(left, at_a, TypeOf(a.type)) * Load(right, at_b, TypeOf(b.type));
+            const double factor = Load(left, at_a, TypeOf(a.type));
+            zeros = zeros && factor == 0;
+            sum += factor * Load(right, at_b, TypeOf(b.type));
           }
           sum *= alpha;
           // With a factor of zero nothing is read: it may be anything.
@@ -121,6 +124,7 @@ struct Call {
         }
       }
     }
+    observed().zero_factors += zeros ? 1 : 0;
   }
 };
 
@@ -299,6 +303,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   cudaError_t queued;
   if (!Propose(stream, static_cast<int>(algorithm.number), &queued)) return CUBLAS_STATUS_EXECUTION_FAILED;
   ++observed().products;
+  observed().factors.insert(a);
   Queue(stream, SecondsOf(static_cast<int>(algorithm.number)), [=] {
     std::memset(workspace, 0xff, bytes);
     call.Run();

@@ -55,6 +55,7 @@ struct CUevent_st {
   std::shared_ptr<rewright::standin::Capture> capture;
   std::vector<int> nodes;
   double time = -1;
+  bool behind_work = false;
 };
 struct CUgraph_st {
   std::shared_ptr<rewright::standin::Capture> capture;
@@ -348,6 +349,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->nodes = stream->captured_tail;
     return cudaSuccess;
   }
+  event->behind_work = std::any_of(stream->tail.begin(), stream->tail.end(), [](int i) { return gpu.work.IsLeft(i); });
   Queue(stream, 0, [event] { event->time = gpu.clock; });
   event->work = stream->tail;
   return cudaSuccess;
@@ -375,6 +377,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) { return Wait(event->work); 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (Fails()) return Note(cudaErrorUnknown);
   if (start->time < 0 || end->time < 0) return Note(cudaErrorNotReady);
+  if (!start->behind_work) ++gpu.observed.idle_starts;
   *milliseconds = static_cast<float>((end->time - start->time) * 1e3);
   return cudaSuccess;
 }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct Observed {
   int calls = 0;                    // that can fail
   int launches = 0, products = 0, graphs = 0;
   std::vector<int> proposals;       // that ran
+  std::set<const void*> factors;    // addresses of second factors of products
+  int zero_factors = 0;             // of these products, when they were zeros alone
+  int idle_starts = 0;              // times from events with no work in front of them: launches are a part of these
   std::map<std::string, int> live;  // objects and allocations that were not destroyed
 };
 
