@@ -21,12 +21,11 @@ using testing::ElementsAre;
 std::vector<std::string> Steps(const std::string& text, cuda::CudaOptions options, const HostGpuOptions& gpu = {}) {
   SCOPED_TRACE(text);
   const Graph graph = GraphWithWeights(text, -1, 1, 1);
-  const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, gpu), *ProfileDb::Open(""), options);
+  const auto device = HostDevice(options, nullptr, gpu);
   auto schedule = device->Compile(graph);
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   if (!schedule.ok()) return {};
-  std::vector<std::string> labels;
-  for (const Step& step : schedule->steps) labels.push_back(step.label);
+  std::vector<std::string> labels = LabelsOf(*schedule);
   ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, IsHalf(options.precision) ? 4e-2 : 1e-5);
   return labels;
 }

@@ -123,16 +123,10 @@ output y = %10
 output z = %5
 )";
 
-std::unique_ptr<Device> HostDevice(HostGpuCounts* counts, const HostGpuOptions& options = {}) {
-  cuda::CudaOptions cuda_options;
-  cuda_options.min_vectorized = 8;
-  return cuda::MakeCudaDevice(MakeHostGpu(counts, options), *ProfileDb::Open(""), cuda_options);
-}
-
 TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
   const Graph graph = GraphWithWeights(kProducts, -1, 1, 1);
   HostGpuCounts counts;
-  const auto device = HostDevice(&counts);
+  const auto device = HostDevice({}, &counts);
   const std::vector<Group> groups = device->Partition(graph);
   ASSERT_EQ(groups[0].nodes.size(), 5u);
   EXPECT_EQ(groups[0].outputs.size(), 3u);
@@ -150,7 +144,7 @@ TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
 
   // In order where that is faster; both ways are tried.
   HostGpuCounts slow;
-  const auto in_order = HostDevice(&slow, {.first_ways = true});
+  const auto in_order = HostDevice({}, &slow, {.first_ways = true});
   auto schedule = in_order->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
   EXPECT_GE(schedule->steps.size(), 6u);
@@ -177,7 +171,7 @@ output y = %2
     SCOPED_TRACE(text);
     const Graph graph = GraphWithWeights(text, -1, 1, 1);
     HostGpuCounts remembered, tried;
-    const auto by_memory = HostDevice(&remembered), by_trial = HostDevice(&tried, {.first_ways = true});
+    const auto by_memory = HostDevice({}, &remembered), by_trial = HostDevice({}, &tried, {.first_ways = true});
     ASSERT_TRUE(by_memory->Compile(graph).ok());
     ASSERT_TRUE(by_trial->Compile(graph).ok());
     EXPECT_LT(remembered.peak_bytes, tried.peak_bytes);
@@ -200,7 +194,7 @@ state w: f32[6,4]
 output y = %5
 )",
                                        -1, 1, 1);
-  const auto device = HostDevice(nullptr);
+  const auto device = HostDevice();
   std::vector<size_t> sizes;
   for (const Group& group : device->Partition(graph)) sizes.push_back(group.nodes.size());
   EXPECT_THAT(sizes, ElementsAre(2, 2, 1)) << "x u with x w, then x v + x u, then the last";

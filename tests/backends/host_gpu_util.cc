@@ -12,8 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "backends/layout.h"
 #include "core/base/check.h"
+#include "core/ir/text.h"
+#include "gtest/gtest.h"
+#include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_calls_util.h"
 #include "tests/backends/host_kernels_util.h"
+#include "tests/backends/random_graph_util.h"
 
 namespace rewright {
 namespace {
@@ -161,6 +165,42 @@ cuda::Fault HostFunction::Launch(int64_t blocks, int threads, void* const* point
 
 std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts, const HostGpuOptions& options) {
   return std::make_unique<HostGpu>(counts, options);
+}
+
+std::unique_ptr<Device> HostDevice(cuda::CudaOptions options, HostGpuCounts* counts, const HostGpuOptions& lacks) {
+  options.min_vectorized = 8;
+  auto profile = ProfileDb::Open("");
+  CHECK(profile.ok()) << profile.status();
+  return cuda::MakeCudaDevice(MakeHostGpu(counts, lacks), *std::move(profile), options);
+}
+
+std::vector<std::string> LabelsOf(const Schedule& schedule) {
+  std::vector<std::string> labels;
+  for (const Step& step : schedule.steps) labels.push_back(step.label);
+  return labels;
+}
+
+void ExpectAllAgree(Device& device, std::vector<GraphCase> cases, double tolerance) {
+  for (GraphCase& c : cases) {
+    auto schedule = device.Compile(c.graph);
+    ASSERT_TRUE(schedule.ok()) << c.name << ": " << schedule.status().ToString();
+    c.schedule = *std::move(schedule);
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(absl::StrCat(cases[i].name, "\n", PrintGraph(cases[i].graph)));
+    ExpectAgrees(std::move(cases[i].schedule), cases[i].graph, cases[i].low, cases[i].high, i, tolerance);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+std::vector<GraphCase> RandomGraphs(int count) {
+  std::vector<GraphCase> cases;
+  for (int seed = 0; seed < count; ++seed) {
+    const uint64_t number = static_cast<uint64_t>(seed);
+    cases.push_back({absl::StrCat("images ", seed), RandomImageGraph(number, 4 + seed % 17), {}, -1, 1});
+    cases.push_back({absl::StrCat("matrices ", seed), RandomMatrixGraph(number, 4 + seed % 17), {}, -1, 1});
+  }
+  return cases;
 }
 
 }  // namespace rewright

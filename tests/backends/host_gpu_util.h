@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "backends/cuda/cuda_device.h"
 #include "backends/cuda/gpu.h"
 
 namespace rewright {
@@ -35,5 +38,22 @@ struct HostGpuOptions {
 
 // Kernels are compiled together when the first of them is launched. `counts` may be null; it outlives the GPU.
 std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts = nullptr, const HostGpuOptions& options = {});
+// The CUDA device on it, with kernels of several elements a thread for small tensors, too.
+std::unique_ptr<Device> HostDevice(cuda::CudaOptions options = {}, HostGpuCounts* counts = nullptr,
+                                   const HostGpuOptions& lacks = {});
+// Of its steps: which groups a graph became.
+std::vector<std::string> LabelsOf(const Schedule& schedule);
+
+// A graph to be compiled and compared with the interpreter on random inputs in [low, high].
+struct GraphCase {
+  std::string name;
+  Graph graph;
+  Schedule schedule;
+  double low = -2, high = 2;
+};
+// Kernels of all cases are compiled together at the first run.
+void ExpectAllAgree(Device& device, std::vector<GraphCase> cases, double tolerance = 1e-5);
+// `count` graphs of images and as many of matrices.
+std::vector<GraphCase> RandomGraphs(int count);
 
 }  // namespace rewright
