@@ -2,7 +2,8 @@
 // section 8) is measured, at the sizes of the benchmark programs that its authors published with it (repository
 // mirage-project/mirage, folder benchmark): parts of language models that decode with a cache. Written here from their
 // definitions: queries and keys are normalized where those programs normalize queries and values, and the normalized
-// transformer has the Euclidean norm and the difference that its paper asks for (Loshchilov et al., "nGPT", 2024).
+// transformer has the Euclidean norm, the difference, and the step (alpha) of every element that its paper asks for
+// (Loshchilov et al., "nGPT", 2024).
 //
 // Weights of linear layers are weights; caches and low-rank adapters, which change from request to request, are inputs.
 #include <cmath>
