@@ -151,6 +151,7 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
     if (used_finite_only_step) classifiers.back().UsedFiniteOnlyStep();
   }
   int number = 0;
+  bool worst_found = false;
   const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
     // Evenly spread, the first among them.
     const int64_t before = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
@@ -158,7 +159,9 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
     ++number;
     for (RuleClassifier& classifier : classifiers) {
       classifier.Inspect(instance);
-      if (instances <= kMeasuredInstances || before < after) classifier.Measure(instance);
+      if (worst_found || (instances > kMeasuredInstances && before == after)) continue;
+      classifier.Measure(instance);
+      worst_found = classifier.IsWorst();
     }
     return absl::OkStatus();
   });
@@ -194,23 +197,27 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
   const int count = std::max(1, static_cast<int>(assignments.size()));
   const int not_finite_runs = std::max(kNotFiniteRuns, (least + count - 1) / count);
-  for (size_t a = 0; a < assignments.size(); ++a) {
+  CompiledNodes compiled;
+  for (size_t a = 0; a < assignments.size() && !IsWorst(); ++a) {
     const Symbols& symbols = assignments[a];
-    MeasureErrors(measured, symbols, Leaves::kOrdinary);
+    MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
     // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
-      if (a < kAssignments) MeasureErrors(measured, symbols, leaves);
+      if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
-      MeasureErrors(measured, symbols, Leaves::kNotFinite);
+      MeasureErrors(measured, symbols, Leaves::kNotFinite, &compiled);
     }
-    for (int run = 0; run < kFullRangeRuns && casts; ++run) MeasureErrors(measured, symbols, Leaves::kFullRange);
+    for (int run = 0; run < kFullRangeRuns && casts; ++run)
+      MeasureErrors(measured, symbols, Leaves::kFullRange, &compiled);
   }
-  if (!same_bits_) return;
+  if (!same_bits_ || IsWorst()) return;
   // Instances of high rank may have values at few sizes only; those of low rank speak for them.
   const std::vector<Symbols> full = WithoutEmptyValues(instance);
   if (full.empty()) return;
-  for (Precision precision : {Precision::kNative, Precision::kFloat64}) CompareBits(instance, full, precision);
+  CompiledNodes of_bits;  // of the instance itself, not of a narrowed one
+  for (Precision precision : {Precision::kNative, Precision::kFloat64})
+    CompareBits(instance, full, precision, &of_bits);
 }
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
@@ -306,15 +313,16 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
   return true;
 }
 
-void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind) {
+void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind,
+                                   CompiledNodes* compiled) {
   std::vector<Number> reals = Reals(instance, kind);
   const bool spoiled = kind == Leaves::kNotFinite && SpoilReal(instance, &reals);
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
   if (!DrawLeaves(instance, symbols, reals, kind, Precision::kNative, &leaves)) return;
   if (kind == Leaves::kNotFinite && !spoiled && !SpoilSome(instance, &leaves)) return;
-  const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size());
-  const auto precise = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size());
+  const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
+  const auto precise = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size(), compiled);
   if (!rounded.ok() || !precise.ok()) return;
   ++samples_;
   const auto at = [](const std::vector<std::vector<Tensor>>& values, SymbolicValue value) -> const Tensor& {
@@ -346,7 +354,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
 
 // Only bits, on finite leaves, until enough elements are compared. Scalars need many runs.
 void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments,
-                                 Precision precision) {
+                                 Precision precision, CompiledNodes* compiled) {
   std::vector<int64_t> compared(instance.lhs.size(), 0);
   const auto enough = [&] {
     return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
@@ -360,7 +368,7 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
     const NumericInstance numeric(instance, symbols, reals);
     std::vector<Tensor> leaves;
     if (!DrawLeaves(instance, symbols, reals, kind, precision, &leaves)) continue;
-    const auto values = numeric.Run(leaves, precision, instance.nodes.size());
+    const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
     if (!values.ok()) continue;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
       const SymbolicValue l = instance.lhs[k], r = instance.rhs[k];

@@ -34,6 +34,8 @@
 
 namespace rewright {
 
+class CompiledNodes;
+
 inline constexpr double kRiskFactor = 100;
 inline constexpr int64_t kComparedElements = 200;
 
@@ -53,6 +55,8 @@ class RuleClassifier {
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }
   RuleClass Class() const;
+  // No measurement changes the class.
+  bool IsWorst() const { return risky_; }
 
  private:
   enum class Leaves : uint8_t {
@@ -78,8 +82,9 @@ class RuleClassifier {
   // False where a value is too large.
   bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<Number>& reals, Leaves kind,
                   Precision precision, std::vector<Tensor>* leaves);
-  void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind);
-  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Precision precision);
+  void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind, CompiledNodes* compiled);
+  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Precision precision,
+                   CompiledNodes* compiled);
   double Extreme(DType dtype);
   double FullRange(DType dtype);
   int64_t RandomInteger(DType dtype, Leaves kind);

@@ -1,6 +1,7 @@
 #include "verifier/numeric_instance.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -73,6 +74,29 @@ absl::Status ConfirmElement(const Counterexample& found, const Tensor& left, con
 
 }  // namespace
 
+absl::StatusOr<const CompiledMeaning*> CompiledNodes::Find(size_t node, const Meaning& meaning,
+                                                           const Bindings& bindings,
+                                                           const std::vector<TensorType>& inputs,
+                                                           const std::vector<TensorType>& outputs,
+                                                           Precision precision) {
+  std::vector<uint64_t> params;
+  for (double param : bindings.params) params.push_back(std::bit_cast<uint64_t>(param));
+  // Types, too: inputs may be stored as the graph says or as the precision does.
+  std::vector<int64_t> numbers = bindings.variables;
+  for (const std::vector<TensorType>* types : {&inputs, &outputs}) {
+    for (const TensorType& type : *types) {
+      numbers.push_back(static_cast<int64_t>(type.dtype));
+      numbers.insert(numbers.end(), type.shape.begin(), type.shape.end());
+    }
+  }
+  auto& entry = compiled_[Key(node, precision, std::move(numbers), std::move(params))];
+  if (entry == nullptr) {
+    ASSIGN_OR_RETURN(CompiledMeaning made, CompiledMeaning::Compile(meaning, bindings, inputs, outputs, precision));
+    entry = std::make_unique<CompiledMeaning>(std::move(made));
+  }
+  return entry.get();
+}
+
 TensorType NumericInstance::TypeOf(const SymbolicNode& node, size_t output) const {
   TensorType type{node.dtypes[output], {}};
   for (const ExprPtr& size : node.shapes[output]) type.shape.push_back(EvalIndex(size, symbols_).value_or(-1));
@@ -141,7 +165,8 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Precisi
 }
 
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
-                                                                      Precision precision, size_t end) const {
+                                                                      Precision precision, size_t end,
+                                                                      CompiledNodes* compiled) const {
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
   for (size_t n = 0; n < end; ++n) {
     const SymbolicNode& node = instance_.nodes[n];
@@ -163,11 +188,13 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
     if (!bindings.ok()) return bindings.status();
     std::vector<TensorType> outputs;
     for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
-    InterpretOptions options;
-    options.precision = precision;
-    auto results = Interpret(*node.meaning, *bindings, outputs, inputs, options);
-    if (!results.ok()) return results.status();
-    values[n] = *std::move(results);
+    CompiledNodes own;
+    std::vector<TensorType> types;
+    for (const Tensor& input : inputs) types.push_back(input.type());
+    ASSIGN_OR_RETURN(
+        const CompiledMeaning* program,
+        (compiled != nullptr ? *compiled : own).Find(n, *node.meaning, *bindings, types, outputs, precision));
+    ASSIGN_OR_RETURN(values[n], program->Run(inputs));
   }
   return values;
 }

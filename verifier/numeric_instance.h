@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/interpreter/interpreter.h"
@@ -14,6 +17,19 @@
 #include "verifier/verifier.h"
 
 namespace rewright {
+
+// Programs of one instance's nodes, each compiled once for the same sizes, attributes and precision. Not thread-safe.
+class CompiledNodes {
+ public:
+  absl::StatusOr<const CompiledMeaning*> Find(size_t node, const Meaning& meaning, const Bindings& bindings,
+                                              const std::vector<TensorType>& inputs,
+                                              const std::vector<TensorType>& outputs, Precision precision);
+
+ private:
+  // Node, precision, values of variables and the types, bits of parameters.
+  using Key = std::tuple<size_t, Precision, std::vector<int64_t>, std::vector<uint64_t>>;
+  absl::flat_hash_map<Key, std::unique_ptr<CompiledMeaning>> compiled_;
+};
 
 class NumericInstance {
  public:
@@ -26,9 +42,10 @@ class NumericInstance {
   absl::Status Legal(const SymbolicNode& node) const;
   TensorType TypeOf(const SymbolicNode& node, size_t output) const;
 
-  // Values of nodes [0, end), given those of the leaves by node.
+  // Values of nodes [0, end), given those of the leaves by node. `compiled` is of the same instance; null: programs are
+  // not kept.
   absl::StatusOr<std::vector<std::vector<Tensor>>> Run(const std::vector<Tensor>& leaves, Precision precision,
-                                                       size_t end) const;
+                                                       size_t end, CompiledNodes* compiled = nullptr) const;
 
  private:
   absl::StatusOr<Bindings> BindingsAt(const SymbolicNode& node) const;
