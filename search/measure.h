@@ -1,6 +1,7 @@
 // Whether one executable is faster than another, measured so that a busy machine meets both alike.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,6 +12,7 @@ namespace rewright {
 struct MeasureOptions {
   int warmup = 3;
   int pairs = 30;
+  std::function<double()> clock;  // seconds; empty: the steady clock
 };
 
 struct Measurement {

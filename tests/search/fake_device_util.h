@@ -34,7 +34,10 @@ class FakeDevice : public Device {
   std::map<std::string, double> milliseconds_;
 };
 
-// Runs take `seconds(graph)` and give what the interpreter gives.
+// A clock that only runs of a FakeRunner's executables advance, so that no busy machine decides a test.
+double FakeSeconds();
+
+// Runs take `seconds(graph)` by FakeSeconds and give what the interpreter gives.
 class FakeRunner : public GraphRunner {
  public:
   explicit FakeRunner(std::function<double(const Graph&)> seconds) : seconds_(std::move(seconds)) {}
