@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/context_layout.h"
 #include "backends/cpu/fusion.h"
+#include "backends/cpu/jit.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
@@ -40,7 +41,7 @@ std::string ProcessorName() {
 }
 
 // Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
-constexpr int kFusionVersion = 6;
+constexpr int kFusionVersion = 7;
 
 class CpuDevice : public Device {
  public:
@@ -48,8 +49,8 @@ class CpuDevice : public Device {
       : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
     name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(), ", threads ",
-                         context_->threads, ")");
+                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(),
+                         HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
     costs_.emplace(name_, std::move(profile));
   }
 

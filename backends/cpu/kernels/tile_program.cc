@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/tile_text.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/arith.h"
@@ -202,7 +203,7 @@ std::vector<int64_t> StridesIn(const Space& space, const Layout& layout, const s
 }  // namespace
 
 // Gives every value a place and every instruction its function.
-absl::Status TileProgram::Prepare(const std::vector<int>& over) {
+absl::Status TileProgram::Prepare(const std::vector<int>& over, int64_t least_together) {
   const int instructions = static_cast<int>(program_.instructions.size());
   const int values = program_.num_values(), leaves = values - instructions;
   places_.resize(values);
@@ -252,7 +253,35 @@ absl::Status TileProgram::Prepare(const std::vector<int>& over) {
     if (place.kind != Place::Kind::kResult || place.number != static_cast<int>(r)) copied_.push_back(r);
   }
   if (tiles_ > kMaxProgramTiles) return absl::InternalError(absl::StrCat("a pointwise group needs ", tiles_, " tiles"));
+  CompileLoops(last_use, least_together);
   return absl::OkStatus();
+}
+
+void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_together) {
+  const int instructions = static_cast<int>(program_.instructions.size());
+  const int leaves = program_.num_values() - instructions;
+  std::vector<bool> uniform(static_cast<size_t>(program_.num_values()), false);
+  for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = readers_[v].scalar();
+  for (int first = 0; first < instructions;) {
+    int last = first;
+    while (last < instructions && HasTileText(program_.instructions[last])) ++last;
+    Step step{first, std::max(last, first + 1)};
+    if (last - first >= std::max<int64_t>(least_together, 2)) {
+      std::vector<bool> wanted(static_cast<size_t>(program_.num_values()), false);
+      for (int i = first; i < last; ++i) wanted[leaves + i] = last_use[leaves + i] >= last;
+      TileText tile = TileTextOf(program_, first, last, uniform, wanted, Simd().lanes);
+      step.loop = CompileLoop(tile.name, tile.text);
+      step.values = std::move(tile.reads);
+      step.values.insert(step.values.end(), tile.writes.begin(), tile.writes.end());
+    }
+    steps_.push_back(std::move(step));
+    first = steps_.back().last;
+  }
+}
+
+int TileProgram::num_loops() const {
+  return static_cast<int>(
+      std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.loop != nullptr; }));
 }
 
 void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
@@ -291,9 +320,17 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
     return nullptr;
   };
   const int leaves = program_.num_values() - static_cast<int>(program_.instructions.size());
-  for (size_t i = 0; i < program_.instructions.size(); ++i) {
-    const PointwiseInstruction& instruction = program_.instructions[i];
-    functions_[i](at(leaves + static_cast<int>(i)), at(instruction.a), at(instruction.b), at(instruction.c), count);
+  for (const Step& step : steps_) {
+    if (step.loop != nullptr) {
+      std::array<void*, kMaxProgramLeaves + kMaxProgramTiles + 1> addresses;
+      for (size_t k = 0; k < step.values.size(); ++k) addresses[k] = at(step.values[k]);
+      step.loop(addresses.data(), count);
+      continue;
+    }
+    for (int i = step.first; i < step.last; ++i) {
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      functions_[i](at(leaves + i), at(instruction.a), at(instruction.b), at(instruction.c), count);
+    }
   }
   for (size_t r : copied_) {
     const int value = program_.results[r];
@@ -302,7 +339,7 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
 }
 
 absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                              const Layout& out, const std::vector<int>& over) {
+                                              const Layout& out, const std::vector<int>& over, int64_t least_compiled) {
   CHECK(over.size() == program.results.size());
   int64_t block = out.block;
   for (const Layout& layout : operands) {
@@ -320,7 +357,7 @@ absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, c
     made.readers_.emplace_back(sizes, StridesIn(space, operands[i], program.operands[i].axes),
                                DTypeSize(program.operands[i].dtype));
   }
-  RETURN_IF_ERROR(made.Prepare(over));
+  RETURN_IF_ERROR(made.Prepare(over, least_compiled / std::max<int64_t>(out.num_elements(), 1)));
   return made;
 }
 

@@ -1,0 +1,244 @@
+#include "backends/cpu/tile_text.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/text_hash.h"
+
+namespace rewright::cpu {
+namespace {
+
+bool IsText(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBool; }
+
+// LLVM's names of operations on f32 that are instructions, comparisons or functions of its own.
+const char* ArithmeticOf(TileOp op) {
+  switch (op) {
+    case kTileAdd: return "fadd";
+    case kTileSub: return "fsub";
+    case kTileMul: return "fmul";
+    case kTileDiv: return "fdiv";
+    default: return nullptr;
+  }
+}
+const char* ComparisonOf(TileOp op) {
+  switch (op) {
+    case kTileLess: return "olt";
+    case kTileLessEqual: return "ole";
+    case kTileEqual: return "oeq";
+    default: return nullptr;
+  }
+}
+const char* FunctionOf(TileOp op) {
+  switch (op) {
+    case kTileSqrt: return "llvm.sqrt";
+    case kTileAbs: return "llvm.fabs";
+    case kTileFloor: return "llvm.floor";
+    case kTileCeil: return "llvm.ceil";
+    default: return nullptr;
+  }
+}
+const char* LogicOf(TileOp op) { return op == kTileAnd ? "and" : op == kTileOr ? "or" : nullptr; }
+
+// One loop, for `lanes` positions at a time.
+class LoopWriter {
+ public:
+  LoopWriter(const PointwiseProgram& program, const TileText& tile, const std::vector<bool>& uniform, int lanes)
+      : program_(program),
+        tile_(tile),
+        uniform_(uniform),
+        lanes_(lanes),
+        leaves_(program.num_values() - static_cast<int>(program.instructions.size())) {}
+
+  // What all rounds share: uniform values.
+  void Begin() {
+    for (size_t k = 0; k < tile_.reads.size(); ++k) {
+      const int value = tile_.reads[k];
+      if (!uniform_[value]) continue;
+      const std::string scalar = Loaded(k, "0", 1);
+      names_[value] = lanes_ == 1 ? scalar : Splat(scalar, program_.TypeOf(value));
+    }
+  }
+  // The body of a round at the positions from %i on.
+  void Round(int first, int last, const std::string& position) {
+    for (size_t k = 0; k < tile_.reads.size(); ++k) {
+      if (!uniform_[tile_.reads[k]]) names_[tile_.reads[k]] = Loaded(k, position, lanes_);
+    }
+    for (int i = first; i < last; ++i) names_[leaves_ + i] = Computed(program_.instructions[i]);
+    for (size_t k = 0; k < tile_.writes.size(); ++k) Store(tile_.reads.size() + k, tile_.writes[k], position);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string Type(DType dtype) const { return TypeOf(dtype, lanes_); }
+  static std::string TypeOf(DType dtype, int lanes) {
+    const char* element = dtype == DType::kBool ? "i1" : "float";
+    return lanes == 1 ? element : absl::StrCat("<", lanes, " x ", element, ">");
+  }
+  static std::string StoredType(DType dtype, int lanes) {
+    const char* element = dtype == DType::kBool ? "i8" : "float";
+    return lanes == 1 ? element : absl::StrCat("<", lanes, " x ", element, ">");
+  }
+  std::string New() { return absl::StrCat("%v", lanes_, "_", next_++); }
+  // result = the text.
+  std::string Set(const std::string& text) {
+    std::string name = New();
+    absl::StrAppend(&text_, "  ", name, " = ", text, "\n");
+    return name;
+  }
+  std::string Splat(const std::string& scalar, DType dtype) {
+    const std::string type = Type(dtype), undefined = absl::StrCat(type, " undef");
+    const std::string one =
+        Set(absl::StrCat("insertelement ", undefined, ", ", TypeOf(dtype, 1), " ", scalar, ", i32 0"));
+    return Set(
+        absl::StrCat("shufflevector ", type, " ", one, ", ", undefined, ", <", lanes_, " x i32> zeroinitializer"));
+  }
+  // Where `lanes` elements from a position on are stored.
+  std::string Address(size_t number, DType dtype, const std::string& position, int lanes) {
+    const std::string element = StoredType(dtype, 1), type = StoredType(dtype, lanes);
+    const std::string at =
+        Set(absl::StrCat("getelementptr ", element, ", ", element, "* %p", number, ", i64 ", position));
+    return lanes == 1 ? at : Set(absl::StrCat("bitcast ", element, "* ", at, " to ", type, "*"));
+  }
+  std::string Loaded(size_t number, const std::string& position, int lanes) {
+    const DType dtype = program_.TypeOf(tile_.reads[number]);
+    const std::string type = StoredType(dtype, lanes);
+    const std::string address = Address(number, dtype, position, lanes);
+    const std::string value =
+        Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align ", dtype == DType::kBool ? 1 : 4));
+    if (dtype != DType::kBool) return value;
+    return Set(absl::StrCat("icmp ne ", type, " ", value, ", ", lanes == 1 ? "0" : "zeroinitializer"));
+  }
+  void Store(size_t number, int value, const std::string& position) {
+    const DType dtype = program_.TypeOf(value);
+    const std::string type = StoredType(dtype, lanes_);
+    std::string stored = Operand(value);
+    if (dtype == DType::kBool) stored = Set(absl::StrCat("zext ", Type(dtype), " ", stored, " to ", type));
+    const std::string address = Address(number, dtype, position, lanes_);
+    absl::StrAppend(&text_, "  store ", type, " ", stored, ", ", type, "* ", address, ", align ",
+                    dtype == DType::kBool ? 1 : 4, "\n");
+  }
+  std::string Repeated(const std::string& type, const std::string& literal) const {
+    if (lanes_ == 1) return literal;
+    std::vector<std::string> elements(static_cast<size_t>(lanes_), absl::StrCat(type, " ", literal));
+    return absl::StrCat("<", absl::StrJoin(elements, ", "), ">");
+  }
+  std::string Operand(int value) const {
+    const int operands = static_cast<int>(program_.operands.size());
+    if (value < operands || value >= leaves_) return names_.at(value);
+    const PointwiseConstant& constant = program_.constants[value - operands];
+    if (constant.dtype == DType::kBool) return Repeated("i1", constant.integer != 0 ? "true" : "false");
+    // A float is written as the double of the same value.
+    const double real = static_cast<double>(static_cast<float>(constant.real));
+    return Repeated("float", absl::StrFormat("0x%016X", std::bit_cast<uint64_t>(real)));
+  }
+  std::string Computed(const PointwiseInstruction& instruction) {
+    const std::string type = Type(instruction.type), a = Operand(instruction.a);
+    const std::string b = instruction.b >= 0 ? Operand(instruction.b) : "";
+    if (const char* name = ArithmeticOf(instruction.op)) return Set(absl::StrCat(name, " ", type, " ", a, ", ", b));
+    if (const char* name = LogicOf(instruction.op)) return Set(absl::StrCat(name, " ", type, " ", a, ", ", b));
+    if (const char* name = ComparisonOf(instruction.op)) {
+      return Set(absl::StrCat("fcmp ", name, " ", type, " ", a, ", ", b));
+    }
+    if (const char* name = FunctionOf(instruction.op)) {
+      const std::string suffix = lanes_ == 1 ? "f32" : absl::StrCat("v", lanes_, "f32");
+      return Set(absl::StrCat("call ", type, " @", name, ".", suffix, "(", type, " ", a, ")"));
+    }
+    switch (instruction.op) {
+      case kTileNeg: return Set(absl::StrCat("fneg ", type, " ", a));
+      case kTileNot: return Set(absl::StrCat("xor ", type, " ", a, ", ", Repeated("i1", "true")));
+      case kTileMax:
+      case kTileMin: {  // a where it is the larger one, or NaN
+        const std::string larger =
+            Set(absl::StrCat("fcmp ", instruction.op == kTileMax ? "ogt " : "olt ", type, " ", a, ", ", b));
+        const std::string nan = Set(absl::StrCat("fcmp uno ", type, " ", a, ", ", a));
+        const std::string truth = Type(DType::kBool);
+        const std::string first = Set(absl::StrCat("or ", truth, " ", larger, ", ", nan));
+        return Set(absl::StrCat("select ", truth, " ", first, ", ", type, " ", a, ", ", type, " ", b));
+      }
+      case kTileSelect:
+        return Set(absl::StrCat("select ", Type(DType::kBool), " ", a, ", ", type, " ", b, ", ", type, " ",
+                                Operand(instruction.c)));
+      default: return a;  // a copy
+    }
+  }
+
+  const PointwiseProgram& program_;
+  const TileText& tile_;
+  const std::vector<bool>& uniform_;
+  const int lanes_;
+  const int leaves_;
+  std::map<int, std::string> names_;
+  std::string text_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+bool HasTileText(const PointwiseInstruction& instruction) {
+  if (!IsText(instruction.type) || !IsText(instruction.to)) return false;
+  if (instruction.op == kTileCopy) return instruction.type == instruction.to;
+  if (instruction.type == DType::kBool) {
+    return LogicOf(instruction.op) != nullptr || instruction.op == kTileNot || instruction.op == kTileSelect;
+  }
+  return ArithmeticOf(instruction.op) != nullptr || ComparisonOf(instruction.op) != nullptr ||
+         FunctionOf(instruction.op) != nullptr || instruction.op == kTileNeg || instruction.op == kTileMax ||
+         instruction.op == kTileMin || instruction.op == kTileSelect;
+}
+
+TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
+                    const std::vector<bool>& wanted, int lanes) {
+  const int operands = static_cast<int>(program.operands.size());
+  const int leaves = program.num_values() - static_cast<int>(program.instructions.size());
+  TileText tile;
+  for (int i = first; i < last; ++i) {
+    const PointwiseInstruction& instruction = program.instructions[i];
+    for (int value : {instruction.a, instruction.b, instruction.c}) {
+      const bool outside = value >= 0 && (value < operands || (value >= leaves && value < leaves + first));
+      if (outside && std::find(tile.reads.begin(), tile.reads.end(), value) == tile.reads.end()) {
+        tile.reads.push_back(value);
+      }
+    }
+    if (wanted[leaves + i]) tile.writes.push_back(leaves + i);
+  }
+  std::string body;
+  size_t number = 0;
+  for (const std::vector<int>* values : {&tile.reads, &tile.writes}) {
+    for (int value : *values) {
+      const char* type = program.TypeOf(value) == DType::kBool ? "i8" : "float";
+      absl::StrAppend(&body, "  %q", number, " = getelementptr i8*, i8** %addresses, i64 ", number, "\n  %r", number,
+                      " = load i8*, i8** %q", number, "\n  %p", number, " = bitcast i8* %r", number, " to ", type,
+                      "*\n");
+      ++number;
+    }
+  }
+  LoopWriter together(program, tile, uniform, lanes), single(program, tile, uniform, 1);
+  together.Begin();
+  single.Begin();
+  absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes,
+                  "\n  %any = icmp sgt i64 %whole, 0\n  br i1 %any, label %many, label %rest\nmany:\n",
+                  "  %i = phi i64 [ 0, %entry ], [ %next, %many ]\n");
+  together.Round(first, last, "%i");
+  absl::StrAppend(&body, together.Take(), "  %next = add i64 %i, ", lanes, "\n  %more = icmp slt i64 %next, %whole\n",
+                  "  br i1 %more, label %many, label %rest\nrest:\n",
+                  "  %left = icmp slt i64 %whole, %count\n  br i1 %left, label %one, label %end\none:\n",
+                  "  %j = phi i64 [ %whole, %rest ], [ %after, %one ]\n");
+  single.Round(first, last, "%j");
+  absl::StrAppend(&body, single.Take(), "  %after = add i64 %j, 1\n  %again = icmp slt i64 %after, %count\n",
+                  "  br i1 %again, label %one, label %end\nend:\n  ret void\n}\n");
+  for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil"}) {
+    absl::StrAppend(&body, "declare float @", name, ".f32(float)\n");
+    absl::StrAppend(&body, "declare <", lanes, " x float> @", name, ".v", lanes, "f32(<", lanes, " x float>)\n");
+  }
+  // Else vectors of 512 bits are computed by halves.
+  absl::StrAppend(&body, "attributes #0 = { nounwind \"min-legal-vector-width\"=\"", lanes * 32,
+                  "\" \"prefer-vector-width\"=\"", lanes * 32, "\" }\n");
+  tile.name = absl::StrCat("tile_", TextHash::HexOf(body));
+  tile.text = absl::StrCat("define void @", tile.name, "(i8** %addresses, i64 %count) #0 {\nentry:\n", body);
+  return tile;
+}
+
+}  // namespace rewright::cpu

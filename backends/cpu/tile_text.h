@@ -1,0 +1,30 @@
+// LLVM's text of a few instructions of a pointwise program: one loop over positions in which values stay in registers.
+//
+// Only instructions on f32 and truth values whose result IEEE 754 determines have a text (sums, products, quotients,
+// roots, comparisons, choices), and none is contracted with another: the loop computes the very bits that the tile
+// functions compute one after the other (simd.h), so that it does not matter for any result which of the two runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/cpu/pointwise.h"
+
+namespace rewright::cpu {
+
+struct TileText {
+  std::string name;  // of the function, made from its text: void name(void* const* addresses, long count)
+  std::string text;  // of a module
+  // Values by the order of their addresses: those that are read, then those that are written. What is read at a
+  // position is read before anything is written there.
+  std::vector<int> reads, writes;
+};
+
+bool HasTileText(const PointwiseInstruction& instruction);
+
+// Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, and whether
+// it is read after these instructions. `lanes` elements are computed together.
+TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
+                    const std::vector<bool>& wanted, int lanes);
+
+}  // namespace rewright::cpu

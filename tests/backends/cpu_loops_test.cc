@@ -1,0 +1,166 @@
+// Loops that are compiled while the program runs compute the bits that tiles compute, but for those of NaN.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/jit.h"
+#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/tile_text.h"
+#include "gmock/gmock.h"
+#include "tests/counts.h"
+
+namespace rewright::cpu {
+namespace {
+
+using Random = std::minstd_rand;
+
+bool HasCompiler() {
+  std::string error;
+  return CompileLoop("nothing", "define void @nothing(i8** %a, i64 %n) {\n ret void\n}\n", &error) != nullptr;
+}
+
+// Numbers of all kinds: ordinary ones, zeros of both signs, subnormal and infinite ones, NaN.
+float AnyNumber(Random& random) {
+  const float numbers[] = {0.0f, -0.0f, 1e-40f, -1e-40f, 3e38f, INFINITY, -INFINITY, NAN};
+  if (random() % 8 == 0) return numbers[random() % 8];
+  return std::uniform_real_distribution<float>(-2, 2)(random);
+}
+
+// Arithmetic, comparisons and choices, now and then with a function that is none of a loop's.
+PointwiseProgram RandomProgram(Random& random, int size) {
+  PointwiseProgram program;
+  const int operands = 1 + static_cast<int>(random() % 4);
+  for (int i = 0; i < operands; ++i) program.operands.push_back({Value{}, {}, DType::kFloat32});
+  program.constants = {{DType::kFloat32, 0.3, 0}, {DType::kFloat32, -0.0, 0}};
+  std::vector<int> reals, truths;
+  for (int i = 0; i < operands + 2; ++i) reals.push_back(i);
+  const auto pick = [&](const std::vector<int>& values) { return values[random() % values.size()]; };
+  const TileOp binary[] = {kTileAdd, kTileSub, kTileMul, kTileDiv, kTileMax, kTileMin};
+  const TileOp unary[] = {kTileNeg, kTileAbs, kTileSqrt, kTileFloor, kTileCeil, kTileCopy};
+  const TileOp compare[] = {kTileLess, kTileLessEqual, kTileEqual};
+  for (int i = 0; i < size; ++i) {
+    const int value = program.num_values();
+    PointwiseInstruction next;
+    next.a = pick(reals);
+    switch (random() % 8) {
+      case 0:
+      case 1:
+      case 2: next.op = binary[random() % 6], next.b = pick(reals); break;
+      case 3: next.op = unary[random() % 6]; break;
+      case 4: next.op = compare[random() % 3], next.b = pick(reals), next.to = DType::kBool; break;
+      case 5:
+        if (truths.empty()) {
+          next.op = kTileAbs;
+        } else {
+          next.op = kTileSelect, next.c = pick(reals), next.b = next.a, next.a = pick(truths);
+        }
+        break;
+      case 6:
+        if (truths.empty() || random() % 2 == 0) {
+          next.op = random() % 4 == 0 ? kTileExp : kTileNeg;
+        } else {
+          next.op = random() % 2 == 0 ? kTileAnd : kTileOr, next.type = next.to = DType::kBool;
+          next.a = pick(truths), next.b = pick(truths);
+        }
+        break;
+      default:
+        if (truths.empty()) {
+          next.op = kTileMul, next.b = next.a;
+        } else {
+          next.op = kTileNot, next.type = next.to = DType::kBool, next.a = pick(truths);
+        }
+    }
+    program.instructions.push_back(next);
+    (next.to == DType::kBool ? truths : reals).push_back(value);
+  }
+  // The last one, and some other.
+  program.results.push_back(program.num_values() - 1);
+  const int other = program.num_values() - 1 - static_cast<int>(random() % static_cast<unsigned>(size));
+  if (other != program.results[0]) program.results.push_back(other);
+  return program;
+}
+
+TEST(CpuLoops, ComputeWhatTilesCompute) {
+  if (!HasCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
+  Random random(3);
+  int loops = 0;
+  for (int round = 0; round < Cases(400); ++round) {
+    PointwiseProgram program = RandomProgram(random, 1 + static_cast<int>(random() % 20));
+    const int64_t rows = 1 + static_cast<int64_t>(random() % 5), columns = 1 + static_cast<int64_t>(random() % 700);
+    const Layout out = Layout::RowMajor({rows, columns});
+    std::vector<Layout> layouts;
+    std::vector<std::vector<float>> contents;
+    std::vector<void*> operands;
+    for (PointwiseOperand& operand : program.operands) {
+      // In order, one element, one for each row or column, transposed.
+      switch (random() % 5) {
+        case 0: operand.axes = {}, layouts.push_back(Layout::RowMajor({})); break;
+        case 1: operand.axes = {1}, layouts.push_back(Layout::RowMajor({columns})); break;
+        case 2: operand.axes = {0, 1}, layouts.push_back(Layout::RowMajor({rows, 1})); break;
+        case 3: operand.axes = {0, 1}, layouts.push_back(Layout{{rows, columns}, {1, rows}, 0}); break;
+        default: operand.axes = {0, 1}, layouts.push_back(out);
+      }
+      contents.emplace_back(static_cast<size_t>(rows * columns));
+      for (float& number : contents.back()) number = AnyNumber(random);
+      operands.push_back(contents.back().data());
+    }
+    const std::vector<int> over(program.results.size(), -1);
+    std::vector<std::vector<std::vector<unsigned char>>> results;
+    for (const int64_t least : {int64_t{0}, std::numeric_limits<int64_t>::max()}) {
+      const auto tiles = TileProgram::Make(program, layouts, out, over, least);
+      ASSERT_TRUE(tiles.ok()) << tiles.status();
+      if (least > 0) {
+        EXPECT_EQ(tiles->num_loops(), 0);
+      }
+      loops += tiles->num_loops();
+      static TileSpace space;
+      tiles->Begin(operands.data(), space);
+      auto& found = results.emplace_back(program.results.size());
+      for (size_t r = 0; r < found.size(); ++r) {
+        found[r].resize(static_cast<size_t>(rows * columns) * DTypeSize(program.TypeOf(program.results[r])));
+      }
+      for (int64_t start = 0; start < rows * columns; start += kTile) {
+        std::vector<void*> at;
+        for (size_t r = 0; r < found.size(); ++r) {
+          at.push_back(found[r].data() + static_cast<size_t>(start) * DTypeSize(program.TypeOf(program.results[r])));
+        }
+        tiles->Run(operands.data(), space, start, std::min<int64_t>(kTile, rows * columns - start), at.data());
+      }
+    }
+    for (size_t r = 0; r < program.results.size(); ++r) {
+      const bool real = program.TypeOf(program.results[r]) == DType::kFloat32;
+      const std::vector<unsigned char>&by_loop = results[0][r], &by_tiles = results[1][r];
+      const size_t bytes = real ? 4 : 1;
+      for (size_t i = 0; i < by_loop.size(); i += bytes) {
+        if (std::memcmp(&by_loop[i], &by_tiles[i], bytes) == 0) continue;
+        // IEEE 754 does not say which of two NaNs a sum is.
+        float a = 0, b = 0;
+        std::memcpy(&a, &by_loop[i], bytes), std::memcpy(&b, &by_tiles[i], bytes);
+        ASSERT_TRUE(real && std::isnan(a) && std::isnan(b)) << "round " << round << ": " << a << " and " << b;
+      }
+    }
+  }
+  EXPECT_GT(loops, Cases(200));
+}
+
+// A compiler is opened for what is worth it alone; what it refuses is said, and tiles do it.
+TEST(CpuLoops, SmallProgramsAreNotCompiled) {
+  PointwiseProgram program;
+  program.operands.push_back({Value{}, {0}, DType::kFloat32});
+  for (int i = 0; i < 8; ++i) program.instructions.push_back({.op = kTileAdd, .a = i, .b = 0});
+  program.results = {8};
+  const auto loops = [&](int64_t size) {
+    const Layout layout = Layout::RowMajor({size});
+    return TileProgram::Make(program, {layout}, layout, {-1})->num_loops();
+  };
+  EXPECT_EQ(loops(1000), 0);
+  EXPECT_EQ(loops(100000), HasCompiler() ? 1 : 0);
+  std::string error;
+  EXPECT_EQ(CompileLoop("none", "no module", &error), nullptr);
+  EXPECT_THAT(error, testing::Not(testing::IsEmpty()));
+}
+
+}  // namespace
+}  // namespace rewright::cpu
