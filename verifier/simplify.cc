@@ -219,7 +219,7 @@ bool SplitEquation(Context& ctx, Term* t) {
       // A remainder is never negative: it is at most zero where it is zero.
       if (parts[k].IsGe() && !way.never_positive) continue;
       const std::vector<Poly> bounds = {way.unit - Poly(1), way.unit - Poly(1) - way.b, way.unit - Poly(1) + way.b};
-      if (!ctx.ProveNonneg(bounds, others, t->bound)) continue;
+      if (!ctx.ProveNonneg(bounds, others, t->bound, Context::Effort::kLinear)) continue;
       others.push_back(Guard::Eq(way.a));
       others.push_back(Guard::Eq(way.b));
       t->guard = Guard::And(others);
@@ -242,7 +242,9 @@ bool SplitRange(Context& ctx, Term* t) {
         for (size_t m = 0; m < parts.size(); ++m) {
           if (m != k && m != l) others.push_back(parts[m]);
         }
-        if (!ctx.ProveNonneg({width - Poly(1), way.b, width - Poly(1) - way.b}, others, t->bound)) continue;
+        if (!ctx.ProveNonneg({width - Poly(1), way.b, width - Poly(1) - way.b}, others, t->bound,
+                             Context::Effort::kLinear))
+          continue;
         others.push_back(Guard::Eq(way.a));
         t->guard = Guard::And(others);
         return true;
