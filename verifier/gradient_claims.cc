@@ -1,6 +1,7 @@
 #include "verifier/gradient_claims.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/rewrite.h"
 #include "substitutions/rule_terms.h"
 
 namespace rewright {
@@ -51,6 +53,22 @@ TensorTerm SumOf(std::vector<TensorTerm> terms) {
   TensorTerm sum = std::move(terms[0]);
   for (size_t k = 1; k < terms.size(); ++k) sum = Application("add", {std::move(sum), std::move(terms[k])});
   return sum;
+}
+
+// Whether the place of a maximum stands in a condition.
+bool ChoosesByElements(const ExprPtr& element) {
+  return AnyOf(element, [](const ExprNode& node) {
+    return node.kind() == ExprKind::kReduce &&
+           (node.reduction() == ReduceKind::kArgMax || node.reduction() == ReduceKind::kArgMin);
+  });
+}
+
+// Whether products of its constants are rounded.
+bool HasLongConstants(const ExprPtr& element) {
+  constexpr double kShort = 1 << 20;
+  return AnyOf(element, [](const ExprNode& node) {
+    return node.kind() == ExprKind::kConst && node.real() * kShort != std::floor(node.real() * kShort);
+  });
 }
 
 // One application of the operator, of which sizes and attributes that are not structural are names.
@@ -212,6 +230,12 @@ class Claimant {
     if (!scattered.ok()) return scattered.status();
     GradientClaim claim = Claim(Kind::kInversion);
     claim.input = names_[k];
+    const StructuralKey key = StructuralKeyOf(op_, inputs_, application_.attrs);
+    if (ChoosesByElements(GradientOf(op_, key, *application_.meaning, k).element)) {
+      claim.obstacle =
+          "which element is the greatest is an index that elements decide, and there is no law for a maximum over "
+          "several variables beside such an index";
+    }
     claim.rule = Law(absl::StrCat("inversion-", op_.name, "-", names_[k]), Gradient(*call, **scattered),
                      Gradient(*call, *call->op));
     return claim;
@@ -243,6 +267,12 @@ class Claimant {
       right.push_back(InnerProduct(Gradient(*call, **scattered), Tangent(static_cast<int>(k)), inputs_[k].rank()));
     }
     GradientClaim claim = Claim(Kind::kDuality);
+    const auto& outputs = application_.meaning->outputs;
+    if (std::any_of(outputs.begin(), outputs.end(), [](const auto& out) { return HasLongConstants(out.element); })) {
+      claim.obstacle =
+          "it does not hold over the reals: constants are multiplied out in double precision, in another order on "
+          "either side";
+    }
     claim.rule = Law(absl::StrCat("duality-", op_.name), SumOf(std::move(left)), SumOf(std::move(right)));
     return claim;
   }
@@ -325,7 +355,11 @@ RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool cer
   options.use = RuleUse::kProof;
   options.classify = certify;  // a certificate tells the class
   options.certify = certify;
-  return ProveRule(claim.rule, options);
+  RuleVerdict verdict = ProveRule(claim.rule, options);
+  if (verdict.verdict == Verdict::kUnknown && !claim.obstacle.empty()) {
+    verdict.reason = absl::StrCat(claim.obstacle, " (", verdict.reason, ")");
+  }
+  return verdict;
 }
 
 }  // namespace rewright
