@@ -265,6 +265,31 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
 }
 
 double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
+  const std::pair<int, const ExprNode*> key(frame.node, e.get());
+  std::vector<int64_t> at;
+  {
+    Last& last = last_[key];
+    if (last.state == 0) last.free = FreeVariables(e);
+    for (int v : last.free) at.push_back(frame.variables[v]);
+    if (last.state != 0 && last.at == at) {
+      undefined_ = undefined_ || (last.state & 2) != 0;
+      out_of_bounds_ = out_of_bounds_ || (last.state & 4) != 0;
+      return last.value;
+    }
+  }
+  const bool undefined_before = undefined_, out_before = out_of_bounds_;
+  Clear();
+  const double value = Reduced(e, frame);
+  Last& last = last_[key];  // those inside have moved it
+  last.at = std::move(at);
+  last.value = value;
+  last.state = static_cast<uint8_t>(1 | (undefined_ ? 2 : 0) | (out_of_bounds_ ? 4 : 0));
+  undefined_ = undefined_ || undefined_before;
+  out_of_bounds_ = out_of_bounds_ || out_before;
+  return value;
+}
+
+double ConcreteInstance::Reduced(const ExprPtr& e, Frame& frame) {
   std::vector<int64_t> extents;
   bool empty = false;
   for (const BoundVar& b : e->bound()) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/ir/tensor.h"
 #include "substitutions/instance.h"
 
@@ -45,6 +47,7 @@ class ConcreteInstance {
   double EvalCall(const ExprPtr& e, Frame& frame);
   void RunReference(int node);
   double EvalReduce(const ExprPtr& e, Frame& frame);
+  double Reduced(const ExprPtr& e, Frame& frame);
   double EvalCast(double x, DType from, DType to);
 
   const RuleInstance& instance_;
@@ -55,7 +58,15 @@ class ConcreteInstance {
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
-  bool fractions_ = false;                       // leaves have elements between the integers
+  // By node and reduction: what it was last, so that one inside of another that does not vary with it is computed once.
+  struct Last {
+    std::vector<int> free;    // variables that it depends on
+    std::vector<int64_t> at;  // their values then
+    double value = 0;
+    uint8_t state = 0;  // as in state_
+  };
+  absl::flat_hash_map<std::pair<int, const ExprNode*>, Last> last_;
+  bool fractions_ = false;  // leaves have elements between the integers
   bool usable_ = true;
   bool undefined_ = false;
   bool out_of_bounds_ = false;

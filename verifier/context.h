@@ -175,7 +175,6 @@ class Context {
   bool WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const;
   bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
   bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
-  static bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient);
   bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden);
   bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;
 

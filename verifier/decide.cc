@@ -117,21 +117,6 @@ bool Context::UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bo
   }
 }
 
-// p = quotient * divisor, for a divisor of one monomial.
-bool Context::DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient) {
-  if (divisor.items().size() != 1) return false;
-  std::vector<Poly::Item> items;
-  for (const Poly::Item& item : p.items()) {
-    Monomial rest;
-    if (item.coef % divisor.items()[0].coef != 0 || !DivideMonomial(item.vars, divisor.items()[0].vars, &rest)) {
-      return false;
-    }
-    items.push_back({rest, item.coef / divisor.items()[0].coef});
-  }
-  *quotient = Poly::FromItems(std::move(items));
-  return true;
-}
-
 // floor(n / d) lies between m q and m q + m - 1 for q = floor(n / (d m)): p with its extreme in place of the former.
 bool Context::WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const {
   const std::vector<Var> vars = p.Vars();
@@ -227,8 +212,8 @@ bool Context::RefutedBySample(const std::vector<Poly>& goals, const std::vector<
       for (Var v : hidden) {
         int64_t lo = -2, hi = 5;
         if (vars_[v].range.has_value()) {
-          usable = usable && Evaluate(vars_[v].range->first, &values, &lo) &&
-                   Evaluate(vars_[v].range->second, &values, &hi);
+          usable =
+              usable && Evaluate(vars_[v].range->first, &values, &lo) && Evaluate(vars_[v].range->second, &values, &hi);
         }
         const auto count = static_cast<uint64_t>(std::max<int64_t>(hi - lo + 2, 1));
         if (usable) values[v] = lo - 1 + static_cast<int64_t>(rng_() % count);

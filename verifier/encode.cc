@@ -257,7 +257,30 @@ std::vector<z3::expr> Encoder::Lemmas(const std::vector<Poly>& bounds) {
       out.push_back(z3::implies(nonneg(c) && s <= 0, p <= 0));
     }
   }
+  AddQuotientLemmas(bounds, &out);
   return out;
+}
+
+// For d >= 1: 0 <= d a + n says 0 <= a + n div d, and n < d a says n div d < a.
+void Encoder::AddQuotientLemmas(const std::vector<Poly>& bounds, std::vector<z3::expr>* out) {
+  std::vector<Var> quotients;
+  for (const auto& entry : vars_) {
+    if (ctx_.Info(entry.first).kind == VarInfo::Kind::kDiv) quotients.push_back(entry.first);
+  }
+  for (const Var q : quotients) {
+    const Poly n = ctx_.Info(q).a, d = ctx_.Info(q).b;
+    if (d.IsConst()) continue;  // linear already
+    const auto say = [&](const Poly& bound, const Poly& multiple, const Poly& quotient) {
+      Poly a;
+      if (!DivideExactly(multiple, d, &a) || a.IsConst()) return;
+      out->push_back(z3::implies(OfPoly(d) >= 1, (OfPoly(bound) >= 0) == (OfPoly(a + quotient) >= 0)));
+    };
+    for (const Poly& bound : bounds) {
+      if (out->size() > kMaxLemmas) return;
+      say(bound, bound - n, Poly::Of(q));
+      say(bound, bound + n + Poly(1), -Poly::Of(q) - Poly(1));
+    }
+  }
 }
 
 // ---------------------------------------------------------------- elements

@@ -49,6 +49,7 @@ class Encoder {
     z3::expr value;
   };
 
+  void AddQuotientLemmas(const std::vector<Poly>& bounds, std::vector<z3::expr>* out);
   z3::expr OfVar(Var v);
   z3::expr OfMonomial(const Monomial& m);
   z3::expr OfTerm(const Term& t, const Guard& path);

@@ -1,6 +1,7 @@
 #include "verifier/gradient_claims.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -8,11 +9,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/adjoint/free_shift.h"
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
-#include "substitutions/instances.h"
 #include "substitutions/rule_terms.h"
 
 namespace rewright {
@@ -54,6 +55,22 @@ TensorTerm SumOf(std::vector<TensorTerm> terms) {
   return sum;
 }
 
+// Whether the place of a maximum stands in a condition.
+bool ChoosesByElements(const ExprPtr& element) {
+  return AnyOf(element, [](const ExprNode& node) {
+    return node.kind() == ExprKind::kReduce &&
+           (node.reduction() == ReduceKind::kArgMax || node.reduction() == ReduceKind::kArgMin);
+  });
+}
+
+// Whether products of its constants are rounded.
+bool HasLongConstants(const ExprPtr& element) {
+  constexpr double kShort = 1 << 20;
+  return AnyOf(element, [](const ExprNode& node) {
+    return node.kind() == ExprKind::kConst && node.real() * kShort != std::floor(node.real() * kShort);
+  });
+}
+
 // One application of the operator, of which sizes and attributes that are not structural are names.
 class Claimant {
  public:
@@ -76,11 +93,10 @@ class Claimant {
     const absl::StatusOr<GradientClaim> duality = Duality();
     if (!duality.ok()) return duality.status();
     claims->push_back(*duality);
-    for (size_t s = 0; s < application_.meaning->shifts.size(); ++s) {
-      const absl::StatusOr<GradientClaim> shift = Shift(s);
-      if (!shift.ok()) return shift.status();
-      claims->push_back(*shift);
-    }
+    if (application_.meaning->shifts.empty()) return absl::OkStatus();
+    const absl::StatusOr<GradientClaim> shift = Shift();
+    if (!shift.ok()) return shift.status();
+    claims->push_back(*shift);
     return absl::OkStatus();
   }
 
@@ -214,6 +230,12 @@ class Claimant {
     if (!scattered.ok()) return scattered.status();
     GradientClaim claim = Claim(Kind::kInversion);
     claim.input = names_[k];
+    const StructuralKey key = StructuralKeyOf(op_, inputs_, application_.attrs);
+    if (ChoosesByElements(GradientOf(op_, key, *application_.meaning, k).element)) {
+      claim.obstacle =
+          "which element is the greatest is an index that elements decide, and there is no law for a maximum over "
+          "several variables beside such an index";
+    }
     claim.rule = Law(absl::StrCat("inversion-", op_.name, "-", names_[k]), Gradient(*call, **scattered),
                      Gradient(*call, *call->op));
     return claim;
@@ -245,58 +267,36 @@ class Claimant {
       right.push_back(InnerProduct(Gradient(*call, **scattered), Tangent(static_cast<int>(k)), inputs_[k].rank()));
     }
     GradientClaim claim = Claim(Kind::kDuality);
+    const auto& outputs = application_.meaning->outputs;
+    if (std::any_of(outputs.begin(), outputs.end(), [](const auto& out) { return HasLongConstants(out.element); })) {
+      claim.obstacle =
+          "it does not hold over the reals: constants are multiplied out in double precision, in another order on "
+          "either side";
+    }
     claim.rule = Law(absl::StrCat("duality-", op_.name), SumOf(std::move(left)), SumOf(std::move(right)));
     return claim;
   }
 
-  // op(x) = op(x), where on the right a free tensor stands in place of the shift.
-  absl::StatusOr<GradientClaim> Shift(size_t s) const {
+  absl::StatusOr<GradientClaim> Shift() const {
+    const absl::StatusOr<const OpDef*> freed = FreeShiftOp(op_);
+    if (!freed.ok()) return freed.status();
     std::vector<TensorTerm> operands;
     for (size_t k = 0; k < inputs_.size(); ++k) operands.push_back(Input(static_cast<int>(k)));
     std::vector<NamedArg> attrs;
     for (const AttrSpec& spec : op_.attrs)
       attrs.push_back({spec.name, Attribute(spec, application_.attrs.at(spec.name))});
-    const TensorTerm term = CallOf(op_, std::move(operands), std::move(attrs));
-    const auto compiled = CompileRule(Law(absl::StrCat("shift-", op_.name), term, term), RuleUse::kProof);
-    if (!compiled.ok()) return compiled.status();
-    const auto instances = Instances(**compiled);
-    if (!instances.ok()) return instances.status();
-    GradientClaim claim = Claim(Kind::kShift);
-    claim.instance = (*instances)[0];
-    FreeShift(s, &claim.instance);
-    return claim;
-  }
-
-  static void FreeShift(size_t s, RuleInstance* instance) {
-    // Sides share applications: the right one gets its own, and the leaf before it.
-    const SymbolicNode original = instance->nodes[instance->lhs[0].node];
-    auto meaning = std::make_shared<Meaning>(*original.meaning);
-    const ExprPtr shift = meaning->shifts[s];
-    SymbolicNode leaf;
-    leaf.name = "shift";
-    leaf.dtypes = {shift->dtype()};
-    std::vector<ExprPtr>& shape = leaf.shapes.emplace_back();
-    const int operand = static_cast<int>(original.inputs.size());
-    for (OutputMeaning& output : meaning->outputs) {
-      std::vector<Index> at;
-      shape.clear();
-      for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
-        const int id = output.index_vars[axis];
-        at.emplace_back(Variable(id, meaning->variables[id].name));
-        shape.push_back(Substitute(output.shape[axis], original.indices, original.params));
-      }
-      const ExprPtr read = ReadOperand(operand, at, shift->dtype()).node();
-      output.element = Rewrite(output.element, [&](const ExprPtr& node) { return node == shift ? read : node; });
+    TensorTerm right = CallOf(op_, operands, attrs);
+    // Sizes of a shift follow from those of the inputs, as those of cotangents do.
+    for (const TensorType& type : ShiftTypes(application_)) {
+      const std::string& name = (*freed)->inputs[operands.size()];
+      std::vector<ArgExpr> sizes;
+      for (int axis = 0; axis < type.rank(); ++axis) sizes.push_back(NameArg(absl::StrCat(name, "_", axis)));
+      operands.push_back(VariableTerm(name, type.dtype, std::move(sizes)));
     }
-    meaning->shifts.clear();
-    SymbolicNode shifted = original;
-    shifted.meaning = std::move(meaning);
-    const int number = static_cast<int>(instance->nodes.size());
-    shifted.inputs.push_back({number, 0});
-    instance->nodes.push_back(std::move(leaf));
-    instance->nodes.push_back(std::move(shifted));
-    instance->rhs = {{number + 1, 0}};
-    instance->num_lhs_nodes = number + 1;
+    GradientClaim claim = Claim(Kind::kShift);
+    claim.rule =
+        Law(absl::StrCat("shift-", op_.name), CallOf(**freed, std::move(operands), std::move(attrs)), std::move(right));
+    return claim;
   }
 
   const OpDef& op_;
@@ -355,18 +355,10 @@ RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool cer
   options.use = RuleUse::kProof;
   options.classify = certify;  // a certificate tells the class
   options.certify = certify;
-  if (claim.kind != Kind::kShift) return ProveRule(claim.rule, options);
-  ProofOptions once;
-  once.time_limit_s = time_limit_s;
-  const ProofResult result = Prove(claim.instance, once);
-  RuleVerdict verdict;
-  verdict.verdict = result.verdict;
-  verdict.reason = result.reason;
-  verdict.instances = verdict.proofs = result.verdict == Verdict::kProved ? 1 : 0;
-  verdict.trials = result.trials;
-  verdict.counterexample = result.counterexample;
-  if (result.counterexample) verdict.witness = result.counterexample->ToString();
-  verdict.cpu_ms = result.cpu_ms;
+  RuleVerdict verdict = ProveRule(claim.rule, options);
+  if (verdict.verdict == Verdict::kUnknown && !claim.obstacle.empty()) {
+    verdict.reason = absl::StrCat(claim.obstacle, " (", verdict.reason, ")");
+  }
   return verdict;
 }
 

@@ -4,7 +4,8 @@
 //   inversion   the gradient as it is gathered equals the definition: the sum over all reads under the equations
 //   duality     <u, J v> = <J^T u, v>, J v being the tangent of the output along v, J^T u the gradient by every input
 //               as it is defined, scattered: with the inversions it holds of the gathered ones
-//   shift       the output does not depend on a value that the declaration marks as a shift (OpBuilder::Shift)
+//   shift       the outputs do not depend on the values that the declaration marks as shifts (OpBuilder::Shift): with
+//               free tensors in their places (core/adjoint/free_shift.h) the operator is the same
 //
 // A claim is made of one structure of the operator (ranks, axes, flags); sizes and integer attributes are symbols, so
 // that it holds for all of them. Structures are those of the operator's samples.
@@ -24,8 +25,9 @@ struct GradientClaim {
   Kind kind = Kind::kInversion;
   std::string input;      // of kInversion: its name
   std::string structure;  // "f32[3] f32[1, 3]; axis=1", sizes other than one left out: "f32[_, 1]"
-  Rule rule;              // empty of kShift
-  RuleInstance instance;  // of kShift
+  // Of a declaration that the prover has no law for: what it lacks. It goes with the reason of a claim that is open.
+  std::string obstacle;
+  Rule rule;
 };
 const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "shift"
 
@@ -33,8 +35,7 @@ const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "sh
 // Error: an operator cannot be derived.
 absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
 
-// The verdict, with the reason of one that is open. `certify`: with a certificate, which claims about shifts have none of,
-// since a free tensor in the place of a shift is no text of a rule.
+// The verdict, with the reason of one that is open; with `certify` also a certificate.
 RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool certify = false);
 
 }  // namespace rewright

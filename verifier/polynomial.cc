@@ -154,6 +154,20 @@ bool DivideMonomial(const Monomial& a, const Monomial& b, Monomial* quotient) {
   return j == b.end();
 }
 
+bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient) {
+  if (divisor.items().size() != 1) return false;
+  std::vector<Poly::Item> items;
+  for (const Poly::Item& item : p.items()) {
+    Monomial rest;
+    if (item.coef % divisor.items()[0].coef != 0 || !DivideMonomial(item.vars, divisor.items()[0].vars, &rest)) {
+      return false;
+    }
+    items.push_back({rest, item.coef / divisor.items()[0].coef});
+  }
+  *quotient = Poly::FromItems(std::move(items));
+  return true;
+}
+
 Monomial MultiplyMonomials(const Monomial& a, const Monomial& b) {
   Monomial out;
   out.resize(a.size() + b.size());

@@ -21,13 +21,11 @@ class Poly {
     Monomial vars;
     int64_t coef = 0;
     friend bool operator==(const Item& a, const Item& b) { return a.coef == b.coef && a.vars == b.vars; }
-    friend bool operator<(const Item& a, const Item& b) {
-      return a.vars != b.vars ? a.vars < b.vars : a.coef < b.coef;
-    }
+    friend bool operator<(const Item& a, const Item& b) { return a.vars != b.vars ? a.vars < b.vars : a.coef < b.coef; }
   };
 
-  Poly() = default;  // zero
-  Poly(int64_t constant);  // NOLINT: an integer is a polynomial
+  Poly() = default;                                             // zero
+  Poly(int64_t constant);                                       // NOLINT: an integer is a polynomial
   Poly(int constant) : Poly(static_cast<int64_t>(constant)) {}  // NOLINT
   static Poly Of(Var v);
   static Poly Of(const Monomial& vars, int64_t coef);
@@ -69,6 +67,8 @@ class Poly {
 
 // Exact quotient of monomials; false when b does not divide a.
 bool DivideMonomial(const Monomial& a, const Monomial& b, Monomial* quotient);
+// The same of polynomials, for a divisor of one monomial: false when it does not divide all of p.
+bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient);
 Monomial MultiplyMonomials(const Monomial& a, const Monomial& b);
 
 // A simultaneous substitution of variables by polynomials; small, searched linearly.

@@ -7,6 +7,20 @@
 #include "verifier/give_up.h"
 
 namespace rewright::verifier {
+namespace {
+
+// t without the bound variable v, which is `value` wherever the guard holds; `rest` is what the guard says besides.
+void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>& rest, Term* t) {
+  Term open{t->coef, {}, Guard::And(rest), t->atoms};
+  for (Var other : t->bound) {
+    if (other != v) open.bound.push_back(other);
+  }
+  Substitution s;
+  s.Set(v, value);
+  *t = SubstFree(ctx, open, s);
+}
+
+}  // namespace
 
 // One-point rule: an equation in the guard that gives a bound variable removes it.
 bool EliminateByEquation(Context& ctx, Term* t) {
@@ -21,13 +35,7 @@ bool EliminateByEquation(Context& ctx, Term* t) {
       for (const Guard& other : Conjuncts(t->guard)) {
         if (other != g) rest.push_back(other);
       }
-      Term open{t->coef, {}, Guard::And(rest), t->atoms};
-      for (Var other : t->bound) {
-        if (other != v) open.bound.push_back(other);
-      }
-      Substitution s;
-      s.Set(v, value);
-      *t = SubstFree(ctx, open, s);
+      Eliminate(ctx, v, value, rest, t);
       return true;
     }
   }
@@ -59,17 +67,6 @@ bool EliminateSingleton(Context& ctx, Term* t) {
 }
 
 namespace {
-
-// t without the bound variable v, which is `value` wherever the guard holds; `rest` is what the guard says besides.
-void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>& rest, Term* t) {
-  Term open{t->coef, {}, Guard::And(rest), t->atoms};
-  for (Var other : t->bound) {
-    if (other != v) open.bound.push_back(other);
-  }
-  Substitution s;
-  s.Set(v, value);
-  *t = SubstFree(ctx, open, s);
-}
 
 // p = factor * v + b with v in neither, and factor or -factor proved positive.
 bool ScaledBy(Context& ctx, const Poly& p, Var v, Poly* factor, Poly* b) {
@@ -219,7 +216,7 @@ bool SplitEquation(Context& ctx, Term* t) {
       // A remainder is never negative: it is at most zero where it is zero.
       if (parts[k].IsGe() && !way.never_positive) continue;
       const std::vector<Poly> bounds = {way.unit - Poly(1), way.unit - Poly(1) - way.b, way.unit - Poly(1) + way.b};
-      if (!ctx.ProveNonneg(bounds, others, t->bound)) continue;
+      if (!ctx.ProveNonneg(bounds, others, t->bound, Context::Effort::kLinear)) continue;
       others.push_back(Guard::Eq(way.a));
       others.push_back(Guard::Eq(way.b));
       t->guard = Guard::And(others);
@@ -242,7 +239,9 @@ bool SplitRange(Context& ctx, Term* t) {
         for (size_t m = 0; m < parts.size(); ++m) {
           if (m != k && m != l) others.push_back(parts[m]);
         }
-        if (!ctx.ProveNonneg({width - Poly(1), way.b, width - Poly(1) - way.b}, others, t->bound)) continue;
+        if (!ctx.ProveNonneg({width - Poly(1), way.b, width - Poly(1) - way.b}, others, t->bound,
+                             Context::Effort::kLinear))
+          continue;
         others.push_back(Guard::Eq(way.a));
         t->guard = Guard::And(others);
         return true;

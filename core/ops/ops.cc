@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "core/adjoint/free_shift.h"
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
 #include "core/lift/lift.h"
@@ -68,8 +69,10 @@ const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
   if (found != by_name.end()) return found->second;
-  const OpDef* lifted = FindLiftedOp(name, FindOp);
-  return lifted != nullptr ? lifted : FindDerivedOp(name, FindOp);
+  for (const auto find_made : {FindLiftedOp, FindDerivedOp, FindFreeShiftOp}) {
+    if (const OpDef* made = find_made(name, FindOp); made != nullptr) return made;
+  }
+  return nullptr;
 }
 
 }  // namespace rewright

@@ -104,6 +104,15 @@ TEST_F(IntegerLaws, RangeOfANumber) {
   EXPECT_FALSE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e <= d)));
 }
 
+// 0 <= d b + a says 0 <= b + a div d, and a < d b says a div d < b: lemmas about bounds beside quotients.
+TEST_F(IntegerLaws, BoundsBesideAQuotient) {
+  const std::vector<z3::expr> facts = {d >= 1, Euclid(a, d, quotient, rest), Multiples(b, quotient, d),
+                                       Multiples(b, -quotient, d)};
+  EXPECT_TRUE(Holds(facts, (d * b + a >= 0) == (b + quotient >= 0)));
+  EXPECT_TRUE(Holds(facts, (a < d * b) == (quotient < b)));
+  EXPECT_FALSE(Holds(facts, (a <= d * b) == (quotient < b)));
+}
+
 // The v at which d divides v + e are the d w - e, and different w give different v.
 TEST_F(IntegerLaws, Multiples) {
   const std::vector<z3::expr> facts = {d >= 1, Euclid(v + e, d, quotient, rest), Multiples(p, quotient, d),

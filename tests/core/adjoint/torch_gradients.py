@@ -7,6 +7,7 @@ Wants torch. A case is a call in the text of graphs, its inputs, a cotangent for
 input of floating-point numbers. Cases of kinks and ties are in float64 and have to be equal, all others are random, in
 float32, and have to be within 1e-5.
 """
+import itertools
 import sys
 
 import numpy as np
@@ -97,10 +98,9 @@ def kinks():
     kink("pow(x0, x1)", torch.pow, doubles(*bases), doubles(*exponents))
     kink("max(x0, x1)", torch.maximum, doubles(1, 2, 3, 0), doubles(2, 2, 2, -0.0))
     kink("min(x0, x1)", torch.minimum, doubles(1, 2, 3, 0), doubles(2, 2, 2, -0.0))
-    # low, x, high: x at either bound, and bounds that are crossed. Where the bounds are equal to one another PyTorch has
-    # a choice of its own (docs/gradients.md).
-    low, x, high = doubles(1, 1, 0, 3, 2), doubles(1, 2, 0, 2, 0), doubles(2, 2, 3, 1, 1)
-    kink("clamp(x0, x1, x2)", lambda a, b, c: torch.clamp(b, a, c), low, x, high)
+    # low, x, high: every order of the three, with every way of being equal.
+    orders = list(itertools.product((-1, 0, 1), repeat=3))
+    kink("clamp(x0, x1, x2)", lambda a, b, c: torch.clamp(b, a, c), *(doubles(*column) for column in zip(*orders)))
     kink("where(x0, x1, x2)", torch.where, torch.tensor([True, False]), doubles(1, 2), doubles(1, 2))
     kink("div(x0, x1)", torch.div, doubles(1, -1, 2), doubles(0, 0, 4))
     row = doubles(3, 1, 3, 3, 2, 2, 2, 2, -1, 0, -0.0, 0, shape=(3, 4))
