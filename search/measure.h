@@ -11,6 +11,8 @@ namespace rewright {
 struct MeasureOptions {
   int warmup = 3;
   int pairs = 30;
+  // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
+  double seconds = 0;
 };
 
 struct Measurement {

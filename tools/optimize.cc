@@ -42,6 +42,10 @@
 namespace rewright {
 namespace {
 
+// Of onnxruntime a candidate's gain is measured for so long: what its nodes cost besides their work is little, and
+// shows in many pairs alone.
+constexpr double kPairSeconds = 0.5;
+
 struct OptimizeFlags {
   std::string input;
   std::string output;
@@ -82,6 +86,7 @@ class Watcher {
         // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
         options->measuring.warmup = 1;
         options->measuring.pairs = 7;
+        options->measuring.seconds = 0;
       }
       progress_.Update(-1, phase);
     };
@@ -393,10 +398,12 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     analytic = *std::move(device);
   }
 
-  if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(model->metadata, model->source);
-
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
+  if (engine->onnxruntime() != nullptr) {
+    engine->onnxruntime()->UseSource(model->metadata, model->source);
+    options.measuring.seconds = kPairSeconds;
+  }
   if (analytic == nullptr && !engine->device()->runs()) {
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
     options.measure = false;

@@ -1,5 +1,7 @@
 #include "backends/onnxruntime/measure.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -15,9 +17,15 @@
 namespace rewright::ort {
 namespace {
 
-constexpr int64_t kMaxCopies = 16;
-constexpr int64_t kWeightBytes = int64_t{32} << 20;      // of all copies: more than caches hold
+constexpr int64_t kMaxCopies = 32;
 constexpr int64_t kActivationBytes = int64_t{16} << 20;  // of all copies: results of the node before lie in caches
+
+// Of weights, all copies together: what is read in turn is in no cache of half the size.
+int64_t WeightBytes() {
+  constexpr int64_t kUsualCache = int64_t{32} << 20;
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return 2 * (cache > 0 ? cache : kUsualCache);
+}
 
 int64_t CopiesOf(const Graph& graph, const Group& group) {
   int64_t weights = 1, activations = 1;
@@ -25,7 +33,7 @@ int64_t CopiesOf(const Graph& graph, const Group& group) {
     (graph.IsKnown(input) ? weights : activations) += graph.type(input).num_bytes();
   }
   for (Value output : group.outputs) activations += graph.type(output).num_bytes();
-  const int64_t copies = std::min(kWeightBytes / weights + 1, kActivationBytes / activations);
+  const int64_t copies = std::min(WeightBytes() / weights + 1, kActivationBytes / activations);
   return std::clamp<int64_t>(copies, 1, kMaxCopies);
 }
 
