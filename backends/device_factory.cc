@@ -8,6 +8,7 @@
 #include "backends/analytic.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/cuda/cuda_device.h"
+#include "backends/onnxruntime/ort_device.h"
 #include "backends/roofline.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
@@ -71,9 +72,10 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options) {
   if (spec == "cpu") return cpu::MakeCpuDevice(options);
   if (spec.compare(0, 4, "cuda") == 0) return MakeCuda(spec, options);
+  if (spec == "onnxruntime" || spec == "onnxruntime:cpu") return ort::MakeOrtDevice(options);
   const std::string prefix = "analytic:";
   if (spec.compare(0, prefix.size(), prefix) == 0) return MakeByFormula(spec.substr(prefix.size()));
-  return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cpu, cuda:N or analytic:NAME"));
+  return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime or analytic:NAME"));
 }
 
 }  // namespace rewright

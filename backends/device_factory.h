@@ -18,9 +18,10 @@ struct DeviceOptions {
 };
 
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds
-// (costs alone, see cuda/cuda_device.h); "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a
-// description that comes with the program, "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a
-// damaged description, a profile database that cannot be used.
+// (costs alone, see cuda/cuda_device.h); "onnxruntime" or "onnxruntime:cpu" (onnxruntime/ort_device.h);
+// "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the program,
+// "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description, a profile database
+// that cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});
 
 }  // namespace rewright

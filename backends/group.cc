@@ -5,7 +5,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ir/random_inputs.h"
 
 namespace rewright {
 
@@ -75,28 +77,35 @@ void FillTypical(void* data, DType dtype, int64_t elements, int64_t integers) {
   }
 }
 
-absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) {
-  auto arena = std::make_shared<Arena>(graph.mode());
+int64_t TypicalIntegers(const Graph& graph, Value value) {
+  constexpr int64_t kUsual = 64;
+  const int64_t indexed = IndexedSize(graph, value);
+  return indexed > 0 ? std::min(indexed, kUsual) : kUsual;
+}
+
+namespace {
+
+// Adds a copy of the group to the arena; number 0 is the first.
+absl::Status AddCopy(const Graph& graph, const Group& group, int copy, Arena& arena, std::vector<Value>* inputs,
+                     std::vector<Output>* outputs, GroupGraph* result) {
   ValueMap values;
-  std::vector<Value> inputs;
-  GroupGraph result;
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const Value from = group.inputs[i];
     const TensorType& type = graph.type(from);
-    const std::string name = absl::StrCat("x", i);
+    const std::string name = copy == 0 ? absl::StrCat("x", i) : absl::StrCat("x", i, ".", copy);
     absl::StatusOr<Value> value;
     if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
-      value = arena->AddConstant(*constant);
+      value = arena.AddConstant(*constant);
     } else if (graph.IsKnown(from)) {
       absl::StatusOr<Tensor> data = AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group)));
       if (!data.ok()) return data.status();
-      FillTypical(data->data(), type.dtype, type.num_elements());
-      value = arena->AddState(name, *data);
+      FillTypical(data->data(), type.dtype, type.num_elements(), TypicalIntegers(graph, from));
+      value = arena.AddState(name, *data);
     } else {
-      value = arena->AddInput(name, type);
+      value = arena.AddInput(name, type);
       if (value.ok()) {
-        inputs.push_back(*value);
-        result.origin[*value] = from;
+        inputs->push_back(*value);
+        result->origin[*value] = from;
       }
     }
     if (!value.ok()) return value.status();
@@ -106,12 +115,24 @@ absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group) 
     const Node& node = graph.node(id);
     std::vector<Value> operands;
     for (Value operand : node.operands) operands.push_back(values.at(operand));
-    absl::StatusOr<NodeId> added = arena->Add(*node.op, std::move(operands), node.attrs);
+    absl::StatusOr<NodeId> added = arena.Add(*node.op, std::move(operands), node.attrs);
     if (!added.ok()) return added.status();
     for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) values[Value{id, k}] = Value{*added, k};
   }
+  for (Value output : group.outputs) outputs->push_back({values.at(output), absl::StrCat("y", outputs->size())});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<GroupGraph> ExtractGroup(const Graph& graph, const Group& group, int copies) {
+  auto arena = std::make_shared<Arena>(graph.mode());
+  std::vector<Value> inputs;
   std::vector<Output> outputs;
-  for (Value output : group.outputs) outputs.push_back({values.at(output), absl::StrCat("y", outputs.size())});
+  GroupGraph result;
+  for (int copy = 0; copy < copies; ++copy) {
+    RETURN_IF_ERROR(AddCopy(graph, group, copy, *arena, &inputs, &outputs, &result));
+  }
   result.graph = Graph(arena, inputs, outputs);
   return result;
 }

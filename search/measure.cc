@@ -8,6 +8,8 @@
 namespace rewright {
 namespace {
 
+constexpr int kMostPairs = 10;  // times the pairs that were asked for
+
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -42,7 +44,11 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   std::vector<double> samples[2];
   std::vector<double> ratios;
   Measurement result;
-  for (int pair = -options.warmup; pair < options.pairs; ++pair) {
+  double total = 0;
+  const auto goes_on = [&](int pair) {
+    return pair < options.pairs || (total < options.seconds && pair < kMostPairs * options.pairs);
+  };
+  for (int pair = -options.warmup; goes_on(pair); ++pair) {
     double seconds[2];
     for (int turn = 0; turn < 2; ++turn) {
       const int which = (pair + turn) & 1;
@@ -51,6 +57,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
       seconds[which] = *run;
     }
     if (pair < 0) continue;
+    total += seconds[0] + seconds[1];
     for (int which = 0; which < 2; ++which) samples[which].push_back(seconds[which]);
     ratios.push_back(seconds[0] / seconds[1]);
     result.wins += seconds[1] < seconds[0];

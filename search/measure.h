@@ -13,6 +13,8 @@ struct MeasureOptions {
   int warmup = 3;
   int pairs = 30;
   std::function<double()> clock;  // seconds; empty: the steady clock
+  // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
+  double seconds = 0;
 };
 
 struct Measurement {

@@ -36,9 +36,15 @@ std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, con
   return list;
 }
 
-std::string Describe(const Measurement& measured) {
-  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
-                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
+void ReturnOriginal(const Graph& original, const std::string& why, OptimizeReport* report) {
+  report->graph = original;
+  report->verdict = absl::StrCat("the original: ", why);
+  report->nodes_after = report->nodes_before;
+  report->cost_after = report->cost_before;
+  if (report->measured) {
+    report->latency_before = report->measured->original_seconds;
+    report->latency_after = report->measured->original_seconds;
+  }
 }
 
 class Optimizer {
@@ -57,7 +63,7 @@ class Optimizer {
       if (!blamed.ok()) return blamed.status();
       again = *blamed;
     }
-    if (!report_.rewritten) ReturnOriginal();
+    if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
     report_.peak_rss_bytes = PeakResidentBytes();
     return std::move(report_);
   }
@@ -166,7 +172,6 @@ class Optimizer {
     absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
     if (!original.ok()) return original.status();
     std::vector<Contender> faster;
-    const double significance = options_.significance / static_cast<double>(contenders_.size());
     for (size_t i = 0; i < contenders_.size(); ++i) {
       Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
       Contender& contender = contenders_[i];
@@ -177,7 +182,7 @@ class Optimizer {
       }
       contender.measured = *measured;
       if (!report_.measured || measured->ratio > report_.measured->ratio) report_.measured = *measured;
-      if (measured->ratio > 1 && measured->p_value <= significance) {
+      if (IsFaster(*measured, options_.significance, contenders_.size())) {
         faster.push_back(contender);
       } else {
         Drop(*contender.candidate, Why::kNotFaster, Describe(*measured));
@@ -223,17 +228,6 @@ class Optimizer {
     }
   }
 
-  void ReturnOriginal() {
-    report_.graph = graph_;
-    report_.verdict = absl::StrCat("the original: ", WhyOriginal());
-    report_.nodes_after = report_.nodes_before;
-    report_.cost_after = report_.cost_before;
-    if (report_.measured) {
-      report_.latency_before = report_.measured->original_seconds;
-      report_.latency_after = report_.measured->original_seconds;
-    }
-  }
-
   std::string WhyOriginal() const {
     if (report_.dropped.empty()) {
       const SearchEnd end = report_.search.end;
@@ -261,6 +255,26 @@ class Optimizer {
 };
 
 }  // namespace
+
+std::string Describe(const Measurement& measured) {
+  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
+                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
+}
+
+bool IsFaster(const Measurement& measured, double significance, size_t times) {
+  return measured.ratio > 1 && measured.p_value <= significance / static_cast<double>(times);
+}
+
+void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report) {
+  report->dropped.push_back({Why::kNotFaster, text, report->cost_after, report->rewrites, report->baseline});
+  report->rewritten = false;
+  report->baseline = false;
+  report->equal = true;
+  report->check = {};
+  report->rewrites.clear();
+  report->path.clear();
+  ReturnOriginal(original, text, report);
+}
 
 absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,
                                         const OptimizeOptions& options) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -67,6 +68,9 @@ struct CompareFlags {
 constexpr auto kPause = std::chrono::milliseconds(3);
 // A turn has runs for so long, at least one: a GPU that rests between single runs of a small model lowers its clocks.
 constexpr double kTurnSeconds = 0.02;
+
+// onnxruntime with all of its optimizations on the file of the superoptimized graph.
+constexpr char kOnOptimized[] = "onnxruntime-optimized";
 
 // One column of the contest: a way to run the model.
 struct Contestant {
@@ -133,8 +137,9 @@ class Contest {
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
   // `optimized`: the superoptimized graph and the file it is from; without one it is searched.
-  absl::Status Prepare(const std::string& path, const Graph& graph, const Baseline& baseline,
+  absl::Status Prepare(const std::string& path, const ImportedModel& model, const Baseline& baseline,
                        const OptimizerRules& rules, const std::optional<std::pair<std::string, Graph>>& optimized) {
+    const Graph& graph = model.graph;
     absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph, session_.flags.seed);
     if (!inputs.ok()) return inputs.status();
     inputs_ = *std::move(inputs);
@@ -147,7 +152,9 @@ class Contest {
                                    Counted(static_cast<size_t>(simple->steps), "rewrite")),
                       simple->graph);
     if (!status.ok()) return status;
+    std::string file = path;
     if (optimized) {
+      file = optimized->first;
       RETURN_IF_ERROR(AddGraph("superoptimized",
                                absl::StrCat(optimized->second.num_runtime_nodes(), " nodes, of ", optimized->first),
                                optimized->second));
@@ -156,8 +163,12 @@ class Contest {
       RETURN_IF_ERROR(AddGraph("superoptimized",
                                absl::StrCat(report.nodes_after, " nodes, ", Counted(report.path.size(), "rewrite")),
                                report.graph));
+      if (flags_.peers && report.rewritten) {
+        file = folder_.path() + "/optimized.onnx";
+        RETURN_IF_ERROR(WriteModel(report.graph, model.metadata, file, OptionsToWrite(model, {})));
+      }
     }
-    return flags_.peers ? AddPeers(path, graph) : absl::OkStatus();
+    return flags_.peers ? AddPeers(path, file, graph) : absl::OkStatus();
   }
 
   // Each takes one turn a round, in an order drawn anew, so that none always follows the same other one.
@@ -261,7 +272,8 @@ class Contest {
     return Optimize(graph, rewriter, *engine_.device(), &engine_.runner(), options);
   }
 
-  absl::Status AddPeers(const std::string& path, const Graph& graph) {
+  // `optimized`: the file of the superoptimized graph.
+  absl::Status AddPeers(const std::string& path, const std::string& optimized, const Graph& graph) {
     if (folder_.path().empty()) return absl::UnavailableError("no folder for the inputs of other programs");
     Json names = Json::array();
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -271,31 +283,36 @@ class Contest {
     }
     const std::string text = names.dump(-1, ' ', false, Json::error_handler_t::replace);
     RETURN_IF_ERROR(WriteText(folder_.path() + "/inputs.json", text));
+    for (const std::string& kind : PeerKinds()) AddPeer(kind, kind, path);
+    AddPeer(kOnOptimized, "onnxruntime-all", optimized);
+    return absl::OkStatus();
+  }
+
+  void AddPeer(const std::string& name, const std::string& kind, const std::string& path) {
+    if (InterruptGuard::interrupted()) return;
+    progress_.Update(-1, name);
     PeerSetting setting;
+    setting.kind = kind;
     setting.model = std::filesystem::absolute(path).string();
     setting.folder = folder_.path();
     setting.threads = NumThreads(session_.flags.threads);
-    setting.device = flags_.device == "cuda" ? "cuda:0" : flags_.device;
+    setting.device = flags_.device == "cuda"                   ? "cuda:0"
+                     : absl::StartsWith(flags_.device, "cuda") ? flags_.device
+                                                               : "cpu";
     setting.precision = flags_.precision;
-    for (const std::string& kind : PeerKinds()) {
-      if (InterruptGuard::interrupted()) break;
-      progress_.Update(-1, kind);
-      setting.kind = kind;
-      absl::StatusOr<std::unique_ptr<Peer>> started = Peer::Start(setting);
-      if (!started.ok()) {
-        absent_.push_back({kind, std::string(started.status().message())});
-        continue;
-      }
-      std::shared_ptr<Peer> peer = *std::move(started);
-      Contestant contestant;
-      contestant.peer = true;
-      contestant.name = kind;
-      contestant.text = peer->version();
-      contestant.run = [peer] { return peer->Run(); };
-      contestant.outputs = [peer] { return peer->Outputs(); };
-      contestants_.push_back(std::move(contestant));
+    absl::StatusOr<std::unique_ptr<Peer>> started = Peer::Start(setting);
+    if (!started.ok()) {
+      absent_.push_back({name, std::string(started.status().message())});
+      return;
     }
-    return absl::OkStatus();
+    std::shared_ptr<Peer> peer = *std::move(started);
+    Contestant contestant;
+    contestant.peer = true;
+    contestant.name = name;
+    contestant.text = peer->version();
+    contestant.run = [peer] { return peer->Run(); };
+    contestant.outputs = [peer] { return peer->Outputs(); };
+    contestants_.push_back(std::move(contestant));
   }
 
   void CompareOutputs(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, Contestant* contestant) {
@@ -408,8 +425,9 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   bool equal = true;
   for (size_t i = 0; i < flags.models.size() && !InterruptGuard::interrupted(); ++i) {
     const std::string& path = flags.models[i];
-    absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = flags.dims}, console);
+    absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = flags.dims, .keep_source = true}, console);
     if (!model.ok()) return model.status();
+    if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(model->metadata, model->source);
     const std::string name = std::filesystem::path(path).stem().string();
     std::optional<std::pair<std::string, Graph>> optimized;
     if (!flags.optimized.empty()) {
@@ -418,7 +436,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     }
     Progress progress(console, name);
     Contest contest(flags, session, *engine, progress);
-    absl::Status status = contest.Prepare(path, model->graph, *baseline, *rules, optimized);
+    absl::Status status = contest.Prepare(path, *model, *baseline, *rules, optimized);
     if (status.ok()) status = contest.Run();
     if (status.ok()) status = contest.CheckOutputs();
     if (!status.ok()) return ErrorAt(path, status);

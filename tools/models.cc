@@ -138,7 +138,7 @@ std::string BytesText(double bytes) {
 }
 
 CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
-  const std::string expected = with_reference ? "cpu, cuda:N or reference" : "cpu or cuda:N";
+  const std::string expected = with_reference ? "cpu, cuda:N, onnxruntime or reference" : "cpu, cuda:N or onnxruntime";
   return app
       .add_option("--device", *name,
                   with_reference ? "Where to run; reference is the interpreter (default cpu)"
@@ -149,10 +149,10 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
             int64_t ordinal = 0;
             const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
                                                   absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
-            const bool known = found == "cpu" || cuda || (with_reference && found == "reference");
+            const bool known = found == "cpu" || cuda || found == "onnxruntime" || found == "onnxruntime:cpu" || (with_reference && found == "reference");
             return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
           },
-          with_reference ? "cpu|cuda:N|reference" : "cpu|cuda:N");
+          with_reference ? "cpu|cuda:N|onnxruntime|reference" : "cpu|cuda:N|onnxruntime");
 }
 
 CLI::Option* AddPrecision(CLI::App& app, std::string* precision) {

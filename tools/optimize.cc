@@ -30,6 +30,7 @@
 #include "tools/groups.h"
 #include "tools/html_report.h"
 #include "tools/interrupt.h"
+#include "tools/library/file_timing.h"
 #include "tools/models.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
@@ -40,6 +41,10 @@
 
 namespace rewright {
 namespace {
+
+// Of onnxruntime a candidate's gain is measured for so long: what its nodes cost besides their work is little, and
+// shows in many pairs alone.
+constexpr double kPairSeconds = 0.5;
 
 struct OptimizeFlags {
   std::string input;
@@ -81,6 +86,7 @@ class Watcher {
         // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
         options->measuring.warmup = 1;
         options->measuring.pairs = 7;
+        options->measuring.seconds = 0;
       }
       progress_.Update(-1, phase);
     };
@@ -130,16 +136,36 @@ absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& origi
   return NameSizes(source, original, made, steps, rules);
 }
 
-absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
-                         GraphRunner& runner, const OutputCheckOptions& checking, OptimizeReport* report) {
-  ASSIGN_OR_RETURN(const WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, runner,
-                                                            flags.check ? std::optional(checking) : std::nullopt));
-  if (!written.bytes) {
-    return WriteModel(report->graph, original.metadata, flags.output, OptionsToWrite(original, named));
-  }
+// The file of the rewritten graph. Where onnxruntime is the device and does not run it faster than the file that was
+// read, the report takes the original back.
+absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
+                                    const Engine& engine, const OptimizeOptions& options, OptimizeReport* report) {
+  ASSIGN_OR_RETURN(WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, engine.runner(),
+                                                      flags.check ? std::optional(options.checking) : std::nullopt));
+  if (!written.bytes) return written;
   if (flags.check) {
     report->check = written.check;
     report->equal = true;
+  }
+  if (engine.onnxruntime() == nullptr || !options.measure) return written;
+  options.phase("timing the file");
+  ASSIGN_OR_RETURN(const Measurement measured, MeasureFiles(*engine.onnxruntime(), original.graph, flags.input,
+                                                            *written.bytes, options.measuring, options.checking.seed));
+  report->measured = measured;
+  if (!IsFaster(measured, options.significance)) {
+    TakeBack(original.graph, absl::StrCat("its file is not measurably faster: ", Describe(measured)), report);
+    return written;
+  }
+  report->latency_before = measured.original_seconds;
+  report->latency_after = measured.candidate_seconds;
+  report->verdict = absl::StrFormat("%.3g times faster: %s", measured.ratio, Describe(measured));
+  return written;
+}
+
+absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
+                         const OptimizeReport& report, const WrittenModel& written) {
+  if (!written.bytes) {
+    return WriteModel(report.graph, original.metadata, flags.output, OptionsToWrite(original, named));
   }
   return flags.output.empty() ? absl::OkStatus() : WriteOutput(flags.output, *written.bytes);
 }
@@ -374,29 +400,40 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
+  if (engine->onnxruntime() != nullptr) {
+    engine->onnxruntime()->UseSource(model->metadata, model->source);
+    options.measuring.seconds = kPairSeconds;
+  }
   if (analytic == nullptr && !engine->device()->runs()) {
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
     options.measure = false;
   }
   if (rules->baseline) options.baseline = &*rules->baseline;
   RuleRewriter rewriter(rules->rules);
-  absl::StatusOr<OptimizeReport> report = [&] {
+  NamedModel named;
+  WrittenModel written;
+  absl::StatusOr<OptimizeReport> report = [&]() -> absl::StatusOr<OptimizeReport> {
     const Watcher watcher(console, &options);
-    return Optimize(model->graph, rewriter, analytic != nullptr ? *analytic : *engine->device(), &engine->runner(),
-                    options);
+    ASSIGN_OR_RETURN(OptimizeReport found,
+                     Optimize(model->graph, rewriter, analytic != nullptr ? *analytic : *engine->device(),
+                              &engine->runner(), options));
+    if (!found.rewritten) return found;
+    ASSIGN_OR_RETURN(named, NamesOf(source, *model, found, rules->all));
+    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, &found));
+    return found;
   }();
   if (!report.ok()) return report.status();
   if (rewriter.failures() > 0) {
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
+  for (const std::string& fault : engine->device()->faults()) console.Detail(absl::StrCat("refused: ", fault));
   std::string trace;
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
     ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
   }
-  ASSIGN_OR_RETURN(const NamedModel named, NamesOf(source, *model, *report, rules->all));
   if (report->rewritten) {
-    RETURN_IF_ERROR(WriteResult(flags, *model, named, engine->runner(), options.checking, &*report));
+    RETURN_IF_ERROR(WriteResult(flags, *model, named, *report, written));
   } else {
     RETURN_IF_ERROR(WriteBack(flags, file));
   }

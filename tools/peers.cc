@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -42,24 +41,11 @@ const std::vector<std::string>& PeerKinds() {
   return *kinds;
 }
 
-std::string PeerPython() {
-  namespace fs = std::filesystem;
-  if (const char* given = std::getenv("REWRIGHT_PYTHON"); given != nullptr && *given != '\0') return given;
-  std::error_code error;
-  fs::path folder = CodeFolder();
-  for (int level = 0; level < 3 && !folder.empty(); ++level) {
-    const fs::path python = folder / ".venv" / "bin" / "python";
-    if (fs::exists(python, error)) return python.string();
-    folder = folder.parent_path();
-  }
-  return "python3";
-}
-
 absl::StatusOr<std::unique_ptr<Peer>> Peer::Start(const PeerSetting& setting) {
   absl::StatusOr<std::string> script = FindDataFile("peers.py", REWRIGHT_TOOLS_DIR);
   if (!script.ok()) return script.status();
   std::unique_ptr<Peer> peer(new Peer(setting));
-  RETURN_IF_ERROR(peer->Spawn(PeerPython(), *script));
+  RETURN_IF_ERROR(peer->Spawn(PythonProgram(), *script));
   absl::StatusOr<std::string> answer = peer->ReadLine(setting.start_seconds);
   if (!answer.ok()) return absl::NotFoundError(answer.status().message());
   if (answer->rfind("ready ", 0) == 0) {
@@ -127,7 +113,7 @@ absl::StatusOr<std::string> Peer::ReadLine(double seconds) {
     const ssize_t count = recv(socket_, bytes, sizeof bytes, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      return absl::UnavailableError(absl::StrCat(PeerPython(), " ended without an answer"));
+      return absl::UnavailableError(absl::StrCat(PythonProgram(), " ended without an answer"));
     }
     unread_.append(bytes, static_cast<size_t>(count));
   }

@@ -55,8 +55,4 @@ class Peer {
 // All kinds that peers.py knows.
 const std::vector<std::string>& PeerKinds();
 
-// The Python to run them with: $REWRIGHT_PYTHON, or .venv/bin/python above the program's folder, or python3 on the
-// PATH.
-std::string PeerPython();
-
 }  // namespace rewright

@@ -1,8 +1,5 @@
 #include "backends/cpu/cpu_device.h"
 
-#include <sched.h>
-
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <tuple>
@@ -15,30 +12,13 @@
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
 #include "backends/measured_costs.h"
+#include "backends/processor.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
-
-int AvailableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-std::string ProcessorName() {
-  std::ifstream info("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(info, line)) {
-    if (line.compare(0, 10, "model name") == 0 && line.find(':') != std::string::npos) {
-      return line.substr(line.find(':') + 2);
-    }
-  }
-  return "unknown";
-}
 
 // Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
 constexpr int kFusionVersion = 7;

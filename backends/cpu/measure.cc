@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "backends/group.h"
+#include "backends/sampling.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/ir/random_inputs.h"
 #include "runtime/host_memory.h"
 #include "runtime/instance.h"
 
@@ -16,14 +16,8 @@ namespace rewright::cpu {
 namespace {
 
 constexpr double kSampleTime = 100e-6;  // seconds of one sample, at least
-constexpr size_t kMinSamples = 5;
-// Sampling goes on until the three fastest samples agree, within limits.
-constexpr size_t kMaxSamples = 60;
-constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;        // seconds of samples
 constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
 constexpr size_t kBriefSamples = 3;
-constexpr double kPatience = 0.25;  // seconds of waiting for a quiet machine
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
@@ -65,34 +59,21 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
     if (buffer < 0) continue;
     const TensorType& type = extracted->graph.type(extracted->graph.inputs()[i]);
     const size_t bytes = schedule->buffers[buffer].bytes;
-    // Indices lie within their axes: a run ends with an error at others.
-    const int64_t indexed = IndexedSize(extracted->graph, extracted->graph.inputs()[i]);
     FillTypical(instance->address(buffer), type.dtype, static_cast<int64_t>(bytes / DTypeSize(type.dtype)),
-                indexed > 0 ? std::min<int64_t>(indexed, 64) : 64);
+                TypicalIntegers(extracted->graph, extracted->graph.inputs()[i]));
   }
   RETURN_IF_ERROR(instance->Run());
   ASSIGN_OR_RETURN(const double first, Seconds(*instance, 1));
   const int repetitions = how.cold ? 1 : std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
-  // Samples count that were taken between two signs of a quiet machine, unless it never is.
-  std::vector<double> samples;
-  double total = 0;
-  auto settled = [&] { return samples[2] <= samples[0] * kAgreement; };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience);
-  const auto patient = [&] { return std::chrono::steady_clock::now() < deadline; };
-  const size_t least = how.brief ? kBriefSamples : kMinSamples;
-  const size_t most = how.brief ? kBriefSamples : how.cold ? kMaxColdSamples : kMaxSamples;
-  while (samples.size() < least || (!settled() && total < kTimeCap && samples.size() < most)) {
-    while (!how.brief && !probe.Quiet() && patient()) {
-    }
-    if (how.cold) Cool(*schedule);
-    ASSIGN_OR_RETURN(const double seconds, Seconds(*instance, repetitions));
-    if (!how.brief && !probe.Quiet() && patient()) continue;
-    samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
-    total += seconds * repetitions;
-  }
-  const size_t n = samples.size();
-  return ProfileEntry{samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4],
-                      static_cast<int64_t>(n) * repetitions};
+  SampleLimits limits;
+  if (how.cold) limits.most = kMaxColdSamples;
+  if (how.brief) limits = {.least = kBriefSamples, .most = kBriefSamples, .patient = false};
+  return TakeSamples(
+      [&] {
+        if (how.cold) Cool(*schedule);
+        return Seconds(*instance, repetitions);
+      },
+      repetitions, limits, probe);
 }
 
 }  // namespace rewright::cpu

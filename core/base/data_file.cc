@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 
@@ -51,6 +52,19 @@ absl::StatusOr<std::string> FindInFolders(const std::string& name, const std::ve
     if (std::filesystem::exists(places.back(), error)) return places.back();
   }
   return absl::NotFoundError(absl::StrCat(name, ": not found at ", absl::StrJoin(places, " nor at ")));
+}
+
+std::string PythonProgram() {
+  namespace fs = std::filesystem;
+  if (const char* given = std::getenv("REWRIGHT_PYTHON"); given != nullptr && *given != '\0') return given;
+  std::error_code error;
+  fs::path folder = CodeFolder();
+  for (int level = 0; level < 3 && !folder.empty(); ++level) {
+    const fs::path python = folder / ".venv" / "bin" / "python";
+    if (fs::exists(python, error)) return python.string();
+    folder = folder.parent_path();
+  }
+  return "python3";
 }
 
 absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::string& source_folder) {

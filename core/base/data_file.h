@@ -24,4 +24,8 @@ absl::StatusOr<std::string> FindDataFile(const std::string& name, const std::str
 // The first of the folders that has the file.
 absl::StatusOr<std::string> FindInFolders(const std::string& name, const std::vector<std::string>& folders);
 
+// The Python whose packages are used: $REWRIGHT_PYTHON, or .venv/bin/python above the folder of the code, or python3 on
+// the PATH.
+std::string PythonProgram();
+
 }  // namespace rewright

@@ -150,6 +150,8 @@ class Device {
     (void)graph, (void)group;
     return std::string();
   }
+  // What the user should hear about costs: groups that the device refuses, with its words.
+  virtual std::vector<std::string> faults() const { return {}; }
   // What the cost of a group depends on besides the group itself: a hash of the layouts in which its operands arrive.
   // Groups that look alike and have equal contexts cost the same.
   virtual uint64_t CostContext(const Graph& graph, const Group& group) {

@@ -105,6 +105,50 @@ TEST_F(OptimizeTest, GivesTheOriginalBackWhenTheCostsWereWrong) {
   EXPECT_THAT(report.verdict, HasSubstr("no candidate is measurably faster"));
 }
 
+TEST_F(OptimizeTest, TakesBackWhatAnotherMeasurementDoesNotConfirm) {
+  FakeRunner runner(ByNodes);
+  OptimizeReport report = Optimized(kRight, &runner);
+  ASSERT_TRUE(report.rewritten);
+  report.measured = Measurement{.original_seconds = 3, .candidate_seconds = 4};
+  TakeBack(graph_, "its file is not measurably faster", &report);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_EQ(PrintGraph(report.graph), PrintGraph(graph_));
+  EXPECT_EQ(report.nodes_after, 4);
+  EXPECT_EQ(report.cost_after, report.cost_before);
+  EXPECT_EQ(*report.latency_before, 3);
+  EXPECT_EQ(*report.latency_after, 3);
+  EXPECT_THAT(report.rewrites, SizeIs(0));
+  EXPECT_THAT(report.path, SizeIs(0));
+  EXPECT_FALSE(report.check.done);
+  ASSERT_THAT(report.dropped, SizeIs(1));
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kNotFaster);
+  ASSERT_THAT(report.dropped[0].rewrites, SizeIs(1));
+  EXPECT_EQ(report.verdict, "the original: its file is not measurably faster");
+}
+
+TEST(IsFaster, AsksForManyWinsAndAGain) {
+  EXPECT_TRUE(IsFaster({.ratio = 1.01, .p_value = 0.04}, 0.05));
+  EXPECT_FALSE(IsFaster({.ratio = 1.01, .p_value = 0.06}, 0.05));
+  EXPECT_FALSE(IsFaster({.ratio = 1, .p_value = 0.01}, 0.05));
+  EXPECT_FALSE(IsFaster({.ratio = 1.01, .p_value = 0.04}, 0.05, 2));  // of two, one may win by accident
+}
+
+// Runs of no length: only the number of pairs is of interest.
+TEST(MeasureInterleaved, GoesOnForASecondsShareUpToTenTimesThePairs) {
+  const Graph graph = GraphFrom(kGraph);
+  FakeRunner runner([](const Graph&) { return 0.0; });
+  const auto a = runner.Prepare(graph), b = runner.Prepare(graph);
+  const std::vector<Tensor> inputs = {Tensor(TensorType{DType::kFloat32, {4, 8}})};
+  const auto pairs = [&](const MeasureOptions& options) {
+    const absl::StatusOr<Measurement> measured = MeasureInterleaved(**a, **b, inputs, options);
+    EXPECT_TRUE(measured.ok()) << measured.status();
+    return measured->wins + measured->losses;
+  };
+  EXPECT_LE(pairs({.warmup = 0, .pairs = 20}), 20);
+  EXPECT_GT(pairs({.warmup = 0, .pairs = 20, .seconds = 1e9}), 100);
+  EXPECT_LE(pairs({.warmup = 0, .pairs = 20, .seconds = 1e9}), 200);
+}
+
 TEST_F(OptimizeTest, GivesTheOriginalBackWhenNothingApplies) {
   FakeRunner runner(ByNodes);
   const OptimizeReport report = Optimized("rule r tanh(tanh(x)) => tanh(x)\n", &runner);

@@ -68,9 +68,10 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   const auto rows =
       Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_EQ(rows["rows"].size(), 3u);
-  ASSERT_EQ(rows["absent"].size(), 7u);
+  ASSERT_EQ(rows["absent"].size(), 8u);
   EXPECT_EQ(rows["absent"][0]["name"], "onnxruntime-disabled");
   EXPECT_EQ(rows["absent"][0]["reason"], "there is no such thing");
+  EXPECT_EQ(rows["absent"][7]["name"], "onnxruntime-optimized");
 
   Python("exit 1\n");
   const auto dead =
@@ -80,7 +81,7 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   setenv("REWRIGHT_PYTHON", "/nonexistent/python", 1);
   const Outcome none = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(none.status, 0) << none.err;
-  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 7u);
+  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 8u);
 }
 
 TEST_F(CompareTest, HoldsPeersToTheOutputs) {
@@ -116,6 +117,25 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   EXPECT_THAT(rows[3]["text"].get<std::string>(), HasSubstr("onnxruntime "));
   EXPECT_GT(rows[3]["median_ms"], 0);
   EXPECT_EQ(rows[3]["equal"], true);
+}
+
+// Products of one operand become one: the file that onnxruntime gets has fewer.
+TEST_F(CompareTest, RunsOnnxRuntimeOnTheOptimizedFile) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  struct stat found;
+  if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  Python("[ \"$2\" = onnxruntime-all ] || { echo absent; exit; }\ncp \"$3\" " + Path("run-$(basename $3)") + "\nexec " +
+         python + " \"$@\"\n");
+  ASSERT_EQ(Rewright("optimize -o " + Path("net.opt.onnx") + kQuick + Path("net.onnx")).status, 0);
+  const Outcome outcome =
+      Rewright("compare --rounds 3 --optimized " + Path("net.opt.onnx") + kQuick + Path("net.onnx"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto rows = outcome.Json()["models"][0]["rows"];
+  ASSERT_EQ(rows.size(), 5u) << outcome.out;
+  EXPECT_EQ(rows[3]["name"], "onnxruntime-all");
+  EXPECT_EQ(rows[4]["name"], "onnxruntime-optimized");
+  EXPECT_EQ(rows[4]["equal"], true);
+  EXPECT_EQ(FileContents(Path("run-net.opt.onnx")), FileContents(Path("net.opt.onnx")));
 }
 
 // Files of Mirage's workloads, as onnxruntime reads them.

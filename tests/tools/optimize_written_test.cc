@@ -161,5 +161,38 @@ TEST_F(Written, StandardOutputGetsTheSameBytes) {
   EXPECT_EQ(Optimize("twice.onnx", "--json").Json()["written"], "nothing");
 }
 
+// Costs, candidates and the file at the end are timed in onnxruntime; what it is given is half of the work.
+TEST_F(Written, ForOnnxRuntimeTheFileIsTimed) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  if (!fs::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  const auto optimize = [&](const std::string& model, const std::string& out) {
+    return Rewright(absl::StrCat("optimize ", In(model), " --device onnxruntime --threads 1 --dim N=200000 --quiet ",
+                                 "--json --rules ", Rules(), " -o ", Out(out), " --profile ", folder_ / "p.db"));
+  };
+  const Outcome gained = optimize("twice.onnx", "g.onnx");
+  ASSERT_EQ(gained.status, 0) << gained.err;
+  const auto json = gained.Json();
+  EXPECT_EQ(json["written"], "rewritten") << json["verdict"];
+  EXPECT_LT(json["cost_after_ms"], json["cost_before_ms"]);
+  EXPECT_LT(json["latency_after_ms"], json["latency_before_ms"]);
+  EXPECT_EQ(json["checked"], true);
+  EXPECT_EQ(Rewright("diff --dim N=5 --device onnxruntime " + In("twice.onnx") + " " + Out("g.onnx")).status, 0);
+  EXPECT_EQ(Rewright("run --dim N=7 --device onnxruntime " + Out("g.onnx")).status, 0);
+
+  const Outcome kept = optimize("plain.onnx", "k.onnx");
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  EXPECT_EQ(kept.Json()["written"], "input");
+  EXPECT_EQ(FileContents(Out("k.onnx")), plain_);
+}
+
+TEST_F(Written, WithoutOnnxRuntimeItIsSaidAtOnce) {
+  setenv("REWRIGHT_ONNXRUNTIME", "/nonexistent/libonnxruntime.so", 1);
+  const Outcome outcome = Rewright("optimize " + In("twice.onnx") + " --device onnxruntime -o " + Out("n.onnx"));
+  unsetenv("REWRIGHT_ONNXRUNTIME");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("/nonexistent/libonnxruntime.so"));
+  EXPECT_FALSE(fs::exists(Out("n.onnx")));
+}
+
 }  // namespace
 }  // namespace rewright

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/onnxruntime/ort_device.h"
 #include "core/ir/device.h"
 
 namespace rewright {
 
-// What the name of a device stands for: "cpu", "cuda", "cuda:N", or "reference", the interpreter.
+// What the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the interpreter.
 class Engine {
  public:
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
@@ -21,6 +22,8 @@ class Engine {
 
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }
+  // The device where it is onnxruntime, which knows files; null where it is another.
+  ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
   // Runs on the device, or on the processor where the device is known by its costs alone.
   GraphRunner& runner() const { return *runner_; }
 

@@ -1,0 +1,168 @@
+#include "backends/onnxruntime/library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
+
+namespace rewright::ort {
+namespace {
+
+constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
+
+int ElementOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return kOrtFloat;
+    case DType::kFloat64: return kOrtDouble;
+    case DType::kInt32: return kOrtInt32;
+    case DType::kInt64: return kOrtInt64;
+    case DType::kBool: return kOrtBool;
+  }
+  return 0;
+}
+
+// The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be.
+std::string OfPython() {
+  namespace fs = std::filesystem;
+  const fs::path libraries = fs::path(PythonProgram()).parent_path().parent_path() / "lib";
+  const fs::path package = fs::path("site-packages") / "onnxruntime" / "capi";
+  std::error_code error;
+  for (const fs::directory_entry& version : fs::directory_iterator(libraries, error)) {
+    std::error_code none;
+    for (const fs::directory_entry& file : fs::directory_iterator(version.path() / package, none)) {
+      if (absl::StartsWith(file.path().filename().string(), "libonnxruntime.so")) return file.path().string();
+    }
+  }
+  return (libraries / "python3" / package / "libonnxruntime.so").string();
+}
+
+// What the table of functions creates and releases.
+template <typename T>
+struct Released {
+  void (*release)(T*);
+  void operator()(T* object) const { release(object); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Released<T>>;
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Library> library, std::vector<Port> inputs, std::vector<Port> outputs)
+    : library_(std::move(library)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  for (const Port& port : inputs_) input_names_.push_back(port.name.c_str());
+  for (const Port& port : outputs_) output_names_.push_back(port.name.c_str());
+}
+
+Session::~Session() { library_->api_->ReleaseSession(session_); }
+
+absl::Status Session::Run(void* const* inputs, void* const* outputs) const {
+  const OrtApi& api = *library_->api_;
+  std::vector<Owned<OrtValue>> owned;
+  std::vector<OrtValue*> values;
+  owned.reserve(inputs_.size() + outputs_.size());
+  const auto bind = [&](const Port& port, void* data) {
+    static char nothing;  // where a tensor has no elements
+    const TensorType& type = port.type;
+    OrtValue* value = nullptr;
+    const absl::Status status = library_->ToStatus(api.CreateTensorWithDataAsOrtValue(
+        library_->memory_, data == nullptr ? &nothing : data, static_cast<size_t>(type.num_bytes()), type.shape.data(),
+        type.shape.size(), ElementOf(type.dtype), &value));
+    owned.emplace_back(value, Released<OrtValue>{api.ReleaseValue});
+    values.push_back(value);
+    return status;
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) RETURN_IF_ERROR(bind(inputs_[i], inputs[i]));
+  for (size_t i = 0; i < outputs_.size(); ++i) RETURN_IF_ERROR(bind(outputs_[i], outputs[i]));
+  return library_->ToStatus(api.Run(session_, nullptr, input_names_.data(), values.data(), inputs_.size(),
+                                    output_names_.data(), outputs_.size(), values.data() + inputs_.size()));
+}
+
+absl::StatusOr<std::shared_ptr<const Library>> Library::Open() {
+  const char* const given = std::getenv(kVariable);
+  std::vector<std::string> names;
+  if (given != nullptr && *given != '\0') {
+    names.push_back(given);
+  } else {
+    names = {"libonnxruntime.so.1", "libonnxruntime.so", OfPython()};
+  }
+  std::vector<std::string> reasons;
+  for (const std::string& name : names) {
+    if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) {
+      std::shared_ptr<Library> library(new Library);
+      RETURN_IF_ERROR(library->Init(handle, name));
+      return std::shared_ptr<const Library>(std::move(library));
+    }
+    reasons.push_back(dlerror());
+  }
+  return absl::NotFoundError(absl::StrCat("device onnxruntime: no library of onnxruntime can be loaded: ",
+                                          absl::StrJoin(reasons, "; "), " ($", kVariable, " names one)"));
+}
+
+absl::Status Library::Init(void* handle, const std::string& path) {
+  // The library stays loaded: it has threads of its own.
+  const auto base = reinterpret_cast<GetApiBaseFunction>(dlsym(handle, kGetApiBase));
+  if (base == nullptr) {
+    return absl::NotFoundError(absl::StrCat("device onnxruntime: ", path, " has no function ", kGetApiBase));
+  }
+  version_ = base()->GetVersionString();
+  api_ = base()->GetApi(kApiVersion);
+  if (api_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("device onnxruntime: ", path, ": found version ", version_,
+                                                      ", expected one that knows the C API of version ", kApiVersion,
+                                                      " (onnxruntime 1.", kApiVersion, " or later)"));
+  }
+  RETURN_IF_ERROR(ToStatus(api_->CreateEnv(kOrtLogFatal, "rewright", &env_)));
+  return ToStatus(api_->CreateCpuMemoryInfo(kOrtDeviceAllocator, kOrtDefaultMemory, &memory_));
+}
+
+Library::~Library() {
+  if (api_ == nullptr) return;
+  if (memory_ != nullptr) api_->ReleaseMemoryInfo(memory_);
+  if (env_ != nullptr) api_->ReleaseEnv(env_);
+}
+
+absl::Status Library::ToStatus(OrtStatus* status) const {
+  if (status == nullptr) return absl::OkStatus();
+  const Owned<OrtStatus> owned(status, Released<OrtStatus>{api_->ReleaseStatus});
+  return absl::FailedPreconditionError(absl::StrCat("onnxruntime: ", api_->GetErrorMessage(status)));
+}
+
+template <typename Create>
+absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> inputs, std::vector<Port> outputs,
+                                                             int threads, const Create& create) const {
+  OrtSessionOptions* made = nullptr;
+  RETURN_IF_ERROR(ToStatus(api_->CreateSessionOptions(&made)));
+  const Owned<OrtSessionOptions> options(made, Released<OrtSessionOptions>{api_->ReleaseSessionOptions});
+  RETURN_IF_ERROR(ToStatus(api_->SetSessionLogSeverityLevel(made, kOrtLogFatal)));
+  RETURN_IF_ERROR(ToStatus(api_->SetSessionGraphOptimizationLevel(made, kOrtOptimizeAll)));
+  RETURN_IF_ERROR(ToStatus(api_->SetIntraOpNumThreads(made, threads)));
+  RETURN_IF_ERROR(ToStatus(api_->SetInterOpNumThreads(made, 1)));
+  // Threads that wait actively after a run would slow the run of another session that is measured beside it.
+  RETURN_IF_ERROR(ToStatus(api_->AddSessionConfigEntry(made, "session.force_spinning_stop", "1")));
+  std::shared_ptr<Session> session(new Session(shared_from_this(), std::move(inputs), std::move(outputs)));
+  RETURN_IF_ERROR(ToStatus(create(made, &session->session_)));
+  return std::shared_ptr<const Session>(std::move(session));
+}
+
+absl::StatusOr<std::shared_ptr<const Session>> Library::Load(const std::string& model, std::vector<Port> inputs,
+                                                             std::vector<Port> outputs, int threads) const {
+  return Make(std::move(inputs), std::move(outputs), threads, [&](OrtSessionOptions* options, OrtSession** session) {
+    return api_->CreateSessionFromArray(env_, model.data(), model.size(), options, session);
+  });
+}
+
+absl::StatusOr<std::shared_ptr<const Session>> Library::LoadFile(const std::string& path, std::vector<Port> inputs,
+                                                                 std::vector<Port> outputs, int threads) const {
+  return Make(std::move(inputs), std::move(outputs), threads, [&](OrtSessionOptions* options, OrtSession** session) {
+    return api_->CreateSession(env_, path.c_str(), options, session);
+  });
+}
+
+}  // namespace rewright::ort

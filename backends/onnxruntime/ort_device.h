@@ -1,0 +1,48 @@
+// onnxruntime as a device: graphs are written as ONNX models and run by it, and costs are measured in it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "backends/device_factory.h"
+#include "backends/onnxruntime/library.h"
+#include "backends/profile_db.h"
+#include "core/ir/device.h"
+#include "core/onnx/onnx.h"
+
+namespace rewright::ort {
+
+// What onnxruntime refuses costs so many seconds, which no search pays and a profile can hold.
+inline constexpr double kRefusedSeconds = kMaxProfileSeconds;
+
+// On the processor. Compile gives a schedule of one step, which runs the whole graph. Errors: a graph for training, one
+// that has no form in ONNX or 2 GiB, and those of onnxruntime.
+class OrtDevice : public Device {
+ public:
+  OrtDevice(std::shared_ptr<const Library> library, int threads, std::unique_ptr<ProfileDb> profile);
+  ~OrtDevice() override;
+
+  // Graphs of the arena of this model are written from now on as its file is: with its nodes where no rule touched
+  // them.
+  void UseSource(ModelMetadata metadata, std::shared_ptr<const OnnxSource> source);
+  // A model that computes the graph, or is said to, as it is in a file or serialized.
+  absl::StatusOr<Schedule> CompileFile(const Graph& graph, const std::string& path) const;
+  absl::StatusOr<Schedule> CompileBytes(const Graph& graph, const std::string& bytes) const;
+
+  std::string name() const override;
+  std::vector<Group> Partition(const Graph& graph) const override;
+  // kRefusedSeconds for what onnxruntime refuses; faults() has its words.
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override;
+  std::vector<std::string> faults() const override;
+  absl::StatusOr<Schedule> Compile(const Graph& graph) override;
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+// Errors: those of Library::Open and of the profile database.
+absl::StatusOr<std::unique_ptr<Device>> MakeOrtDevice(const DeviceOptions& options);
+
+}  // namespace rewright::ort

@@ -1,0 +1,280 @@
+// onnxruntime as a device, against the reference interpreter; and what is said where there is none.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "backends/device_factory.h"
+#include "backends/group.h"
+#include "backends/onnxruntime/ort_device.h"
+#include "backends/profile_db.h"
+#include "core/ir/text.h"
+#include "core/ops/ops.h"
+#include "gmock/gmock.h"
+#include "runtime/executor.h"
+#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/random_graph_util.h"
+#include "tests/counts.h"
+
+namespace rewright {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kLibrary[] = "REWRIGHT_ONNXRUNTIME";
+constexpr char kPython[] = "REWRIGHT_PYTHON";
+
+// With the Python of the repository, where there is one; what the environment said before comes back.
+class OnnxRuntimeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {kLibrary, kPython}) {
+      const char* value = std::getenv(name);
+      if (value != nullptr) before_.emplace_back(name, value);
+    }
+    if (std::getenv(kLibrary) != nullptr) return;
+    const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+    struct stat found;
+    if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+    setenv(kPython, python.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv(kLibrary);
+    unsetenv(kPython);
+    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  static std::unique_ptr<Device> Make(int threads = 1, const std::string& profile = "") {
+    auto device = MakeDevice("onnxruntime", {threads, profile});
+    EXPECT_TRUE(device.ok()) << device.status();
+    return device.ok() ? *std::move(device) : nullptr;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> before_;
+};
+
+class OnnxRuntimeErrors : public testing::Test {
+ protected:
+  ~OnnxRuntimeErrors() override { unsetenv(kLibrary); }
+  static std::string ErrorWith(const std::string& library) {
+    setenv(kLibrary, library.c_str(), 1);
+    return MakeDevice("onnxruntime").status().ToString();
+  }
+};
+
+TEST_F(OnnxRuntimeErrors, SayWhatWasLookedForAndWhatWasFound) {
+  EXPECT_THAT(ErrorWith("/nonexistent/libonnxruntime.so"),
+              testing::AllOf(HasSubstr("device onnxruntime: no library"), HasSubstr("/nonexistent/libonnxruntime.so"),
+                             HasSubstr("$REWRIGHT_ONNXRUNTIME names one")));
+  EXPECT_THAT(ErrorWith("libm.so.6"), HasSubstr("libm.so.6 has no function OrtGetApiBase"));
+  EXPECT_THAT(ErrorWith(REWRIGHT_OLD_ONNXRUNTIME),
+              HasSubstr("found version 1.3.1, expected one that knows the C API of version 12"));
+  unsetenv(kLibrary);
+  setenv(kPython, "/nonexistent/bin/python", 1);
+  const auto device = MakeDevice("onnxruntime");
+  unsetenv(kPython);
+  if (device.ok()) GTEST_SKIP() << "the loader finds a libonnxruntime.so by itself";
+  EXPECT_THAT(device.status().ToString(),
+              testing::AllOf(HasSubstr("libonnxruntime.so.1"),
+                             HasSubstr("/nonexistent/lib/python3/site-packages/onnxruntime/capi/libonnxruntime.so")));
+}
+
+TEST_F(OnnxRuntimeErrors, OtherNames) {
+  EXPECT_THAT(MakeDevice("onnxruntime:tpu").status().ToString(), HasSubstr("expected cpu, cuda:N, onnxruntime"));
+}
+
+TEST_F(OnnxRuntimeTest, RandomGraphsAgreeWithTheInterpreter) {
+  for (const int threads : {1, 2}) {
+    const auto device = Make(threads);
+    ASSERT_NE(device, nullptr);
+    for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(20)); ++seed) {
+      SCOPED_TRACE(absl::StrCat("seed ", seed, ", threads ", threads));
+      ExpectAgrees(*device, RandomImageGraph(seed, 12), -1, 1, seed);
+      ExpectAgrees(*device, RandomMatrixGraph(seed, 12), -1, 1, seed);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(OnnxRuntimeTest, TypesAndOddOutputs) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  // An input and a weight that are outputs, one value twice, no elements, an input that nothing reads.
+  ExpectAgrees(*device,
+               GraphWithWeights(R"(
+input x: f32[3,5]
+input unused: f64[2]
+input n: i64[4]
+input m: i32[4]
+input none: f32[0,3]
+state w: f32[5,2]
+%0 = matmul(x, w)
+%1 = mul(n, n)
+%2 = less(m, m)
+%3 = relu(none)
+output a = %0
+output b = %0
+output c = %1
+output d = %2
+output e = x
+output f = w
+output g = %3
+)",
+                                -1, 1, 1),
+               -1, 1, 1);
+}
+
+TEST_F(OnnxRuntimeTest, EveryNodeIsInOneGroup) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  const auto labels = [&](const Graph& graph) {
+    std::vector<std::string> labels;
+    std::set<NodeId> seen;
+    for (const Group& group : device->Partition(graph)) {
+      for (NodeId id : group.nodes) EXPECT_TRUE(seen.insert(id).second) << "a node in two groups";
+      for (Value input : group.inputs) {
+        EXPECT_TRUE(!graph.IsRun(graph.node(input.node)) || seen.count(input.node) > 0) << "read before it is there";
+      }
+      labels.push_back(GroupLabel(graph, group));
+    }
+    for (NodeId id : graph.nodes()) EXPECT_EQ(seen.count(id) > 0, graph.IsRun(graph.node(id))) << id;
+    return labels;
+  };
+  EXPECT_THAT(labels(GraphWithWeights(R"(
+input x: f32[2,3,8]
+input y: f32[2,5,8]
+state s: f32[5]
+%0 = transpose(y, perm=[0,2,1])
+%1 = matmul(x, %0)
+%2 = add(%1, s)
+%3 = softmax(%2, axis=2)
+%4 = exp(%3)
+%5 = reduce_sum(%4, axes=[2], keepdims=1)
+%6 = div(%4, %5)
+%7 = transpose(%6, perm=[1,0,2])
+output z = %7
+)",
+                                      -1, 1, 1)),
+              ElementsAre("transpose+matmul+add", "softmax+exp+reduce_sum+div", "transpose"));
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    labels(RandomImageGraph(seed, 20));
+    labels(RandomMatrixGraph(seed, 20));
+  }
+}
+
+constexpr char kMlp[] = R"(
+input x: f32[32,64]
+state w: f32[64,128]
+state v: f32[128,64]
+%0 = matmul(x, w)
+%1 = relu(%0)
+%2 = matmul(%1, v)
+output y = %2
+)";
+
+TEST_F(OnnxRuntimeTest, CostsAreMeasuredOnceAndKept) {
+  const std::string path = testing::TempDir() + "/rewright_onnxruntime.db";
+  std::remove(path.c_str());
+  const Graph graph = GraphWithWeights(kMlp, -1, 1, 1);
+  std::string name;
+  {
+    const auto device = Make(1, path);
+    ASSERT_NE(device, nullptr);
+    name = device->name();
+    EXPECT_THAT(name, testing::AllOf(HasSubstr("onnxruntime (cpu, "), HasSubstr(", threads 1)")));
+    for (const Group& group : device->Partition(graph)) {
+      const auto seconds = device->Cost(graph, group);
+      ASSERT_TRUE(seconds.ok()) << seconds.status();
+      EXPECT_GT(*seconds, 0);
+      EXPECT_LT(*seconds, 1);
+    }
+    EXPECT_THAT(device->faults(), ElementsAre());
+  }
+  auto profile = ProfileDb::Open(path);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  auto records = (*profile)->List();
+  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_EQ(records->size(), 2u);
+  for (const ProfileRecord& record : *records) {
+    EXPECT_EQ(record.device, name);
+    ASSERT_TRUE((*profile)->Put(name, record.signature, {123, 124, 1, 1}).ok());
+  }
+  const auto again = Make(1, path);
+  for (const Group& group : again->Partition(graph)) EXPECT_EQ(*again->Cost(graph, group), 123);
+}
+
+// A matrix product with 64 times the work, on operands that no cache forgives.
+TEST_F(OnnxRuntimeTest, MoreWorkCostsMore) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  const auto cost = [&](const std::string& text) {
+    const Graph graph = GraphWithWeights(text, -1, 1, 1);
+    const auto groups = device->Partition(graph);
+    EXPECT_EQ(groups.size(), 1u);
+    const auto seconds = device->Cost(graph, groups[0]);
+    EXPECT_TRUE(seconds.ok()) << seconds.status();
+    return *seconds;
+  };
+  const auto product = [](int size) {
+    return absl::StrCat("input x: f32[", size, ",", size, "]\nstate w: f32[", size, ",", size,
+                        "]\n%0 = matmul(x, w)\noutput y = %0\n");
+  };
+  EXPECT_GT(cost(product(512)), 8 * cost(product(128)));
+  // Nothing is moved by a reshape, however large.
+  const double small = cost("input x: f32[4]\n%0 = reshape(x, shape=[2,2])\noutput y = %0\n");
+  EXPECT_EQ(cost("input x: f32[4096,1024]\n%0 = reshape(x, shape=[1024,4096])\noutput y = %0\n"), small);
+  EXPECT_GT(cost("input x: f32[4096,1024]\n%0 = transpose(x, perm=[1,0])\noutput y = %0\n"), 8 * small);
+}
+
+// Indices of a weight lie within the axis, in copies as well.
+TEST_F(OnnxRuntimeTest, GatherByKnownIndicesIsMeasured) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[3,16]
+state k: i64[2]
+%0 = gather(x, k, axis=0)
+output y = %0
+)",
+                                       0, 2, 1);
+  const auto seconds = device->Cost(graph, device->Partition(graph)[0]);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_LT(*seconds, 1);
+  EXPECT_THAT(device->faults(), ElementsAre());
+}
+
+// What only Rewright knows.
+TEST_F(OnnxRuntimeTest, SaysWhatItRefuses) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  const absl::StatusOr<Graph> graph = ParseGraph(R"(
+input seed: i64[]
+%0 = random_uniform(seed, shape=[4])
+output y = %0
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(device->Compile(*graph).status().ToString(),
+              testing::AllOf(HasSubstr("onnxruntime: "), HasSubstr("RandomUniform")));
+  const auto seconds = device->Cost(*graph, device->Partition(*graph)[0]);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_EQ(*seconds, ort::kRefusedSeconds);
+  EXPECT_THAT(device->faults(), ElementsAre(testing::AllOf(HasSubstr("random_uniform"), HasSubstr("onnxruntime: "))));
+}
+
+TEST_F(OnnxRuntimeTest, RunsNoStepsOfTraining) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  auto arena = std::make_shared<Arena>(Mode::kTraining);
+  const Value x = *arena->AddInput("x", TensorType{DType::kFloat32, {2}});
+  const NodeId y = *arena->Add(*ops::Relu(), {x}, {});
+  EXPECT_THAT(device->Compile(Graph(arena, {x}, {{Value{y, 0}, "y"}})).status().ToString(),
+              HasSubstr("found a graph for training, expected one for inference"));
+}
+
+}  // namespace
+}  // namespace rewright

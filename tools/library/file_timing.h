@@ -1,0 +1,18 @@
+// Model files as their users run them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "backends/onnxruntime/ort_device.h"
+#include "search/measure.h"
+
+namespace rewright {
+
+// The serialized form of a rewritten graph against the file of the original, in turn, as onnxruntime runs them. Errors:
+// those of onnxruntime, too little memory.
+absl::StatusOr<Measurement> MeasureFiles(const ort::OrtDevice& device, const Graph& original, const std::string& path,
+                                         const std::string& bytes, const MeasureOptions& options, uint64_t seed);
+
+}  // namespace rewright
