@@ -106,7 +106,8 @@ def is_named(kind, rank, err):
         return re.search(rf"for rank {rank}, which may hang", err) is not None
     if kind == "memory":
         return re.search(rf"rank {rank}: .*(memory|allocat|available)", err) is not None or \
-            re.search(rf"process rank {rank} |Process name: \[\[\d+,\d+\],{rank}\]", err.replace("\n", " ")) is not None
+            re.search(rf"process rank {rank} |Process name: \[\[\d+,\d+\],{rank}\]|reported by process \[\d+,{rank}\]",
+                      err.replace("\n", " ")) is not None  # Open MPI's own words, while it starts
     return "No space left" in err
 
 

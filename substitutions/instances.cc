@@ -367,6 +367,11 @@ DomainLimits SmallLimits(const CompiledRule& rule) {
     int& limit = node.shape.broadcasts ? limits.max_broadcast_rank : limits.max_rank;
     limit = std::max(limit, std::min(dims, kMostAxes));
   }
+  // Shapes that attributes spell out show in instances alone.
+  const auto has_instance = [&] {
+    return absl::IsCancelled(ForEachInstance(rule, limits, [](const RuleInstance&) { return absl::CancelledError(); }));
+  };
+  while (limits.max_rank < kMostAxes && !has_instance()) ++limits.max_rank;
   return limits;
 }
 

@@ -47,7 +47,7 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
                              MeaningCache& meanings);
 
 // Small limits within which a rule that is good at any rank shows all that it does; larger where the shapes that the
-// rule spells out need more.
+// rule spells out, for its operands or in attributes, need more.
 DomainLimits SmallLimits(const CompiledRule& rule);
 
 // Calls `visit` for every instance within the limits. An error of the rule (a right side that cannot be built, too

@@ -13,6 +13,13 @@
 namespace rewright {
 namespace {
 
+// Its result has the elements of its only operand, each at least once: there is nothing to compute.
+bool OnlyRearranges(const Graph& graph, const Node& node) {
+  return node.op != nullptr && node.operands.size() == 1 && node.outputs.size() == 1 && !node.meaning->IsOpaque() &&
+         node.meaning->outputs[0].element->IsRead(0) &&
+         node.outputs[0].num_elements() >= graph.type(node.operands[0]).num_elements();
+}
+
 class Cutter {
  public:
   Cutter(const Graph& graph, const std::vector<int>& numbers, int count) : graph_(graph), numbers_(numbers) {
@@ -27,7 +34,8 @@ class Cutter {
       for (Value state : states) Number(state, -1);
     }
     for (NodeId id : graph_.nodes()) {
-      if (graph_.IsRun(graph_.node(id))) Add(id);
+      const Node& node = graph_.node(id);
+      if (graph_.IsRun(node) && !OnlyRearranges(graph_, node)) Add(id);
     }
     for (const Output& output : graph_.outputs()) result_.outputs.push_back(Escaping(output.value));
     for (size_t k = 0; k < building_.size(); ++k) {
@@ -60,8 +68,9 @@ class Cutter {
   int Escaping(Value value) {
     if (const auto found = tensors_.find(value); found != tensors_.end()) return found->second;
     const size_t piece = PieceOf(value);
+    const Value here = In(piece, value);
     const int number = Number(value, static_cast<int>(piece));
-    building_[piece].outputs.push_back({In(piece, value), absl::StrCat("value.", number)});
+    building_[piece].outputs.push_back({here, absl::StrCat("value.", number)});
     result_.pieces[piece].outputs.push_back(number);
     return number;
   }
@@ -70,14 +79,17 @@ class Cutter {
   Value In(size_t number, Value value) {
     Building& piece = building_[number];
     if (const auto found = piece.here.find(value); found != piece.here.end()) return found->second;
+    const Node& node = graph_.node(value.node);
     Value here;
     if (graph_.IsKnown(value)) {
       here = Known(piece, value);
+    } else if (OnlyRearranges(graph_, node)) {
+      const Value operand = In(number, node.operands[0]);
+      here = {piece.arena->AddLike(node, {operand}), 0};
     } else {
       const int tensor = Escaping(value);
       const int maker = result_.makers[static_cast<size_t>(tensor)];
       CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
-      const Node& node = graph_.node(value.node);
       const std::string name = node.name.empty() ? absl::StrCat("value.", tensor) : node.name;
       here = piece.arena->AddInput(name, graph_.type(value)).value();
       piece.inputs.push_back(here);

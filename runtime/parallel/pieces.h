@@ -24,8 +24,9 @@ struct Pieces {
 };
 
 // `numbers` are those of the pieces of all nodes, by position in nodes(); what a node reads is made by no later piece.
-// What is known before a run is in every piece that needs it. `states` are all of the graph, in the order of their
-// tensors.
+// What is known before a run is in every piece that needs it, and so is what only moves elements (a transpose, a
+// reshape): neither is handed on, and no kernel reads another layout because of a cut. `states` are all of the graph,
+// in the order of their tensors.
 Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states);
 
 // Memory for tensors that pieces hand on, which run at the times 0, 1, ..: those whose uses are not at the same time

@@ -1,5 +1,9 @@
 // Groups and layouts of the CPU device against the reference interpreter.
+#include <algorithm>
+#include <cstring>
+
 #include "backends/device_factory.h"
+#include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 
@@ -652,6 +656,42 @@ output y = %4
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fused, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
+
+// In training a model is cut into pieces, at other places for other numbers of ranks: whether a residual is needed
+// elsewhere, so that its memory has to stay, changes no bit.
+TEST(CpuResidual, BitsDoNotDependOnWhetherItIsOverwritten) {
+  const auto device = MakeDevice("cpu", {1, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const std::string bodies[] = {
+      "input x: f32[3,70,1300]\ninput w: f32[1300,50]\ninput r: f32[3,70,20]\ninput v: f32[20,50]\n"
+      "%1 = matmul(r, v)\n%2 = matmul(x, w)\n",
+      "input x: f32[2,40,9,7]\ninput w: f32[13,40,3,3]\ninput r: f32[2,10,9,7]\ninput v: f32[13,10,1,1]\n"
+      "%1 = conv2d(r, v)\n%2 = conv2d(x, w, pads=[1,1,1,1])\n",
+      "input x: f32[2,48,9,7]\ninput w: f32[16,48,1,1]\ninput r: f32[2,10,9,7]\ninput v: f32[16,10,1,1]\n"
+      "%1 = conv2d(r, v)\n%2 = conv2d(x, w)\n"};
+  for (const std::string& body : bodies) {
+    const auto sum_of = [&](const std::string& more) -> Tensor {
+      const auto graph =
+          ParseGraph("training\n" + body + "%3 = add(%2, %1)\n%4 = cumsum(%3, axis=1)\noutput y = %4\n" + more);
+      if (!graph.ok()) ADD_FAILURE() << graph.status();
+      auto schedule = (*device)->Compile(*graph);
+      if (!schedule.ok()) ADD_FAILURE() << schedule.status();
+      EXPECT_TRUE(std::any_of(schedule->steps.begin(), schedule->steps.end(), [](const Step& step) {
+        return step.label.find("+add") != std::string::npos;
+      })) << body;
+      auto executor = MakeHostile(*graph, *std::move(schedule));
+      if (!executor.ok()) ADD_FAILURE() << executor.status();
+      Rng rng(7);
+      std::vector<Tensor> inputs;
+      for (Value input : graph->inputs()) inputs.push_back(RandomTensor(graph->type(input), -1, 1, rng));
+      const auto results = RunTwice(**executor, inputs);
+      if (!results.ok()) ADD_FAILURE() << results.status();
+      return (*results)[0];
+    };
+    const Tensor overwritten = sum_of(""), kept = sum_of("output z = %1\n");
+    EXPECT_EQ(std::memcmp(overwritten.data(), kept.data(), static_cast<size_t>(kept.num_bytes())), 0) << body;
+  }
+}
 
 }  // namespace
 }  // namespace rewright

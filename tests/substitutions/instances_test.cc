@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "substitutions/rule_parser.h"
+#include "substitutions/rule_set.h"
 
 namespace rewright {
 namespace {
@@ -74,6 +75,19 @@ TEST(InstancesTest, AMissingConditionIsAnError) {
   ASSERT_FALSE(instances.ok());
   EXPECT_THAT(std::string(instances.status().message()),
               HasSubstr("test:1:1: rule r: at shape(x)..=0: the right side: transpose: perm must name every axis"));
+}
+
+// A made tensor has its axes from an attribute; small limits are large enough for it.
+TEST(InstancesTest, SmallLimitsHaveRoomForShapesInAttributes) {
+  const auto rules = ParseRules(
+      "rule r partition(iota(shape=[?a, ?b, ?c, ?e], axis=0, dtype=f32), axis=1, degree=?d)\n"
+      "=> each_iota(shape=[?a, ?b div ?d, ?c, ?e], axis=0, dtype=f32, degree=?d)",
+      "test");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto compiled = CompileRule((*rules)[0]);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(SmallLimits(**compiled).max_rank, 5);
+  EXPECT_TRUE(SpecHash(**compiled).ok());
 }
 
 }  // namespace

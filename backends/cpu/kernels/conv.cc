@@ -189,13 +189,17 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
 
   Place residual_place;
+  bool overwrites = false;
   if (problem.post_ops.residual) {
     const Value residual = ResidualOf(group);
     ASSIGN_OR_RETURN(residual_place, lowering.FindAs(residual, plan.dst));
-    // oneDNN's convolutions can sum into the result only before anything else.
-    if (!problem.post_ops.scale && residual != x && residual != w &&
-        (lowering.CanOverwrite(residual, residual_place, out, Simplified(plan.dst)) ||
-         lowering.CanOverwrite(residual, residual_place, out, plan.dst))) {
+    // oneDNN's convolutions can sum into the result only before anything else. In training they do so even where that
+    // takes a copy: the sum is in another order than with the residual added at the end, and which memory may be
+    // overwritten depends on where the model is cut into pieces.
+    overwrites = residual != x && residual != w &&
+                 (lowering.CanOverwrite(residual, residual_place, out, Simplified(plan.dst)) ||
+                  lowering.CanOverwrite(residual, residual_place, out, plan.dst));
+    if (!problem.post_ops.scale && (overwrites || graph.mode() == Mode::kTraining)) {
       ConvProblem in_place = problem;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(lowering.context(), in_place);
@@ -222,9 +226,15 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
   }
   int result = -1;
-  if (problem.residual_in_place) {
+  if (problem.residual_in_place && overwrites) {
     result = residual_place.buffer;
     lowering.DefineAt(out, result, plan.dst);
+  } else if (problem.residual_in_place) {
+    result = lowering.Define(out, plan.dst).buffer;
+    // With what fills up blocks of channels.
+    const Layout all = Layout::RowMajor({static_cast<int64_t>(lowering.Bytes(out, plan.dst) / sizeof(float))});
+    lowering.Emit(MakeCopyKernel(all, 0, all, 0, sizeof(float), lowering.threads()),
+                  {Lowering::Read(residual_place.buffer), Lowering::Write(result)}, "copy");
   } else {
     if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
     result = lowering.Define(out, plan.dst).buffer;

@@ -221,7 +221,14 @@ class MatmulKernel : public Kernel {
   void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel) const {
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns;
-    // With a residual in the memory of c, the product must not be accumulated there.
+    const bool on_residual = StartsAtResidual(at);
+    if (on_residual && at.residual != at.c) {
+      const int64_t first = first_panel * width, last = std::min(columns_, last_panel * width);
+      for (int64_t row = first_row; row < last_row; ++row) {
+        std::memcpy(at.c + row * c_row_ + first, at.residual + row * r_row_ + first,
+                    static_cast<size_t>(last - first) * sizeof(float));
+      }
+    }
     for (int64_t chunk = 0; chunk < depth_; chunk += kDepthChunk) {
       const int64_t depth = std::min(kDepthChunk, depth_ - chunk);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
@@ -231,29 +238,30 @@ class MatmulKernel : public Kernel {
         for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
           simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
                           at.c + row * c_row_ + panel * width, c_row_,
-                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns, chunk > 0 || InPlaceResidual(at),
-                          InPlaceResidual(at) ? nullptr : bias);
+                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns, chunk > 0 || on_residual,
+                          on_residual ? nullptr : bias);
         }
       }
     }
     Finish(at, first_row, last_row, first_panel * width, std::min(columns_, last_panel * width));
   }
 
-  // The residual lies where c is written: the product is added to it.
-  bool InPlaceResidual(const Operands& at) const { return at.residual == at.c; }
+  // The product is added to the residual, whether that lies where c is written or is copied there: which of them it is
+  // depends on what else reads the residual, on which no result may depend.
+  bool StartsAtResidual(const Operands& at) const { return at.residual != nullptr && at.scale == nullptr; }
 
   void Finish(const Operands& at, int64_t first_row, int64_t last_row, int64_t first, int64_t last) const {
-    const bool in_place = InPlaceResidual(at);
+    const bool on_residual = StartsAtResidual(at);
     if (at.scale == nullptr && at.shift == nullptr && problem_.post_ops.activations.empty() &&
-        (in_place ? at.bias : at.residual) == nullptr) {
+        (on_residual ? at.bias : at.residual) == nullptr) {
       return;
     }
     for (int64_t row = first_row; row < last_row; ++row) {
       float* c = at.c + row * c_row_;
-      if (in_place && at.bias != nullptr) {
+      if (on_residual && at.bias != nullptr) {
         Simd().f32[kTileAdd](c + first, c + first, at.bias + first, nullptr, last - first);
       }
-      ApplyPostOps(at, problem_.post_ops, in_place || at.residual == nullptr ? nullptr : at.residual + row * r_row_,
+      ApplyPostOps(at, problem_.post_ops, on_residual || at.residual == nullptr ? nullptr : at.residual + row * r_row_,
                    first, last - first, c + first);
     }
   }
@@ -453,6 +461,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 3}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 4}; }
 
 }  // namespace rewright::cpu
