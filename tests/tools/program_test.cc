@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"run m.onnx --dim N=1 --dim N=2", "--dim: `N` is given twice"},
         UsageCase{"run m.onnx --input x", "--input: found `x`, expected NAME=FILE"},
         UsageCase{"run m.onnx --device cpi",
-                  "--device: found `cpi`, expected cpu, cuda:N or reference"},
+                  "--device: found `cpi`, expected cpu, cuda:N, onnxruntime or reference"},
         UsageCase{"run m.onnx --device cuda:x", "--device: found `cuda:x`"},
         UsageCase{"diff a.onnx b.onnx --rtol -1", "--rtol: found `-1`, expected a number from 0"},
         UsageCase{"run /nonexistent/model.onnx", "/nonexistent/model.onnx"}, UsageCase{"run /", "/: "},
