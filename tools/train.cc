@@ -60,7 +60,7 @@ struct LoadedModel {
 };
 
 absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
-  if (config.mlp) return LoadedModel{MakeMlp(*config.mlp, config.micro_batch(), config.seed), {}};
+  if (config.built_in) return LoadedModel{MakeModel(*config.built_in, config.micro_batch(), config.seed), {}};
   const std::string path = PathFrom(folder, config.onnx);
   ASSIGN_OR_RETURN(OnnxModel file, OnnxModel::Open(path));
   ImportOptions options;
@@ -202,7 +202,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
   options.ranks = &ranks;
-  ASSIGN_OR_RETURN(const LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
@@ -216,6 +216,13 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   }
   if (!flags.profile.empty() && engine.device() != nullptr) {
     options.sharing.device.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
+  }
+  if (!config.weights.empty()) {
+    const std::string path = PathFrom(options.data_folder, config.weights);
+    ASSIGN_OR_RETURN(const NamedTensors weights, ReadSafetensors(path));
+    auto model = WithWeights(loaded.model, weights);
+    if (!model.ok()) return ErrorAt(path, model.status());
+    loaded.model = *std::move(model);
   }
   auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
   if (!trainer.ok()) {

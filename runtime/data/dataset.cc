@@ -62,7 +62,9 @@ Shape SampleShape(const Shape& shape) { return Shape(shape.begin() + 1, shape.en
 
 absl::Status CheckType(const Column& column, const NpyLayout& layout) {
   const Shape expected = SampleShape(column.batch.shape);
-  if (layout.shape.empty() || SampleShape(layout.shape) != expected) {
+  // Samples may be flat.
+  const auto fits = [&](const Shape& sample) { return sample == expected || sample == Shape{NumElements(expected)}; };
+  if (layout.shape.empty() || !fits(SampleShape(layout.shape))) {
     return absl::InvalidArgumentError(absl::StrCat("found an array ", ShapeString(layout.shape),
                                                    ", expected samples along its first axis, each of shape ",
                                                    ShapeString(expected)));
@@ -104,34 +106,68 @@ absl::Status CheckElements(const Column& column, const NpyType& type, const void
   return status;
 }
 
+bool EndsWithNpy(const std::string& file) { return file.size() >= 4 && file.substr(file.size() - 4) == ".npy"; }
+
+// Of a text: its bytes.
+absl::StatusOr<NpyLayout> TextLayout(const InputFile& file) {
+  static constexpr NpyType kBytes = {"|u1", std::nullopt, 1};
+  return NpyLayout{&kBytes, {file.size()}, 0};
+}
+
+// Makes the layout of a list of tokens that of its samples.
+absl::Status CutWindows(const Column& column, NpyLayout& layout, int64_t* stride) {
+  const Shape sample = SampleShape(column.batch.shape);
+  if (sample.size() != 1 || layout.shape.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("found tokens ", ShapeString(layout.shape), " for samples ",
+                                                   ShapeString(sample), ", expected one axis of both"));
+  }
+  const int64_t length = sample[0], tokens = layout.shape[0];
+  if (tokens <= length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("found ", tokens, " tokens, expected more than the ", length, " of a sample"));
+  }
+  *stride = column.tokens->stride > 0 ? column.tokens->stride : length;
+  layout.shape = {(tokens - 1 - length) / *stride + 1, length};
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Dataset::Add(Column column) {
   CHECK(!column.batch.shape.empty()) << column.file;
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(column.file));
   const auto named = [&](const absl::Status& status) { return ErrorAt(column.file, status); };
-  const auto layout = ReadNpyLayout(file);
+  absl::StatusOr<NpyLayout> layout =
+      column.tokens && !EndsWithNpy(column.file) ? TextLayout(file) : ReadNpyLayout(file);
   if (!layout.ok()) return named(layout.status());
-  if (const absl::Status status = CheckType(column, *layout); !status.ok()) return named(status);
   if (layout->offset % layout->type->bytes != 0) {
     return named(absl::InvalidArgumentError(
         absl::StrCat("found the elements at byte ", layout->offset, ", expected a multiple of ", layout->type->bytes)));
   }
+  Array array;
+  array.type = layout->type;
+  const int64_t elements = NumElements(layout->shape);
+  int64_t first = 0;
+  if (column.tokens) {
+    const absl::Status windows = CutWindows(column, *layout, &array.stride);
+    if (!windows.ok()) return named(windows);
+    first = column.tokens->shift;
+  }
+  if (const absl::Status status = CheckType(column, *layout); !status.ok()) return named(status);
   const int64_t samples = layout->shape[0];
   if (size_ >= 0 && samples != size_) {
     return named(absl::InvalidArgumentError(
         absl::StrCat("found ", samples, " samples, expected ", size_, " as in ", arrays_.front().column.file)));
   }
   size_ = samples;
-  Array array;
-  array.type = layout->type;
   array.sample = NumElements(SampleShape(layout->shape));
+  if (!column.tokens) array.stride = array.sample;
   ASSIGN_OR_RETURN(array.file, file.Map());
-  array.elements = static_cast<const char*>(array.file.get()) + layout->offset;
-  if (const absl::Status status = CheckElements(column, *array.type, array.elements, samples * array.sample);
-      !status.ok()) {
+  const char* begin = static_cast<const char*>(array.file.get()) + layout->offset;
+  if (const absl::Status status = CheckElements(column, *array.type, begin, elements); !status.ok()) {
     return named(status);
   }
+  array.elements = begin + first * array.type->bytes;
   array.column = std::move(column);
   arrays_.push_back(std::move(array));
   return absl::OkStatus();
@@ -153,7 +189,7 @@ absl::StatusOr<std::vector<Tensor>> Dataset::Gather(const std::vector<int64_t>& 
     const int64_t bytes = array.sample * static_cast<int64_t>(DTypeSize(type.dtype));
     for (size_t i = 0; i < rows.size(); ++i) {
       CHECK(rows[i] >= 0 && rows[i] < size_) << rows[i] << " of " << size_;
-      ConvertTo(array.column, *array.type, array.elements + rows[i] * array.sample * array.type->bytes, array.sample,
+      ConvertTo(array.column, *array.type, array.elements + rows[i] * array.stride * array.type->bytes, array.sample,
                 static_cast<char*>(tensor.data()) + static_cast<int64_t>(i) * bytes);
     }
     batch.push_back(std::move(tensor));
@@ -168,27 +204,31 @@ std::string Dataset::Sha256Of(int64_t most) const {
   for (const Array& array : arrays_) {
     hash.Add(absl::StrCat(array.type->descr, " ", array.sample, " ", size_, " ", array.column.scale, " ",
                           array.column.batch.ToString(), "\n"));
-    const int64_t bytes = array.sample * array.type->bytes;
+    const int64_t bytes = array.sample * array.type->bytes, stride = array.stride * array.type->bytes;
     // Both ends are among them.
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = count == size_ ? i : i * (size_ - 1) / (count - 1);
-      hash.Add(array.elements + row * bytes, static_cast<size_t>(bytes));
+      hash.Add(array.elements + row * stride, static_cast<size_t>(bytes));
     }
   }
   return hash.Hex();
 }
 
-BatchOrder::BatchOrder(int64_t samples, int64_t batch, uint64_t seed) : samples_(samples), batch_(batch), seed_(seed) {
+BatchOrder::BatchOrder(int64_t samples, int64_t batch, std::optional<uint64_t> seed)
+    : samples_(samples), batch_(batch), seed_(seed) {
   CHECK(batch >= 1 && batch <= samples) << batch << " of " << samples;
 }
 
 std::vector<int64_t> BatchOrder::Rows(int64_t number, int64_t first, int64_t count) const {
   CHECK(first >= 0 && count >= 0 && first + count <= batch_) << first << ", " << count << " of " << batch_;
   const int64_t epoch = number / batches_per_epoch();
-  const KeyedPermutation order(samples_, MixBits(seed_) ^ MixBits(~static_cast<uint64_t>(epoch)));
   std::vector<int64_t> rows;
   const int64_t begin = number % batches_per_epoch() * batch_ + first;
-  for (int64_t i = 0; i < count; ++i) rows.push_back(order(begin + i));
+  for (int64_t i = 0; i < count; ++i) rows.push_back(begin + i);
+  if (seed_) {
+    const KeyedPermutation order(samples_, MixBits(*seed_) ^ MixBits(~static_cast<uint64_t>(epoch)));
+    for (int64_t& row : rows) row = order(row);
+  }
   return rows;
 }
 

@@ -1,8 +1,10 @@
-// Samples in .npy files: arrays whose first axis counts the samples, one array for each input of a graph.
+// Samples in files, one file for each input of a graph: .npy arrays whose first axis counts the samples, or texts and
+// lists of tokens, of which samples are windows.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,14 @@
 
 namespace rewright {
 
-// One array, and what a batch of it is.
+// How a list of n tokens becomes samples of `length`: sample i has the tokens from i * stride + shift on. The last
+// token is only ever learnt, never read, so a column that is shifted by one has as many samples as one that is not.
+struct TokenWindows {
+  int64_t stride = 0;  // 0: the length, so that windows do not overlap
+  int64_t shift = 0;   // 0 or 1
+};
+
+// One file, and what a batch of it is.
 struct Column {
   std::string file;
   TensorType batch;  // what the graph takes: [samples of a batch, axes of a sample...]
@@ -21,6 +30,8 @@ struct Column {
   double scale = 1;
   // Elements are whole numbers 0..classes-1; 0: they are what they are.
   int64_t classes = 0;
+  // The file is a list of tokens, [n] in a .npy file, otherwise a text whose bytes are the tokens.
+  std::optional<TokenWindows> tokens;
 };
 
 // Files stay mapped into memory. Thread-safe: nothing changes after Open.
@@ -30,7 +41,8 @@ struct Column {
 class Dataset {
  public:
   // Errors, which name the file: those of ReadNpyLayout; samples of another shape or of a type that does not convert;
-  // arrays of different lengths, or of none; an element that is no class or does not fit the type.
+  // tokens too few for a sample; arrays of different lengths, or of none; an element that is no class or does not fit
+  // the type.
   static absl::StatusOr<Dataset> Open(std::vector<Column> columns);
 
   int64_t size() const { return size_; }
@@ -48,6 +60,7 @@ class Dataset {
     std::shared_ptr<const void> file;
     const char* elements = nullptr;
     int64_t sample = 1;  // elements of a sample
+    int64_t stride = 1;  // elements from a sample to the next
   };
   absl::Status Add(Column column);
 
@@ -59,8 +72,8 @@ class Dataset {
 // what does not fill the last batch is left out (in every epoch something else). A batch follows from its number alone.
 class BatchOrder {
  public:
-  // `batch` of 1..samples.
-  BatchOrder(int64_t samples, int64_t batch, uint64_t seed);
+  // `batch` of 1..samples. Without a seed every epoch has the order of the files.
+  BatchOrder(int64_t samples, int64_t batch, std::optional<uint64_t> seed);
   int64_t batches_per_epoch() const { return samples_ / batch_; }
   std::vector<int64_t> Rows(int64_t number) const { return Rows(number, 0, batch_); }
   // Of these the part [first, first + count).
@@ -68,7 +81,7 @@ class BatchOrder {
 
  private:
   int64_t samples_, batch_;
-  uint64_t seed_;
+  std::optional<uint64_t> seed_;
 };
 
 // The samples of batch `number` in the order of the file; the last batch may have fewer.

@@ -58,6 +58,12 @@ class Fields {
     }
     *value = number;
   }
+  void Flag(const std::string& name, bool* value) {
+    const Json* field = Find(name);
+    if (field == nullptr) return;
+    if (!field->is_boolean()) return Wrong(At(name), *field, "true or false");
+    *value = field->get<bool>();
+  }
   void Text(const std::string& name, std::string* value) {
     const Json* field = Find(name);
     if (field == nullptr) return;
@@ -129,11 +135,15 @@ class Fields {
   void Require(const std::string& name) {
     if (json_.is_object() && !Has(name)) Fail(absl::StrCat(At(name), ": is missing"));
   }
-  void RequireOneOf(const std::string& a, const std::string& b) {
-    if (json_.is_object() && Has(a) == Has(b)) {
-      Fail(absl::StrCat(Place(), "found ", Has(a) ? "both " : "neither ", a, Has(a) ? " and " : " nor ", b,
-                        ", expected one of them"));
+  void RequireOneOf(const std::vector<std::string>& names) {
+    if (!json_.is_object()) return;
+    std::vector<std::string> found;
+    for (const std::string& name : names) {
+      if (Has(name)) found.push_back(name);
     }
+    if (found.size() == 1) return;
+    Fail(absl::StrCat(Place(), "found ", found.empty() ? "none" : absl::StrJoin(found, " and "), ", expected one of ",
+                      absl::StrJoin(names, ", ")));
   }
   void Fail(const std::string& message) {
     if (status_->ok()) *status_ = absl::InvalidArgumentError(message);
@@ -161,20 +171,69 @@ class Fields {
   std::set<std::string> known_;
 };
 
+constexpr int64_t kMaxSize = int64_t{1} << 24;
+
+void ReadMlp(Fields& fields, MlpOptions* mlp) {
+  fields.Require("sizes");
+  fields.Ints("sizes", 1, kMaxSize, 2, 1000, &mlp->sizes);
+  std::vector<std::pair<std::string, std::string>> activations;
+  for (const std::string& name : MlpActivations()) activations.emplace_back(name, name);
+  fields.Choice("activation", activations, &mlp->activation);
+}
+
+void ReadDropout(Fields& fields, double* dropout) { fields.Real("dropout", 0, 0.999, dropout); }
+
+void ReadConvNet(Fields& fields, ConvNetOptions* net) {
+  for (const char* name : {"image", "channels", "classes"}) fields.Require(name);
+  fields.Ints("image", 1, kMaxSize, 3, 3, &net->image);
+  fields.Ints("channels", 1, kMaxSize, 1, 20, &net->channels);
+  fields.Int("classes", 2, kMaxSize, &net->classes);
+  ReadDropout(fields, &net->dropout);
+  const int64_t least = int64_t{1} << net->channels.size();
+  for (size_t axis = 1; axis < net->image.size(); ++axis) {
+    if (net->image[axis] >= least) continue;
+    fields.Fail(absl::StrCat(fields.At("image"), ": found ", net->image[axis], ", expected at least ", least,
+                             ", since each of the ", net->channels.size(), " blocks halves it"));
+  }
+}
+
+// What models of tokens have in common.
+template <typename Options>
+void ReadTokenModel(Fields& fields, int64_t max_length, Options* model) {
+  for (const char* name : {"vocabulary", "length"}) fields.Require(name);
+  fields.Int("vocabulary", 2, kMaxSize, &model->vocabulary);
+  fields.Int("length", 1, max_length, &model->length);
+  fields.Int("width", 1, kMaxSize, &model->width);
+  fields.Int("layers", 1, 1000, &model->layers);
+  ReadDropout(fields, &model->dropout);
+}
+
+void ReadLstm(Fields& fields, LstmOptions* lstm) {
+  ReadTokenModel(fields, 1024, lstm);  // every position is some twenty nodes
+  fields.Int("hidden", 1, kMaxSize, &lstm->hidden);
+}
+
+void ReadGpt(Fields& fields, GptOptions* gpt) {
+  ReadTokenModel(fields, kMaxSize, gpt);
+  fields.Int("heads", 1, kMaxSize, &gpt->heads);
+  if (gpt->width % gpt->heads != 0) {
+    fields.Fail(
+        absl::StrCat(fields.At("heads"), ": found ", gpt->heads, ", expected a divisor of the width, ", gpt->width));
+  }
+}
+
 void ReadModel(Fields& fields, TrainConfig* config) {
-  fields.RequireOneOf("mlp", "onnx");
-  fields.Object("mlp", [&](Fields& mlp) {
-    config->mlp.emplace();
-    mlp.Require("sizes");
-    mlp.Ints("sizes", 1, int64_t{1} << 24, 2, 1000, &config->mlp->sizes);
-    std::vector<std::pair<std::string, std::string>> activations;
-    for (const std::string& name : MlpActivations()) activations.emplace_back(name, name);
-    mlp.Choice("activation", activations, &config->mlp->activation);
-  });
+  fields.RequireOneOf({"mlp", "conv_net", "lstm", "gpt", "onnx"});
+  fields.Object("mlp", [&](Fields& mlp) { ReadMlp(mlp, &config->built_in.emplace().emplace<MlpOptions>()); });
+  fields.Object("conv_net",
+                [&](Fields& net) { ReadConvNet(net, &config->built_in.emplace().emplace<ConvNetOptions>()); });
+  fields.Object("lstm", [&](Fields& lstm) { ReadLstm(lstm, &config->built_in.emplace().emplace<LstmOptions>()); });
+  fields.Object("gpt", [&](Fields& gpt) { ReadGpt(gpt, &config->built_in.emplace().emplace<GptOptions>()); });
   fields.Text("onnx", &config->onnx);
   fields.Object("dims", [&](Fields& dims) {
     for (const auto& [name, value] : dims.json().items()) dims.Int(name, 1, kMaxCount, &config->dims[name]);
   });
+  fields.Text("weights", &config->weights);
   fields.Text("output", &config->step.output);
   fields.Texts("frozen", &config->step.frozen);
   fields.Object("places", [&](Fields& places) {
@@ -186,7 +245,7 @@ void ReadModel(Fields& fields, TrainConfig* config) {
   });
 }
 
-// A path, or an object with `file` and `scale`.
+// A path, or an object with `file` and what is done with it.
 void ReadColumn(Fields& fields, const std::string& name, ColumnConfig* column) {
   fields.Require(name);
   const Json* field = fields.Find(name);
@@ -196,6 +255,11 @@ void ReadColumn(Fields& fields, const std::string& name, ColumnConfig* column) {
     object.Require("file");
     object.Text("file", &column->file);
     object.Real("scale", -kMaxReal, kMaxReal, &column->scale);
+    object.Object("tokens", [&](Fields& tokens) {
+      column->tokens.emplace();
+      tokens.Int("stride", 1, kMaxCount, &column->tokens->stride);
+      tokens.Int("shift", 0, 1, &column->tokens->shift);
+    });
   });
 }
 
@@ -265,7 +329,7 @@ void ReadOptimizer(Fields& fields, TrainConfig* config) {
 }
 
 void ReadLength(Fields& fields, TrainConfig* config) {
-  fields.RequireOneOf("steps", "epochs");
+  fields.RequireOneOf({"steps", "epochs"});
   fields.Int("steps", 1, kMaxCount, &config->steps);
   fields.Int("epochs", 1, kMaxCount, &config->epochs);
   fields.Object("validation", [&](Fields& validation) {
@@ -302,6 +366,7 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(const std::string& text) {
     ReadData(data, &config.train);
     data.Require("batch");
     data.Int("batch", 1, int64_t{1} << 24, &config.batch);
+    data.Flag("shuffle", &config.shuffle);
     data.Int("micro_batches", 1, int64_t{1} << 24, &config.step.micro_batches);
     if (config.batch % config.step.micro_batches != 0) {
       data.Fail(absl::StrCat("data.micro_batches: found ", config.step.micro_batches,

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "runtime/data/dataset.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/model.h"
 #include "runtime/train/step.h"
@@ -18,6 +19,7 @@ namespace rewright {
 struct ColumnConfig {
   std::string file;  // relative to the folder of the configuration
   double scale = 1;
+  std::optional<TokenWindows> tokens;  // the file is a text or a list of tokens
 };
 
 // Arrays of aligned samples.
@@ -27,10 +29,11 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  // Exactly one of the two.
-  std::optional<MlpOptions> mlp;
+  // Exactly one of the two. What a file of `weights` holds stands in the place of the model's own.
+  std::optional<BuiltInModel> built_in;
   std::string onnx;
   std::map<std::string, int64_t> dims;  // of the ONNX model's symbolic dimensions
+  std::string weights;
 
   // Weights that are cut where ranks compute together (--layout tp=N): patterns and axes.
   StateAxes places;
@@ -41,7 +44,8 @@ struct TrainConfig {
 
   DataConfig train;
   std::optional<DataConfig> validation;
-  int64_t batch = 1;  // of a step
+  int64_t batch = 1;    // of a step
+  bool shuffle = true;  // every epoch has an order of its own; otherwise all have that of the files
   // What a graph takes at once: the batch, or one of its micro-batches (step.micro_batches).
   int64_t micro_batch() const { return batch / step.micro_batches; }
   int64_t prefetch_threads = 1;

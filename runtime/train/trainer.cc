@@ -41,13 +41,15 @@ absl::StatusOr<std::vector<Column>> ColumnsOf(const Graph& model, const TargetSi
           field, ".inputs.", name, ": is missing; the model has that input, ", model.type(input).ToString()));
     }
     missing.erase(name);
-    columns.push_back({PathFrom(folder, found->second.file), model.type(input), found->second.scale});
+    columns.push_back(
+        {PathFrom(folder, found->second.file), model.type(input), found->second.scale, 0, found->second.tokens});
   }
   if (!missing.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".inputs.", *missing.begin(), ": the model has no such input"));
   }
-  columns.push_back({PathFrom(folder, data.target.file), target.type, data.target.scale, target.classes});
+  columns.push_back(
+      {PathFrom(folder, data.target.file), target.type, data.target.scale, target.classes, data.target.tokens});
   return columns;
 }
 
@@ -120,7 +122,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
     return absl::InvalidArgumentError(absl::StrCat("data.batch: found ", config.batch, ", expected at most the ",
                                                    data.size(), " samples that there are"));
   }
-  const BatchOrder order(data.size(), config.batch, config.seed);
+  const BatchOrder order(data.size(), config.batch,
+                         config.shuffle ? std::optional<uint64_t>(config.seed) : std::nullopt);
   std::unique_ptr<Trainer> trainer(new Trainer(config, options, model, std::move(data), order));
   if (config.validation) {
     ASSIGN_OR_RETURN(columns,

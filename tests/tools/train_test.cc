@@ -173,6 +173,67 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_THAT(error(Config(R"({"model": {"mlp": null, "onnx": "absent.onnx"}})")), HasSubstr("absent.onnx"));
 }
 
+// What comes with the program besides the digits of above, made short; `most_loss` on the validation data.
+struct ExampleCase {
+  std::string name, config, patch;
+  double most_loss;
+};
+
+void PrintTo(const ExampleCase& example, std::ostream* os) { *os << example.name; }
+
+class Examples : public TrainTest, public ::testing::WithParamInterface<ExampleCase> {
+ protected:
+  // The example, its files by absolute paths.
+  std::string Changed(const std::string& patch) {
+    const std::filesystem::path path = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/" + GetParam().config;
+    const auto make_absolute = [&](Json& file) { file = (path.parent_path() / file.get<std::string>()).string(); };
+    Json json = Json::parse(FileContents(path));
+    for (Json* data : {&json["data"], &json["validation"]}) {
+      make_absolute((*data)["inputs"]["x"]["file"]);
+      Json& target = (*data)["target"];
+      make_absolute(target.is_object() ? target["file"] : target);
+    }
+    json.merge_patch(Json::parse(GetParam().patch));
+    json.merge_patch(Json::parse(patch));
+    WriteContents(folder_ / "config.json", json.dump());
+    return folder_ / "config.json";
+  }
+};
+
+// Goes on with the order of samples, the masks of dropout and the running averages that it would have had.
+TEST_P(Examples, LearnAndGoOnWhereTheyWere) {
+  const std::string checkpoints = " --checkpoint-dir " + (folder_ / "checkpoints"), model = folder_ / "model.onnx";
+  const Json whole = Trained(Changed("{}") + " -o " + model);
+  EXPECT_LT(whole["validation_loss"], GetParam().most_loss);
+  const int64_t steps = whole["steps"];
+  Trained(Changed(absl::StrFormat(R"({"steps": %d})", steps / 3)) + checkpoints);
+  EXPECT_EQ(Trained(Changed("{}") + " --resume" + checkpoints)["weights_sha256"], whole["weights_sha256"]);
+  EXPECT_THAT(Rewright("inspect " + model).out, ::testing::Not(HasSubstr("random_uniform")));
+  EXPECT_EQ(Rewright("run --iterations 1 " + model).status, 0);
+
+  // The weights that were found, in the place of those that it starts with.
+  std::filesystem::copy_file((folder_ / "checkpoints") + absl::StrFormat("/step-%08d/weights.safetensors", steps),
+                             folder_ / "found");
+  const Json further = Trained(Changed(R"({"model": {"weights": "found"}, "steps": 1, "validation": {"every_steps": 1},
+                                           "optimizer": {"schedule": null, "learning_rate": 0}})"));
+  // Running averages follow the batch of this step.
+  EXPECT_NEAR(further["validation_loss"], whole["validation_loss"], 0.3 * whole["validation_loss"].get<double>());
+  EXPECT_THAT(Rewright("train " + Changed(R"({"model": {"weights": "none"}})")).err, HasSubstr("none: cannot open"));
+}
+
+// Guessing by how often letters occur alone leaves a loss of 3.0.
+constexpr char kShort[] = R"({"steps": 150, "data": {"batch": 16}, "validation": {"every_steps": 150},
+                              "optimizer": {"schedule": null, "learning_rate": 0.004}})";
+INSTANTIATE_TEST_SUITE_P(
+    Examples, Examples,
+    ::testing::Values(ExampleCase{"conv_net", "digits/conv_net.json",
+                                  R"({"epochs": null, "steps": 120, "optimizer": {"schedule": null},
+                                                           "validation": {"every_steps": 120}})",
+                                  0.5},
+                      ExampleCase{"lstm", "characters/lstm.json", kShort, 2.6},
+                      ExampleCase{"gpt", "characters/gpt.json", kShort, 2.6}),
+    [](const auto& info) { return info.param.name; });
+
 // The general way: a model from a file, its weights frozen in part.
 TEST_F(TrainTest, AModelOfAFileIsTrained) {
   const std::string first = folder_ / "first.onnx", second = folder_ / "second.onnx";

@@ -94,6 +94,36 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error({{folder_ / "c.npy", pairs}}), HasSubstr("c.npy: not a .npy file"));
 }
 
+TEST_F(DatasetTest, SamplesOfTokensAreWindows) {
+  WriteContents(folder_ / "a.txt", "abcdefgh");
+  const auto windows = [](int64_t stride, int64_t shift) { return TokenWindows{stride, shift}; };
+  const TensorType threes = {DType::kInt64, {2, 3}};
+  const auto dataset = Dataset::Open(
+      {{folder_ / "a.txt", threes, 1, 0, windows(2, 0)}, {folder_ / "a.txt", threes, 1, 128, windows(2, 1)}});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->size(), 3) << "abc, cde, efg; and behind each one letter more";
+  const auto batch = dataset->Gather({2, 0});
+  ASSERT_TRUE(batch.ok());
+  const auto letters = [](const std::string& text) {
+    return Tensor::FromVector(DType::kInt64, {2, 3}, std::vector<int>(text.begin(), text.end()));
+  };
+  EXPECT_TRUE((*batch)[0].BitEqual(letters("efgabc")));
+  EXPECT_TRUE((*batch)[1].BitEqual(letters("fghbcd")));
+
+  const std::string tokens = Write("tokens.npy", Tensor::Int64s({7, 500, 9, 11, 2}));
+  const auto apart = Dataset::Open({{tokens, {DType::kInt32, {1, 2}}, 1, 0, windows(0, 1)}});
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_EQ(apart->size(), 2);
+  EXPECT_TRUE((*apart->Gather({1}))[0].BitEqual(Tensor::FromVector(DType::kInt32, {1, 2}, std::vector<int>{11, 2})));
+
+  EXPECT_EQ(Error({{tokens, {DType::kInt32, {1, 5}}, 1, 0, windows(0, 0)}}),
+            tokens + ": found 5 tokens, expected more than the 5 of a sample");
+  EXPECT_EQ(Error({{tokens, {DType::kInt32, {1, 2}}, 1, 100, windows(0, 0)}}),
+            tokens + ": element 1: found 500, expected 0 to 99");
+  EXPECT_EQ(Error({{tokens, {DType::kInt32, {1, 2, 2}}, 1, 0, windows(0, 0)}}),
+            tokens + ": found tokens [5] for samples [2,2], expected one axis of both");
+}
+
 // Whatever bytes a file has, it opens or is refused with a message that names it.
 TEST_F(DatasetTest, DamagedFilesAreRefusedOrRead) {
   const std::string good = Npy("<f4", "(4, 2)", std::string(32, '\x3f'));

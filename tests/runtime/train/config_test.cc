@@ -31,8 +31,10 @@ constexpr char kConfig[] = R"({
 TEST(TrainConfigTest, ReadsEveryField) {
   const auto config = ParseTrainConfig(kConfig);
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->mlp->sizes, (std::vector<int64_t>{64, 32, 10}));
-  EXPECT_EQ(config->mlp->activation, "tanh");
+  const auto* mlp = std::get_if<MlpOptions>(&*config->built_in);
+  ASSERT_NE(mlp, nullptr);
+  EXPECT_EQ(mlp->sizes, (std::vector<int64_t>{64, 32, 10}));
+  EXPECT_EQ(mlp->activation, "tanh");
   EXPECT_EQ(config->step.frozen, std::vector<std::string>{"layer0.*"});
   EXPECT_EQ(config->train.inputs.at("x").file, "x.npy");
   EXPECT_EQ(config->train.inputs.at("x").scale, 0.5);
@@ -83,13 +85,26 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ErrorCase{R"({"model": null})", "model: is missing"},
         ErrorCase{R"({"model": 3})", "model: found 3, expected an object"},
-        ErrorCase{R"({"model": {"onnx": "m.onnx"}})", "model: found both mlp and onnx, expected one of them"},
-        ErrorCase{R"({"model": {"mlp": null}})", "model: found neither mlp nor onnx, expected one of them"},
+        ErrorCase{R"({"model": {"onnx": "m.onnx"}})",
+                  "model: found mlp and onnx, expected one of mlp, conv_net, lstm, gpt, onnx"},
+        ErrorCase{R"({"model": {"mlp": null}})", "model: found none, expected one of mlp, conv_net, lstm, gpt, onnx"},
         ErrorCase{R"({"model": {"mlp": {"sizes": null}}})", "model.mlp.sizes: is missing"},
         ErrorCase{R"({"model": {"mlp": {"sizes": [64, 0]}}})",
                   "model.mlp.sizes: found [64,0], expected a list of 2 to 1000 integers, each from 1 to 16777216"},
         ErrorCase{R"({"model": {"mlp": {"activation": "swish"}}})",
                   "model.mlp.activation: found \"swish\", expected one of relu, tanh, sigmoid, gelu"},
+        ErrorCase{R"({"model": {"mlp": null, "conv_net": {"image": [1, 8, 7], "channels": [4, 4, 4], "classes": 10}}})",
+                  "model.conv_net.image: found 7, expected at least 8, since each of the 3 blocks halves it"},
+        ErrorCase{R"({"model": {"mlp": null, "lstm": {"vocabulary": 128, "length": 2000}}})",
+                  "model.lstm.length: found 2000, expected an integer from 1 to 1024"},
+        ErrorCase{R"({"model": {"mlp": null, "lstm": {"vocabulary": 128, "length": 8, "dropout": 1}}})",
+                  "model.lstm.dropout: found 1, expected a number from 0 to 0.999"},
+        ErrorCase{R"({"model": {"mlp": null, "gpt": {"length": 8}}})", "model.gpt.vocabulary: is missing"},
+        ErrorCase{R"({"model": {"mlp": null, "gpt": {"vocabulary": 128, "length": 8, "width": 12, "heads": 5}}})",
+                  "model.gpt.heads: found 5, expected a divisor of the width, 12"},
+        ErrorCase{R"({"data": {"target": {"file": "t.txt", "tokens": {"shift": 2}}}})",
+                  "data.target.tokens.shift: found 2, expected an integer from 0 to 1"},
+        ErrorCase{R"({"data": {"shuffle": 1}})", "data.shuffle: found 1, expected true or false"},
         ErrorCase{R"({"model": {"frozen": "w"}})", "model.frozen: found \"w\", expected a list of texts"},
         ErrorCase{R"({"data": {"batch": "16"}})", "data.batch: found \"16\", expected an integer from 1 to 16777216"},
         ErrorCase{R"({"data": {"batch": 0}})", "data.batch: found 0, expected an integer from 1 to 16777216"},
@@ -101,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"({"data": {"inputs": {"x": null}}})", "data.inputs: found {}, expected the inputs of the model"},
         ErrorCase{R"({"data": {"inputs": {"x": 3}}})", "data.inputs.x: found 3, expected an object"},
         ErrorCase{R"({"data": {"inputs": {"x": {"scal": 3}}}})",
-                  "data.inputs.x.scal: is no field; expected file, scale"},
+                  "data.inputs.x.scal: is no field; expected file, scale, tokens"},
         ErrorCase{R"({"data": {"target": ""}})", "data.target: found \"\", expected a text that is not empty"},
         ErrorCase{R"({"loss": "hinge"})", "loss: found \"hinge\", expected one of cross_entropy, mean_squared_error"},
         ErrorCase{R"({"optimizer": {"kind": "lion"}})",
@@ -116,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"({"optimizer": {"schedule": {"kind": "constant", "steps": 3}}})",
                   "optimizer.schedule.steps: is no field; expected kind, warmup"},
         ErrorCase{R"({"optimizer": {"groups": [{"weight_decay": 0}]}})", "optimizer.groups[0].match: is missing"},
-        ErrorCase{R"({"steps": 10})", "found both steps and epochs, expected one of them"},
-        ErrorCase{R"({"epochs": null})", "found neither steps nor epochs, expected one of them"},
+        ErrorCase{R"({"steps": 10})", "found steps and epochs, expected one of steps, epochs"},
+        ErrorCase{R"({"epochs": null})", "found none, expected one of steps, epochs"},
         ErrorCase{R"({"validation": {"every_epochs": 1}})",
                   "validation: found both every_steps and every_epochs, expected one of them"},
         ErrorCase{R"({"checkpoint": {"keep": 0}})", "checkpoint.keep: found 0, expected an integer from 1 to 1000000"},

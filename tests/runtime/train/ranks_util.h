@@ -104,7 +104,7 @@ class RanksTest : public ::testing::Test {
     const auto runner = MakeGraphRunner(*device);
     options.sharing.device.groups = [&](const Graph& graph) { return device->Partition(graph); };
     if (with_ != nullptr) with_(&options);
-    const Graph model = MakeMlp(*config.mlp, config.micro_batch(), config.seed);
+    const TrainableModel model = MakeModel(*config.built_in, config.micro_batch(), config.seed);
     ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(config, model, *runner, options));
     const auto observe = [&](const StepReport& report) {
       outcome->losses.push_back(report.loss);

@@ -61,7 +61,7 @@ class TrainerTest : public ::testing::Test {
     options.data_folder = folder_.path();
     options.checkpoint_folder = checkpoints.empty() ? "" : folder_ / checkpoints;
     options.resume = resume;
-    const Graph model = MakeMlp(*config->mlp, config->micro_batch(), config->seed);
+    const TrainableModel model = MakeModel(*config->built_in, config->micro_batch(), config->seed);
     return Trainer::Create(*config, model, runner != nullptr ? *runner : *runner_, options);
   }
   std::string Error(const Json& json, const std::string& checkpoints = "", bool resume = false) {
