@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/train/event_file.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/trainer.h"
 #include "substitutions/sharding/shard.h"
@@ -34,6 +36,7 @@ struct TrainFlags {
   std::string config;
   std::string checkpoint_folder;
   bool resume = false;
+  std::string events_folder;
   bool seed_given = false;
   std::string output;
   std::string device = "cpu";
@@ -82,8 +85,9 @@ absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const st
 // Progress and metrics of a run.
 class Reporter {
  public:
-  Reporter(const Trainer& trainer, const TrainConfig& config, Console& console)
+  Reporter(const Trainer& trainer, const TrainConfig& config, std::optional<EventFile> events, Console& console)
       : trainer_(trainer),
+        events_(std::move(events)),
         batch_(config.batch),
         first_(trainer.position()),
         console_(console),
@@ -91,6 +95,7 @@ class Reporter {
 
   void operator()(const StepReport& report) {
     Line(report);
+    Event(report);
     const auto done = static_cast<double>(report.step - first_);
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const double left = seconds / done * static_cast<double>(trainer_.total_steps() - report.step);
@@ -117,6 +122,21 @@ class Reporter {
     if (report.measurement && report.measurement->accuracy) line["accuracy"] = *report.measurement->accuracy;
     console_.JsonLine(line);
   }
+  // A run does not end for want of its metrics.
+  void Event(const StepReport& report) {
+    if (!events_) return;
+    std::vector<std::pair<std::string, double>> values = {
+        {"loss", report.loss}, {"learning_rate", report.learning_rate}, {"seconds", report.seconds}};
+    if (report.gradient_norm) values.emplace_back("gradient_norm", *report.gradient_norm);
+    if (report.measurement) values.emplace_back("validation/loss", report.measurement->loss);
+    if (report.measurement && report.measurement->accuracy) {
+      values.emplace_back("validation/accuracy", *report.measurement->accuracy);
+    }
+    const absl::Status status = events_->Write(report.step, values);
+    if (status.ok()) return;
+    console_.Warning(absl::StrCat(status.message(), "; no more events are written"));
+    events_.reset();
+  }
   void Measured(const StepReport& report) {
     std::string text = absl::StrFormat("epoch %d, step %d: loss %.4f, validation loss %.4f", report.epoch, report.step,
                                        report.loss, report.measurement->loss);
@@ -127,6 +147,7 @@ class Reporter {
   }
 
   const Trainer& trainer_;
+  std::optional<EventFile> events_;
   const int64_t batch_, first_;
   Console& console_;
   Progress progress_;
@@ -231,9 +252,15 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
 
+  std::optional<EventFile> events;
+  if (!flags.events_folder.empty() && ranks.rank() == 0) {
+    const std::optional<int64_t> behind = flags.resume ? std::optional<int64_t>((*trainer)->position()) : std::nullopt;
+    ASSIGN_OR_RETURN(EventFile file, EventFile::Create(flags.events_folder, behind));
+    events.emplace(std::move(file));
+  }
   {
     const InterruptGuard interrupt;
-    Reporter reporter(**trainer, config, console);
+    Reporter reporter(**trainer, config, std::move(events), console);
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
                                     [] { return InterruptGuard::interrupted(); }));
   }
@@ -252,6 +279,8 @@ Action DeclareTrain(CLI::App& app) {
       ->type_name("CONFIG.json");
   AddOutputPath(app, "--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there")->type_name("DIR");
   app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
+  AddOutputPath(app, "--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
+      ->type_name("DIR");
   AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
   AddDevice(app, &flags->device, /*with_reference=*/true);
   app.add_option(

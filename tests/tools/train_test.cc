@@ -173,6 +173,22 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_THAT(error(Config(R"({"model": {"mlp": null, "onnx": "absent.onnx"}})")), HasSubstr("absent.onnx"));
 }
 
+TEST_F(TrainTest, MetricsAreWrittenAsEvents) {
+  const std::string events = folder_ / "events";
+  Trained(Config(R"({"epochs": 1})") + " --tensorboard " + events);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(events)) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1u);
+  const std::string contents = FileContents(files[0]);
+  size_t losses = 0;
+  for (size_t at = 0; (at = contents.find("\x0a\x04loss", at)) != std::string::npos; ++at) ++losses;
+  EXPECT_EQ(losses, 44u) << "one a step";
+  EXPECT_THAT(contents,
+              AllOf(HasSubstr("validation/accuracy"), HasSubstr("learning_rate"), HasSubstr("gradient_norm")));
+  WriteContents(folder_ / "taken", "");
+  EXPECT_THAT(Rewright("train " + Config() + " --tensorboard " + (folder_ / "taken")).err, HasSubstr("/taken: "));
+}
+
 // What comes with the program besides the digits of above, made short; `most_loss` on the validation data.
 struct ExampleCase {
   std::string name, config, patch;
