@@ -14,10 +14,10 @@ def machine():
 
 
 def write_table(path, description, rows):
-    """Rows, which have the same keys, as CSV under the description and the command line."""
+    """Rows as CSV under the description and the command line; what a row has no value for stays empty."""
     with open(path + ".part", "w", newline="") as file:
         file.write(f"# {description}\n# {' '.join(sys.argv)}\n")
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(dict.fromkeys(key for row in rows for key in row)))
         writer.writeheader()
         writer.writerows(rows)
     os.replace(path + ".part", path)
