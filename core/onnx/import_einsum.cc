@@ -1,10 +1,12 @@
-// Einsum of one or two operands.
+// Einsum: operands are contracted from left to right.
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
@@ -14,40 +16,69 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-// "ij,jk->ik" as the letters of the operands and of the result.
+// "ij,jk->ik" as the letters of the operands and of the result. The axes that an ellipsis stands for have the letters
+// 1, 2, .. by their distance from the ellipsis's end, so that they are aligned as in broadcasting.
 struct Equation {
   std::vector<std::string> operands;
   std::string result;
 };
 
+constexpr char kEllipsis = '.';
+bool IsOfEllipsis(char letter) { return letter >= 1 && letter <= kMaxRank; }
+
+std::string WithEllipsis(const std::string& letters, int axes) {
+  std::string named;
+  for (int k = axes; k >= 1; --k) named += static_cast<char>(k);
+  return absl::StrReplaceAll(letters, {{std::string(1, kEllipsis), named}});
+}
+
 absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
   ASSIGN_OR_RETURN(std::string text, node.String("equation", ""));
   text.erase(std::remove_if(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c); }), text.end());
+  const auto invalid = [&] { return node.Invalid("equation " + text); };
   const std::vector<std::string> sides = absl::StrSplit(text, "->");
-  if (sides.size() > 2) return node.Invalid("equation " + text);
-  Equation equation{absl::StrSplit(sides[0], ','), sides.back()};
-  std::map<char, int> counts;
-  for (const std::string& letters : equation.operands) {
-    for (char letter : letters) {
-      if (letter == '.') return node.Unsupported("an ellipsis");
-      if (!std::isalpha(static_cast<unsigned char>(letter))) return node.Invalid("equation " + text);
-      ++counts[letter];
-    }
-    if (std::set<char>(letters.begin(), letters.end()).size() != letters.size()) {
-      return node.Unsupported("a letter that is twice in one operand");
-    }
+  if (sides.size() > 2) return invalid();
+  // One character stands for an ellipsis from here on.
+  const auto parse = [](const std::string& term, std::string* letters) {
+    *letters = absl::StrReplaceAll(term, {{"...", "."}});
+    return std::count(letters->begin(), letters->end(), kEllipsis) <= 1 &&
+           std::all_of(letters->begin(), letters->end(),
+                       [](char c) { return c == kEllipsis || std::isalpha(static_cast<unsigned char>(c)); }) &&
+           absl::StrReplaceAll(*letters, {{".", "..."}}) == term;
+  };
+  Equation equation;
+  for (const auto& term : absl::StrSplit(sides[0], ',')) {
+    if (!parse(std::string(term), &equation.operands.emplace_back())) return invalid();
   }
-  if (sides.size() == 1) {  // what occurs once, in the order of the alphabet
-    equation.result.clear();
+  if (static_cast<int>(equation.operands.size()) != node.num_inputs()) {
+    return node.Invalid(absl::StrCat("the equation has ", equation.operands.size(), " operands"));
+  }
+  int most = 0;  // axes of an ellipsis
+  std::map<char, int> counts;
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    std::string& letters = equation.operands[static_cast<size_t>(i)];
+    const bool open = letters.find(kEllipsis) != std::string::npos;
+    const int axes = node.input_rank(i) - static_cast<int>(letters.size()) + (open ? 1 : 0);
+    if (axes < 0 || (!open && axes > 0)) {
+      return node.Invalid(absl::StrCat("the letters ", letters, " for ", node.input_type(i).ToString()));
+    }
+    most = std::max(most, open ? axes : 0);
+    for (char letter : letters) counts[letter] += letter == kEllipsis ? 0 : 1;
+    letters = WithEllipsis(letters, axes);
+  }
+  if (sides.size() == 2) {
+    if (!parse(sides[1], &equation.result)) return invalid();
+  } else {  // the ellipsis, then what occurs once, in the order of the alphabet
+    equation.result = std::string(1, kEllipsis);
     for (const auto& [letter, count] : counts) {
       if (count == 1) equation.result += letter;
     }
   }
   for (char letter : equation.result) {
-    if (!counts.contains(letter) || std::count(equation.result.begin(), equation.result.end(), letter) > 1) {
-      return node.Invalid("equation " + text);
-    }
+    const bool once = std::count(equation.result.begin(), equation.result.end(), letter) == 1;
+    if (!once || (letter != kEllipsis && counts[letter] == 0)) return invalid();
   }
+  equation.result = WithEllipsis(equation.result, most);
   return equation;
 }
 
@@ -58,6 +89,59 @@ struct Lettered {
   Value value;
   std::string letters;
 };
+
+// What has a letter twice, at positions where both indices are equal, has it once.
+absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
+  for (size_t k = 0; k < x.letters.size(); ++k) {
+    const size_t other = x.letters.find(x.letters[k], k + 1);
+    if (other == std::string::npos) continue;
+    Shape shape = node.shape(x.value);
+    const int64_t size = shape[k];
+    if (shape[other] != size) {
+      return node.Invalid(
+          absl::StrCat("sizes ", size, " and ", shape[other], " of the letter ", x.letters.substr(k, 1)));
+    }
+    // Both axes last, as one: every (size + 1)-th element of it.
+    std::vector<int64_t> perm(shape.size());
+    std::iota(perm.begin(), perm.end(), 0);
+    const auto to_end = [&](size_t axis) {
+      std::rotate(perm.begin() + static_cast<int64_t>(axis), perm.begin() + static_cast<int64_t>(axis) + 1, perm.end());
+    };
+    to_end(other);
+    to_end(k);
+    x.letters += x.letters[k];
+    x.letters.erase(other, 1);
+    x.letters.erase(k, 1);
+    ASSIGN_OR_RETURN(x.value, node.Transpose(x.value, perm));
+    shape = node.shape(x.value);
+    shape.pop_back();
+    shape.back() = size * size;
+    ASSIGN_OR_RETURN(x.value, node.Reshape(x.value, shape));
+    std::vector<int64_t> steps(shape.size(), 1);
+    steps.back() = size + 1;
+    ASSIGN_OR_RETURN(
+        x.value, node.Apply("slice", {x.value},
+                            {{"starts", std::vector<int64_t>(shape.size(), 0)}, {"stops", shape}, {"steps", steps}}));
+    return Diagonal(node, std::move(x));
+  }
+  return x;
+}
+
+// Drops the axes of an ellipsis that have size 1 here and another one in `other`: they are broadcast.
+absl::StatusOr<Lettered> WithoutStretched(OnnxNode& node, Lettered x, const Lettered& other) {
+  const Shape sizes = node.shape(x.value), other_sizes = node.shape(other.value);
+  Shape shape;
+  std::string letters;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const size_t at = other.letters.find(x.letters[k]);
+    if (IsOfEllipsis(x.letters[k]) && sizes[k] == 1 && at != std::string::npos && other_sizes[at] != 1) continue;
+    shape.push_back(sizes[k]);
+    letters += x.letters[k];
+  }
+  if (shape.size() == sizes.size()) return x;
+  ASSIGN_OR_RETURN(const Value value, node.Reshape(x.value, shape));
+  return Lettered{value, letters};
+}
 
 // Sums over the axes whose letters are not in `kept`.
 absl::StatusOr<Lettered> SumOthers(OnnxNode& node, const Lettered& x, const std::string& kept) {
@@ -104,22 +188,20 @@ absl::StatusOr<Lettered> Dot(OnnxNode& node, const Lettered& a, const Lettered& 
 
 Values Einsum(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Equation equation, ParseEquation(node));
-  if (static_cast<int>(equation.operands.size()) != node.num_inputs()) {
-    return node.Invalid(absl::StrCat("the equation has ", equation.operands.size(), " operands"));
-  }
-  if (node.num_inputs() > 2) return node.Unsupported(absl::StrCat(node.num_inputs(), " operands"));
-  std::vector<Lettered> operands;
+  Lettered found;
   for (int i = 0; i < node.num_inputs(); ++i) {
-    const std::string& letters = equation.operands[i];
-    if (static_cast<int>(letters.size()) != node.input_rank(i)) {
-      return node.Invalid(absl::StrCat("the letters ", letters, " for ", node.input_type(i).ToString()));
+    ASSIGN_OR_RETURN(Lettered operand, Diagonal(node, {node.input(i), equation.operands[static_cast<size_t>(i)]}));
+    std::string kept = equation.result;  // by what follows
+    for (size_t k = static_cast<size_t>(i) + 1; k < equation.operands.size(); ++k) kept += equation.operands[k];
+    if (i == 0) {
+      ASSIGN_OR_RETURN(found, SumOthers(node, operand, kept));
+      continue;
     }
-    const std::string others = node.num_inputs() == 2 ? equation.operands[1 - i] : "";
-    ASSIGN_OR_RETURN(operands.emplace_back(), SumOthers(node, {node.input(i), letters}, equation.result + others));
-  }
-  Lettered found = operands[0];
-  if (operands.size() == 2) {
-    ASSIGN_OR_RETURN(found, Dot(node, operands[0], operands[1], equation.result));
+    ASSIGN_OR_RETURN(const Lettered left, WithoutStretched(node, found, operand));
+    ASSIGN_OR_RETURN(Lettered right, WithoutStretched(node, std::move(operand), found));
+    ASSIGN_OR_RETURN(right, SumOthers(node, right, kept + left.letters));
+    ASSIGN_OR_RETURN(found, Dot(node, left, right, kept));
+    ASSIGN_OR_RETURN(found, SumOthers(node, found, kept));
   }
   std::vector<int64_t> perm;
   for (char letter : equation.result) perm.push_back(static_cast<int64_t>(found.letters.find(letter)));
