@@ -11,8 +11,6 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-constexpr int64_t kMaxSteps = 1024;  // each of some twenty nodes
-
 // Of one direction.
 struct Weights {
   Value input, recurrent;            // [i, gates * h], [h, gates * h], transposed from the model's
@@ -127,8 +125,8 @@ class Recurrence {
                                         node_.input_type(2).ToString(), " for ", node_.input_type(0).ToString(),
                                         " and ", directions_, " directions"));
     }
-    if (steps_ < 1 || steps_ > kMaxSteps)
-      return node_.Unsupported(absl::StrCat(steps_, " steps; expected 1 to ", kMaxSteps));
+    if (steps_ < 1 || steps_ > kMaxRecurrentSteps)
+      return node_.Unsupported(absl::StrCat(steps_, " steps; expected 1 to ", kMaxRecurrentSteps));
     if (node_.has_input(4)) {
       ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, node_.IntsInput(4, "sequence_lens"));
       const bool whole = std::all_of(lengths.begin(), lengths.end(), [&](int64_t n) { return n == steps_; });

@@ -14,7 +14,8 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
     for (OnnxOperatorList (*family)() :
          {ElementwiseOperators, ActivationOperators, ProductOperators, EinsumOperators, PoolOperators, NormOperators,
           TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators, ResizeOperators, AttentionOperators,
-          RecurrentOperators, SelectOperators, GridOperators, SignalOperators, ConstantOperators, ScatterOperators}) {
+          RecurrentOperators, LinearAttentionOperators, SelectOperators, GridOperators, SignalOperators,
+          ConstantOperators, ScatterOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;
