@@ -15,6 +15,7 @@
 #include "tests/backends/host_gpu_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -167,7 +168,7 @@ TEST(Cuda, AttentionNeedsTheWholePattern) {
 }
 
 TEST(Cuda, CostsAreMeasuredOnce) {
-  const std::string path = testing::TempDir() + "/cuda_costs.db";
+  const std::string path = TemporaryFile("cuda_costs.db");
   std::remove(path.c_str());
   const Graph graph = RandomImageGraph(3, 10);
   double measured = 0;

@@ -12,6 +12,7 @@
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -20,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string TemporaryPath(const std::string& name) {
-  const std::string path = testing::TempDir() + "/rewright_" + name + ".db";
+  const std::string path = TemporaryFile(name + ".db");
   std::remove(path.c_str());
   return path;
 }
@@ -329,7 +330,7 @@ constexpr char kSmallDevice[] = R"({"name": "small", "source": "none", "flops_pe
   "cache_bytes_per_second": 4000})";
 
 std::string WriteDevice(const std::string& text) {
-  const std::string path = testing::TempDir() + "/device.json";
+  const std::string path = TemporaryFile("device.json");
   std::ofstream(path) << text;
   return path;
 }

@@ -18,6 +18,7 @@
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -178,7 +179,7 @@ output y = %2
 )";
 
 TEST_F(OnnxRuntimeTest, CostsAreMeasuredOnceAndKept) {
-  const std::string path = testing::TempDir() + "/rewright_onnxruntime.db";
+  const std::string path = TemporaryFile("rewright_onnxruntime.db");
   std::remove(path.c_str());
   const Graph graph = GraphWithWeights(kMlp, -1, 1, 1);
   std::string name;

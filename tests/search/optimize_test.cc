@@ -1,8 +1,6 @@
 #include "search/optimize.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "search/output_check.h"
 #include "tests/search/fake_device_util.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -361,16 +360,15 @@ TEST_F(OptimizeTest, TolerancesDecide) {
 
 // A baseline of one pass with the given rules.
 Baseline BaselineFrom(const std::string& rules) {
-  const std::string folder = ::testing::TempDir() + "/optimize_test";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   std::string passes = "pass all\n";
   for (absl::string_view line : absl::StrSplit(rules, '\n')) {
     if (absl::ConsumePrefix(&line, "rule ")) absl::StrAppend(&passes, line, " a compiler\n");
   }
-  std::ofstream(folder + "/passes.txt") << passes;
-  std::ofstream(folder + "/own.rules") << rules;
+  WriteContents(folder / "passes.txt", passes);
+  WriteContents(folder / "own.rules", rules);
   absl::StatusOr<Baseline> baseline =
-      Baseline::Load(folder + "/passes.txt", {folder + "/own.rules"}, {.trust_unverified = true});
+      Baseline::Load(folder / "passes.txt", {folder / "own.rules"}, {.trust_unverified = true});
   EXPECT_TRUE(baseline.ok()) << baseline.status();
   return baseline.ok() ? *std::move(baseline) : Baseline();
 }

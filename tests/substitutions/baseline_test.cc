@@ -14,6 +14,7 @@
 #include "core/ir/text.h"
 #include "substitutions/random_application.h"
 #include "tests/counts.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -95,7 +96,7 @@ TEST(BaselineTest, PassesAreRefusedWhereTheyAreWrong) {
   EXPECT_EQ(error("pass\n"), "p.txt:1: found `pass`, expected `pass NAME`");
   EXPECT_EQ(error("pass a\nidentity\n"), "p.txt:2: rule identity has no source: expected compiler and pass");
   EXPECT_EQ(error("pass a\nx tvm\npass b\nx xla\n"), "p.txt:4: rule x stands in two places");
-  const std::string path = ::testing::TempDir() + "/unknown_passes.txt";
+  const std::string path = TemporaryFile("unknown_passes.txt");
   FILE* file = std::fopen(path.c_str(), "w");
   std::fputs("pass a\nno-such-rule tvm\n", file);
   std::fclose(file);

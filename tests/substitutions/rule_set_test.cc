@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -136,7 +137,7 @@ TEST(RuleSetTest, TheHashOfASetFollowsItsRules) {
 }
 
 TEST(RuleSetTest, FilesAreWrittenAndReadBack) {
-  const std::string path = ::testing::TempDir() + "/written.rules";
+  const std::string path = TemporaryFile("written.rules");
   const std::string text = "# The file.\n\n# One.\n" + Proved(kRelu) + "\nrule two neg(neg(x)) => x\n";
   auto rules = ParseRules(text, "t");
   ASSERT_TRUE(rules.ok()) << rules.status();
@@ -158,7 +159,7 @@ TEST(RuleSetTest, FilesThatCannotBeRead) {
 }
 
 TEST(RuleSetTest, TwoFilesMayNotShareAName) {
-  const std::string path = ::testing::TempDir() + "/one.rules";
+  const std::string path = TemporaryFile("one.rules");
   ASSERT_TRUE(WriteText(path, PrintRules({}, *ParseRules(kRelu, "t"))).ok());
   LoadOptions options;
   options.trust_unverified = true;
@@ -169,7 +170,7 @@ TEST(RuleSetTest, TwoFilesMayNotShareAName) {
 }
 
 TEST(RuleSetTest, ARuleOfTwoFilesCountsOnce) {
-  const std::string one = ::testing::TempDir() + "/the.rules", two = ::testing::TempDir() + "/same.rules";
+  const std::string one = TemporaryFile("the.rules"), two = TemporaryFile("same.rules");
   ASSERT_TRUE(WriteText(one, PrintRules({}, *ParseRules(kRelu, "t"))).ok());
   ASSERT_TRUE(WriteText(two, PrintRules({}, *ParseRules(kRelu, "t"))).ok());
   LoadOptions options;

@@ -40,6 +40,12 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// A file of that name in a folder of this process alone, which is removed at its end: tests run side by side.
+inline std::string TemporaryFile(const std::string& name) {
+  static const TemporaryFolder folder;
+  return folder / name;
+}
+
 inline std::string FileContents(const std::string& path) {
   std::ostringstream contents;
   contents << std::ifstream(path, std::ios::binary).rdbuf();

@@ -12,6 +12,7 @@
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright::generate {
 namespace {
@@ -149,7 +150,7 @@ TEST(CombineRules, TheDefaultSetIsWhatItsCommandMakes) {
   ASSERT_GT(files.size(), 2u);
   const auto combined = CombineRules(files, {.threads = 2});
   ASSERT_TRUE(combined.ok()) << combined.status();
-  const std::string again = ::testing::TempDir() + "/all_again.rules";
+  const std::string again = TemporaryFile("all_again.rules");
   ASSERT_TRUE(WriteText(again, PrintRules({command.substr(2)}, combined->rules)).ok());
   const auto text = [](const std::string& path) {
     std::ifstream file(path);

@@ -15,6 +15,7 @@
 #include "substitutions/matcher.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright::generate {
 namespace {
@@ -197,7 +198,7 @@ TEST(Definitions, TheShippedFileIsWhatTheCommandMakes) {
   };
   const std::string shipped = text(Folder() + "definitions.rules");
   const std::string command = "rewright generate --preset definitions -o definitions.rules";
-  const std::string again = ::testing::TempDir() + "/definitions_again.rules";
+  const std::string again = TemporaryFile("definitions_again.rules");
   ASSERT_TRUE(WriteText(again, PrintRules({command}, RulesOf(AllOps()).rules)).ok());
   EXPECT_EQ(text(again), shipped) << "to be made again, in substitutions/rules:\n" << command;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "substitutions/rule_printer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright::generate {
 namespace {
@@ -66,8 +67,7 @@ TEST(SelectRules, ThreadsDoNotMatter) {
 // A run that was killed at any byte of its journal goes on to the same rules.
 TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
   const Space space = Small(kLinear, 3);
-  const std::string path = testing::TempDir() + "/selection_" +
-                           std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + ".journal";
+  const std::string path = TemporaryFile("selection.journal");
   std::remove(path.c_str());
   const std::string whole = Rules(space, {.journal = path});
   std::string text;
