@@ -20,8 +20,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
   if (name == "v100" || name == "v100-strict") return MakeAnalyticDevice(name);
   std::string path = name;
   if (!absl::EndsWith(name, ".json")) {
-    absl::StatusOr<std::string> shipped =
-        FindDataFile(absl::StrCat("devices/", name, ".json"), REWRIGHT_BACKENDS_DIR);
+    absl::StatusOr<std::string> shipped = FindDataFile(absl::StrCat("devices/", name, ".json"), REWRIGHT_BACKENDS_DIR);
     if (!shipped.ok() || absl::StrContains(name, '/')) {
       return absl::InvalidArgumentError(
           absl::StrCat("analytic device ", name,
@@ -75,7 +74,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, cons
   if (spec == "onnxruntime" || spec == "onnxruntime:cpu") return ort::MakeOrtDevice(options);
   const std::string prefix = "analytic:";
   if (spec.compare(0, prefix.size(), prefix) == 0) return MakeByFormula(spec.substr(prefix.size()));
-  return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime or analytic:NAME"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime or analytic:NAME"));
 }
 
 }  // namespace rewright
