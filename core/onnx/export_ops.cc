@@ -28,6 +28,12 @@ void Same(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
 }
 
+// The same, of a row of functions.cc: attributes are real numbers.
+void Function(OnnxWriter& writer, const ExportedNode& node) {
+  onnx::NodeProto* function = writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
+  for (const auto& [name, attr] : node.node.attrs) writer.SetFloat(function, name, std::get<double>(attr));
+}
+
 // Of opset 13, ReduceMin and the like; the axes are an input of ReduceSum from there on, of the others from opset 18.
 void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type, const std::string& input,
                  const std::string& output) {
@@ -69,10 +75,6 @@ void Rsqrt(OnnxWriter& writer, const ExportedNode& node) {
   const std::string root = writer.Temporary(node);
   writer.AddNode("Sqrt", node.inputs, {root});
   writer.AddNode("Reciprocal", {root}, node.outputs);
-}
-
-void LeakyRelu(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetFloat(writer.AddNode("LeakyRelu", node.inputs, node.outputs), "alpha", node.Real("alpha"));
 }
 
 void Clip(OnnxWriter& writer, const ExportedNode& node) {
@@ -530,7 +532,6 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"identity", {Same, "Identity"}},
       {"rsqrt", {Rsqrt}},
       {"relu", {Relu}},
-      {"leaky_relu", {LeakyRelu}},
       {"clip", {Clip}},
       {"gelu", {Gelu, "Gelu"}},
       {"gelu_tanh", {GeluTanh}},
@@ -605,7 +606,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
 const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
   static const auto* const forms = [] {
     auto* table = new absl::flat_hash_map<std::string, OnnxForm>;
-    for (const OnnxFunction& f : OnnxFunctions()) table->emplace(f.op, OnnxForm{Same, f.op_type});
+    for (const OnnxFunction& f : OnnxFunctions()) table->emplace(f.op, OnnxForm{Function, f.op_type});
     return table;
   }();
   return *forms;

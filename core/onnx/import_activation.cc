@@ -9,11 +9,6 @@ using Values = absl::StatusOr<std::vector<Value>>;
 
 Values Same(OnnxNode& node) { return OneOutput(node.Apply(node.op(), node.inputs())); }
 
-Values LeakyRelu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 0.01f));
-  return OneOutput(node.Apply("leaky_relu", {node.input(0)}, {{"alpha", alpha}}));
-}
-
 Values Gelu(OnnxNode& node) {
   const absl::StatusOr<std::string> approximate = node.String("approximate", "none");
   if (!approximate.ok()) return approximate.status();
@@ -129,7 +124,6 @@ Values Shrink(OnnxNode& node) {
 OnnxOperatorList ActivationOperators() {
   return {
       {"Relu", {1, 14, 1, 1, Same, "relu"}},
-      {"LeakyRelu", {6, 16, 1, 1, LeakyRelu}},
       {"Gelu", {20, 20, 1, 1, Gelu}},
       {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
       {"HardSwish", {14, 22, 1, 1, Same, "hard_swish"}},
