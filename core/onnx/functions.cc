@@ -31,6 +31,7 @@ const std::vector<OnnxFunction>& OnnxFunctions() {
       {"sign", "Sign", 9, 13},
       {"sin", "Sin", 7, 22},
       {"sinh", "Sinh", 9, 22},
+      {"softplus", "Softplus", 1, 22},
       {"sqrt", "Sqrt", 1, 13},
       {"tan", "Tan", 7, 22},
       {"tanh", "Tanh", 1, 13},

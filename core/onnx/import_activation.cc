@@ -62,17 +62,6 @@ Values PRelu(OnnxNode& node) {
   return f.Output(f("where", {f("less", {x, f.Number(x, 0)}), f("mul", {x, node.input(1)}), x}));
 }
 
-// log(1 + exp(x)) without overflow: max(x, 0) + log(1 + exp(-|x|))
-Value SoftplusOf(Formula& f, Value x) {
-  const Value small = f("exp", {f("neg", {f("abs", {x})})});
-  return f("add", {f("relu", {x}), f("log", {f("add", {small, f.Number(x, 1)})})});
-}
-
-Values Softplus(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(SoftplusOf(f, node.input(0)));
-}
-
 Values Softsign(OnnxNode& node) {
   const Value x = node.input(0);
   Formula f(node);
@@ -81,7 +70,7 @@ Values Softsign(OnnxNode& node) {
 
 Values Mish(OnnxNode& node) {
   Formula f(node);
-  return f.Output(f("mul", {node.input(0), f("tanh", {SoftplusOf(f, node.input(0))})}));
+  return f.Output(f("mul", {node.input(0), f("tanh", {f("softplus", {node.input(0)})})}));
 }
 
 // x * sigmoid(alpha * x)
@@ -131,7 +120,6 @@ OnnxOperatorList ActivationOperators() {
       {"Selu", {6, 22, 1, 1, Selu}},
       {"Celu", {12, 28, 1, 1, Celu}},
       {"PRelu", {7, 16, 2, 2, PRelu}},
-      {"Softplus", {1, 22, 1, 1, Softplus}},
       {"Softsign", {1, 22, 1, 1, Softsign}},
       {"Mish", {18, 22, 1, 1, Mish}},
       {"Swish", {24, 24, 1, 1, Swish}},
