@@ -18,6 +18,7 @@ const std::vector<OnnxFunction>& OnnxFunctions() {
       {"ceil", "Ceil", 1, 13},
       {"cos", "Cos", 7, 22},
       {"cosh", "Cosh", 9, 22},
+      {"elu", "Elu", 6, 22, {{"alpha", 1.0f}}},
       {"erf", "Erf", 9, 13},
       {"exp", "Exp", 1, 13},
       {"floor", "Floor", 1, 13},

@@ -29,31 +29,22 @@ Values HardSigmoid(OnnxNode& node) {
   return f.Output(f("clip", {f("add", {scaled, f.Number(x, beta)})}, {{"min", 0.0}, {"max", 1.0}}));
 }
 
-// x < 0 ? alpha*(exp(x/beta) - 1) : x, times gamma
-Value EluOf(Formula& f, Value x, double alpha, double beta, double gamma) {
-  const Value exponent = beta == 1 ? x : f("div", {x, f.Number(x, beta)});
-  const Value negative = f("mul", {f("sub", {f("exp", {exponent}), f.Number(x, 1)}), f.Number(x, alpha * gamma)});
-  const Value positive = gamma == 1 ? x : f("mul", {x, f.Number(x, gamma)});
-  return f("where", {f("less", {x, f.Number(x, 0)}), negative, positive});
-}
-
-Values Elu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, 1, 1));
-}
-
 Values Selu(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1.67326319217681884765625));
   ASSIGN_OR_RETURN(const double gamma, node.Float("gamma", 1.05070102214813232421875));
+  const Value x = node.input(0);
   Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, 1, gamma));
+  return f.Output(f("mul", {f("elu", {x}, {{"alpha", alpha}}), f.Number(x, gamma)}));
 }
 
+// elu(x / alpha) * alpha, the positive side of which is x
 Values Celu(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  const Value x = node.input(0);
   Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, alpha, 1));
+  if (alpha == 1) return f.Output(f("elu", {x}));
+  const Value negative = f("elu", {f("div", {x, f.Number(x, alpha)})}, {{"alpha", alpha}});
+  return f.Output(f("where", {f("less", {f.Number(x, 0), x}), x, negative}));
 }
 
 Values PRelu(OnnxNode& node) {
@@ -116,7 +107,6 @@ OnnxOperatorList ActivationOperators() {
       {"Gelu", {20, 20, 1, 1, Gelu}},
       {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
       {"HardSwish", {14, 22, 1, 1, Same, "hard_swish"}},
-      {"Elu", {6, 22, 1, 1, Elu}},
       {"Selu", {6, 22, 1, 1, Selu}},
       {"Celu", {12, 28, 1, 1, Celu}},
       {"PRelu", {7, 16, 2, 2, PRelu}},

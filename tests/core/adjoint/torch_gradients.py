@@ -243,6 +243,8 @@ def reductions_and_moves():
 # New cases come last, so that the random numbers of those before stay.
 def later():
     case("softplus(x0)", F.softplus, uniform(3, 4))
+    case("elu(x0, alpha=0.75)", lambda x: F.elu(x, 0.75), uniform(3, 4))
+    kink("elu(x0, alpha=0.5)", lambda x: F.elu(x, 0.5), doubles(-0.0, 0, 2))
 
 
 def main():

@@ -44,6 +44,7 @@ TEST(ImportOpsTest, ActivationsAreOperators) {
   EXPECT_EQ(PrintedNode(20, "Gelu", {{"approximate", "tanh"}}), expected("gelu_tanh"));
   EXPECT_EQ(PrintedNode(14, "HardSwish"), expected("hard_swish"));
   EXPECT_EQ(PrintedNode(24, "Swish"), expected("swish"));
+  EXPECT_EQ(PrintedNode(22, "Softplus"), expected("softplus"));
   EXPECT_EQ(PrintedNode(24, "Swish", {{"alpha", 0.5}}), R"(
 input x: f32[3]
 const %0: f32[] = [0.5]
@@ -51,6 +52,25 @@ const %0: f32[] = [0.5]
 %2 = sigmoid(%1)
 %3 = mul(x, %2)
 output y = %3
+)");
+}
+
+// Attributes that a file leaves out are ONNX's.
+TEST(ImportOpsTest, FunctionsWithAttributes) {
+  const auto expected = [](const std::string& call) { return "\ninput x: f32[3]\n%0 = " + call + "\noutput y = %0\n"; };
+  EXPECT_EQ(PrintedNode(22, "Elu"), expected("elu(x)"));
+  EXPECT_EQ(PrintedNode(22, "Elu", {{"alpha", 0.5}}), expected("elu(x, alpha=0.5)"));
+  EXPECT_EQ(PrintedNode(16, "LeakyRelu", {{"alpha", 0.5}}), expected("leaky_relu(x, alpha=0.5)"));
+  EXPECT_EQ(PrintedNode(12, "Celu"), expected("elu(x)"));
+  EXPECT_EQ(PrintedNode(12, "Celu", {{"alpha", 0.5}}), R"(
+input x: f32[3]
+const %0: f32[] = [0.5]
+%1 = div(x, %0)
+%2 = elu(%1, alpha=0.5)
+const %3: f32[] = [0]
+%4 = less(%3, x)
+%5 = where(%4, x, %2)
+output y = %5
 )");
 }
 
