@@ -53,7 +53,7 @@ onnx::ModelProto Written(const ImportedModel& model, const Graph& graph) {
   EXPECT_TRUE(again.ok()) << again.status() << written.DebugString();
   if (!again.ok()) return written;
   const std::map<std::string, Tensor> x = {{"x", Iota(graph.type(graph.inputs()[0]).shape)}};
-  EXPECT_TRUE(AllClose(OutputsOf(again->graph, x)[0], OutputsOf(graph, x)[0], 0, 0)) << written.DebugString();
+  EXPECT_TRUE(Compare(OutputsOf(again->graph, x)[0], OutputsOf(graph, x)[0], 0, 0).close) << written.DebugString();
   return written;
 }
 
