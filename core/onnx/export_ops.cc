@@ -9,6 +9,7 @@
 #include "core/onnx/operators.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 
@@ -52,7 +53,7 @@ void NotEqual(OnnxWriter& writer, const ExportedNode& node) {
 }
 
 void Remainder(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInt(writer.AddNode("Mod", node.inputs, node.outputs), "fmod", node.node.op->name == "rem" ? 1 : 0);
+  writer.SetInt(writer.AddNode("Mod", node.inputs, node.outputs), "fmod", node.node.op == ops::Rem() ? 1 : 0);
 }
 
 // The operands are low, x, high.
@@ -146,7 +147,7 @@ void Pool(OnnxWriter& writer, const ExportedNode& node) {
   writer.SetInts(pool, "kernel_shape", node.Ints("kernel"));
   writer.SetInts(pool, "pads", node.Ints("pads"));
   writer.SetInts(pool, "strides", node.Ints("strides"));
-  if (node.node.op->name == "max_pool2d") {
+  if (node.node.op == ops::MaxPool2d()) {
     writer.SetInts(pool, "dilations", node.Ints("dilations"));
   } else {
     writer.SetInt(pool, "count_include_pad", node.Int("count_include_pad"));
@@ -180,9 +181,9 @@ void AlongAxis(OnnxWriter& writer, const ExportedNode& node) {
 // ---------------------------------------------------------------- reductions
 
 bool IsGlobalPool(const ExportedNode& node) {
-  const std::string& name = node.node.op->name;
+  const OpDef* op = node.node.op;
   const TensorType& type = node.operand_types[0];
-  return (name == "reduce_mean" || name == "reduce_max") && type.rank() == 4 && IsFloating(type.dtype) &&
+  return (op == ops::ReduceMean() || op == ops::ReduceMax()) && type.rank() == 4 && IsFloating(type.dtype) &&
          node.Ints("axes") == std::vector<int64_t>{2, 3} && node.Int("keepdims") != 0;
 }
 
@@ -206,7 +207,7 @@ void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
     writer.AddNode("Identity", node.inputs, node.outputs);
     return;
   }
-  const bool all = node.node.op->name == "reduce_and";
+  const bool all = node.node.op == ops::ReduceAnd();
   const std::string sought = all ? Step(writer, node, "Not", node.inputs) : node.inputs[0];
   const std::string number = writer.Temporary(node), count = writer.Temporary(node);
   const std::string any = all ? writer.Temporary(node) : node.outputs[0];
@@ -451,7 +452,7 @@ void ToShape(OnnxWriter& writer, const ExportedNode& node) {
 void Blocks(OnnxWriter& writer, const ExportedNode& node) {
   onnx::NodeProto* blocks = writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
   writer.SetInt(blocks, "blocksize", node.Int("block"));
-  if (node.node.op->name == "depth_to_space") {
+  if (node.node.op == ops::DepthToSpace()) {
     writer.SetString(blocks, "mode", node.Int("channel_first") != 0 ? "CRD" : "DCR");
   }
 }
