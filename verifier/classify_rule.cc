@@ -40,26 +40,32 @@ constexpr int kMaxDraws = 40;  // of five assignments each
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
-bool AllFinite(const Tensor& tensor) {
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    if (!std::isfinite(tensor.At(i))) return false;
+std::vector<double> ElementsOf(const Tensor& tensor) {
+  std::vector<double> elements(static_cast<size_t>(tensor.num_elements()));
+  switch (tensor.dtype()) {
+    case DType::kFloat32: std::copy_n(tensor.as<float>(), elements.size(), elements.begin()); break;
+    case DType::kFloat64: std::copy_n(tensor.as<double>(), elements.size(), elements.begin()); break;
+    default:
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] = tensor.At(static_cast<int64_t>(i));
   }
-  return true;
+  return elements;
+}
+
+bool AllFinite(const Tensor& tensor) {
+  const std::vector<double> elements = ElementsOf(tensor);
+  return std::all_of(elements.begin(), elements.end(), [](double x) { return std::isfinite(x); });
 }
 
 double LargestError(const Tensor& value, const Tensor& truth) {
+  const std::vector<double> values = ElementsOf(value), truths = ElementsOf(truth);
   double error = 0;
-  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) {
-    error = std::max(error, std::abs(value.At(i) - truth.At(i)));
-  }
+  for (size_t i = 0; i < truths.size(); ++i) error = std::max(error, std::abs(values[i] - truths[i]));
   return error;
 }
 
 double LargestElement(const Tensor& tensor) {
   double largest = 0;
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    largest = std::max(largest, std::abs(tensor.At(i)));
-  }
+  for (double x : ElementsOf(tensor)) largest = std::max(largest, std::abs(x));
   return largest;
 }
 
@@ -338,8 +344,9 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
-    for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-      const bool left_finite = std::isfinite(left.At(i)), right_finite = std::isfinite(right.At(i));
+    const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+    for (size_t i = 0; i < lefts.size(); ++i) {
+      const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
       // What the left side leaves undefined the right side must not define.
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
@@ -438,16 +445,17 @@ bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
   double size = 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    for (double value : {left.At(i), right.At(i)}) {
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    for (double value : {lefts[i], rights[i]}) {
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
   // What is finite on both sides may still differ, as a truth value does that a NaN decides.
   const double allowed = IsFloating(left.dtype()) ? kMuchRounding * size : 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    const double a = left.At(i), b = right.At(i);
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    const double a = lefts[i], b = rights[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     same_bits_ = false;
     // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.
