@@ -495,6 +495,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 2}; }
 
 }  // namespace rewright::cpu
