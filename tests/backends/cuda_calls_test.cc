@@ -180,6 +180,13 @@ state b: f32[16]
       ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
     }
   }
+  // What both ways read is converted before they are timed: one kernel is launched for GELU, one for the weight.
+  HostGpuCounts counts;
+  const auto device = HostDevice({.precision = cuda::Precision::kBf16}, &counts, {.first_ways = true});
+  const Graph graph = GraphWithWeights(
+      "input x: f32[3,8]\nstate w: f32[8,16]\n%1 = matmul(x, w)\n%2 = gelu(%1)\noutput y = %2\n", -1, 1, 1);
+  ASSERT_TRUE(device->Compile(graph).ok());
+  EXPECT_EQ(counts.launches, 2);
 }
 
 // What is added to a product is added by it, though it has another shape.
