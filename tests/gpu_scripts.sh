@@ -154,6 +154,24 @@ fi
 expect "sanitizers that look at our kernels alone" "$(bench/gpu/all.sh --list '*-sanitizer-*' | grep -c -e '--kernel-name kernel_substring=rewright_')" 3
 expect "what is prepared" "$(bench/gpu/all.sh --prepare --list 'expect-*' | wc -l)" 28
 
+# What is packed is small enough to travel, and runs where it is unpacked as the documentation says.
+if [ "$(realpath "$program")" = "$(realpath -m build/release/rewright)" ] && [ -x build/release/tests/runtime_test ] &&
+  [ -e build/release/librewright_cuda.so ]; then
+  mkdir -p "$folder/there/build"
+  bench/gpu/bundle.sh "$folder/there/build/gpu-bundle.tar.gz" >"$folder/out" 2>&1
+  expect "status of the bundle" $? 0
+  bytes=$(stat -c %s "$folder/there/build/gpu-bundle.tar.gz")
+  [ "$bytes" -lt $((64 << 20)) ] || expect "bytes of the bundle" "$bytes" "less than $((64 << 20))"
+  unpack=$(sed -n 's/^\(mkdir -p build && tar .*\) && bench.gpu.all.sh .*/\1/p' docs/cuda.md)
+  (cd "$folder/there" && eval "${unpack:-false}")
+  expect "status of unpacking it" $? 0
+  bin=$folder/there/build/rewright-gpu/bin
+  "$bin/rewright" zoo mlp --layers 1 -o "$folder/packed.onnx" --quiet >/dev/null 2>&1
+  expect "status of the program in it" $? 0
+  expect "its plugin" "$(ls "$bin" | tr '\n' ' ' | grep -c librewright_cuda.so)" 1
+  expect "its tests" "$("$bin/gpu_test" --gtest_list_tests --gtest_filter='GpuQueues.*' | grep -c '^  ')" 1
+fi
+
 # A program without its plugin, and with one that the loader does not take.
 mkdir "$folder/alone"
 cp "$program" "$folder/alone/rewright"

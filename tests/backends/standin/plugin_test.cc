@@ -85,7 +85,7 @@ state v: f32[4,16,1,1]
 %5 = conv2d(%4, d, pads=[1,1,1,1], groups=8)
 %6 = relu(%5)
 %7 = conv2d(%4, w, pads=[1,1,1,1])
-%8 = relu(%7)
+%8 = clip(%7, min=0, max=0.5)
 %9 = concat(%6, %8, axis=1)
 %10 = conv2d(%9, v)
 %11 = max_pool2d(%10, kernel=[3,3], strides=[2,2], pads=[1,1,1,1])

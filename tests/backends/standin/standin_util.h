@@ -31,8 +31,8 @@ struct Settings {
   int lasting = -1;             // after it every call fails
 };
 struct Observed {
-  std::vector<std::string> misuse;  // what a real library forbids, or leaves undefined
-  int calls = 0;                    // that can fail
+  std::vector<std::string> misuse;                   // what a real library forbids, or leaves undefined
+  int calls = 0;                                     // that can fail
   std::map<std::string, std::vector<int>> calls_of;  // their numbers, by function
   int launches = 0, products = 0, graphs = 0;
   std::vector<int> proposals;       // that ran
