@@ -126,6 +126,12 @@ void Cast(OnnxWriter& writer, const ExportedNode& node) {
   writer.SetInt(writer.AddNode("Cast", node.inputs, node.outputs), "to", DTypeToOnnx(node.type().dtype));
 }
 
+// Of integers without a sign.
+void Shift(OnnxWriter& writer, const ExportedNode& node) {
+  writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction",
+                   node.node.op->name == "shift_left" ? "LEFT" : "RIGHT");
+}
+
 // ---------------------------------------------------------------- convolutions and pools
 
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
@@ -555,6 +561,11 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"logical_and", {Same, "And"}},
       {"logical_or", {Same, "Or"}},
       {"logical_xor", {Same, "Xor"}},
+      {"bit_and", {Same, "BitwiseAnd", 18}},
+      {"bit_or", {Same, "BitwiseOr", 18}},
+      {"bit_xor", {Same, "BitwiseXor", 18}},
+      {"shift_left", {Shift}},
+      {"shift_right", {Shift}},
       {"where", {Same, "Where"}},
       {"clamp", {Clamp}},
       {"matmul", {Same, "MatMul"}},

@@ -69,6 +69,19 @@ Values CastLike(OnnxNode& node) {
   return OneOutput(node.CastTo(node.input(0), node.input_type(1).dtype));
 }
 
+Values BitwiseNot(OnnxNode& node) {
+  Formula f(node);
+  return f.Output(f("bit_xor", {node.input(0), f.Number(node.input(0), -1)}));
+}
+
+Values BitShift(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::string direction, node.String("direction", ""));
+  if (direction != "LEFT" && direction != "RIGHT") {
+    return node.Invalid(absl::StrCat("direction is ", direction, "; expected LEFT or RIGHT"));
+  }
+  return OneOutput(node.Apply(direction == "LEFT" ? "shift_left" : "shift_right", node.inputs()));
+}
+
 // Bounds of Clip: numbers when they are known.
 struct Bound {
   std::optional<double> number;
@@ -160,6 +173,11 @@ OnnxOperatorList ElementwiseOperators() {
       {"And", {7, 7, 2, 2, Same, "logical_and"}},
       {"Or", {7, 7, 2, 2, Same, "logical_or"}},
       {"Xor", {7, 7, 2, 2, Same, "logical_xor"}},
+      {"BitwiseAnd", {18, 18, 2, 2, Same, "bit_and"}},
+      {"BitwiseOr", {18, 18, 2, 2, Same, "bit_or"}},
+      {"BitwiseXor", {18, 18, 2, 2, Same, "bit_xor"}},
+      {"BitwiseNot", {18, 18, 1, 1, BitwiseNot}},
+      {"BitShift", {11, 28, 2, 2, BitShift}},
       {"Where", {9, 16, 3, 3, Same, "where"}},
       {"Cast", {6, 28, 1, 1, Cast}},
       {"CastLike", {15, 25, 2, 2, CastLike}},
