@@ -191,8 +191,8 @@ bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 //   spec="0123456789abcdef"
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
-  // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then the rule is for
-  // other types alone, unless it only moves elements.
+  // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then a rule that is exact
+  // in f32 counts as reassociating, any other one is not used there unless it only moves elements.
   std::optional<RuleClass> halves;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain

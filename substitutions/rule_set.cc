@@ -78,10 +78,13 @@ bool Admits(RuleClass rule_class, const LoadOptions& options) {
   return false;
 }
 
-// Whether the class on 16-bit floats lets the rule be used there. That of a rule without a proof is the user's word.
+// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in f32
+// counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a proof
+// the user's word is taken.
 bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
   if (!rule.proof) return options.trust_unverified;
-  return rule.proof->halves && Admits(*rule.proof->halves, options);
+  if (rule.proof->halves) return Admits(*rule.proof->halves, options);
+  return rule.proof->rule_class == RuleClass::kExact && Admits(RuleClass::kReassociating, options);
 }
 
 }  // namespace

@@ -126,22 +126,55 @@ void Cast(OnnxWriter& writer, const ExportedNode& node) {
   writer.SetInt(writer.AddNode("Cast", node.inputs, node.outputs), "to", DTypeToOnnx(node.type().dtype));
 }
 
-// Of integers without a sign.
+// BitShift is of integers without a sign, and by fewer places than there are bits.
 void Shift(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction",
-                   node.node.op->name == "shift_left" ? "LEFT" : "RIGHT");
+  const char* direction = node.node.op->name == "shift_left" ? "LEFT" : "RIGHT";
+  const DType dtype = node.type().dtype;
+  if (IsUnsigned(dtype)) {
+    writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction", direction);
+    return;
+  }
+  DType without_sign = DType::kUInt64;
+  for (DType candidate : kAllDTypes) {
+    if (IsUnsigned(candidate) && BitsOf(candidate) == BitsOf(dtype)) without_sign = candidate;
+  }
+  const auto cast = [&](const std::string& x, DType to, const std::vector<std::string>& outputs) {
+    writer.SetInt(writer.AddNode("Cast", {x}, outputs), "to", DTypeToOnnx(to));
+    return outputs[0];
+  };
+  const std::string bits = cast(node.inputs[0], without_sign, {writer.Temporary(node)});
+  const std::string places = cast(node.inputs[1], without_sign, {writer.Temporary(node)});
+  const std::string few = Step(writer, node, "Less", {places, writer.Number(without_sign, BitsOf(dtype))});
+  const std::string none = writer.Number(without_sign, 0);
+  const std::string by = Step(writer, node, "Where", {few, places, none});
+  const std::string shifted = writer.Temporary(node);
+  writer.SetString(writer.AddNode("BitShift", {bits, by}, {shifted}), "direction", direction);
+  cast(Step(writer, node, "Where", {few, shifted, none}), dtype, node.outputs);
 }
 
 // ---------------------------------------------------------------- convolutions and pools
 
+// Of integers by way of doubles, which hold every sum below 2^53.
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* conv = writer.AddNode("Conv", node.inputs, node.outputs);
+  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
+  const DType dtype = node.type().dtype;
+  if (!IsFloating(dtype)) {
+    outputs[0] = writer.Temporary(node);
+    for (std::string& input : inputs) {
+      const std::string real = writer.Temporary(node);
+      writer.SetInt(writer.AddNode("Cast", {input}, {real}), "to", DTypeToOnnx(DType::kFloat64));
+      input = real;
+    }
+  }
+  onnx::NodeProto* conv = writer.AddNode("Conv", inputs, outputs);
   const Shape& w = node.operand_types[1].shape;
   writer.SetInts(conv, "dilations", node.Ints("dilations"));
   writer.SetInt(conv, "group", node.Int("groups"));
   writer.SetInts(conv, "kernel_shape", {w[2], w[3]});
   writer.SetInts(conv, "pads", node.Ints("pads"));
   writer.SetInts(conv, "strides", node.Ints("strides"));
+  if (IsFloating(dtype)) return;
+  writer.SetInt(writer.AddNode("Cast", outputs, node.outputs), "to", DTypeToOnnx(dtype));
 }
 
 void Pool(OnnxWriter& writer, const ExportedNode& node) {

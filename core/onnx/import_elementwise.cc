@@ -79,7 +79,13 @@ Values BitShift(OnnxNode& node) {
   if (direction != "LEFT" && direction != "RIGHT") {
     return node.Invalid(absl::StrCat("direction is ", direction, "; expected LEFT or RIGHT"));
   }
-  return OneOutput(node.Apply(direction == "LEFT" ? "shift_left" : "shift_right", node.inputs()));
+  if (direction == "LEFT") return OneOutput(node.Apply("shift_left", node.inputs()));
+  const Value x = node.input(0);
+  if (IsUnsigned(node.type(x).dtype)) return OneOutput(node.Apply("shift_right", node.inputs()));
+  // Copies of the sign come in: the bits of a negative number are turned around before and behind.
+  Formula f(node);
+  const Value turned = f("where", {f("less", {x, f.Number(x, 0)}), f.Number(x, -1), f.Number(x, 0)});
+  return f.Output(f("bit_xor", {f("shift_right", {f("bit_xor", {x, turned}), node.input(1)}), turned}));
 }
 
 // Bounds of Clip: numbers when they are known.
