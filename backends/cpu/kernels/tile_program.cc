@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/arith.h"
+#include "core/ir/convert.h"
 #include "core/ir/function_values.h"
 
 namespace rewright::cpu {
@@ -45,7 +46,7 @@ void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
         static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i] : static_cast<const T*>(b)[i];
   }
 }
-// Between numbers by value; 16-bit floats by way of f32.
+// Between numbers by value.
 template <typename From, typename To>
 void MapCast(void* dst, const void* a, const void*, const void*, long n) {
   for (long i = 0; i < n; ++i) {
@@ -89,12 +90,23 @@ TileFn FunctionOf(TileOp op) {
   }
 }
 
+template <DType from, DType to>
+void MapConvert(void* dst, const void* a, const void*, const void*, long n) {
+  ConvertElements(from, a, to, dst, n);
+}
+
 TileFn CastFn(DType from, DType to) {
   return VisitDType(from, [&](auto a) {
     return VisitDType(to, [](auto b) -> TileFn {
       using From = typename decltype(a)::Type;
-      if constexpr (decltype(b)::kDType == DType::kBool) return MapToBool<From>;
-      return MapCast<From, typename decltype(b)::Type>;
+      using To = typename decltype(b)::Type;
+      if constexpr (decltype(b)::kDType == DType::kBool) {
+        return MapToBool<From>;
+      } else if constexpr (!std::is_integral_v<From> && !std::is_integral_v<To>) {
+        return MapConvert<decltype(a)::kDType, decltype(b)::kDType>;
+      } else {
+        return MapCast<From, To>;
+      }
     });
   });
 }

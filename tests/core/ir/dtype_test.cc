@@ -140,6 +140,27 @@ TEST(DTypeTest, ElementsOfEveryTypeAreStoredAndRead) {
   EXPECT_EQ(large.At(0), 0x1p64);
 }
 
+// The processor's instructions are Float16's conversions, for every bit pattern that differs in what is rounded.
+TEST(ConvertTest, ManyAtATimeAreWhatOneIs) {
+  std::mt19937_64 rng(1);
+  std::vector<float> floats;
+  for (uint32_t i = 0; i < 100003; ++i) {
+    const uint32_t low = rng() % 4 == 0 ? (rng() % 3 + 0x0fff) : static_cast<uint32_t>(rng()) & 0x1fff;
+    floats.push_back(std::bit_cast<float>((static_cast<uint32_t>(rng()) & ~0x1fffu) | low));
+  }
+  const auto n = static_cast<int64_t>(floats.size());
+  std::vector<Float16> halves(floats.size());
+  ConvertElements(DType::kFloat32, floats.data(), DType::kFloat16, halves.data(), n);
+  std::vector<float> back(floats.size());
+  ConvertElements(DType::kFloat16, halves.data(), DType::kFloat32, back.data(), n);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const Float16 one(floats[i]);
+    ASSERT_EQ(std::bit_cast<uint16_t>(halves[i]), std::bit_cast<uint16_t>(one)) << floats[i];
+    const float number = one;
+    ASSERT_TRUE(std::isnan(number) ? std::isnan(back[i]) : back[i] == number) << floats[i];
+  }
+}
+
 TEST(ConvertTest, FloatsAndIntegers) {
   const float floats[] = {1.0f, 70000.0f, 1 + 0x1p-9f, -0.0f};
   uint16_t halves[4];
