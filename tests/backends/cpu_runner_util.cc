@@ -42,7 +42,8 @@ Tensor RandomTensor(const TensorType& type, double low, double high, Rng& rng) {
     if (type.dtype == DType::kBool) {
       tensor.SetInt(i, static_cast<int64_t>(rng() % 2));
     } else if (IsInteger(type.dtype)) {
-      tensor.SetInt(i, std::uniform_int_distribution<int64_t>(static_cast<int64_t>(std::ceil(low)),
+      const double least = IsUnsigned(type.dtype) ? 0 : -HUGE_VAL;
+      tensor.SetInt(i, std::uniform_int_distribution<int64_t>(static_cast<int64_t>(std::ceil(std::max(low, least))),
                                                               static_cast<int64_t>(std::floor(high)))(rng));
     } else {
       tensor.Set(i, std::uniform_real_distribution<double>(low, high)(rng));
