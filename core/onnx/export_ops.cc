@@ -122,8 +122,14 @@ void HardSwish(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {x, Step(writer, node, "Div", {held, number(6)})}, node.outputs);
 }
 
+// The name of the result.
+std::string WriteCast(OnnxWriter& writer, const std::string& x, const std::string& result, DType to) {
+  writer.SetInt(writer.AddNode("Cast", {x}, {result}), "to", DTypeToOnnx(to));
+  return result;
+}
+
 void Cast(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInt(writer.AddNode("Cast", node.inputs, node.outputs), "to", DTypeToOnnx(node.type().dtype));
+  WriteCast(writer, node.inputs[0], node.outputs[0], node.type().dtype);
 }
 
 // BitShift is of integers without a sign, and by fewer places than there are bits.
@@ -138,18 +144,14 @@ void Shift(OnnxWriter& writer, const ExportedNode& node) {
   for (DType candidate : kAllDTypes) {
     if (IsUnsigned(candidate) && BitsOf(candidate) == BitsOf(dtype)) without_sign = candidate;
   }
-  const auto cast = [&](const std::string& x, DType to, const std::vector<std::string>& outputs) {
-    writer.SetInt(writer.AddNode("Cast", {x}, outputs), "to", DTypeToOnnx(to));
-    return outputs[0];
-  };
-  const std::string bits = cast(node.inputs[0], without_sign, {writer.Temporary(node)});
-  const std::string places = cast(node.inputs[1], without_sign, {writer.Temporary(node)});
+  const std::string bits = WriteCast(writer, node.inputs[0], writer.Temporary(node), without_sign);
+  const std::string places = WriteCast(writer, node.inputs[1], writer.Temporary(node), without_sign);
   const std::string few = Step(writer, node, "Less", {places, writer.Number(without_sign, BitsOf(dtype))});
   const std::string none = writer.Number(without_sign, 0);
   const std::string by = Step(writer, node, "Where", {few, places, none});
   const std::string shifted = writer.Temporary(node);
   writer.SetString(writer.AddNode("BitShift", {bits, by}, {shifted}), "direction", direction);
-  cast(Step(writer, node, "Where", {few, shifted, none}), dtype, node.outputs);
+  WriteCast(writer, Step(writer, node, "Where", {few, shifted, none}), node.outputs[0], dtype);
 }
 
 // ---------------------------------------------------------------- convolutions and pools
@@ -160,11 +162,7 @@ void Conv(OnnxWriter& writer, const ExportedNode& node) {
   const DType dtype = node.type().dtype;
   if (!IsFloating(dtype)) {
     outputs[0] = writer.Temporary(node);
-    for (std::string& input : inputs) {
-      const std::string real = writer.Temporary(node);
-      writer.SetInt(writer.AddNode("Cast", {input}, {real}), "to", DTypeToOnnx(DType::kFloat64));
-      input = real;
-    }
+    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat64);
   }
   onnx::NodeProto* conv = writer.AddNode("Conv", inputs, outputs);
   const Shape& w = node.operand_types[1].shape;
@@ -173,8 +171,7 @@ void Conv(OnnxWriter& writer, const ExportedNode& node) {
   writer.SetInts(conv, "kernel_shape", {w[2], w[3]});
   writer.SetInts(conv, "pads", node.Ints("pads"));
   writer.SetInts(conv, "strides", node.Ints("strides"));
-  if (IsFloating(dtype)) return;
-  writer.SetInt(writer.AddNode("Cast", outputs, node.outputs), "to", DTypeToOnnx(dtype));
+  if (!IsFloating(dtype)) WriteCast(writer, outputs[0], node.outputs[0], dtype);
 }
 
 void Pool(OnnxWriter& writer, const ExportedNode& node) {
@@ -381,7 +378,15 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
       if (letter == 0) out += letter = next++;
     }
   }
-  writer.SetString(writer.AddNode("Einsum", node.inputs, node.outputs), "equation", lhs + "," + rhs + "->" + out);
+  // Einsum is not of bfloat16.
+  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
+  const bool wide = node.type().dtype == DType::kBFloat16;
+  if (wide) {
+    outputs[0] = writer.Temporary(node);
+    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat32);
+  }
+  writer.SetString(writer.AddNode("Einsum", inputs, outputs), "equation", lhs + "," + rhs + "->" + out);
+  if (wide) WriteCast(writer, outputs[0], node.outputs[0], node.type().dtype);
 }
 
 // Numbers counted along an axis: Range, laid into the shape and repeated.
