@@ -53,6 +53,7 @@ struct KernelEntry {
 };
 
 #define REWRIGHT_CPU_KERNELS(X) \
+  X(Wide)                       \
   X(Winograd)                   \
   X(Conv)                       \
   X(Convolution)                \

@@ -94,7 +94,7 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
   const TensorType& type = context_.inputs[operand];
   const Rep rep = RepOfNode(e);
   CHECK(e->args().size() == type.shape.size()) << "operand " << operand << ": " << e->args().size() << " indices";
-  if (StoredDType(context_.program->precision, e->dtype()) != type.dtype) {
+  if (DTypeOf(rep) != type.dtype) {
     context_.Fail(absl::InvalidArgumentError(
         absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype()))));
   }
@@ -289,7 +289,10 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
     type.dtype = StoredDType(precision, type.dtype);
     return type;
   };
-  for (const TensorType& type : inputs) program->inputs.push_back(stored(type));
+  for (const TensorType& type : inputs) {
+    program->inputs.push_back(stored(type));
+    program->computed.push_back({DTypeOf(RepOf(precision, type.dtype)), type.shape});
+  }
   for (const TensorType& type : outputs) program->outputs.push_back(stored(type));
   CHECK(outputs.size() == meaning.outputs.size()) << outputs.size();
   if (meaning.IsOpaque()) {
@@ -297,7 +300,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
     program->bindings = bindings;
     return program;
   }
-  Context context{.meaning = meaning, .bindings = bindings, .inputs = program->inputs, .program = program.get()};
+  Context context{.meaning = meaning, .bindings = bindings, .inputs = program->computed, .program = program.get()};
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];
     if (outputs[k].rank() > kFirstBound) {

@@ -22,7 +22,7 @@ inline constexpr double kMaxMaterialized = 1 << 25;
 struct Context {
   const Meaning& meaning;
   const Bindings& bindings;
-  std::vector<TensorType> inputs;  // as stored
+  std::vector<TensorType> inputs;  // as they are read
   Program* program = nullptr;
   absl::flat_hash_map<const ExprNode*, int> heights;
   absl::Status status;

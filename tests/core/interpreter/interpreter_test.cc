@@ -111,7 +111,10 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
     if (!native.ok()) continue;
     for (size_t k = 0; k < native->size(); ++k) {
       ASSERT_EQ((*wide)[k].dtype(), StoredDType(Precision::kFloat64, c.app.outputs[k].dtype)) << c.text;
-      const Comparison comparison = Compare(*ToPrecision((*native)[k], Precision::kFloat64), (*wide)[k], 2e-5, 2e-5);
+      const DType dtype = c.app.outputs[k].dtype;
+      const double tolerance = IsHalf(dtype) ? 2 * RoundingOf(dtype) : 2e-5;
+      const Tensor stored = *ToPrecision((*native)[k], Precision::kFloat64);
+      const Comparison comparison = Compare(stored, (*wide)[k], tolerance, tolerance);
       EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
     }
   }
@@ -119,6 +122,37 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
                          [](const auto& info) { return info.param->name; });
+
+// ---------------------------------------------------------------- narrow types
+
+// Computed in f32, sums included, and rounded once: 2048 + 1 + 1 is 2050 in f16, of which two roundings make 2048.
+TEST(InterpreterTest, SixteenBitsAreRoundedOnceAnOperator) {
+  MeaningCache cache;
+  const auto run = [&](const char* op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
+    std::vector<TensorType> types;
+    for (const Tensor& input : inputs) types.push_back(input.type());
+    const auto app = Apply(*FindOp(op), types, attrs, cache);
+    EXPECT_TRUE(app.ok()) << app.status();
+    return (*Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, inputs))[0];
+  };
+  const auto halves = [](DType dtype, const std::vector<double>& values) {
+    return Tensor::FromVector(dtype, {static_cast<int64_t>(values.size())}, values);
+  };
+  const Attrs all = {{"axes", std::vector<int64_t>{0}}};
+  EXPECT_EQ(run("reduce_sum", {halves(DType::kFloat16, {2048, 1, 1})}, all).At(0), 2050);
+  EXPECT_EQ(run("add", {halves(DType::kFloat16, {2048}), halves(DType::kFloat16, {1})}).At(0), 2048);  // a tie: to even
+  EXPECT_EQ(run("add", {halves(DType::kFloat16, {2050}), halves(DType::kFloat16, {1})}).At(0), 2052);
+  EXPECT_EQ(run("mul", {halves(DType::kFloat16, {300}), halves(DType::kFloat16, {300})}).At(0), HUGE_VAL);
+  EXPECT_EQ(run("mul", {halves(DType::kBFloat16, {300}), halves(DType::kBFloat16, {300})}).At(0), 90112);
+  EXPECT_EQ(run("cast", {halves(DType::kFloat32, {1 + 0x1p-9, 1e-8})}, {{"to", DType::kFloat16}}).At(0), 1 + 0x1p-9);
+  EXPECT_EQ(run("add", {halves(DType::kInt8, {100}), halves(DType::kInt8, {100})}).At(0), -56);
+  EXPECT_EQ(run("sub", {halves(DType::kUInt8, {1}), halves(DType::kUInt8, {2})}).At(0), 255);
+  EXPECT_EQ(run("cast", {halves(DType::kFloat32, {-1})}, {{"to", DType::kUInt8}}).At(0), 255);
+  EXPECT_EQ(run("less", {halves(DType::kUInt64, {0x1p62}), halves(DType::kUInt64, {1})}).At(0), 0);
+  EXPECT_EQ(run("shift_right", {halves(DType::kUInt8, {200}), halves(DType::kUInt8, {3})}).At(0), 25);
+  EXPECT_EQ(run("shift_left", {halves(DType::kUInt8, {200}), halves(DType::kUInt8, {1})}).At(0), 144);
+  EXPECT_EQ(run("bit_xor", {halves(DType::kInt8, {5}), halves(DType::kInt8, {-1})}).At(0), -6);
+}
 
 // ---------------------------------------------------------------- larger sizes: several blocks, boxes, hoisting
 
