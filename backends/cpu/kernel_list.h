@@ -69,6 +69,7 @@ struct KernelEntry {
   X(Cumsum)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
+  X(BatchNormTrain)             \
   X(Gather)                     \
   X(ScatterAdd)                 \
   X(Pad)                        \
