@@ -153,8 +153,8 @@ namespace {
 
 Matrix& Of(cublasLtMatrixLayout_t layout) { return **reinterpret_cast<Matrix**>(&layout); }
 template <typename T, typename Handle>
-cublasStatus_t Make(Handle* handle, const char* kind, T value) {
-  if (Fails()) return CUBLAS_STATUS_ALLOC_FAILED;
+cublasStatus_t Make(Handle* handle, const char* kind, T value, const char* function = __builtin_FUNCTION()) {
+  if (Fails(function)) return CUBLAS_STATUS_ALLOC_FAILED;
   ++observed().live[kind];
   *reinterpret_cast<T**>(handle) = new T(value);
   return CUBLAS_STATUS_SUCCESS;
