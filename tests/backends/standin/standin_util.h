@@ -37,7 +37,7 @@ struct Observed {
   int launches = 0, products = 0, graphs = 0;
   std::vector<int> proposals;       // that ran
   std::set<const void*> factors;    // addresses of second factors of products
-  int zero_factors = 0;             // of these products, when they were zeros alone
+  int empty_factors = 0;            // of products, that hold zeros alone or what nobody wrote
   int idle_starts = 0;              // times from events with no work in front of them: launches are a part of these
   std::map<std::string, int> live;  // objects and allocations that were not destroyed
 };
