@@ -123,20 +123,56 @@ void HardSwish(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {x, Step(writer, node, "Div", {held, number(6)})}, node.outputs);
 }
 
+// The name of the result.
+std::string WriteCast(OnnxWriter& writer, const std::string& x, const std::string& result, DType to) {
+  writer.SetInt(writer.AddNode("Cast", {x}, {result}), "to", DTypeToOnnx(to));
+  return result;
+}
+
 void Cast(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInt(writer.AddNode("Cast", node.inputs, node.outputs), "to", DTypeToOnnx(node.type().dtype));
+  WriteCast(writer, node.inputs[0], node.outputs[0], node.type().dtype);
+}
+
+// BitShift is of integers without a sign, and by fewer places than there are bits.
+void Shift(OnnxWriter& writer, const ExportedNode& node) {
+  const char* direction = node.node.op->name == "shift_left" ? "LEFT" : "RIGHT";
+  const DType dtype = node.type().dtype;
+  if (IsUnsigned(dtype)) {
+    writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction", direction);
+    return;
+  }
+  DType without_sign = DType::kUInt64;
+  for (DType candidate : kAllDTypes) {
+    if (IsUnsigned(candidate) && BitsOf(candidate) == BitsOf(dtype)) without_sign = candidate;
+  }
+  const std::string bits = WriteCast(writer, node.inputs[0], writer.Temporary(node), without_sign);
+  const std::string places = WriteCast(writer, node.inputs[1], writer.Temporary(node), without_sign);
+  const std::string few = Step(writer, node, "Less", {places, writer.Number(without_sign, BitsOf(dtype))});
+  const std::string none = writer.Number(without_sign, 0);
+  const std::string by = Step(writer, node, "Where", {few, places, none});
+  const std::string shifted = writer.Temporary(node);
+  writer.SetString(writer.AddNode("BitShift", {bits, by}, {shifted}), "direction", direction);
+  WriteCast(writer, Step(writer, node, "Where", {few, shifted, none}), node.outputs[0], dtype);
 }
 
 // ---------------------------------------------------------------- convolutions, pools, contractions
 
+// Of integers by way of doubles, which hold every sum below 2^53.
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* conv = writer.AddNode("Conv", node.inputs, node.outputs);
+  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
+  const DType dtype = node.type().dtype;
+  if (!IsFloating(dtype)) {
+    outputs[0] = writer.Temporary(node);
+    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat64);
+  }
+  onnx::NodeProto* conv = writer.AddNode("Conv", inputs, outputs);
   const Shape& w = node.operand_types[1].shape;
   writer.SetInts(conv, "dilations", node.Ints("dilations"));
   writer.SetInt(conv, "group", node.Int("groups"));
   writer.SetInts(conv, "kernel_shape", {w[2], w[3]});
   writer.SetInts(conv, "pads", node.Ints("pads"));
   writer.SetInts(conv, "strides", node.Ints("strides"));
+  if (!IsFloating(dtype)) WriteCast(writer, outputs[0], node.outputs[0], dtype);
 }
 
 void Pool(OnnxWriter& writer, const ExportedNode& node) {
@@ -199,7 +235,15 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
       if (letter == 0) out += letter = next++;
     }
   }
-  writer.SetString(writer.AddNode("Einsum", node.inputs, node.outputs), "equation", lhs + "," + rhs + "->" + out);
+  // Einsum is not of bfloat16.
+  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
+  const bool wide = node.type().dtype == DType::kBFloat16;
+  if (wide) {
+    outputs[0] = writer.Temporary(node);
+    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat32);
+  }
+  writer.SetString(writer.AddNode("Einsum", inputs, outputs), "equation", lhs + "," + rhs + "->" + out);
+  if (wide) WriteCast(writer, outputs[0], node.outputs[0], node.type().dtype);
 }
 
 // ---------------------------------------------------------------- normalizations
@@ -315,6 +359,11 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"logical_and", {Same, "And"}},
       {"logical_or", {Same, "Or"}},
       {"logical_xor", {Same, "Xor"}},
+      {"bit_and", {Same, "BitwiseAnd", 18}},
+      {"bit_or", {Same, "BitwiseOr", 18}},
+      {"bit_xor", {Same, "BitwiseXor", 18}},
+      {"shift_left", {Shift}},
+      {"shift_right", {Shift}},
       {"where", {Same, "Where"}},
       {"clamp", {Clamp}},
       {"matmul", {Same, "MatMul"}},
