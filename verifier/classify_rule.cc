@@ -228,8 +228,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   const RuleInstance instance = half_ ? Retyped(DType::kFloat32, *half_).Of(given) : given;
   const std::vector<Symbols> assignments = Assignments(instance);
   const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
-  const RuleInstance narrow =
-      only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
+  const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
   // Of many instances each is measured a few times.
@@ -397,7 +396,8 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     if (!AllFinite(left) || !AllFinite(truth)) continue;
     const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
     const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
-    risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+    risky_ =
+        risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
   }
 }
 
@@ -443,8 +443,8 @@ int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
 double RuleClassifier::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
   if (IsHalf(dtype)) {
-    const double halves[] = {LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype),
-                             1, 0.1, 0};
+    const double halves[] = {
+        LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype), 1, 0.1, 0};
     return std::copysign(halves[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
   }
   const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
