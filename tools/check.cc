@@ -32,7 +32,9 @@
 #include "verifier/certificate.h"
 #include "verifier/context.h"
 #include "verifier/query_solver.h"
+#include "verifier/prove_rule.h"
 #include "verifier/second_derivation.h"
+#include "verifier/step_checker.h"
 
 namespace rewright {
 namespace {
@@ -43,6 +45,7 @@ struct CheckFlags {
   std::string solver = "both";
   double time_limit = 20;
   bool second = true;
+  bool steps = true;
 };
 
 // What came of one certificate.
@@ -53,7 +56,29 @@ struct Outcome {
   size_t queries = 0;
   double derive_s = 0, z3_s = 0, cvc5_s = 0, second_s = 0;
   std::optional<SecondDerivation> second;
+  std::optional<StepReport> steps;
+  double steps_s = 0;
 };
+
+// Every step of the rule's proof, which is found once more; one that is wrong is refused.
+void CheckSteps(const Rule& rule, const std::string& place, Outcome* outcome) {
+  const double start = verifier::ThreadCpuSeconds();
+  StepChecker checker;
+  RuleProofOptions options;
+  options.classify = false;
+  options.listener = &checker;
+  if (rule.proof) options.limits = rule.proof->domain;
+  const RuleVerdict verdict = ProveRule(rule, options);
+  outcome->steps = checker.report();
+  if (verdict.verdict != Verdict::kProved) {
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found ", VerdictName(verdict.verdict),
+                                             ", expected a proof: ", verdict.reason));
+  }
+  for (const std::string& step : checker.report().refused) {
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found a step that does not hold: ", step));
+  }
+  outcome->steps_s = verifier::ThreadCpuSeconds() - start;
+}
 
 // The second derivation of the rule; one that is denied is refused.
 void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) {
@@ -103,6 +128,7 @@ class Checker {
     if (flags_.solver != "cvc5") WithZ3(*checked, path, &outcome);
     if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
     if (flags_.second) DeriveSecond(checked->rule, absl::StrCat(path, ":9"), &outcome);
+    if (flags_.steps) CheckSteps(checked->rule, absl::StrCat(path, ":9"), &outcome);
     return outcome;
   }
 
@@ -208,7 +234,7 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
 }
 
 // Rules of a file, without certificates.
-std::vector<Outcome> DeriveAll(const std::map<std::string, Rule>& rules, Session& session) {
+std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::string, Rule>& rules, Session& session) {
   std::vector<const Rule*> list;
   for (const auto& [name, rule] : rules) list.push_back(&rule);
   std::vector<Outcome> outcomes(list.size());
@@ -217,7 +243,9 @@ std::vector<Outcome> DeriveAll(const std::map<std::string, Rule>& rules, Session
   ForEachIndex(list.size(), NumThreads(session.flags.threads), [&](size_t i) {
     if (InterruptGuard::interrupted()) return;
     outcomes[i].rule = list[i]->name;
-    DeriveSecond(*list[i], absl::StrCat(list[i]->file, ":", list[i]->line), &outcomes[i]);
+    const std::string place = absl::StrCat(list[i]->file, ":", list[i]->line);
+    if (flags.second) DeriveSecond(*list[i], place, &outcomes[i]);
+    if (flags.steps) CheckSteps(*list[i], place, &outcomes[i]);
     progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);
   });
   return outcomes;
@@ -256,17 +284,53 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
                               {"seconds", seconds}};
 }
 
-// The second derivation alone.
-Answer AnswerWithoutCertificates(const std::map<std::string, Rule>& rules, Session& session) {
-  const std::vector<Outcome> outcomes = DeriveAll(rules, session);
+// What the steps of all proofs came to.
+void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
+  StepReport all;
+  double seconds = 0;
+  size_t rules = 0, refused = 0, questions = 0;
+  std::map<std::string, int64_t> open;
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.steps) continue;
+    const StepReport& one = *outcome.steps;
+    ++rules;
+    refused += one.refused.size();
+    questions += one.questions.size();
+    all.steps += one.steps;
+    all.by_text += one.by_text;
+    all.by_question += one.by_question;
+    all.by_value += one.by_value;
+    all.joint += one.joint;
+    seconds += outcome.steps_s;
+    for (const auto& [law, count] : one.open) {
+      open[law] += count;
+      console.Detail(absl::StrCat("open  ", outcome.rule, ": ", law, " ", count));
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [law, count] : open) names.push_back(absl::StrCat(law, " ", count));
+  console.Result(absl::StrFormat("steps: %d rules, %d steps: %d alike, %d by %d questions, %d by values, %d refused, "
+                                 "open: %s; %d joint queries; %.1f s",
+                                 rules, all.steps, all.by_text, all.by_question, questions, all.by_value, refused,
+                                 names.empty() ? "none" : absl::StrJoin(names, ", "), all.joint, seconds));
+  console.json()["steps"] = {{"steps", all.steps},       {"alike", all.by_text}, {"by_question", all.by_question},
+                             {"questions", questions},   {"by_value", all.by_value}, {"refused", refused},
+                             {"open", open},             {"joint", all.joint},   {"seconds", seconds}};
+}
+
+// The second derivation and the steps alone.
+Answer AnswerWithoutCertificates(const CheckFlags& flags, const std::map<std::string, Rule>& rules, Session& session) {
+  const std::vector<Outcome> outcomes = DeriveAll(flags, rules, session);
   std::vector<std::string> refusals;
   Json list = Json::array();
   for (const Outcome& outcome : outcomes) {
     refusals.insert(refusals.end(), outcome.refusals.begin(), outcome.refusals.end());
-    list.push_back({{"rule", outcome.rule}, {"second", SecondName(outcome.second->verdict)}});
+    list.push_back({{"rule", outcome.rule}});
+    if (outcome.second) list.back()["second"] = SecondName(outcome.second->verdict);
   }
   for (const std::string& refusal : refusals) session.console.Result(absl::StrCat("refused  ", refusal));
-  ReportSecond(outcomes, session.console);
+  if (flags.second) ReportSecond(outcomes, session.console);
+  if (flags.steps) ReportSteps(outcomes, session.console);
   session.console.json()["refused"] = refusals;
   session.console.json()["rules"] = std::move(list);
   return refusals.empty() ? Answer::kYes : Answer::kNo;
@@ -284,7 +348,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
   if (flags.folder.empty()) {
     if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
     const InterruptGuard interrupt;
-    const Answer answer = AnswerWithoutCertificates(rules, session);
+    const Answer answer = AnswerWithoutCertificates(flags, rules, session);
     if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
     return answer;
   }
@@ -337,6 +401,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                       flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
                       cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
   if (flags.second) ReportSecond(outcomes, console);
+  if (flags.steps) ReportSteps(outcomes, console);
   Json& json = console.json();
   json["certificates"] = outcomes.size();
   json["hold"] = held;
@@ -364,6 +429,8 @@ Action DeclareCheck(CLI::App& app) {
       ->type_name("FILE.rules");
   app.add_flag("--second,--no-second{false}", flags->second,
                "Derive each rule a second time, at small sizes and without the prover (default on)");
+  app.add_flag("--steps,--no-steps{false}", flags->steps,
+               "Check each step of each proof by laws of its own, not the prover's (default on)");
   AddChoice(app, "--solver", &flags->solver, {"z3", "cvc5", "both"},
             "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");

@@ -20,10 +20,6 @@ extern char** environ;
 namespace rewright {
 namespace {
 
-// Several times what the prover allows a query: the order of assertions is the same, but a parsed text may be searched
-// in another order.
-constexpr unsigned kZ3Limit = 50000000;
-
 // A file descriptor that is closed.
 class Descriptor {
  public:
@@ -114,12 +110,12 @@ const char* SmtAnswerName(SmtAnswer answer) {
   return "?";
 }
 
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query) {
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
     z3::params params(context);
-    params.set("rlimit", kZ3Limit);
+    params.set("rlimit", limit);
     solver.set(params);
     solver.add(context.parse_string(query.text.c_str()));
     switch (solver.check()) {

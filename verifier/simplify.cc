@@ -5,6 +5,7 @@
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
 #include "verifier/give_up.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -17,7 +18,14 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   }
   Substitution s;
   s.Set(v, value);
-  *t = SubstFree(ctx, open, s);
+  Term shorter = SubstFree(ctx, open, s);
+  if (ctx.record->listener != nullptr) ctx.record->listener->Resummed(ctx, "one point", *t, shorter, s, {});
+  *t = std::move(shorter);
+}
+
+// The same sum under a guard, or with indices, that are the same where the guard holds.
+void Restated(Context& ctx, const char* law, const Term& before, const Term& after) {
+  if (ctx.record->listener != nullptr) ctx.record->listener->Resummed(ctx, law, before, after, {}, {});
 }
 
 }  // namespace
@@ -57,7 +65,9 @@ bool EliminateSingleton(Context& ctx, Term* t) {
         rest.insert(rest.begin(), Guard::Eq(lower.poly()));
         Term open = *t;
         open.guard = Guard::And(rest);
+        const Term restated = open;
         if (!EliminateByEquation(ctx, &open)) continue;
+        Restated(ctx, "range of one point", *t, restated);
         *t = std::move(open);
         return true;
       }
@@ -134,7 +144,9 @@ bool OpenQuotient(Context& ctx, Term* t) {
       parts.push_back(Guard::Ge(info.b - Poly(1) - rest));
       Substitution s;
       s.Set(q, e);
-      *t = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
+      Term opened = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
+      Restated(ctx, "open quotient", *t, opened);
+      *t = std::move(opened);
       return true;
     }
   }
@@ -162,7 +174,13 @@ bool CountMultiples(Context& ctx, Term* t) {
         std::replace(open.bound.begin(), open.bound.end(), v, w);
         Substitution s;
         s.Set(v, (info.b * Poly::Of(w) - e) * Poly(sign));
-        *t = SubstFree(ctx, open, s);
+        Term counted = SubstFree(ctx, open, s);
+        if (ctx.record->listener != nullptr) {
+          Substitution back;
+          back.Set(w, Poly::Of(q));
+          ctx.record->listener->Resummed(ctx, "multiples", *t, counted, s, back);
+        }
+        *t = std::move(counted);
         return true;
       }
     }
@@ -219,7 +237,9 @@ bool SplitEquation(Context& ctx, Term* t) {
       if (!ctx.ProveNonneg(bounds, others, t->bound, Context::Effort::kLinear)) continue;
       others.push_back(Guard::Eq(way.a));
       others.push_back(Guard::Eq(way.b));
+      const Term before = *t;
       t->guard = Guard::And(others);
+      Restated(ctx, "split equation", before, *t);
       return true;
     }
   }
@@ -243,7 +263,9 @@ bool SplitRange(Context& ctx, Term* t) {
                              Context::Effort::kLinear))
           continue;
         others.push_back(Guard::Eq(way.a));
+        const Term before = *t;
         t->guard = Guard::And(others);
+        Restated(ctx, "split range", before, *t);
         return true;
       }
     }
@@ -302,25 +324,39 @@ bool CountUnused(Context& ctx, Term* t) {
     Poly count;
     Guard rest;
     if (!PlainRange(ctx, t->bound, t->guard, v, &count, &rest)) continue;
+    const Term before = *t;
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
+    if (ctx.record->listener != nullptr) ctx.record->listener->Counted(ctx, before, *t, v, count);
     return true;
   }
   return false;
 }
 
+void ShortenGuard(Context& ctx, Term* t) {
+  Guard shorter = SimplifyGuard(ctx, t->guard, t->bound);
+  if (ctx.record->listener != nullptr && shorter != t->guard) {
+    if (shorter.IsFalse()) {
+      ctx.record->listener->Vanished(ctx, *t);
+    } else {
+      Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
+    }
+  }
+  t->guard = std::move(shorter);
+}
+
 // False when the term is zero.
 bool SimplifyTerm(Context& ctx, Term* t) {
   if (t->coef.IsZero() || t->guard.IsFalse()) return false;
-  t->guard = SimplifyGuard(ctx, t->guard, t->bound);
+  ShortenGuard(ctx, t);
   for (bool again = true; again;) {
     if (t->guard.IsFalse()) return false;
     again = SplitEquation(ctx, t) || SplitRange(ctx, t) || EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) ||
             CountUnused(ctx, t) || (ctx.strategy.digits && OpenQuotient(ctx, t)) ||
             (ctx.strategy.quotients && (EliminateByQuotient(ctx, t) || EliminateByScale(ctx, t))) ||
             (ctx.strategy.digits && CountMultiples(ctx, t));
-    if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
+    if (again) ShortenGuard(ctx, t);
   }
   while (SimplifyFactors(ctx, t)) {
   }
@@ -435,7 +471,8 @@ bool HasPoint(Context& ctx, const Branch& family) {
 }
 
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
-  Term t{1, family->bound, SimplifyGuard(ctx, family->guard, family->bound), {MakeFnAtom(ctx, "body", {family->body})}};
+  Term t{1, family->bound, family->guard, {MakeFnAtom(ctx, "body", {family->body})}};
+  ShortenGuard(ctx, &t);
   for (bool again = true; again;) {
     if (t.guard.IsFalse()) return false;
     again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
@@ -448,7 +485,7 @@ bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
       t.guard = rest;
       again = true;
     }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
+    if (again) ShortenGuard(ctx, &t);
   }
   *family = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
   return true;
@@ -461,18 +498,25 @@ template <typename Prepare>
 NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
   ctx.record->CheckTime();
-  NormalForm out;
+  NormalForm out, parts;
+  std::vector<size_t> places;
+  const bool told = ctx.record->listener != nullptr;
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
     if (!prepare(&t)) continue;
     auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
+    if (told) {
+      parts.push_back(t);
+      places.push_back(it->second);
+    }
     if (inserted) {
       out.push_back(std::move(t));
     } else {
       out[it->second].coef = out[it->second].coef + t.coef;
     }
   }
+  if (told) ctx.record->listener->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
 }
