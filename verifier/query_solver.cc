@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "verifier/watchdog.h"
 
 extern char** environ;
 
@@ -110,7 +112,7 @@ const char* SmtAnswerName(SmtAnswer answer) {
   return "?";
 }
 
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double limit_s) {
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
@@ -118,6 +120,8 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
     params.set("rlimit", limit);
     solver.set(params);
     solver.add(context.parse_string(query.text.c_str()));
+    std::optional<verifier::Watchdog> watchdog;
+    if (limit_s > 0) watchdog.emplace(context, limit_s);
     switch (solver.check()) {
       case z3::unsat: return SmtAnswer::kUnsat;
       case z3::sat: return SmtAnswer::kSat;

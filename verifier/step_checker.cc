@@ -25,6 +25,7 @@ using verifier::VarInfo;
 namespace {
 
 constexpr unsigned kLimit = 2000000;  // of Z3, for one question
+constexpr double kMostSeconds = 5;    // where Z3 does not count
 constexpr size_t kMostRefused = 20;
 constexpr int kPoints = 6;  // at which elements are computed
 constexpr size_t kMostSizes = 3;
@@ -225,19 +226,21 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
     if (goal != "true" && std::find(facts.begin(), facts.end(), goal) == facts.end()) open.push_back(goal);
   }
   if (open.empty()) return Finding::kText;
-  SmtQuery query = claim.Query(facts, open, "step");
+  SmtAnswer answer = SmtAnswer::kUnknown;
+  for (bool connected : {true, false}) {  // facts may contradict each other without the goal
+    answer = AnswerTo(claim.Query(facts, open, connected));
+    if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
+  }
+  return answer == SmtAnswer::kUnknown ? Finding::kOpen : Finding::kWrong;
+}
+
+SmtAnswer StepChecker::AnswerTo(SmtQuery query) {
   const auto [known, first] = answers_.emplace(query.text, SmtAnswer::kUnknown);
-  if (first) {
-    const absl::StatusOr<SmtAnswer> answer = AskZ3(query, kLimit);
-    if (answer.ok()) known->second = *answer;
-    if (known->second == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
-  }
-  switch (known->second) {
-    case SmtAnswer::kUnsat: return Finding::kQuestion;
-    case SmtAnswer::kUnknown: return Finding::kOpen;
-    case SmtAnswer::kSat: break;
-  }
-  return Finding::kWrong;
+  if (!first) return known->second;
+  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, kLimit, kMostSeconds);
+  if (answer.ok()) known->second = *answer;
+  if (known->second == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
+  return known->second;
 }
 
 std::vector<std::string> StepChecker::FactsOf(const Context& ctx, Claim& claim) {

@@ -77,6 +77,7 @@ class StepChecker : public verifier::StepListener {
   enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
   class Comparison;
 
+  SmtAnswer AnswerTo(SmtQuery query);
   // Whether the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
   void Note(Finding finding, const std::string& law, const std::string& what);

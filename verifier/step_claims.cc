@@ -223,7 +223,7 @@ std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment
 }
 
 SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
-                      const char* purpose) {
+                      bool connected) {
   std::map<int, std::string> names;
   std::vector<int> order;
   const auto name = [&](int constant) {
@@ -239,7 +239,6 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
     const std::string line = absl::StrCat("(assert ", OverConstants(text, name), ")\n");
     if (assertions.insert(line).second) body += line;
   };
-  // Facts about nothing that the goal is about are left out, with whatever they alone mention.
   std::vector<bool> used(facts.size(), false);
   size_t described = 0;
   for (bool again = true; again;) {
@@ -255,13 +254,13 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
         concerns = concerns || names.count(constant) > 0;
         return std::string();
       });
-      if (any && !concerns) continue;
+      if (connected && any && !concerns) continue;
       used[i] = again = true;
       assert_that(facts[i]);
     }
     again = again || described < order.size();
   }
-  SmtQuery query{purpose, HasProduct(body + goal) ? "QF_NIA" : "QF_LIA", ""};
+  SmtQuery query{"step", HasProduct(body + goal) ? "QF_NIA" : "QF_LIA", ""};
   query.text = absl::StrCat("(set-logic ", query.logic, ")\n(set-info :status unsat)\n");
   for (int constant : order) absl::StrAppend(&query.text, "(declare-const ", names[constant], " Int)\n");
   absl::StrAppend(&query.text, body, "(assert (not ", goal, "))\n(check-sat)\n");

@@ -40,8 +40,9 @@ class Claim {
   // The normal form as a text that is the same for the same environment, for elements that are indices.
   std::string Text(const NormalForm& n, const IndexEnvironment& environment);
 
-  // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use.
-  SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, const char* purpose);
+  // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
+  // `connected`, of the facts only those that the goals have to do with, through others if need be.
+  SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected);
 
  private:
   struct Constant {
