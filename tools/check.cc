@@ -2,7 +2,8 @@
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
-// small sizes and without any of the prover's code (verifier/second_derivation.h); that needs no certificate.
+// small sizes and without any of the prover's code (verifier/second_derivation.h), and each step of its proof is
+// checked (verifier/step_checker.h); these need no certificate.
 
 #include <algorithm>
 #include <atomic>
@@ -31,8 +32,8 @@
 #include "tools/verb.h"
 #include "verifier/certificate.h"
 #include "verifier/context.h"
-#include "verifier/query_solver.h"
 #include "verifier/prove_rule.h"
+#include "verifier/query_solver.h"
 #include "verifier/second_derivation.h"
 #include "verifier/step_checker.h"
 
@@ -58,10 +59,11 @@ struct Outcome {
   std::optional<SecondDerivation> second;
   std::optional<StepReport> steps;
   double steps_s = 0;
+  int64_t open_to_cvc5 = 0;  // questions of the steps that Z3 settles and cvc5 does not
 };
 
 // Every step of the rule's proof, which is found once more; one that is wrong is refused.
-void CheckSteps(const Rule& rule, const std::string& place, Outcome* outcome) {
+void CheckSteps(const Rule& rule, const std::string& place, bool cvc5, Outcome* outcome) {
   const double start = verifier::ThreadCpuSeconds();
   StepChecker checker;
   RuleProofOptions options;
@@ -78,6 +80,19 @@ void CheckSteps(const Rule& rule, const std::string& place, Outcome* outcome) {
     outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found a step that does not hold: ", step));
   }
   outcome->steps_s = verifier::ThreadCpuSeconds() - start;
+  if (!cvc5 || checker.report().questions.empty()) return;
+  constexpr double kQuestionSeconds = 2;
+  const absl::StatusOr<std::vector<SmtAnswer>> answers = AskCvc5(checker.report().questions, kQuestionSeconds);
+  if (!answers.ok()) {
+    outcome->refusals.push_back(absl::StrCat(place, ": ", std::string(answers.status().message())));
+    return;
+  }
+  for (size_t i = 0; i < answers->size(); ++i) {
+    outcome->open_to_cvc5 += (*answers)[i] == SmtAnswer::kUnknown;
+    if ((*answers)[i] != SmtAnswer::kSat) continue;
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found sat by cvc5, expected unsat:\n",
+                                             checker.report().questions[i].text));
+  }
 }
 
 // The second derivation of the rule; one that is denied is refused.
@@ -128,7 +143,7 @@ class Checker {
     if (flags_.solver != "cvc5") WithZ3(*checked, path, &outcome);
     if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
     if (flags_.second) DeriveSecond(checked->rule, absl::StrCat(path, ":9"), &outcome);
-    if (flags_.steps) CheckSteps(checked->rule, absl::StrCat(path, ":9"), &outcome);
+    if (flags_.steps) CheckSteps(checked->rule, absl::StrCat(path, ":9"), flags_.solver != "z3", &outcome);
     return outcome;
   }
 
@@ -245,7 +260,7 @@ std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::stri
     outcomes[i].rule = list[i]->name;
     const std::string place = absl::StrCat(list[i]->file, ":", list[i]->line);
     if (flags.second) DeriveSecond(*list[i], place, &outcomes[i]);
-    if (flags.steps) CheckSteps(*list[i], place, &outcomes[i]);
+    if (flags.steps) CheckSteps(*list[i], place, flags.solver != "z3", &outcomes[i]);
     progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);
   });
   return outcomes;
@@ -289,6 +304,7 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
   StepReport all;
   double seconds = 0;
   size_t rules = 0, refused = 0, questions = 0;
+  int64_t open_to_cvc5 = 0;
   std::map<std::string, int64_t> open;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.steps) continue;
@@ -302,6 +318,7 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
     all.by_value += one.by_value;
     all.joint += one.joint;
     seconds += outcome.steps_s;
+    open_to_cvc5 += outcome.open_to_cvc5;
     for (const auto& [law, count] : one.open) {
       open[law] += count;
       console.Detail(absl::StrCat("open  ", outcome.rule, ": ", law, " ", count));
@@ -309,13 +326,21 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
   }
   std::vector<std::string> names;
   for (const auto& [law, count] : open) names.push_back(absl::StrCat(law, " ", count));
-  console.Result(absl::StrFormat("steps: %d rules, %d steps: %d alike, %d by %d questions, %d by values, %d refused, "
-                                 "open: %s; %d joint queries; %.1f s",
-                                 rules, all.steps, all.by_text, all.by_question, questions, all.by_value, refused,
-                                 names.empty() ? "none" : absl::StrJoin(names, ", "), all.joint, seconds));
-  console.json()["steps"] = {{"steps", all.steps},       {"alike", all.by_text}, {"by_question", all.by_question},
-                             {"questions", questions},   {"by_value", all.by_value}, {"refused", refused},
-                             {"open", open},             {"joint", all.joint},   {"seconds", seconds}};
+  console.Result(absl::StrFormat(
+      "steps: %d rules, %d steps: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, %d refused, "
+      "open: %s; %d joint queries; %.1f s",
+      rules, all.steps, all.by_text, all.by_question, questions, open_to_cvc5, all.by_value, refused,
+      names.empty() ? "none" : absl::StrJoin(names, ", "), all.joint, seconds));
+  console.json()["steps"] = {{"steps", all.steps},
+                             {"alike", all.by_text},
+                             {"by_question", all.by_question},
+                             {"questions", questions},
+                             {"open_to_cvc5", open_to_cvc5},
+                             {"by_value", all.by_value},
+                             {"refused", refused},
+                             {"open", open},
+                             {"joint", all.joint},
+                             {"seconds", seconds}};
 }
 
 // The second derivation and the steps alone.
@@ -345,13 +370,6 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
     if (!read.ok()) return read.status();
     for (Rule& rule : *read) rules.emplace(rule.name, rule);
   }
-  if (flags.folder.empty()) {
-    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
-    const InterruptGuard interrupt;
-    const Answer answer = AnswerWithoutCertificates(flags, rules, session);
-    if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
-    return answer;
-  }
   bool cvc5 = flags.solver != "z3";
   if (cvc5) {
     const absl::Status present = AskCvc5({}, 1).status();
@@ -361,6 +379,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
       flags.solver = "z3";
       cvc5 = false;
     }
+  }
+  if (flags.folder.empty()) {
+    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
+    const InterruptGuard interrupt;
+    const Answer answer = AnswerWithoutCertificates(flags, rules, session);
+    if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+    return answer;
   }
   const InterruptGuard interrupt;
   std::vector<std::string> refusals;

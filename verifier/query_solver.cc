@@ -138,10 +138,9 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   for (size_t i = 0; i < queries.size(); ++i) {
     absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
   }
-  const auto printed =
-      RunFilter({"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)),
-                 "-"},
-                script);
+  const auto printed = RunFilter(
+      {"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)), "-"},
+      script);
   if (!printed.ok()) return printed.status();
   std::vector<SmtAnswer> answers;
   std::string answer;
@@ -156,8 +155,8 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   }
   if (answers.size() != queries.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(), " queries; then: ",
-                     answer.empty() ? "nothing" : answer.substr(0, 300)));
+        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
+                     " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
   }
   return answers;
 }

@@ -24,10 +24,11 @@ using verifier::VarInfo;
 
 namespace {
 
-constexpr unsigned kLimit = 2000000;  // of Z3, for one question
-constexpr double kMostSeconds = 5;    // where Z3 does not count
+constexpr unsigned kLimit = 500000;     // of Z3, for one question
+constexpr double kMostSeconds = 1;      // where Z3 does not count
+constexpr double kMostCpuSeconds = 20;  // of one checker's questions that stay open; later ones are not asked
 constexpr size_t kMostRefused = 20;
-constexpr int kPoints = 6;  // at which elements are computed
+constexpr int kPoints = 10;  // at which elements are computed
 constexpr size_t kMostSizes = 3;
 
 bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
@@ -237,8 +238,11 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
 SmtAnswer StepChecker::AnswerTo(SmtQuery query) {
   const auto [known, first] = answers_.emplace(query.text, SmtAnswer::kUnknown);
   if (!first) return known->second;
+  if (lost_s_ > kMostCpuSeconds && query.logic == "QF_NIA") return known->second;
+  const double start_s = verifier::ThreadCpuSeconds();
   const absl::StatusOr<SmtAnswer> answer = AskZ3(query, kLimit, kMostSeconds);
   if (answer.ok()) known->second = *answer;
+  if (known->second == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadCpuSeconds() - start_s;
   if (known->second == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
   return known->second;
 }
@@ -292,7 +296,9 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
       const Poly* back = backward.Find(u);
       if (back == nullptr && !Has(before.bound, u)) finding = Finding::kWrong;
       const auto same = f.find(u);
-      const IndexSum there = back != nullptr ? claim.Of(*back, f) : same != f.end() ? same->second : claim.Of(Poly::Of(u), {});
+      const IndexSum there = back != nullptr   ? claim.Of(*back, f)
+                             : same != f.end() ? same->second
+                                               : claim.Of(Poly::Of(u), {});
       goals.push_back(Claim::Equal(there, claim.Of(Poly::Of(u), {})));
     }
     finding = std::max(finding, Ask(claim, facts, goals));
@@ -338,16 +344,15 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
     if (!plain || finding != Finding::kWrong || !part.IsGe() || part.poly().Coef(v) != 1) continue;
     bool once = true;
     for (const Poly::Item& item : part.poly().items()) {
-      once = once && ((item.vars.size() == 1 && item.vars[0] == v) ||
-                      !Mentions(ctx, Poly::Of(item.vars, 1), v));
+      once = once && ((item.vars.size() == 1 && item.vars[0] == v) || !Mentions(ctx, Poly::Of(item.vars, 1), v));
     }
     if (!once) continue;
     Claim claim(ctx);
     claim.Hide(before.bound);
     const IndexSum from = claim.Of(part.poly(), {}), n = claim.Of(count, {});
-    const std::string range = absl::StrCat(
-        "(and ", Claim::AtLeastZero(from), " ",
-        Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(n, from, -1), {{{}, 1}}, -1)), ")");
+    const std::string range =
+        absl::StrCat("(and ", Claim::AtLeastZero(from), " ",
+                     Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(n, from, -1), {{{}, 1}}, -1)), ")");
     const std::string rest = claim.Of(after.guard, {});
     const std::vector<std::string> facts = FactsOf(ctx, claim);
     finding = Ask(claim, facts,
@@ -416,8 +421,7 @@ void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const
                     coef < 0 ? absl::StrCat("(- ", -coef, ")") : absl::StrCat(coef), " 0)");
   }
   if (finding != Finding::kWrong) finding = std::max(finding, Ask(claim, facts, {absl::StrCat("(= ", total, ") 0)")}));
-  Note(finding, "cancelling coefficients",
-       finding == Finding::kWrong ? verifier::NormalFormKey(ctx, members) : "");
+  Note(finding, "cancelling coefficients", finding == Finding::kWrong ? verifier::NormalFormKey(ctx, members) : "");
 }
 
 // ---------------------------------------------------------------- indices
@@ -463,8 +467,7 @@ void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& 
       Ask(claim, FactsOf(ctx, claim),
           {Claim::AtLeastZero(verifier::PlusTimes(x, least, -1)), Claim::AtLeastZero(verifier::PlusTimes(y, least, -1)),
            absl::StrCat("(or ", Claim::Equal(least, x), " ", Claim::Equal(least, y), ")")});
-  Note(finding, "minimum",
-       finding == Finding::kWrong ? absl::StrCat("of ", ctx.Print(a), " and ", ctx.Print(b)) : "");
+  Note(finding, "minimum", finding == Finding::kWrong ? absl::StrCat("of ", ctx.Print(a), " and ", ctx.Print(b)) : "");
 }
 
 // ---------------------------------------------------------------- values
@@ -526,12 +529,13 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   std::string where;
   for (int point = 0; point < 4 * kPoints && computed < kPoints; ++point) {
     const uint64_t seed = rng_();
-    const bool whole = point % 2 == 1;  // integers, so that sums of them are exact
+    const bool whole = point % 2 == 1;                    // integers, so that sums of them are exact
+    const double largest = point % 4 == 1 ? 4 : 1 << 19;  // some of which wrap around
     ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
       std::vector<double> position(at.begin(), at.end());
       double value = verifier::HashedValue(read.name, position, seed);
       if (read.boolean) return value > 0 ? 1.0 : 0.0;
-      value = whole ? std::round(4 * value) : 2 * value;
+      value = whole ? std::round(largest * value) : 2 * value;
       return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
     });
     if (!ctx.samples.empty()) {
@@ -555,7 +559,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   ++report_.steps;
   if (computed == 0) {
     ++report_.open[law];
-  } else if (wrong < 2 && 2 * wrong < computed) {
+  } else if (wrong == 0) {
     ++report_.by_value;
   } else {
     --report_.steps;

@@ -32,10 +32,10 @@ namespace rewright {
 
 struct StepReport {
   int64_t steps = 0;
-  int64_t by_text = 0;      // nothing was left to ask
-  int64_t by_question = 0;  // settled by solvers, for all sizes
-  int64_t by_value = 0;     // computed on both sides
-  int64_t joint = 0;        // settled by a query of the prover's own making (certificates hold these)
+  int64_t by_text = 0;                  // nothing was left to ask
+  int64_t by_question = 0;              // settled by solvers, for all sizes
+  int64_t by_value = 0;                 // computed on both sides
+  int64_t joint = 0;                    // settled by a query of the prover's own making (certificates hold these)
   std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
   std::vector<std::string> refused;     // steps that are wrong
   std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
@@ -85,6 +85,7 @@ class StepChecker : public verifier::StepListener {
 
   std::mt19937_64 rng_;
   StepReport report_;
+  double lost_s_ = 0;                                   // on questions that no answer came to
   std::unordered_map<std::string, SmtAnswer> answers_;  // by the text of the question
   std::set<std::string> equal_;                         // pairs that have been computed
   const RuleInstance* instance_ = nullptr;

@@ -46,7 +46,8 @@ std::string OverConstants(const std::string& text, const Visit& visit) {
 bool HasProduct(const std::string& text) {
   for (size_t at = text.find("(* "); at != std::string::npos; at = text.find("(* ", at + 1)) {
     const std::vector<std::string> factors = absl::StrSplit(text.substr(at + 3, text.find(')', at) - at - 3), ' ');
-    if (std::count_if(factors.begin(), factors.end(), [](const std::string& f) { return f[0] == 'x'; }) > 1) return true;
+    if (std::count_if(factors.begin(), factors.end(), [](const std::string& f) { return f[0] == 'x'; }) > 1)
+      return true;
     if (factors[0] == "(-" && factors.size() == 2) {  // (* (- 2) x0 x1)
       const size_t close = text.find(')', text.find(')', at) + 1);
       const std::string rest = text.substr(at, close - at);
@@ -140,9 +141,9 @@ IndexSum Claim::OfVar(Var v, const IndexEnvironment& environment) {
       if (first) {
         place->second = NewConstant();
         const IndexSum least = {{{place->second}, 1}};
-        constants_[place->second].known = {
-            absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ", AtLeastZero(PlusTimes(b, least, -1)),
-                         " (or ", Equal(least, a), " ", Equal(least, b), "))")};
+        constants_[place->second].known = {absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ",
+                                                        AtLeastZero(PlusTimes(b, least, -1)), " (or ", Equal(least, a),
+                                                        " ", Equal(least, b), "))")};
       }
       return {{{place->second}, 1}};
     }
@@ -222,8 +223,7 @@ std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment
   return out;
 }
 
-SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
-                      bool connected) {
+SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) {
   std::map<int, std::string> names;
   std::vector<int> order;
   const auto name = [&](int constant) {

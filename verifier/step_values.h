@@ -1,5 +1,5 @@
-// Normal forms as numbers: sums are summed, maxima are searched, functions are computed, at sizes and positions that are
-// given. Written for the checker of steps: of the prover it reads terms as data, and calls none of its algebra.
+// Normal forms as numbers: sums are summed, maxima are searched, functions are computed, at sizes and positions that
+// are given. Written for the checker of steps: of the prover it reads terms as data, and calls none of its algebra.
 #pragma once
 
 #include <cstdint>

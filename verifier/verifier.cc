@@ -466,6 +466,10 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   // With a matrix nothing else leads anywhere.
   const bool unroll_first = HasMatrix(instance);
   if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
+  if (options.tell_attempts && options.listener != nullptr) {
+    options.listener->Begin(instance, assignments);
+    record->listener = options.listener;
+  }
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
     if (tried != order[0] && !differences.Matters(strategy)) continue;
@@ -485,7 +489,8 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->used_bounds = attempt.context().used_bounds;
         result->provisos = attempt.provisos();
         result->reason.clear();
-        if (options.listener != nullptr) TellSteps(instance, strategies, strategy, options, *record, assignments);
+        if (options.listener != nullptr && !options.tell_attempts)
+          TellSteps(instance, strategies, strategy, options, *record, assignments);
         return;
       }
       finished = true;

@@ -64,6 +64,7 @@ struct ProofOptions {
   verifier::SolverMemory* memory = nullptr;
   // Is told every step of the attempt that succeeded, which is gone through once more.
   verifier::StepListener* listener = nullptr;
+  bool tell_attempts = false;  // every attempt instead, also those that fail
 };
 
 struct ProofResult {

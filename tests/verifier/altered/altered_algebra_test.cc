@@ -1,0 +1,90 @@
+// The checker of steps against a prover whose laws are false, one at a time (algebra_mutations.txt). This program is
+// built from sources of the prover in which each law may be altered while it runs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/verifier/altered/altered_law.h"
+#include "tests/verifier/rules_util.h"
+#include "verifier/step_checker.h"
+#include "verifier/verifier.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kLaws =
+#include "count.inc"
+    ;
+const char* const kNames[] = {
+#include "names.inc"
+};
+
+int altered = -1;
+std::set<int> met;
+
+}  // namespace
+
+namespace verifier {
+bool AlteredLaw(int number) {
+  met.insert(number);
+  return number == altered;
+}
+}  // namespace verifier
+
+namespace {
+
+// The first step that is refused while the instance is tried, "" where none is.
+std::string Refused(const RuleInstance& instance) {
+  StepChecker checker;
+  ProofOptions options;
+  options.time_limit_s = 2;
+  options.listener = &checker;
+  options.tell_attempts = true;
+  Prove(instance, options);
+  return checker.report().refused.empty() ? "" : checker.report().refused[0];
+}
+
+TEST(AlteredAlgebra, EveryAlteredLawIsFound) {
+  constexpr size_t kMostTried = 12;
+  std::vector<std::pair<std::string, RuleInstance>> instances;
+  for (const char* file : {"altered/altered.rules", "elementwise.rules", "missed.rules", "matmul.rules", "conv.rules",
+                           "structure.rules", "data.rules", "xla_simplifier.rules"}) {
+    for (RuleCase& rule : LoadRules(file)) {
+      if (rule.expect == "refuted" || rule.instances.empty()) continue;
+      instances.emplace_back(rule.name, std::move(rule.instances[rule.instances.size() / 2]));
+    }
+  }
+  std::vector<std::vector<size_t>> met_by(kLaws);  // instances
+  for (size_t i = 0; i < instances.size(); ++i) {
+    met.clear();
+    const std::string refused = Refused(instances[i].second);
+    EXPECT_EQ(refused, "") << instances[i].first;
+    for (int law : met) {
+      if (met_by[law].size() < kMostTried) met_by[law].push_back(i);
+    }
+  }
+  int found = 0;
+  for (int law = 0; law < kLaws; ++law) {
+    altered = law;
+    std::string by;
+    for (size_t i : met_by[law]) {
+      const std::string refused = Refused(instances[i].second);
+      if (refused.empty()) continue;
+      by = instances[i].first + ": " + refused.substr(0, 160);
+      break;
+    }
+    altered = -1;
+    found += by.empty() ? 0 : 1;
+    EXPECT_FALSE(by.empty()) << "law " << law << " is not found among " << met_by[law].size()
+                             << " instances: " << kNames[law];
+    if (!by.empty()) std::cout << law << " " << kNames[law] << "\n    " << by << "\n";
+  }
+  std::cout << found << " of " << kLaws << " altered laws found\n";
+}
+
+}  // namespace
+}  // namespace rewright
