@@ -530,7 +530,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   for (int point = 0; point < 4 * kPoints && computed < kPoints; ++point) {
     const uint64_t seed = rng_();
     const bool whole = point % 2 == 1;                    // integers, so that sums of them are exact
-    const double largest = point % 4 == 1 ? 4 : 1 << 19;  // some of which wrap around
+    const double largest = point % 4 == 1 ? 4 : (1 << 14) - 1;  // sums of which wrap around
     ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
       std::vector<double> position(at.begin(), at.end());
       double value = verifier::HashedValue(read.name, position, seed);

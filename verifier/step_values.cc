@@ -17,7 +17,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Integers of a tensor wrap around, here at small numbers: i32 sooner than i64.
 double Wrapped(double value, const std::string& name) {
   if (std::floor(value) != value) return kNone;
-  const double range = name.ends_with("64") ? 1 << 20 : 1 << 16;
+  const double range = name.ends_with("64") ? 1 << 16 : 1 << 15;
   return value - range * std::floor(value / range + 0.5);
 }
 
