@@ -22,7 +22,7 @@ rule_symmetry applier lowering""".split()
 OBLIGATIONS = """verifier prove_rule merged_axes elements elements_internal reductions term polynomial guard rational
 give_up prover encode encode_functions solver watchdog smt_query algebra""".split()
 # What reasons about terms and indices.
-REASONING = """algebra_internal simplify factors functions real_functions maxima conditions products signs increasing
+REASONING = """algebra_internal simplify eliminate factors functions real_functions maxima conditions products signs increasing
 align inverse context decide print""".split()
 # What checks those steps: questions, values, and the laws of sums; the listener tells them.
 CHECKING = "step_checker step_claims step_values step_listener concrete query_solver".split()
