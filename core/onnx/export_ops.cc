@@ -135,7 +135,7 @@ void Cast(OnnxWriter& writer, const ExportedNode& node) {
 
 // BitShift is of integers without a sign, and by fewer places than there are bits.
 void Shift(OnnxWriter& writer, const ExportedNode& node) {
-  const char* direction = node.node.op->name == "shift_left" ? "LEFT" : "RIGHT";
+  const char* direction = node.node.op == ops::ShiftLeft() ? "LEFT" : "RIGHT";
   const DType dtype = node.type().dtype;
   if (IsUnsigned(dtype)) {
     writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction", direction);
