@@ -50,7 +50,6 @@ class Matcher {
   explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {}, bool halves = false);
 
   const CompiledRule& rule() const { return *rule_; }
-  const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
   const DomainLimits& limits() const { return limits_; }
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }

@@ -70,6 +70,7 @@ struct KernelEntry {
   X(Cumsum)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
+  X(BatchNormTrain)             \
   X(Gather)                     \
   X(ScatterAdd)                 \
   X(Pad)                        \

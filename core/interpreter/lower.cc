@@ -197,7 +197,17 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
     binders_.push_back(limit);
   }
   const int inner = b_.AndThen(mask, within);
-  const int guard = LowerCond(e->guard().get(), inner);
+  const auto outer = static_cast<std::ptrdiff_t>(outer_binders);
+  const bool plain =
+      within < 0 && std::all_of(binders_.begin() + outer, binders_.end(), [](int64_t extent) { return extent > 0; });
+  int guard = -1;
+  if (std::optional<SolvedGuard> solved = plain ? SolveGuard(e, mask) : std::nullopt) {
+    std::copy(solved->extents.begin(), solved->extents.end(), binders_.begin() + outer);
+    guard = EnterSolved(e, *solved, mask);
+    reduce.bound = std::move(solved->bits);
+  } else {
+    guard = LowerCond(e->guard().get(), inner);
+  }
   const int body = LowerScalar(e->body().get(), b_.AndThen(inner, guard));
   binders_.resize(outer_binders);
   const int whole_guard = b_.AndThen(within, guard);

@@ -157,6 +157,19 @@ Values IsInf(OnnxNode& node) {
   return f.Output(f("equal", {tested, infinity}));
 }
 
+// The operator of a row of functions.cc.
+Values Function(OnnxNode& node) {
+  Attrs attrs;
+  for (const OnnxFunction& f : OnnxFunctions()) {
+    if (f.op != node.op()) continue;
+    for (const auto& [name, otherwise] : f.attrs) {
+      ASSIGN_OR_RETURN(const double value, node.Float(name, otherwise));
+      attrs.emplace(name, value);
+    }
+  }
+  return OneOutput(node.Apply(node.op(), node.inputs(), attrs));
+}
+
 }  // namespace
 
 OnnxOperatorList ElementwiseOperators() {
@@ -192,7 +205,7 @@ OnnxOperatorList ElementwiseOperators() {
       {"IsInf", {10, 20, 1, 1, IsInf}},
   };
   for (const OnnxFunction& f : OnnxFunctions()) {
-    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Same, f.op}});
+    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Function, f.op}});
   }
   return list;
 }

@@ -24,6 +24,7 @@ struct OnnxFunction {
   const char* op_type;  // ONNX's
   int first_opset;
   int newest_version;
+  std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, of one name here and there; ONNX's defaults
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 

@@ -567,6 +567,70 @@ TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
   }
 }
 
+// A million terms for each of a million positions, of which one exists or none: no loop over the others.
+TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
+  constexpr int64_t kCount = 1000000;
+  std::vector<double> values(kCount);
+  for (int64_t k = 0; k < kCount; ++k) values[k] = static_cast<double>(k % 1000);
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
+          return b.Reduce(
+              ReduceKind::kSum, {{"k", b.size(0, 0)}}, [&](const At& k) { return b.Read(0, {k[0]}); },
+              [&](const At& k) { return k[0] * 3 + 1 == i[0]; });
+        });
+      },
+      {F32({kCount}, values)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ((*result)[0].At(i), i % 3 == 1 ? static_cast<double>(i / 3 % 1000) : 0) << i;
+  }
+}
+
+// Equations between indices, bit by bit: terms come in the order in which they are declared.
+TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
+  using Equation = std::function<Cond(const Index& i, const Index& r, const Index& s)>;
+  const std::pair<const char*, Equation> cases[] = {
+      {"taps of a stride", [](auto& i, auto& r, auto&) { return Mod(i - r, 3) == Index(1); }},
+      {"of two strides",
+       [](auto& i, auto& r, auto& s) { return Mod(i + r, 2) == Index(0) && Mod(i - s, 3) == Index(2); }},
+      {"of a difference", [](auto& i, auto& r, auto& s) { return Mod(i + r * 2 - s, 3) == Index(1); }},
+      {"the last by the first", [](auto& i, auto& r, auto& s) { return r + s == i; }},
+      {"the first by the last", [](auto& i, auto& r, auto& s) { return r + s * 3 == i; }},
+      {"a point", [](auto& i, auto& r, auto& s) { return r * 7 + s == i * 2; }},
+      {"no term", [](auto& i, auto& r, auto&) { return r * 2 + 1 == i * 4; }},
+      {"beside bounds", [](auto& i, auto& r, auto& s) { return r < s && Mod(r + i, 2) == Index(1) && i < r + s; }},
+      {"a quotient", [](auto& i, auto& r, auto& s) { return FloorDiv(r + i, 3) == s; }},
+      {"nothing bound", [](auto& i, auto&, auto&) { return Mod(i, 2) == Index(1); }},
+  };
+  std::vector<double> values;
+  for (int k = 0; k < 77; ++k) values.push_back(std::sin(k) * 1000 + 1);
+  const std::vector<Tensor> inputs = {F32({77}, values)};
+  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kProd}) {
+    for (const auto& [what, equation] : cases) {
+      OpDef op{.name = "test", .inputs = {"x"}};
+      op.meaning = [&, &equation = equation](OpBuilder& b) {
+        b.Output(DType::kFloat32, {Index(11)}, [&](const At& i) {
+          return b.Reduce(
+              kind, {{"r", Index(11)}, {"s", Index(7)}}, [&](const At& k) { return b.Read(0, {k[0] * 7 + k[1]}); },
+              [&](const At& k) { return equation(i[0], k[0], k[1]); });
+        });
+        return absl::OkStatus();
+      };
+      const std::vector<TensorType> types = {inputs[0].type()};
+      MeaningCache cache;
+      const auto app = Apply(op, types, {}, cache);
+      ASSERT_TRUE(app.ok()) << app.status();
+      const Bindings bindings = BindingsOf(*app->meaning, types, {});
+      const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
+      ASSERT_TRUE(oracle.ok()) << what << ": " << oracle.status();
+      const auto result = Interpret(*app->meaning, bindings, app->outputs, inputs);
+      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
+      EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
+    }
+  }
+}
+
 TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
   MeaningCache cache;
   const std::vector<TensorType> types = {{DType::kInt64, {4}}, {DType::kInt64, {4}}};
