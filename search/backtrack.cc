@@ -164,7 +164,7 @@ class Backtracking {
   }
 
   static bool SameEffect(const Proposal& site, const Explorer::Move& move) {
-    return std::abs(place.estimate.delta - move.delta) <= 1e-3 * std::abs(move.delta);
+    return std::abs(site.estimate.delta - move.delta) <= 1e-3 * std::abs(move.delta);
   }
 
   Explorer& explorer_;

@@ -40,26 +40,32 @@ constexpr int kMaxDraws = 40;  // of five assignments each
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
-bool AllFinite(const Tensor& tensor) {
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    if (!std::isfinite(tensor.At(i))) return false;
+std::vector<double> ElementsOf(const Tensor& tensor) {
+  std::vector<double> elements(static_cast<size_t>(tensor.num_elements()));
+  switch (tensor.dtype()) {
+    case DType::kFloat32: std::copy_n(tensor.as<float>(), elements.size(), elements.begin()); break;
+    case DType::kFloat64: std::copy_n(tensor.as<double>(), elements.size(), elements.begin()); break;
+    default:
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] = tensor.At(static_cast<int64_t>(i));
   }
-  return true;
+  return elements;
+}
+
+bool AllFinite(const Tensor& tensor) {
+  const std::vector<double> elements = ElementsOf(tensor);
+  return std::all_of(elements.begin(), elements.end(), [](double x) { return std::isfinite(x); });
 }
 
 double LargestError(const Tensor& value, const Tensor& truth) {
+  const std::vector<double> values = ElementsOf(value), truths = ElementsOf(truth);
   double error = 0;
-  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) {
-    error = std::max(error, std::abs(value.At(i) - truth.At(i)));
-  }
+  for (size_t i = 0; i < truths.size(); ++i) error = std::max(error, std::abs(values[i] - truths[i]));
   return error;
 }
 
 double LargestElement(const Tensor& tensor) {
   double largest = 0;
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    largest = std::max(largest, std::abs(tensor.At(i)));
-  }
+  for (double x : ElementsOf(tensor)) largest = std::max(largest, std::abs(x));
   return largest;
 }
 
@@ -222,8 +228,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   const RuleInstance instance = half_ ? Retyped(DType::kFloat32, *half_).Of(given) : given;
   const std::vector<Symbols> assignments = Assignments(instance);
   const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
-  const RuleInstance narrow =
-      only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
+  const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
   // Of many instances each is measured a few times.
@@ -380,8 +385,9 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
-    for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-      const bool left_finite = std::isfinite(left.At(i)), right_finite = std::isfinite(right.At(i));
+    const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+    for (size_t i = 0; i < lefts.size(); ++i) {
+      const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
       // What the left side leaves undefined the right side must not define.
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
@@ -390,7 +396,8 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     if (!AllFinite(left) || !AllFinite(truth)) continue;
     const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
     const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
-    risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+    risky_ =
+        risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
   }
 }
 
@@ -436,8 +443,8 @@ int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
 double RuleClassifier::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
   if (IsHalf(dtype)) {
-    const double halves[] = {LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype),
-                             1, 0.1, 0};
+    const double halves[] = {
+        LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype), 1, 0.1, 0};
     return std::copysign(halves[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
   }
   const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
@@ -485,17 +492,18 @@ bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
   double size = 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    for (double value : {left.At(i), right.At(i)}) {
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    for (double value : {lefts[i], rights[i]}) {
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
   // What is finite on both sides may still differ, as a truth value does that a NaN decides.
   const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
   const double allowed = IsFloating(left.dtype()) ? much * size : 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    const double a = left.At(i), b = right.At(i);
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    const double a = lefts[i], b = rights[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     same_bits_ = false;
     // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.

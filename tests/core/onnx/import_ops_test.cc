@@ -37,12 +37,12 @@ TEST(ImportOpsTest, FunctionsWithAttributes) {
   EXPECT_EQ(PrintedNode(12, "Celu"), expected("elu(x)"));
   EXPECT_EQ(PrintedNode(12, "Celu", {{"alpha", 0.5}}), R"(
 input x: f32[3]
-const %0: f32[] = [0.5]
-%1 = div(x, %0)
-%2 = elu(%1, alpha=0.5)
-const %3: f32[] = [0]
-%4 = less(%3, x)
-%5 = where(%4, x, %2)
+const %0: f32[] = [0]
+%1 = less(%0, x)
+const %2: f32[] = [0.5]
+%3 = div(x, %2)
+%4 = elu(%3, alpha=0.5)
+%5 = where(%1, x, %4)
 output y = %5
 )");
 }
