@@ -212,13 +212,16 @@ std::vector<int64_t> RandomInts(Rng& rng, int length, int64_t low, int64_t high)
 
 DType RandomDType(Rng& rng, Elements allowed) {
   if (Allows(allowed, DType::kFloat32) && RandomInt(rng, 0, 3) > 0) return DType::kFloat32;
-  std::vector<DType> types;
-  const bool plain = RandomFlag(rng);
+  std::vector<DType> plain, others;
   for (DType dtype : kAllDTypes) {
     const bool is_plain = std::find(std::begin(kPlainDTypes), std::end(kPlainDTypes), dtype) != std::end(kPlainDTypes);
-    if (Allows(allowed, dtype) && (is_plain || !plain)) types.push_back(dtype);
+    if (Allows(allowed, dtype)) (is_plain ? plain : others).push_back(dtype);
   }
-  return types[RandomInt(rng, 0, static_cast<int64_t>(types.size()) - 1)];
+  // One number of the sequence, as in all choices: the half of them gives a plain type.
+  const auto many = static_cast<int64_t>(plain.size()), more = static_cast<int64_t>(others.size());
+  if (more == 0) return plain[RandomInt(rng, 0, many - 1)];
+  const int64_t chosen = RandomInt(rng, 0, 2 * many * more - 1);
+  return chosen < many * more ? plain[chosen / more] : others[chosen / many - more];
 }
 
 Shape RandomShape(Rng& rng, int min_rank, int max_rank) {
