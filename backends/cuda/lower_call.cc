@@ -351,7 +351,7 @@ absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
     const int written = Define(group.group.outputs[0], apart->out, /*by_library=*/true).buffer;
     return EmitCall(std::move(call), {apart->left, apart->right, written}, written, GroupLabel(graph_, group.group));
   };
-  return LowerFastest({by_copies, in_place});
+  return LowerFastest({in_place, by_copies});
 }
 
 // Heads lie side by side in memory: of several sequences no single stride walks over all of them.
