@@ -2,7 +2,8 @@
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
-// small sizes and without any of the prover's code (verifier/second_derivation.h); that needs no certificate.
+// small sizes and without any of the prover's code (verifier/second_derivation.h), and each step of its proof is
+// checked (verifier/step_checker.h); these need no certificate.
 
 #include <algorithm>
 #include <atomic>
@@ -31,8 +32,10 @@
 #include "tools/verb.h"
 #include "verifier/certificate.h"
 #include "verifier/context.h"
+#include "verifier/prove_rule.h"
 #include "verifier/query_solver.h"
 #include "verifier/second_derivation.h"
+#include "verifier/step_checker.h"
 
 namespace rewright {
 namespace {
@@ -43,6 +46,7 @@ struct CheckFlags {
   std::string solver = "both";
   double time_limit = 20;
   bool second = true;
+  bool steps = true;
 };
 
 // What came of one certificate.
@@ -53,7 +57,43 @@ struct Outcome {
   size_t queries = 0;
   double derive_s = 0, z3_s = 0, cvc5_s = 0, second_s = 0;
   std::optional<SecondDerivation> second;
+  std::optional<StepReport> steps;
+  double steps_s = 0;
+  int64_t open_to_cvc5 = 0;  // questions of the steps that Z3 settles and cvc5 does not
 };
+
+// Every step of the rule's proof, which is found once more; one that is wrong is refused.
+void CheckSteps(const Rule& rule, const std::string& place, bool cvc5, Outcome* outcome) {
+  const double start = verifier::ThreadCpuSeconds();
+  StepChecker checker;
+  RuleProofOptions options;
+  options.classify = false;
+  options.listener = &checker;
+  if (rule.proof) options.limits = rule.proof->domain;
+  const RuleVerdict verdict = ProveRule(rule, options);
+  outcome->steps = checker.report();
+  if (verdict.verdict != Verdict::kProved) {
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found ", VerdictName(verdict.verdict),
+                                             ", expected a proof: ", verdict.reason));
+  }
+  for (const std::string& step : checker.report().refused) {
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found a step that does not hold: ", step));
+  }
+  outcome->steps_s = verifier::ThreadCpuSeconds() - start;
+  if (!cvc5 || checker.report().questions.empty()) return;
+  constexpr double kQuestionSeconds = 2;
+  const absl::StatusOr<std::vector<SmtAnswer>> answers = AskCvc5(checker.report().questions, kQuestionSeconds);
+  if (!answers.ok()) {
+    outcome->refusals.push_back(absl::StrCat(place, ": ", std::string(answers.status().message())));
+    return;
+  }
+  for (size_t i = 0; i < answers->size(); ++i) {
+    outcome->open_to_cvc5 += (*answers)[i] == SmtAnswer::kUnknown;
+    if ((*answers)[i] != SmtAnswer::kSat) continue;
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found sat by cvc5, expected unsat:\n",
+                                             checker.report().questions[i].text));
+  }
+}
 
 // The second derivation of the rule; one that is denied is refused.
 void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) {
@@ -103,6 +143,7 @@ class Checker {
     if (flags_.solver != "cvc5") WithZ3(*checked, path, &outcome);
     if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
     if (flags_.second) DeriveSecond(checked->rule, absl::StrCat(path, ":9"), &outcome);
+    if (flags_.steps) CheckSteps(checked->rule, absl::StrCat(path, ":9"), flags_.solver != "z3", &outcome);
     return outcome;
   }
 
@@ -208,7 +249,7 @@ std::vector<Outcome> CheckAll(const CheckFlags& flags, const CertificateIndex& i
 }
 
 // Rules of a file, without certificates.
-std::vector<Outcome> DeriveAll(const std::map<std::string, Rule>& rules, Session& session) {
+std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::string, Rule>& rules, Session& session) {
   std::vector<const Rule*> list;
   for (const auto& [name, rule] : rules) list.push_back(&rule);
   std::vector<Outcome> outcomes(list.size());
@@ -217,7 +258,9 @@ std::vector<Outcome> DeriveAll(const std::map<std::string, Rule>& rules, Session
   ForEachIndex(list.size(), NumThreads(session.flags.threads), [&](size_t i) {
     if (InterruptGuard::interrupted()) return;
     outcomes[i].rule = list[i]->name;
-    DeriveSecond(*list[i], absl::StrCat(list[i]->file, ":", list[i]->line), &outcomes[i]);
+    const std::string place = absl::StrCat(list[i]->file, ":", list[i]->line);
+    if (flags.second) DeriveSecond(*list[i], place, &outcomes[i]);
+    if (flags.steps) CheckSteps(*list[i], place, flags.solver != "z3", &outcomes[i]);
     progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);
   });
   return outcomes;
@@ -256,17 +299,63 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
                               {"seconds", seconds}};
 }
 
-// The second derivation alone.
-Answer AnswerWithoutCertificates(const std::map<std::string, Rule>& rules, Session& session) {
-  const std::vector<Outcome> outcomes = DeriveAll(rules, session);
+// What the steps of all proofs came to.
+void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
+  StepReport all;
+  double seconds = 0;
+  size_t rules = 0, refused = 0, questions = 0;
+  int64_t open_to_cvc5 = 0;
+  std::map<std::string, int64_t> open;
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.steps) continue;
+    const StepReport& one = *outcome.steps;
+    ++rules;
+    refused += one.refused.size();
+    questions += one.questions.size();
+    all.steps += one.steps;
+    all.by_text += one.by_text;
+    all.by_question += one.by_question;
+    all.by_value += one.by_value;
+    all.joint += one.joint;
+    seconds += outcome.steps_s;
+    open_to_cvc5 += outcome.open_to_cvc5;
+    for (const auto& [law, count] : one.open) {
+      open[law] += count;
+      console.Detail(absl::StrCat("open  ", outcome.rule, ": ", law, " ", count));
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [law, count] : open) names.push_back(absl::StrCat(law, " ", count));
+  console.Result(absl::StrFormat(
+      "steps: %d rules, %d steps: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, %d refused, "
+      "open: %s; %d joint queries; %.1f s",
+      rules, all.steps, all.by_text, all.by_question, questions, open_to_cvc5, all.by_value, refused,
+      names.empty() ? "none" : absl::StrJoin(names, ", "), all.joint, seconds));
+  console.json()["steps"] = {{"steps", all.steps},
+                             {"alike", all.by_text},
+                             {"by_question", all.by_question},
+                             {"questions", questions},
+                             {"open_to_cvc5", open_to_cvc5},
+                             {"by_value", all.by_value},
+                             {"refused", refused},
+                             {"open", open},
+                             {"joint", all.joint},
+                             {"seconds", seconds}};
+}
+
+// The second derivation and the steps alone.
+Answer AnswerWithoutCertificates(const CheckFlags& flags, const std::map<std::string, Rule>& rules, Session& session) {
+  const std::vector<Outcome> outcomes = DeriveAll(flags, rules, session);
   std::vector<std::string> refusals;
   Json list = Json::array();
   for (const Outcome& outcome : outcomes) {
     refusals.insert(refusals.end(), outcome.refusals.begin(), outcome.refusals.end());
-    list.push_back({{"rule", outcome.rule}, {"second", SecondName(outcome.second->verdict)}});
+    list.push_back({{"rule", outcome.rule}});
+    if (outcome.second) list.back()["second"] = SecondName(outcome.second->verdict);
   }
   for (const std::string& refusal : refusals) session.console.Result(absl::StrCat("refused  ", refusal));
-  ReportSecond(outcomes, session.console);
+  if (flags.second) ReportSecond(outcomes, session.console);
+  if (flags.steps) ReportSteps(outcomes, session.console);
   session.console.json()["refused"] = refusals;
   session.console.json()["rules"] = std::move(list);
   return refusals.empty() ? Answer::kYes : Answer::kNo;
@@ -281,13 +370,6 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
     if (!read.ok()) return read.status();
     for (Rule& rule : *read) rules.emplace(rule.name, rule);
   }
-  if (flags.folder.empty()) {
-    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
-    const InterruptGuard interrupt;
-    const Answer answer = AnswerWithoutCertificates(rules, session);
-    if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
-    return answer;
-  }
   bool cvc5 = flags.solver != "z3";
   if (cvc5) {
     const absl::Status present = AskCvc5({}, 1).status();
@@ -297,6 +379,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
       flags.solver = "z3";
       cvc5 = false;
     }
+  }
+  if (flags.folder.empty()) {
+    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
+    const InterruptGuard interrupt;
+    const Answer answer = AnswerWithoutCertificates(flags, rules, session);
+    if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+    return answer;
   }
   const InterruptGuard interrupt;
   std::vector<std::string> refusals;
@@ -337,6 +426,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                       flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
                       cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
   if (flags.second) ReportSecond(outcomes, console);
+  if (flags.steps) ReportSteps(outcomes, console);
   Json& json = console.json();
   json["certificates"] = outcomes.size();
   json["hold"] = held;
@@ -364,6 +454,8 @@ Action DeclareCheck(CLI::App& app) {
       ->type_name("FILE.rules");
   app.add_flag("--second,--no-second{false}", flags->second,
                "Derive each rule a second time, at small sizes and without the prover (default on)");
+  app.add_flag("--steps,--no-steps{false}", flags->steps,
+               "Check each step of each proof by laws of its own, not the prover's (default on)");
   AddChoice(app, "--solver", &flags->solver, {"z3", "cvc5", "both"},
             "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");

@@ -139,7 +139,7 @@ void ForEachPairing(Context& ctx, const Term& t, const Term& anchor,
 
 // SUM_v t(v) as SUM_u SUM_v [u = image_u(v)] t(v), with the sum over v carried out: each v must be given by an equation
 // c v = e with an integer c. False where one is not.
-bool TakeVariables(Context& ctx, const Substitution& image, const std::vector<Var>& u, Term* t) {
+bool TakeVariables(Context& ctx, const Substitution& image, const std::vector<Var>& u, Term* t, Substitution* taken) {
   std::vector<Poly> equations;
   for (Var x : u) {
     const Poly* value = image.Find(x);
@@ -168,6 +168,8 @@ bool TakeVariables(Context& ctx, const Substitution& image, const std::vector<Va
       Substitution s;
       s.Set(v, quotient);
       for (Poly& other : equations) other = ctx.Subst(other, s);
+      for (auto& entry : taken->entries()) entry.second = ctx.Subst(entry.second, s);
+      taken->Set(v, quotient);
       *t = SubstQuotient(ctx, *t, v, times, multiple, quotient);
       t->guard = Guard::And(t->guard, Guard::Eq(conclusion.zero[0]));
       break;
@@ -220,13 +222,13 @@ std::vector<Substitution> Alignments(Context& ctx, const Term& t, const Term& an
   return out;
 }
 
-std::vector<Term> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor) {
-  std::vector<Term> out;
+std::vector<StretchedTerm> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor) {
+  std::vector<StretchedTerm> out;
   if (t.bound.empty()) return out;
   ForEachPairing(ctx, t, anchor, [&](std::vector<Poly> equations) {
     const Substitution image = SolveLinear(ctx, std::move(equations), anchor.bound);
-    Term moved = t;
-    if (TakeVariables(ctx, image, anchor.bound, &moved)) out.push_back(std::move(moved));
+    StretchedTerm moved{t, {}, image};
+    if (TakeVariables(ctx, image, anchor.bound, &moved.term, &moved.forward)) out.push_back(std::move(moved));
     return out.size() < kMaxAlignments;
   });
   return out;

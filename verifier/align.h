@@ -20,7 +20,12 @@ Term ApplyAlignment(Context& ctx, const Term& t, const Substitution& s, const Te
 // The same for changes that are not bijections, like v -> 2 v + 1: the term is summed over the anchor's variables u
 // as  SUM_u SUM_v [u = f(v)] t(v),  and each v is given by an equation  c v = e,  which says that c divides e and that
 // v is the quotient. Terms of the anchor's bound variables.
-std::vector<Term> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor);
+struct StretchedTerm {
+  Term term;
+  Substitution forward;   // t's variables by the anchor's
+  Substitution backward;  // the anchor's variables by t's
+};
+std::vector<StretchedTerm> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor);
 
 // The same sum over fresh variables that have no recorded range: what follows about them follows from the guard alone.
 Term FreeAnchor(Context& ctx, const Term& t);

@@ -3,6 +3,7 @@
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -52,6 +53,7 @@ NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, c
     for (const Atom& a : t.atoms) changed.atoms.push_back(AssumeAtom(ctx, a, literal, negation));
     out.push_back(std::move(changed));
   }
+  if (ctx.record->listener != nullptr) ctx.record->listener->Equal(ctx, "assumed", literal, n, out);
   return Simplify(ctx, out);
 }
 
@@ -121,6 +123,9 @@ NormalForm LiftConditions(Context& ctx, const NormalForm& n) {
         for (const Atom& a : t.atoms) part.atoms.push_back(AssumeAtom(ctx, a, holds, fails));
         out.push_back(std::move(part));
       }
+    }
+    if (again && ctx.record->listener != nullptr) {
+      ctx.record->listener->Equal(ctx, "cases", Guard::True(), current, out);
     }
     current = Simplify(ctx, out);
     if (!again) break;

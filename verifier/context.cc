@@ -8,6 +8,7 @@
 #include "core/base/integer.h"
 #include "verifier/give_up.h"
 #include "verifier/solver.h"
+#include "verifier/step_listener.h"
 #include "verifier/term.h"
 
 namespace rewright::verifier {
@@ -170,7 +171,13 @@ Poly Context::WithoutCommonFactors(Poly p) const {
   return p;
 }
 
-Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
+Poly Context::FloorDiv(const Poly& num, const Poly& den) {
+  Poly quotient = Divide(num, den);
+  if (record->listener != nullptr) record->listener->Divided(*this, num, den, quotient);
+  return quotient;
+}
+
+Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
   Poly num = num_in, den = den_in;
   if (den == Poly(1)) return num;
   if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivide(num.Constant(), den.Constant());
@@ -234,6 +241,12 @@ Poly Context::FloorDiv(const Poly& num_in, const Poly& den_in) {
 }
 
 Poly Context::MinOf(const Poly& a, const Poly& b) {
+  Poly least = Least(a, b);
+  if (record->listener != nullptr) record->listener->Least(*this, a, b, least);
+  return least;
+}
+
+Poly Context::Least(const Poly& a, const Poly& b) {
   if (ProveNonneg({b - a}, assumptions, {}, Effort::kLinear)) return a;
   if (ProveNonneg({a - b}, assumptions, {}, Effort::kLinear)) return b;
   auto key = a < b ? std::make_pair(a, b) : std::make_pair(b, a);

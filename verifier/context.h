@@ -29,6 +29,7 @@ namespace rewright::verifier {
 struct Term;
 class Solver;
 class SolverMemory;
+class StepListener;
 
 struct VarInfo {
   enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
@@ -62,6 +63,7 @@ struct ProofSession {
   double cpu_start_s = 0;
   bool certify = false;  // keep every step and query in full
   SolverMemory* memory = nullptr;
+  StepListener* listener = nullptr;  // is told every step; usually nobody
   // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
@@ -168,6 +170,10 @@ class Context {
 
  private:
   Poly MakeDiv(const Poly& num, const Poly& den);
+  Poly Divide(const Poly& num, const Poly& den);
+  Poly Least(const Poly& a, const Poly& b);
+  bool DecideNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden,
+                    Effort effort);
   Poly SubstImpl(const Poly& p, const Substitution& s, bool rename);
   Guard SubstImpl(const Guard& g, const Substitution& s, bool rename);
   void CancelCommonFactor(Poly* num, Poly* den) const;

@@ -4,6 +4,7 @@
 #include "core/base/integer.h"
 #include "verifier/context.h"
 #include "verifier/solver.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -173,6 +174,17 @@ bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const {
 
 bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                           const std::vector<Var>& hidden, Effort effort) {
+  const bool proved = DecideNonneg(goals, extra, hidden, effort);
+  if (proved && record->listener != nullptr) {
+    std::vector<Guard> told;
+    for (const Poly& goal : goals) told.push_back(Guard::Ge(goal));
+    record->listener->Decided(*this, "index", extra, told, hidden);
+  }
+  return proved;
+}
+
+bool Context::DecideNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
+                           const std::vector<Var>& hidden, Effort effort) {
   auto is_quick = [&](const Poly& goal) {
     if (QuickNonneg(goal, hidden) || QuickNonnegByEquation(facts_, goal, hidden)) return true;
     const auto pays = [&](const Guard& g) { return g.IsGe() && QuickNonneg(goal - g.poly(), hidden); };

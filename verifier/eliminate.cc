@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/index/laws.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 
@@ -12,6 +13,10 @@ std::optional<Poly> SolvedFor(const Context& ctx, const Poly& p, Var v) {
   const Poly rest = p - Poly::Of(Monomial{v}, factor);
   if (ctx.Mentions(rest, {v})) return std::nullopt;
   return index::Laws<Context>::Solve(factor, rest);
+}
+
+void Restated(Context& ctx, const char* law, const Term& before, const Term& after) {
+  if (ctx.record->listener != nullptr) ctx.record->listener->Resummed(ctx, law, before, after, {}, {});
 }
 
 namespace {
@@ -24,12 +29,10 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   }
   Substitution s;
   s.Set(v, value);
-  *t = SubstFree(ctx, open, s);
+  Term shorter = SubstFree(ctx, open, s);
+  if (ctx.record->listener != nullptr) ctx.record->listener->Resummed(ctx, "one point", *t, shorter, s, {});
+  *t = std::move(shorter);
 }
-
-}  // namespace
-
-namespace {
 
 // Whether elements are indices in it.
 bool MentionsElements(const Context& ctx, const Poly& p) {
@@ -80,7 +83,13 @@ bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
       rest[k] = Guard::Eq(conclusion.zero[0]);
       Term open{t->coef, t->bound, Guard::And(rest), t->atoms};
       open.bound.erase(std::find(open.bound.begin(), open.bound.end(), v));
-      *t = SubstQuotient(ctx, open, v, d, e, conclusion.value[0]);
+      Term shorter = SubstQuotient(ctx, open, v, d, e, conclusion.value[0]);
+      if (ctx.record->listener != nullptr) {
+        Substitution s;
+        s.Set(v, conclusion.value[0]);
+        ctx.record->listener->Resummed(ctx, "scale", *t, shorter, s, {});
+      }
+      *t = std::move(shorter);
       return true;
     }
   }
@@ -115,7 +124,9 @@ bool EliminateSingleton(Context& ctx, Term* t) {
         rest.insert(rest.begin(), Guard::Eq(lower.poly()));
         Term open = *t;
         open.guard = Guard::And(rest);
+        const Term restated = open;
         if (!EliminateByEquation(ctx, &open)) continue;
+        Restated(ctx, "range of one point", *t, restated);
         *t = std::move(open);
         return true;
       }
@@ -166,7 +177,9 @@ bool OpenQuotient(Context& ctx, Term* t) {
       parts.push_back(Guard::Ge(conclusion.nonnegative[1]));
       Substitution s;
       s.Set(q, e);
-      *t = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
+      Term opened = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
+      Restated(ctx, "open quotient", *t, opened);
+      *t = std::move(opened);
       return true;
     }
   }
@@ -194,7 +207,13 @@ bool CountMultiples(Context& ctx, Term* t) {
         std::replace(open.bound.begin(), open.bound.end(), v, w);
         Substitution s;
         s.Set(v, index::Laws<Context>::Multiple(e, info.b, Poly::Of(w)) * Poly(sign));
-        *t = SubstFree(ctx, open, s);
+        Term counted = SubstFree(ctx, open, s);
+        if (ctx.record->listener != nullptr) {
+          Substitution back;
+          back.Set(w, Poly::Of(q));
+          ctx.record->listener->Resummed(ctx, "multiples", *t, counted, s, back);
+        }
+        *t = std::move(counted);
         return true;
       }
     }
@@ -250,7 +269,9 @@ bool SplitEquation(Context& ctx, Term* t) {
       const std::vector<Poly> bounds = {way.unit - Poly(1), way.unit - Poly(1) - way.b, way.unit - Poly(1) + way.b};
       if (!ctx.ProveNonneg(bounds, others, t->bound, Context::Effort::kLinear)) continue;
       for (const Poly& zero : index::Laws<Context>::Apart(way.a, way.b).zero) others.push_back(Guard::Eq(zero));
+      const Term before = *t;
       t->guard = Guard::And(others);
+      Restated(ctx, "split equation", before, *t);
       return true;
     }
   }
@@ -274,7 +295,9 @@ bool SplitRange(Context& ctx, Term* t) {
                              Context::Effort::kLinear))
           continue;
         for (const Poly& zero : index::Laws<Context>::Within(way.a).zero) others.push_back(Guard::Eq(zero));
+        const Term before = *t;
         t->guard = Guard::And(others);
+        Restated(ctx, "split range", before, *t);
         return true;
       }
     }

@@ -3,6 +3,7 @@
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 
@@ -196,8 +197,12 @@ bool CancelSums(Context& ctx, Term* t) {
 }  // namespace
 
 bool SimplifyFactors(Context& ctx, Term* t) {
-  return SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) || PositiveParts(ctx, t) ||
-         TruthTimesOperand(ctx, t) || CancelSums(ctx, t);
+  StepListener* const listener = ctx.record->listener;
+  const NormalForm before = listener == nullptr ? NormalForm() : NormalForm{*t};
+  const bool changed = SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) ||
+                       PositiveParts(ctx, t) || TruthTimesOperand(ctx, t) || CancelSums(ctx, t);
+  if (changed && listener != nullptr) listener->Equal(ctx, "factors", Guard::True(), before, {*t});
+  return changed;
 }
 
 }  // namespace rewright::verifier

@@ -7,6 +7,7 @@
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -350,7 +351,11 @@ bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value) {
 }
 
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {
-  return ApplyAt(ctx, fn, args, 0);
+  NormalForm out = ApplyAt(ctx, fn, args, 0);
+  if (ctx.record->listener != nullptr) {
+    ctx.record->listener->Equal(ctx, "function", Guard::True(), AtomForm(MakeFnAtom(ctx, fn, args)), out);
+  }
+  return out;
 }
 
 }  // namespace rewright::verifier

@@ -54,14 +54,6 @@ TensorTerm SumOf(std::vector<TensorTerm> terms) {
   return sum;
 }
 
-// Whether the place of a maximum stands in a condition.
-bool ChoosesByElements(const ExprPtr& element) {
-  return AnyOf(element, [](const ExprNode& node) {
-    return node.kind() == ExprKind::kReduce &&
-           (node.reduction() == ReduceKind::kArgMax || node.reduction() == ReduceKind::kArgMin);
-  });
-}
-
 // One application of the operator, of which sizes and attributes that are not structural are names.
 class Claimant {
  public:
@@ -221,12 +213,6 @@ class Claimant {
     if (!scattered.ok()) return scattered.status();
     GradientClaim claim = Claim(Kind::kInversion);
     claim.input = names_[k];
-    const StructuralKey key = StructuralKeyOf(op_, inputs_, application_.attrs);
-    if (ChoosesByElements(GradientOf(op_, key, *application_.meaning, k).element)) {
-      claim.obstacle =
-          "which element is the greatest is an index that elements decide, and there is no law for a maximum over "
-          "several variables beside such an index";
-    }
     claim.rule = Law(absl::StrCat("inversion-", op_.name, "-", names_[k]), Gradient(*call, **scattered),
                      Gradient(*call, *call->op));
     return claim;
@@ -340,11 +326,7 @@ RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool cer
   options.use = RuleUse::kProof;
   options.classify = certify;  // a certificate tells the class
   options.certify = certify;
-  RuleVerdict verdict = ProveRule(claim.rule, options);
-  if (verdict.verdict == Verdict::kUnknown && !claim.obstacle.empty()) {
-    verdict.reason = absl::StrCat(claim.obstacle, " (", verdict.reason, ")");
-  }
-  return verdict;
+  return ProveRule(claim.rule, options);
 }
 
 }  // namespace rewright

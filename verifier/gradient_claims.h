@@ -25,8 +25,6 @@ struct GradientClaim {
   Kind kind = Kind::kInversion;
   std::string input;      // of kInversion: its name
   std::string structure;  // "f32[3] f32[1, 3]; axis=1", sizes other than one left out: "f32[_, 1]"
-  // Of a declaration that the prover has no law for: what it lacks. It goes with the reason of a claim that is open.
-  std::string obstacle;
   Rule rule;
 };
 const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "shift"

@@ -5,6 +5,7 @@
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -188,7 +189,11 @@ NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
     b.body = Scale(b.body[0].atoms[0]->args[0], b.body[0].coef.Sign());
     again = true;
   }
-  return AtomForm(MakeBinderAtom(ctx, "argmax", {b}));
+  NormalForm out = AtomForm(MakeBinderAtom(ctx, "argmax", {b}));
+  if (ctx.record->listener != nullptr) {
+    ctx.record->listener->Equal(ctx, "argmax", Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
+  }
+  return out;
 }
 
 }  // namespace rewright::verifier

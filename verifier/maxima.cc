@@ -7,6 +7,7 @@
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
 #include "verifier/give_up.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -214,7 +215,9 @@ void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n) {
 
 NormalForm MaxOver(Context& ctx, const std::vector<Branch>& families) { return ExtremumOver(ctx, "max", families); }
 
-NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& families) {
+namespace {
+
+NormalForm Extremum(Context& ctx, const std::string& binder, const std::vector<Branch>& families) {
   Branches branches;
   for (const Branch& b : families) FlattenBranch(ctx, binder, b, &branches);
   if (branches.empty()) return AtomForm(MakeBinderAtom(ctx, binder, {}));
@@ -255,6 +258,16 @@ NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vect
   Rational one;
   if (!IsConstant(factor, &one) || !one.IsOne()) result = Multiply(ctx, factor, result);
   return common.empty() ? result : Add(ctx, result, common);
+}
+
+}  // namespace
+
+NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& families) {
+  NormalForm out = Extremum(ctx, binder, families);
+  if (ctx.record->listener != nullptr) {
+    ctx.record->listener->Equal(ctx, "extremum", Guard::True(), AtomForm(MakeBinderAtom(ctx, binder, families)), out);
+  }
+  return out;
 }
 
 }  // namespace rewright::verifier

@@ -3,6 +3,7 @@
 
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -17,9 +18,7 @@ bool IsTruth(Context& ctx, const NormalForm& n) {
   return IsBooleanMonomial(n) || IsBooleanMonomial(Add(ctx, ConstantForm(1), Scale(n, -1)));
 }
 
-}  // namespace
-
-NormalForm ProdOver(Context& ctx, const Branch& family) {
+NormalForm Product(Context& ctx, const Branch& family) {
   Branch b = family;
   // Powers of truth values are themselves.
   if (!SimplifyFamily(ctx, &b, /*repeats=*/!IsTruth(ctx, b.body))) return ConstantForm(1);
@@ -60,6 +59,16 @@ NormalForm ProdOver(Context& ctx, const Branch& family) {
     }
   }
   return AtomForm(MakeBinderAtom(ctx, "prod", {b}));
+}
+
+}  // namespace
+
+NormalForm ProdOver(Context& ctx, const Branch& family) {
+  NormalForm out = Product(ctx, family);
+  if (ctx.record->listener != nullptr) {
+    ctx.record->listener->Equal(ctx, "product", Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);
+  }
+  return out;
 }
 
 }  // namespace rewright::verifier

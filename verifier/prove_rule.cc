@@ -128,6 +128,7 @@ class RuleProof {
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
     proof_options.memory = &memory_;
+    proof_options.listener = options_.listener;
     // What many instances of a rule share, the first show.
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);

@@ -9,6 +9,7 @@
 #include "verifier/give_up.h"
 #include "verifier/inverse.h"
 #include "verifier/solver.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -56,14 +57,22 @@ void Prover::Trace(const char* what, const Substitution& s) {
 }
 
 void Prover::TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor) {
-  if (!ctx_.record->certify || s.empty()) return;
+  StepListener* const listener = ctx_.record->listener;
+  if ((!ctx_.record->certify && listener == nullptr) || s.empty()) return;
   const std::optional<Substitution> inverse = Inverse(ctx_, s, t.bound, anchor.bound);
   if (!inverse) throw GiveUp("a change of variables has no inverse");
+  if (listener != nullptr) listener->Resummed(ctx_, what, t, ApplyAlignment(ctx_, t, s, anchor), s, *inverse);
   Trace(what, s);
   Trace("its inverse:", *inverse);
 }
 
 bool Prover::Holds(const Guard& goal, const char* tag) {
+  if (!Decide(goal, tag)) return false;
+  if (ctx_.record->listener != nullptr) ctx_.record->listener->Decided(ctx_, tag, facts_, {goal}, {});
+  return true;
+}
+
+bool Prover::Decide(const Guard& goal, const char* tag) {
   if (goal.IsTrue()) return true;
   for (const Guard& part : Conjuncts(goal)) {
     if (std::find(facts_.begin(), facts_.end(), part) != facts_.end()) continue;
@@ -104,8 +113,12 @@ bool Prover::IsZero(const NormalForm& difference) {
         }
       }
       for (size_t c = 0; c < classes.size() && !placed; ++c) {
-        for (const Term& moved : StretchedAlignments(ctx_, t, classes[c][0])) {
+        for (const StretchedTerm& stretched : StretchedAlignments(ctx_, t, classes[c][0])) {
+          const Term& moved = stretched.term;
           if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
+          if (ctx_.record->listener != nullptr) {
+            ctx_.record->listener->Resummed(ctx_, "stretched", t, moved, stretched.forward, stretched.backward);
+          }
           if (ctx_.record->certify) {
             ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
                                          TermKey(ctx_, moved));
@@ -120,10 +133,15 @@ bool Prover::IsZero(const NormalForm& difference) {
       keys.push_back(SortedAtomKeys(ctx_, classes.back()[0]));
     }
     for (const NormalForm& members : classes) {
-      if (!ctx_.solver().CoefficientsCancel(facts_, members)) open.insert(open.end(), members.begin(), members.end());
+      if (!ctx_.solver().CoefficientsCancel(facts_, members)) {
+        open.insert(open.end(), members.begin(), members.end());
+      } else if (ctx_.record->listener != nullptr) {
+        ctx_.record->listener->Cancelled(ctx_, facts_, members);
+      }
     }
   }
   if (open.empty()) return true;
+  if (ctx_.record->listener != nullptr) ctx_.record->listener->Joint(ctx_, "elements");
   std::map<size_t, NormalForm> by_arity;
   for (const Term& t : open) by_arity[t.bound.size()].push_back(t);
   for (const auto& [arity, terms] : by_arity) {
@@ -161,6 +179,7 @@ bool Prover::JointlyZero(const NormalForm& terms) {
 }
 
 bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b) {
+  if (ctx_.record->listener != nullptr) ctx_.record->listener->Joint(ctx_, "maxima");
   return Covers(a, b) && Covers(b, a);
 }
 

@@ -29,6 +29,7 @@ class Prover {
   int depth() const { return depth_; }
 
  private:
+  bool Decide(const Guard& goal, const char* tag);
   bool Covers(const std::vector<Branch>& a, const std::vector<Branch>& b);
   void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
   bool JointlyZero(const NormalForm& terms);

@@ -10,19 +10,17 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "verifier/watchdog.h"
 
 extern char** environ;
 
 namespace rewright {
 namespace {
-
-// Several times what the prover allows a query: the order of assertions is the same, but a parsed text may be searched
-// in another order.
-constexpr unsigned kZ3Limit = 50000000;
 
 // A file descriptor that is closed.
 class Descriptor {
@@ -114,14 +112,16 @@ const char* SmtAnswerName(SmtAnswer answer) {
   return "?";
 }
 
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query) {
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double limit_s) {
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
     z3::params params(context);
-    params.set("rlimit", kZ3Limit);
+    params.set("rlimit", limit);
     solver.set(params);
     solver.add(context.parse_string(query.text.c_str()));
+    std::optional<verifier::Watchdog> watchdog;
+    if (limit_s > 0) watchdog.emplace(context, limit_s);
     switch (solver.check()) {
       case z3::unsat: return SmtAnswer::kUnsat;
       case z3::sat: return SmtAnswer::kSat;
@@ -138,10 +138,9 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   for (size_t i = 0; i < queries.size(); ++i) {
     absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
   }
-  const auto printed =
-      RunFilter({"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)),
-                 "-"},
-                script);
+  const auto printed = RunFilter(
+      {"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)), "-"},
+      script);
   if (!printed.ok()) return printed.status();
   std::vector<SmtAnswer> answers;
   std::string answer;
@@ -156,8 +155,8 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   }
   if (answers.size() != queries.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(), " queries; then: ",
-                     answer.empty() ? "nothing" : answer.substr(0, 300)));
+        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
+                     " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
   }
   return answers;
 }

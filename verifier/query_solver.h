@@ -12,9 +12,12 @@ namespace rewright {
 enum class SmtAnswer : uint8_t { kUnsat, kSat, kUnknown };
 const char* SmtAnswerName(SmtAnswer answer);
 
-// Z3 in this process, under a limit of its resource units (and none of time: the timers of Z3 4.8 can deadlock).
+// Z3 in this process, under a limit of its resource units, and of wall-clock seconds where `limit_s` is not 0 (by an
+// interrupt: the timers of Z3 4.8 can deadlock).
+// Several times what the prover allows a query is usual: the order of assertions is the same, but a parsed text may be
+// searched in another order.
 // Error: Z3 does not understand the text.
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query);
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit = 50000000, double limit_s = 0);
 
 // cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; `limit_s`
 // seconds for each query. Errors: NotFound where there is no program `cvc5`; it does not understand the script.

@@ -6,6 +6,7 @@
 #include "verifier/algebra_internal.h"
 #include "verifier/eliminate.h"
 #include "verifier/give_up.h"
+#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 bool MentionedByAtoms(const Term& t, Var v) {
@@ -57,23 +58,37 @@ bool CountUnused(Context& ctx, Term* t) {
     Poly count;
     Guard rest;
     if (!PlainRange(ctx, t->bound, t->guard, v, &count, &rest)) continue;
+    const Term before = *t;
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
+    if (ctx.record->listener != nullptr) ctx.record->listener->Counted(ctx, before, *t, v, count);
     return true;
   }
   return false;
 }
 
+void ShortenGuard(Context& ctx, Term* t) {
+  Guard shorter = SimplifyGuard(ctx, t->guard, t->bound);
+  if (ctx.record->listener != nullptr && shorter != t->guard) {
+    if (shorter.IsFalse()) {
+      ctx.record->listener->Vanished(ctx, *t);
+    } else {
+      Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
+    }
+  }
+  t->guard = std::move(shorter);
+}
+
 // False when the term is zero.
 bool SimplifyTerm(Context& ctx, Term* t) {
   if (t->coef.IsZero() || t->guard.IsFalse()) return false;
-  t->guard = SimplifyGuard(ctx, t->guard, t->bound);
+  ShortenGuard(ctx, t);
   for (bool again = true; again;) {
     if (t->guard.IsFalse()) return false;
     again = SplitCondition(ctx, t) || EliminateByEquation(ctx, t) || EliminateSingleton(ctx, t) ||
             CountUnused(ctx, t) || EliminateByDivision(ctx, t);
-    if (again) t->guard = SimplifyGuard(ctx, t->guard, t->bound);
+    if (again) ShortenGuard(ctx, t);
   }
   while (SimplifyFactors(ctx, t)) {
   }
@@ -188,7 +203,8 @@ bool HasPoint(Context& ctx, const Branch& family) {
 }
 
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
-  Term t{1, family->bound, SimplifyGuard(ctx, family->guard, family->bound), {MakeFnAtom(ctx, "body", {family->body})}};
+  Term t{1, family->bound, family->guard, {MakeFnAtom(ctx, "body", {family->body})}};
+  ShortenGuard(ctx, &t);
   for (bool again = true; again;) {
     if (t.guard.IsFalse()) return false;
     again = EliminateByEquation(ctx, &t) || EliminateSingleton(ctx, &t);
@@ -201,7 +217,7 @@ bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
       t.guard = rest;
       again = true;
     }
-    if (again) t.guard = SimplifyGuard(ctx, t.guard, t.bound);
+    if (again) ShortenGuard(ctx, &t);
   }
   *family = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
   return true;
@@ -214,18 +230,25 @@ template <typename Prepare>
 NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
   ctx.record->CheckTime();
-  NormalForm out;
+  NormalForm out, parts;
+  std::vector<size_t> places;
+  const bool told = ctx.record->listener != nullptr;
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
     if (!prepare(&t)) continue;
     auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
+    if (told) {
+      parts.push_back(t);
+      places.push_back(it->second);
+    }
     if (inserted) {
       out.push_back(std::move(t));
     } else {
       out[it->second].coef = out[it->second].coef + t.coef;
     }
   }
+  if (told) ctx.record->listener->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
 }

@@ -1,16 +1,13 @@
 #include "verifier/solver.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
-#include <thread>
 
 #include "verifier/encode.h"
 #include "verifier/give_up.h"
+#include "verifier/watchdog.h"
 
 namespace rewright::verifier {
 namespace {
@@ -23,32 +20,6 @@ constexpr unsigned kIndexLimit = 300000;
 constexpr unsigned kNonlinearIndexLimit = 100000;
 // Units per second of CPU time, roughly: keeps the last query of a proof near the time limit.
 constexpr double kUnitsPerSecond = 2e6;
-
-// Interrupts Z3 when a check runs past a wall-clock limit: non-linear arithmetic does not always count its resources.
-class Watchdog {
- public:
-  Watchdog(z3::context& z3, double seconds)
-      : thread_([this, &z3, seconds] {
-          std::unique_lock<std::mutex> lock(mutex_);
-          if (!wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; })) z3.interrupt();
-        }) {}
-  ~Watchdog() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      done_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
-  std::thread thread_;
-};
 
 void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
   std::vector<Poly> polys;

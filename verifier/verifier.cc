@@ -17,6 +17,7 @@
 #include "verifier/numeric_instance.h"
 #include "verifier/prover.h"
 #include "verifier/solver.h"
+#include "verifier/step_listener.h"
 
 namespace rewright {
 
@@ -199,6 +200,14 @@ class Attempt {
   }
 
   bool InRange(const Guard& path, const Poly& index, const Poly& size) {
+    if (!DecideInRange(path, index, size)) return false;
+    if (ctx_.record->listener != nullptr) {
+      ctx_.record->listener->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
+    }
+    return true;
+  }
+
+  bool DecideInRange(const Guard& path, const Poly& index, const Poly& size) {
     std::vector<Guard> facts;
     for (const Poly& goal : {index, size - index - Poly(1)}) {
       if (ctx_.QuickNonneg(goal) || ctx_.QuickNonnegByEquation(facts_, goal)) continue;
@@ -328,6 +337,11 @@ class Attempt {
          absl::StrJoin(at, ", ", [this](std::string* out, const Poly& p) { out->append(Text(p)); }), "]");
     Step("left: ", Text(a));
     Step("right: ", Text(b));
+    if (ctx_.record->listener != nullptr) {
+      for (const auto& [value, form] : {std::pair(instance_.lhs[output], a), {instance_.rhs[output], b}}) {
+        ctx_.record->listener->Composed(ctx_, value.node, value.output, at, form);
+      }
+    }
     Prover prover(ctx_, facts);
     auto is_range_max = [](const NormalForm& n) {
       if (!IsSingleAtom(n, AtomNode::Kind::kMax) || !IsExtremum(n[0].atoms[0]->name)) return false;
@@ -421,6 +435,27 @@ bool HasMatrix(const RuleInstance& instance) {
   });
 }
 
+// Goes through the attempt that succeeded once more. A proof that ran into its time limit here would be told in part:
+// there is none.
+void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strategies, const Strategy& strategy,
+               const ProofOptions& options, const ProofSession& found,
+               const std::vector<std::vector<int64_t>>& assignments) {
+  ProofSession told;
+  told.cpu_limit_s = 1e9;
+  told.cpu_start_s = ThreadCpuSeconds();
+  told.memory = found.memory;
+  told.listener = options.listener;
+  std::string reason;
+  Legality legal;
+  told.listener->Begin(instance, assignments);
+  Attempt first(instance, strategies[0], options, &told, assignments);
+  const bool lawful = first.ProveLegality(&legal, &reason);
+  Attempt attempt(instance, strategy, options, &told, assignments);
+  if (!lawful || attempt.Run(&legal, &reason) != Outcome::kProved) {
+    throw GiveUp("the proof does not come out again: " + reason);
+  }
+}
+
 void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
@@ -431,6 +466,10 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   // With a matrix nothing else leads anywhere.
   const bool unroll_first = HasMatrix(instance);
   if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
+  if (options.tell_attempts && options.listener != nullptr) {
+    options.listener->Begin(instance, assignments);
+    record->listener = options.listener;
+  }
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
     if (tried != order[0] && !differences.Matters(strategy)) continue;
@@ -450,6 +489,8 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->used_bounds = attempt.context().used_bounds;
         result->provisos = attempt.provisos();
         result->reason.clear();
+        if (options.listener != nullptr && !options.tell_attempts)
+          TellSteps(instance, strategies, strategy, options, *record, assignments);
         return;
       }
       finished = true;

@@ -25,6 +25,7 @@ namespace rewright {
 
 namespace verifier {
 class SolverMemory;
+class StepListener;
 }
 
 enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
@@ -61,6 +62,9 @@ struct ProofOptions {
   bool keep_smtlib = false;  // and all steps
   // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
   verifier::SolverMemory* memory = nullptr;
+  // Is told every step of the attempt that succeeded, which is gone through once more.
+  verifier::StepListener* listener = nullptr;
+  bool tell_attempts = false;  // every attempt instead, also those that fail
 };
 
 struct ProofResult {

@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
-#include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
@@ -33,18 +30,11 @@ std::vector<GradientClaim> ClaimsOf(const char* name) {
   return claims.ok() ? *claims : std::vector<GradientClaim>();
 }
 
-// Each with the reason in docs/gradient_proofs.md.
-const std::set<std::string>& OpenClaims() {
-  static const auto* const open = new std::set<std::string>{"inversion of max_pool2d"};
-  return *open;
-}
-
 class EveryOperatorClaims : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(EveryOperatorClaims, AreProvedForEverySize) {
   const std::string& op = GetParam()->name;
   for (const GradientClaim& claim : ClaimsOf(op.c_str())) {
-    if (OpenClaims().contains(absl::StrCat(ClaimName(claim.kind), " of ", op))) continue;
     const RuleVerdict verdict = JudgeClaim(claim, kLimitSeconds);
     EXPECT_EQ(verdict.verdict, Verdict::kProved)
         << ClaimName(claim.kind) << " " << claim.input << " " << claim.structure << ": " << verdict.reason;
@@ -84,16 +74,6 @@ TEST(GradientRules, ByResultsAreProved) {
     const RuleVerdict verdict = ProveRule(rule, {.time_limit_s = kLimitSeconds});
     const bool is_false = rule.name.starts_with("false-");
     EXPECT_EQ(verdict.verdict == Verdict::kProved, !is_false) << rule.name << ": " << verdict.reason;
-  }
-}
-
-// What is printed of a claim that is open says more than that time was up.
-TEST(GradientClaims, ReasonsOfOpenOnesAreGiven) {
-  for (const GradientClaim& claim : ClaimsOf("max_pool2d")) {
-    if (claim.kind != GradientClaim::Kind::kInversion) continue;
-    const RuleVerdict verdict = JudgeClaim(claim, /*time_limit_s=*/1);
-    EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
-    EXPECT_THAT(verdict.reason, testing::HasSubstr("no law for a maximum"));
   }
 }
 

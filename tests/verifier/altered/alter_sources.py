@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Sources of the prover in which expressions can be exchanged for false ones while the program runs.
+
+    alter_sources.py algebra_mutations.txt VERIFIER_DIR OUT_DIR
+
+Each expression of the table becomes (AlteredLaw(N) ? (false one) : (itself)), N being the number of the row from 0.
+An expression that does not occur exactly once in its file is an error.
+"""
+import collections
+import pathlib
+import sys
+
+table, sources, out = map(pathlib.Path, sys.argv[1:])
+rows = [line.split(" :: ") for line in table.read_text().splitlines() if line and not line.startswith("#")]
+chosen = collections.defaultdict(dict)  # file -> expression -> rows
+for number, (file, expression, altered) in enumerate(rows):
+    chosen[file].setdefault(expression, []).append((number, altered))
+out.mkdir(parents=True, exist_ok=True)
+for file, expressions in chosen.items():
+    text = (sources / file).read_text()
+    for expression, alternatives in expressions.items():
+        if text.count(expression) != 1:
+            sys.exit(f"{table}: found `{expression}` {text.count(expression)} times in {file}, expected once")
+        whole = f"({expression})"
+        for number, altered in alternatives:
+            whole = f"(AlteredLaw({number}) ? ({altered}) : {whole})"
+        text = text.replace(expression, whole)
+    (out / file).write_text('#include "tests/verifier/altered/altered_law.h"\n' + text)
+(out / "count.inc").write_text(f"{len(rows)}\n")
+(out / "names.inc").write_text(
+    "".join('R"~(%s)~",\n' % f"{file}: {expression} as {altered}" for file, expression, altered in rows))

@@ -1,0 +1,148 @@
+// The checker of steps takes steps that are right, refuses steps that are not, and finds nothing in the proofs of
+// rules.
+#include "verifier/step_checker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_set.h"
+#include "tests/counts.h"
+#include "verifier/context.h"
+#include "verifier/prove_rule.h"
+#include "verifier/solver.h"
+
+namespace rewright {
+namespace {
+
+using verifier::Context;
+using verifier::Guard;
+using verifier::NormalForm;
+using verifier::Poly;
+using verifier::Substitution;
+using verifier::Term;
+using verifier::Var;
+
+// Sizes n and d, a sum over v of x[v], and a checker.
+class StepCheckerTest : public ::testing::Test {
+ protected:
+  Poly V(Var v) { return Poly::Of(v); }
+  Term Sum(const Guard& guard, const std::vector<Var>& bound, const Poly& at) {
+    return {1, bound, guard, {verifier::MakeRead(ctx_, {"x@0", false, false}, {at})}};
+  }
+  bool Refused() { return !checker_.report().refused.empty(); }
+  bool Settled() { return !Refused() && checker_.report().open.empty() && checker_.report().steps > 0; }
+
+  verifier::SolverMemory memory_;
+  verifier::ProofSession session_{.cpu_limit_s = 1e9, .memory = &memory_};
+  Context ctx_{&session_, {}, 1};
+  StepChecker checker_;
+  const Var n_ = ctx_.NewParam("n", 1), d_ = ctx_.NewParam("d", 1);
+  const Var v_ = ctx_.NewLocal("v"), u_ = ctx_.NewLocal("u"), i_ = ctx_.NewRanged("i", Poly(), Poly::Of(n_));
+};
+
+TEST_F(StepCheckerTest, OnePointRule) {
+  const Term before = Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_))), {v_}, V(v_));
+  Substitution s;
+  s.Set(v_, V(i_));
+  checker_.Resummed(ctx_, "one point", before, Sum(Guard::True(), {}, V(i_)), s, {});
+  EXPECT_TRUE(Settled());
+  // Without the condition that i is below n - 1, which does not follow.
+  const Term shorter =
+      Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_) - Poly(1))), {v_}, V(v_));
+  checker_.Resummed(ctx_, "one point", shorter, Sum(Guard::True(), {}, V(i_)), s, {});
+  EXPECT_TRUE(Refused());
+}
+
+TEST_F(StepCheckerTest, ChangeOfVariablesMustBeABijection) {
+  const Term before = Sum(Guard::InRange(V(v_), Poly(), V(n_)), {v_}, V(v_));
+  Substitution forward, backward;
+  forward.Set(v_, V(n_) - Poly(1) - V(u_));
+  backward.Set(u_, V(n_) - Poly(1) - V(v_));
+  const Term reversed = Sum(Guard::InRange(V(u_), Poly(), V(n_)), {u_}, V(n_) - Poly(1) - V(u_));
+  checker_.Resummed(ctx_, "reversed", before, reversed, forward, backward);
+  EXPECT_TRUE(Settled());
+  // u = v div 2 takes two points to one.
+  const Term doubled = Sum(Guard::InRange(V(u_), Poly(), V(n_)), {u_}, V(u_) * Poly(2));
+  forward.Set(v_, V(u_) * Poly(2));
+  backward.Set(u_, ctx_.FloorDiv(V(v_), Poly(2)));
+  checker_.Resummed(ctx_, "halved", before, doubled, forward, backward);
+  EXPECT_TRUE(Refused());
+}
+
+TEST_F(StepCheckerTest, RangesOfWhatIsBoundAreNotKnown) {
+  // The condition that states a range may not go because of the range.
+  const Var ranged = ctx_.NewRanged("r", Poly(), V(n_));
+  const Term before = Sum(Guard::InRange(V(ranged), Poly(), V(n_)), {ranged}, V(ranged));
+  const Term after = Sum(Guard::Ge(V(ranged)), {ranged}, V(ranged));
+  checker_.Resummed(ctx_, "guard", before, after, {}, {});
+  EXPECT_TRUE(Refused());
+}
+
+TEST_F(StepCheckerTest, Counting) {
+  const Term before = Sum(Guard::InRange(V(v_), V(i_), V(i_) + V(n_)), {v_}, V(i_));
+  Term after = Sum(Guard::True(), {}, V(i_));
+  after.atoms = before.atoms;
+  after.atoms.push_back(verifier::MakeIntAtom(ctx_, V(n_)));
+  checker_.Counted(ctx_, before, after, v_, V(n_));
+  EXPECT_TRUE(Settled());
+  after.atoms.back() = verifier::MakeIntAtom(ctx_, V(n_) - Poly(1));
+  checker_.Counted(ctx_, before, after, v_, V(n_) - Poly(1));
+  EXPECT_TRUE(Refused());
+}
+
+TEST_F(StepCheckerTest, QuotientsAndDecisions) {
+  checker_.Divided(ctx_, V(n_) * V(d_) + V(d_) - Poly(1), V(d_), V(n_));
+  checker_.Decided(ctx_, "index", {}, {Guard::Ge(V(n_) * V(d_) - V(n_))}, {});
+  EXPECT_TRUE(Settled());
+  checker_.Divided(ctx_, V(n_) * V(d_) + V(d_), V(d_), V(n_));
+  EXPECT_EQ(checker_.report().refused.size(), 1u);
+  checker_.Decided(ctx_, "index", {}, {Guard::Ge(V(n_) - V(d_))}, {});
+  EXPECT_EQ(checker_.report().refused.size(), 2u);
+}
+
+TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
+  const NormalForm x = {Sum(Guard::True(), {}, V(i_))};
+  ctx_.samples.push_back({{n_, 5}, {d_, 2}});
+  NormalForm twice = x;
+  twice[0].coef = 2;
+  const auto of = [&](const char* fn, const NormalForm& arg) {
+    Term t;
+    t.atoms = {verifier::MakeFnAtom(ctx_, fn, {arg})};
+    return t;
+  };
+  Term square = of("exp", x);
+  square.atoms.push_back(square.atoms[0]);
+  checker_.Equal(ctx_, "function", Guard::True(), {of("exp", twice)}, {square});
+  EXPECT_TRUE(Settled());
+  checker_.Equal(ctx_, "function", Guard::True(), {of("exp", twice)}, {of("exp", x)});
+  EXPECT_TRUE(Refused());
+}
+
+TEST(StepChecker, TakesProofsOfTheShippedRules) {
+  const auto path = FindRuleFile("core.rules");
+  ASSERT_TRUE(path.ok()) << path.status();
+  const auto rules = ReadRules(*path);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const size_t step = Cases(10) > 1 ? 1 : 12;
+  int64_t steps = 0, questions = 0;
+  for (size_t i = 0; i < rules->size(); i += step) {
+    const Rule& rule = (*rules)[i];
+    StepChecker checker;
+    RuleProofOptions options;
+    options.classify = false;
+    options.listener = &checker;
+    options.limits = rule.proof->domain;
+    EXPECT_EQ(ProveRule(rule, options).verdict, Verdict::kProved) << rule.name;
+    for (const std::string& refused : checker.report().refused) ADD_FAILURE() << rule.name << ": " << refused;
+    steps += checker.report().steps;
+    questions += static_cast<int64_t>(checker.report().questions.size());
+  }
+  EXPECT_GT(steps, 1000);
+  EXPECT_GT(questions, 20);
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,621 @@
+#include "verifier/step_checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "verifier/give_up.h"
+#include "verifier/step_values.h"
+
+namespace rewright {
+
+using verifier::Atom;
+using verifier::AtomNode;
+using verifier::Branch;
+using verifier::Claim;
+using verifier::ElementValues;
+using verifier::IndexEnvironment;
+using verifier::IndexSum;
+using verifier::VarInfo;
+
+namespace {
+
+constexpr unsigned kLimit = 500000;     // of Z3, for one question
+constexpr double kMostSeconds = 1;      // where Z3 does not count
+constexpr double kMostCpuSeconds = 20;  // of one checker's questions that stay open; later ones are not asked
+constexpr size_t kMostRefused = 20;
+constexpr int kPoints = 10;  // at which elements are computed
+constexpr size_t kMostSizes = 3;
+
+bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
+  return std::find(vars.begin(), vars.end(), v) != vars.end();
+}
+
+// v, or a quotient, minimum or element in which it occurs.
+bool Mentions(const verifier::Context& ctx, const verifier::Poly& p, verifier::Var v) {
+  for (const verifier::Poly::Item& item : p.items()) {
+    if (std::any_of(item.vars.begin(), item.vars.end(),
+                    [&](verifier::Var x) { return x == v || Has(ctx.Info(x).inner, v); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Mentions(const verifier::Context& ctx, const verifier::Guard& g, verifier::Var v) {
+  using Kind = verifier::Guard::Kind;
+  if (g.kind() == Kind::kGe || g.kind() == Kind::kEq) return Mentions(ctx, g.poly(), v);
+  if (g.kind() != Kind::kAnd && g.kind() != Kind::kNot) return false;
+  return std::any_of(g.args().begin(), g.args().end(),
+                     [&](const verifier::Guard& part) { return Mentions(ctx, part, v); });
+}
+
+std::vector<verifier::Guard> Parts(const verifier::Guard& g) {
+  if (g.kind() == verifier::Guard::Kind::kAnd) return g.args();
+  return {g};
+}
+
+IndexEnvironment With(const IndexEnvironment& outer, const std::vector<verifier::Var>& vars,
+                      const std::vector<IndexSum>& values) {
+  IndexEnvironment inner = outer;
+  for (size_t i = 0; i < vars.size(); ++i) inner[vars[i]] = values[i];
+  return inner;
+}
+
+}  // namespace
+
+StepChecker::~StepChecker() = default;
+
+// ---------------------------------------------------------------- the same elements under two environments
+
+// Collects what indices must be equal for two terms to be.
+class StepChecker::Comparison {
+ public:
+  Comparison(StepChecker& checker, Claim& claim, std::vector<std::string> facts)
+      : checker_(checker), claim_(claim), facts_(std::move(facts)) {}
+
+  // kWrong where the two are of different shape.
+  Finding OfAtoms(const std::vector<Atom>& a, const IndexEnvironment& ea, const std::vector<Atom>& b,
+                  const IndexEnvironment& eb) {
+    if (a.size() != b.size()) return Finding::kWrong;
+    std::vector<bool> taken(b.size(), false);
+    Finding worst = Finding::kText;
+    for (size_t i = 0; i < a.size(); ++i) {
+      Finding best = Finding::kWrong;
+      size_t place = 0;
+      for (size_t k = 0; k < b.size() && best != Finding::kText; ++k) {
+        const size_t j = (i + k) % b.size();
+        if (taken[j]) continue;
+        const Finding finding = OfAtom(*a[i], ea, *b[j], eb);
+        if (finding < best) {
+          best = finding;
+          place = j;
+        }
+      }
+      if (best == Finding::kWrong) return best;
+      taken[place] = true;
+      worst = std::max(worst, best);
+    }
+    return worst;
+  }
+
+  Finding OfForms(const NormalForm& a, const IndexEnvironment& ea, const NormalForm& b, const IndexEnvironment& eb) {
+    if (a.size() != b.size()) return Finding::kWrong;
+    std::vector<bool> taken(b.size(), false);
+    Finding worst = Finding::kText;
+    for (size_t i = 0; i < a.size(); ++i) {
+      Finding best = Finding::kWrong;
+      size_t place = 0;
+      for (size_t k = 0; k < b.size() && best != Finding::kText; ++k) {
+        const size_t j = (i + k) % b.size();
+        if (taken[j] || a[i].coef != b[j].coef) continue;
+        const Finding finding = OfTerms(a[i], ea, b[j], eb);
+        if (finding < best) {
+          best = finding;
+          place = j;
+        }
+      }
+      if (best == Finding::kWrong) return best;
+      taken[place] = true;
+      worst = std::max(worst, best);
+    }
+    return worst;
+  }
+
+  // But for the coefficient. The bound variables correspond in some order.
+  Finding OfTerms(const Term& a, const IndexEnvironment& ea, const Term& b, const IndexEnvironment& eb) {
+    return OfBinders(a.bound, a.guard, ea, b.bound, b.guard, eb,
+                     [&](Comparison& inner, const IndexEnvironment& ia, const IndexEnvironment& ib) {
+                       return inner.OfAtoms(a.atoms, ia, b.atoms, ib);
+                     });
+  }
+
+ private:
+  template <typename Body>
+  Finding OfBinders(const std::vector<Var>& a, const Guard& ga, const IndexEnvironment& ea, const std::vector<Var>& b,
+                    const Guard& gb, const IndexEnvironment& eb, const Body& body) {
+    constexpr size_t kMostPermuted = 4;
+    if (a.size() != b.size()) return Finding::kWrong;
+    claim_.Hide(a);
+    claim_.Hide(b);
+    std::vector<IndexSum> fresh;
+    for (size_t i = 0; i < a.size(); ++i) fresh.push_back(claim_.Fresh());
+    std::vector<size_t> order(a.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    Finding best = Finding::kWrong;
+    const IndexEnvironment ia = With(ea, a, fresh);
+    const std::string left = claim_.Of(ga, ia);
+    do {
+      std::vector<IndexSum> permuted;
+      for (size_t i : order) permuted.push_back(fresh[i]);
+      const IndexEnvironment ib = With(eb, b, permuted);
+      const std::string right = claim_.Of(gb, ib);
+      Comparison inner(checker_, claim_, facts_);
+      inner.facts_.push_back(left);
+      const Finding finding = std::max(OfGuards(ga, ia, left, gb, ib, right), body(inner, ia, ib));
+      best = std::min(best, finding);
+    } while (best != Finding::kText && a.size() <= kMostPermuted && std::next_permutation(order.begin(), order.end()));
+    return best;
+  }
+
+  Finding OfGuards(const Guard& ga, const IndexEnvironment& ia, const std::string& left, const Guard& gb,
+                   const IndexEnvironment& ib, const std::string& right) {
+    if (left == right) return Finding::kText;
+    std::set<std::string> mine, theirs;
+    for (const Guard& part : Parts(ga)) mine.insert(claim_.Of(part, ia));
+    for (const Guard& part : Parts(gb)) theirs.insert(claim_.Of(part, ib));
+    if (mine == theirs) return Finding::kText;
+    return checker_.Ask(claim_, facts_, {absl::StrCat("(= ", left, " ", right, ")")});
+  }
+
+  Finding OfAtom(const AtomNode& a, const IndexEnvironment& ea, const AtomNode& b, const IndexEnvironment& eb) {
+    if (&a == &b && ea == eb) return Finding::kText;
+    if (a.kind != b.kind || a.name != b.name || a.at.size() != b.at.size() || a.args.size() != b.args.size() ||
+        a.branches.size() != b.branches.size()) {
+      return Finding::kWrong;
+    }
+    std::vector<std::string> equations;
+    for (size_t i = 0; i < a.at.size(); ++i) {
+      equations.push_back(Claim::Equal(claim_.Of(a.at[i], ea), claim_.Of(b.at[i], eb)));
+    }
+    if (a.kind == AtomNode::Kind::kInt) {
+      equations.push_back(Claim::Equal(claim_.Of(a.value, ea), claim_.Of(b.value, eb)));
+    }
+    Finding worst = checker_.Ask(claim_, facts_, equations);
+    for (size_t i = 0; i < a.args.size() && worst != Finding::kWrong; ++i) {
+      worst = std::max(worst, OfForms(a.args[i], ea, b.args[i], eb));
+    }
+    std::vector<bool> taken(b.branches.size(), false);
+    for (size_t i = 0; i < a.branches.size() && worst != Finding::kWrong; ++i) {
+      Finding best = Finding::kWrong;
+      size_t place = 0;
+      for (size_t k = 0; k < b.branches.size() && best != Finding::kText; ++k) {
+        const size_t j = (i + k) % b.branches.size();
+        if (taken[j]) continue;
+        const Branch &x = a.branches[i], &y = b.branches[j];
+        const Finding finding =
+            OfBinders(x.bound, x.guard, ea, y.bound, y.guard, eb,
+                      [&](Comparison& inner, const IndexEnvironment& ia, const IndexEnvironment& ib) {
+                        return inner.OfForms(x.body, ia, y.body, ib);
+                      });
+        if (finding < best) {
+          best = finding;
+          place = j;
+        }
+      }
+      if (best != Finding::kWrong) taken[place] = true;
+      worst = std::max(worst, best);
+    }
+    return worst;
+  }
+
+  StepChecker& checker_;
+  Claim& claim_;
+  std::vector<std::string> facts_;
+};
+
+// ---------------------------------------------------------------- questions
+
+StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::string>& facts,
+                                      const std::vector<std::string>& goals) {
+  std::vector<std::string> open;
+  for (const std::string& goal : goals) {
+    if (goal != "true" && std::find(facts.begin(), facts.end(), goal) == facts.end()) open.push_back(goal);
+  }
+  if (open.empty()) return Finding::kText;
+  SmtAnswer answer = SmtAnswer::kUnknown;
+  for (bool connected : {true, false}) {  // facts may contradict each other without the goal
+    answer = AnswerTo(claim.Query(facts, open, connected));
+    if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
+  }
+  return answer == SmtAnswer::kUnknown ? Finding::kOpen : Finding::kWrong;
+}
+
+SmtAnswer StepChecker::AnswerTo(SmtQuery query) {
+  const auto [known, first] = answers_.emplace(query.text, SmtAnswer::kUnknown);
+  if (!first) return known->second;
+  if (lost_s_ > kMostCpuSeconds && query.logic == "QF_NIA") return known->second;
+  const double start_s = verifier::ThreadCpuSeconds();
+  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, kLimit, kMostSeconds);
+  if (answer.ok()) known->second = *answer;
+  if (known->second == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadCpuSeconds() - start_s;
+  if (known->second == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
+  return known->second;
+}
+
+std::vector<std::string> StepChecker::FactsOf(const Context& ctx, Claim& claim) {
+  std::vector<std::string> facts;
+  for (const std::vector<Guard>* all : {&ctx.facts(), &ctx.assumptions}) {
+    for (const Guard& g : *all) {
+      for (const Guard& part : Parts(g)) facts.push_back(claim.Of(part, {}));
+    }
+  }
+  return facts;
+}
+
+void StepChecker::Note(Finding finding, const std::string& law, const std::string& what) {
+  ++report_.steps;
+  switch (finding) {
+    case Finding::kText: ++report_.by_text; return;
+    case Finding::kQuestion: ++report_.by_question; return;
+    case Finding::kOpen: ++report_.open[law]; return;
+    case Finding::kWrong: break;
+  }
+  if (report_.refused.size() < kMostRefused) {
+    report_.refused.push_back(absl::StrCat(law, ": ", what, instance_ == nullptr ? "" : " at ",
+                                           instance_ == nullptr ? "" : instance_->description));
+  }
+}
+
+// ---------------------------------------------------------------- laws of sums
+
+void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
+                           const Substitution& forward, const Substitution& backward) {
+  const auto shown = [&] {
+    std::string map;
+    for (const auto& [v, p] : forward.entries()) absl::StrAppend(&map, " ", ctx.Print(Poly::Of(v)), ":=", ctx.Print(p));
+    return absl::StrCat(verifier::TermKey(ctx, before), " as ", verifier::TermKey(ctx, after), map);
+  };
+  Finding finding = before.coef == after.coef ? Finding::kText : Finding::kWrong;
+  // From after to before: u are the variables of after.
+  {
+    Claim claim(ctx);
+    claim.Hide(before.bound);
+    claim.Hide(after.bound);
+    IndexEnvironment f;
+    for (const auto& [v, p] : forward.entries()) f[v] = claim.Of(p, {});
+    std::vector<std::string> facts = FactsOf(ctx, claim);
+    for (const Guard& part : Parts(after.guard)) facts.push_back(claim.Of(part, {}));
+    std::vector<std::string> goals;
+    for (const Guard& part : Parts(before.guard)) goals.push_back(claim.Of(part, f));
+    for (Var u : after.bound) {
+      const Poly* back = backward.Find(u);
+      if (back == nullptr && !Has(before.bound, u)) finding = Finding::kWrong;
+      const auto same = f.find(u);
+      const IndexSum there = back != nullptr   ? claim.Of(*back, f)
+                             : same != f.end() ? same->second
+                                               : claim.Of(Poly::Of(u), {});
+      goals.push_back(Claim::Equal(there, claim.Of(Poly::Of(u), {})));
+    }
+    finding = std::max(finding, Ask(claim, facts, goals));
+    if (finding != Finding::kWrong) {
+      Comparison atoms(*this, claim, facts);
+      finding = std::max(finding, atoms.OfAtoms(before.atoms, f, after.atoms, {}));
+    }
+  }
+  // From before to after.
+  if (finding != Finding::kWrong) {
+    Claim claim(ctx);
+    claim.Hide(before.bound);
+    claim.Hide(after.bound);
+    IndexEnvironment b;
+    for (const auto& [v, p] : backward.entries()) b[v] = claim.Of(p, {});
+    std::vector<std::string> facts = FactsOf(ctx, claim);
+    for (const Guard& part : Parts(before.guard)) facts.push_back(claim.Of(part, {}));
+    std::vector<std::string> goals;
+    for (const Guard& part : Parts(after.guard)) goals.push_back(claim.Of(part, b));
+    for (Var v : before.bound) {
+      const Poly* there = forward.Find(v);
+      if (there == nullptr && !Has(after.bound, v)) finding = Finding::kWrong;
+      if (there != nullptr) goals.push_back(Claim::Equal(claim.Of(*there, b), claim.Of(Poly::Of(v), {})));
+    }
+    finding = std::max(finding, Ask(claim, facts, goals));
+  }
+  Note(finding, law, finding == Finding::kWrong ? shown() : "");
+}
+
+void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) {
+  Finding finding = Finding::kWrong;
+  std::vector<Atom> atoms = after.atoms;
+  const bool counted = !atoms.empty() && atoms.back()->kind == AtomNode::Kind::kInt && atoms.back()->value == count;
+  if (counted) atoms.pop_back();
+  std::vector<Var> bound = before.bound;
+  bound.erase(std::remove(bound.begin(), bound.end(), v), bound.end());
+  const bool plain = counted && atoms == before.atoms && bound == after.bound && before.coef == after.coef &&
+                     !Mentions(ctx, count, v) && !Mentions(ctx, after.guard, v) &&
+                     std::none_of(atoms.begin(), atoms.end(), [&](const Atom& a) { return Has(a->vars, v); }) &&
+                     std::none_of(bound.begin(), bound.end(), [&](Var other) { return Mentions(ctx, count, other); });
+  for (const Guard& part : Parts(before.guard)) {
+    // Some condition says v + c >= 0.
+    if (!plain || finding != Finding::kWrong || !part.IsGe() || part.poly().Coef(v) != 1) continue;
+    bool once = true;
+    for (const Poly::Item& item : part.poly().items()) {
+      once = once && ((item.vars.size() == 1 && item.vars[0] == v) || !Mentions(ctx, Poly::Of(item.vars, 1), v));
+    }
+    if (!once) continue;
+    Claim claim(ctx);
+    claim.Hide(before.bound);
+    const IndexSum from = claim.Of(part.poly(), {}), n = claim.Of(count, {});
+    const std::string range =
+        absl::StrCat("(and ", Claim::AtLeastZero(from), " ",
+                     Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(n, from, -1), {{{}, 1}}, -1)), ")");
+    const std::string rest = claim.Of(after.guard, {});
+    const std::vector<std::string> facts = FactsOf(ctx, claim);
+    finding = Ask(claim, facts,
+                  {absl::StrCat("(= ", claim.Of(before.guard, {}), " (and ", range, " ", rest, "))"),
+                   absl::StrCat("(=> ", rest, " ", Claim::AtLeastZero(n), ")")});
+  }
+  Note(finding, "counting",
+       finding == Finding::kWrong ? absl::StrCat(verifier::TermKey(ctx, before), " as ", verifier::TermKey(ctx, after))
+                                  : "");
+}
+
+void StepChecker::Vanished(Context& ctx, const Term& term) {
+  Claim claim(ctx);
+  claim.Hide(term.bound);
+  std::vector<std::string> facts = FactsOf(ctx, claim);
+  for (const Guard& part : Parts(term.guard)) facts.push_back(claim.Of(part, {}));
+  const Finding finding = Ask(claim, facts, {"false"});
+  Note(finding, "empty guard", finding == Finding::kWrong ? verifier::TermKey(ctx, term) : "");
+}
+
+void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+                            const NormalForm& sum) {
+  std::vector<verifier::Rational> coefs(sum.size(), 0);
+  std::vector<bool> met(sum.size(), false);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const size_t at = place[i];
+    coefs[at] = coefs[at] + parts[i].coef;
+    if (met[at]) {
+      Claim claim(ctx);
+      Comparison same(*this, claim, FactsOf(ctx, claim));
+      const Finding finding = same.OfTerms(parts[i], {}, sum[at], {});
+      Note(finding, "equal terms",
+           finding == Finding::kWrong
+               ? absl::StrCat(verifier::TermKey(ctx, parts[i]), " and ", verifier::TermKey(ctx, sum[at]))
+               : "");
+    }
+    met[at] = true;
+  }
+  for (size_t i = 0; i < sum.size(); ++i) {
+    if (coefs[i] != sum[i].coef) {
+      Note(Finding::kWrong, "coefficients",
+           absl::StrCat(coefs[i].ToString(), " and ", sum[i].coef.ToString(), " of ", verifier::TermKey(ctx, sum[i])));
+    }
+  }
+}
+
+void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const NormalForm& members) {
+  Claim claim(ctx);
+  for (const Term& t : members) claim.Hide(t.bound);
+  std::vector<std::string> facts = FactsOf(ctx, claim);
+  for (const Guard& g : given) facts.push_back(claim.Of(g, {}));
+  Finding finding = Finding::kText;
+  verifier::Rational scale = 1;
+  for (const Term& t : members) {
+    if (t.bound != members[0].bound) finding = Finding::kWrong;
+    scale = scale * verifier::Rational((t.coef * scale).den());
+  }
+  std::string total = "(+ 0";
+  for (const Term& t : members) {
+    std::vector<std::string> here = facts;
+    here.push_back(claim.Of(t.guard, {}));
+    Comparison atoms(*this, claim, here);
+    finding = std::max(finding, atoms.OfAtoms(t.atoms, {}, members[0].atoms, {}));
+    const int64_t coef = (t.coef * scale).num();
+    absl::StrAppend(&total, " (ite ", claim.Of(t.guard, {}), " ",
+                    coef < 0 ? absl::StrCat("(- ", -coef, ")") : absl::StrCat(coef), " 0)");
+  }
+  if (finding != Finding::kWrong) finding = std::max(finding, Ask(claim, facts, {absl::StrCat("(= ", total, ") 0)")}));
+  Note(finding, "cancelling coefficients", finding == Finding::kWrong ? verifier::NormalFormKey(ctx, members) : "");
+}
+
+// ---------------------------------------------------------------- indices
+
+void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guard>& also,
+                          const std::vector<Guard>& goals, const std::vector<Var>& hidden) {
+  Claim claim(ctx);
+  claim.Hide(hidden);
+  std::vector<std::string> facts = FactsOf(ctx, claim), wanted;
+  for (const Guard& g : also) {
+    for (const Guard& part : Parts(g)) facts.push_back(claim.Of(part, {}));
+  }
+  for (const Guard& g : goals) {
+    for (const Guard& part : Parts(g)) wanted.push_back(claim.Of(part, {}));
+  }
+  const Finding finding = Ask(claim, facts, wanted);
+  Note(finding, absl::StrCat("decision (", what, ")"),
+       finding == Finding::kWrong
+           ? absl::StrJoin(goals, ", ", [&](std::string* out, const Guard& g) { out->append(ctx.Print(g)); })
+           : "");
+}
+
+void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) {
+  Claim claim(ctx);
+  const IndexSum n = claim.Of(num, {}), d = claim.Of(den, {}), q = claim.Of(result, {});
+  const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
+  std::vector<std::string> facts = FactsOf(ctx, claim);
+  // Whoever divides has decided that.
+  facts.push_back(Claim::AtLeastZero(verifier::PlusTimes(d, {{{}, 1}}, -1)));
+  const Finding finding =
+      Ask(claim, facts,
+          {Claim::AtLeastZero(rest),
+           Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(d, rest, -1), {{{}, 1}}, -1))});
+  Note(finding, "quotient",
+       finding == Finding::kWrong ? absl::StrCat(ctx.Print(num), " div ", ctx.Print(den), " as ", ctx.Print(result))
+                                  : "");
+}
+
+void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) {
+  Claim claim(ctx);
+  const IndexSum x = claim.Of(a, {}), y = claim.Of(b, {}), least = claim.Of(result, {});
+  const Finding finding =
+      Ask(claim, FactsOf(ctx, claim),
+          {Claim::AtLeastZero(verifier::PlusTimes(x, least, -1)), Claim::AtLeastZero(verifier::PlusTimes(y, least, -1)),
+           absl::StrCat("(or ", Claim::Equal(least, x), " ", Claim::Equal(least, y), ")")});
+  Note(finding, "minimum", finding == Finding::kWrong ? absl::StrCat("of ", ctx.Print(a), " and ", ctx.Print(b)) : "");
+}
+
+// ---------------------------------------------------------------- values
+
+void StepChecker::Joint(Context& ctx, const char*) {
+  (void)ctx;
+  ++report_.joint;
+}
+
+void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) {
+  instance_ = &instance;
+  concrete_.clear();
+  sizes_.clear();
+  for (const std::vector<int64_t>& sizes : assignments) {
+    if (concrete_.size() == kMostSizes) break;
+    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, &rng_);
+    if (!concrete->usable()) continue;
+    concrete_.push_back(std::move(concrete));
+    sizes_.push_back(sizes);
+  }
+}
+
+namespace {
+
+// Values of the variables that the polynomials of the forms need and that nothing says yet: within their ranges.
+bool DrawVariable(const verifier::Context& ctx, verifier::Var v, ElementValues* values, std::mt19937_64* rng) {
+  if (values->Knows(v)) return true;
+  const VarInfo& info = ctx.Info(v);
+  if (info.kind != VarInfo::Kind::kLocal) return true;
+  int64_t low = -2, high = 5;
+  if (info.range) {
+    for (const verifier::Poly* p : {&info.range->first, &info.range->second}) {
+      for (verifier::Var x : p->Vars()) {
+        if (!DrawVariable(ctx, x, values, rng)) return false;
+        for (verifier::Var y : ctx.Info(x).inner) {
+          if (!DrawVariable(ctx, y, values, rng)) return false;
+        }
+      }
+    }
+    const std::optional<int64_t> lo = values->Of(info.range->first), hi = values->Of(info.range->second);
+    if (!lo || !hi || *lo >= *hi) return false;
+    low = *lo;
+    high = *hi;
+  }
+  values->Set(v, low + static_cast<int64_t>((*rng)() % static_cast<uint64_t>(high - low)));
+  return true;
+}
+
+}  // namespace
+
+void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+                        const NormalForm& after) {
+  // Once for every text: the names of variables are the same in all attempts at an instance.
+  const std::string left = verifier::NormalFormKey(ctx, before), right = verifier::NormalFormKey(ctx, after);
+  if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
+  std::vector<Var> free = verifier::FreeVars(ctx, before);
+  for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
+  int computed = 0, wrong = 0;
+  std::string where;
+  for (int point = 0; point < 4 * kPoints && computed < kPoints; ++point) {
+    const uint64_t seed = rng_();
+    const bool whole = point % 2 == 1;                    // integers, so that sums of them are exact
+    const double largest = point % 4 == 1 ? 4 : (1 << 14) - 1;  // sums of which wrap around
+    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
+      std::vector<double> position(at.begin(), at.end());
+      double value = verifier::HashedValue(read.name, position, seed);
+      if (read.boolean) return value > 0 ? 1.0 : 0.0;
+      value = whole ? std::round(largest * value) : 2 * value;
+      return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
+    });
+    if (!ctx.samples.empty()) {
+      for (const auto& [v, value] : ctx.samples[rng_() % ctx.samples.size()]) values.Set(v, value);
+    }
+    bool usable = true;
+    for (Var v : free) usable = usable && DrawVariable(ctx, v, &values, &rng_);
+    for (const auto* all : {&ctx.facts(), static_cast<const std::vector<Guard>*>(&ctx.assumptions)}) {
+      for (const Guard& g : *all) usable = usable && values.Of(g).value_or(true);
+    }
+    usable = usable && values.Of(also).value_or(false);
+    if (!usable) continue;
+    const std::optional<double> a = values.Of(before), b = values.Of(after);
+    if (!a || !b) continue;
+    ++computed;
+    if (std::abs(*a - *b) > 1e-6 * std::max({1.0, std::abs(*a), std::abs(*b)})) {
+      ++wrong;
+      where = absl::StrCat(*a, " and ", *b, " for ", left, " and ", right);
+    }
+  }
+  ++report_.steps;
+  if (computed == 0) {
+    ++report_.open[law];
+  } else if (wrong == 0) {
+    ++report_.by_value;
+  } else {
+    --report_.steps;
+    Note(Finding::kWrong, law, where);
+  }
+}
+
+void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
+  int computed = 0, wrong = 0;
+  std::string where;
+  const int points = concrete_.empty() ? 0 : 4 * kPoints;
+  for (int point = 0; point < points && computed < kPoints; ++point) {
+    const size_t k = static_cast<size_t>(point) % concrete_.size();
+    verifier::ConcreteInstance& concrete = *concrete_[k];
+    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
+      const size_t leaf = read.name.rfind('@'), real = read.name.rfind('%');
+      if (leaf != std::string::npos) return concrete.Element({std::atoi(read.name.c_str() + leaf + 1), 0}, position);
+      if (real != std::string::npos) return concrete.reals()[std::atoi(read.name.c_str() + real + 1)];
+      return std::atof(read.name.c_str());  // a constant
+    });
+    for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
+    bool usable = true;
+    std::vector<int64_t> position;
+    for (const Poly& p : at) {
+      for (Var v : p.Vars()) usable = usable && DrawVariable(ctx, v, &values, &rng_);
+      const std::optional<int64_t> index = usable ? values.Of(p) : std::nullopt;
+      usable = usable && index;
+      position.push_back(index.value_or(0));
+    }
+    const SymbolicValue value{node, output};
+    if (!usable) continue;
+    bool inside = true;
+    for (size_t axis = 0; axis < position.size(); ++axis) {
+      inside = inside && position[axis] >= 0 && position[axis] < concrete.ShapeOf(value)[axis];
+    }
+    if (!inside) continue;
+    concrete.Clear();
+    const double expected = concrete.Element(value, position);
+    const std::optional<double> found = values.Of(form);
+    if (concrete.undefined() || concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
+    ++computed;
+    if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
+      ++wrong;
+      where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of ",
+                           verifier::NormalFormKey(ctx, form));
+    }
+  }
+  ++report_.steps;
+  if (computed == 0) {
+    ++report_.open["composition"];
+  } else if (wrong == 0) {
+    ++report_.by_value;
+  } else {
+    --report_.steps;
+    Note(Finding::kWrong, "composition", where);
+  }
+}
+
+}  // namespace rewright

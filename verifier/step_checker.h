@@ -1,0 +1,96 @@
+// A check of proofs that does not reason as the prover does.
+//
+// It is told every step of a proof (step_listener.h) and applies laws of its own, few and general, to see that what the
+// prover made of a term is what it was. Sums have two laws, whatever the prover calls its many:
+//
+//   change of variables   SUM_v [g(v)] t(v) = SUM_u [h(u)] s(u)  where f and b are inverse to each other between the
+//                         points of g and those of h, and t(f(u)) = s(u) at these
+//   counting              SUM_v [0 <= v + c < n] t = n t
+//
+// (one-point rules, digits, quotients, alignments and ways to write a guard are changes of variables), and equal
+// products whose coefficients cancel have one. Whatever they need of indices is a question for any solver, for all
+// sizes at once (step_claims.h). Laws of functions, maxima and products, which no solver knows, are computed on both
+// sides at several sizes and elements (step_values.h), and so is the normal form of every element that is compared,
+// beside the declarations themselves (concrete.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "verifier/concrete.h"
+#include "verifier/query_solver.h"
+#include "verifier/step_claims.h"
+#include "verifier/step_listener.h"
+
+namespace rewright {
+
+struct StepReport {
+  int64_t steps = 0;
+  int64_t by_text = 0;                  // nothing was left to ask
+  int64_t by_question = 0;              // settled by solvers, for all sizes
+  int64_t by_value = 0;                 // computed on both sides
+  int64_t joint = 0;                    // settled by a query of the prover's own making (certificates hold these)
+  std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
+  std::vector<std::string> refused;     // steps that are wrong
+  std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
+};
+
+// Not thread-safe. One for the proofs of one rule.
+class StepChecker : public verifier::StepListener {
+ public:
+  using Context = verifier::Context;
+  using Term = verifier::Term;
+  using NormalForm = verifier::NormalForm;
+  using Guard = verifier::Guard;
+  using Poly = verifier::Poly;
+  using Var = verifier::Var;
+  using Substitution = verifier::Substitution;
+
+  explicit StepChecker(uint64_t seed = 1) : rng_(seed) {}
+  ~StepChecker() override;
+  const StepReport& report() const { return report_; }
+
+  void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
+  void Resummed(Context& ctx, const char* law, const Term& before, const Term& after, const Substitution& forward,
+                const Substitution& backward) override;
+  void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
+  void Vanished(Context& ctx, const Term& term) override;
+  void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+                 const NormalForm& sum) override;
+  void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+               const std::vector<Var>& hidden) override;
+  void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) override;
+  void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) override;
+  void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+             const NormalForm& after) override;
+  void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members) override;
+  void Joint(Context& ctx, const char* what) override;
+  void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
+
+ private:
+  enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
+  class Comparison;
+
+  SmtAnswer AnswerTo(SmtQuery query);
+  // Whether the facts imply the goals.
+  Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
+  void Note(Finding finding, const std::string& law, const std::string& what);
+  static std::vector<std::string> FactsOf(const Context& ctx, verifier::Claim& claim);
+
+  std::mt19937_64 rng_;
+  StepReport report_;
+  double lost_s_ = 0;                                   // on questions that no answer came to
+  std::unordered_map<std::string, SmtAnswer> answers_;  // by the text of the question
+  std::set<std::string> equal_;                         // pairs that have been computed
+  const RuleInstance* instance_ = nullptr;
+  std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
+  std::vector<std::vector<int64_t>> sizes_;  // of each
+};
+
+}  // namespace rewright

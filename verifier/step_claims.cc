@@ -1,0 +1,270 @@
+#include "verifier/step_claims.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "verifier/give_up.h"
+
+namespace rewright::verifier {
+namespace {
+
+constexpr char kMark = 'c';  // c12 is constant number 12 until a question gives it its name
+
+std::string Number(int64_t value) {
+  return value < 0 ? absl::StrCat("(- ", absl::StrCat(value).substr(1), ")") : absl::StrCat(value);
+}
+
+bool IsMarked(const std::string& text, size_t at) {
+  return text[at] == kMark && at + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0 &&
+         (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
+}
+
+// Calls `visit` with every constant that the text names, and gives the text with what it returns instead.
+template <typename Visit>
+std::string OverConstants(const std::string& text, const Visit& visit) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (!IsMarked(text, at)) {
+      out += text[at++];
+      continue;
+    }
+    size_t end = at + 1;
+    int number = 0;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) {
+      number = 10 * number + (text[end++] - '0');
+    }
+    out += visit(number);
+    at = end;
+  }
+  return out;
+}
+
+// Whether constants are multiplied with each other.
+bool HasProduct(const std::string& text) {
+  for (size_t at = text.find("(* "); at != std::string::npos; at = text.find("(* ", at + 1)) {
+    const std::vector<std::string> factors = absl::StrSplit(text.substr(at + 3, text.find(')', at) - at - 3), ' ');
+    if (std::count_if(factors.begin(), factors.end(), [](const std::string& f) { return f[0] == 'x'; }) > 1)
+      return true;
+    if (factors[0] == "(-" && factors.size() == 2) {  // (* (- 2) x0 x1)
+      const size_t close = text.find(')', text.find(')', at) + 1);
+      const std::string rest = text.substr(at, close - at);
+      if (std::count(rest.begin(), rest.end(), 'x') > 1) return true;
+    }
+  }
+  return false;
+}
+
+bool IsNumber(const IndexSum& a, int64_t* value) {
+  *value = a.empty() ? 0 : a.begin()->second;
+  return a.empty() || (a.size() == 1 && a.begin()->first.empty());
+}
+
+}  // namespace
+
+IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times) {
+  IndexSum out = a;
+  for (const auto& [product, coef] : b) {
+    int64_t scaled = 0;
+    int64_t& sum = out[product];
+    if (__builtin_mul_overflow(coef, times, &scaled) || __builtin_add_overflow(sum, scaled, &sum)) {
+      throw GiveUp("a coefficient does not fit 64 bits");
+    }
+    if (sum == 0) out.erase(product);
+  }
+  return out;
+}
+
+IndexSum Times(const IndexSum& a, const IndexSum& b) {
+  IndexSum out;
+  for (const auto& [left, left_coef] : a) {
+    for (const auto& [right, right_coef] : b) {
+      std::vector<int> product = left;
+      product.insert(product.end(), right.begin(), right.end());
+      std::sort(product.begin(), product.end());
+      out = PlusTimes(out, {{std::move(product), left_coef}}, right_coef);
+    }
+  }
+  return out;
+}
+
+std::string Claim::Text(const IndexSum& a) {
+  std::vector<std::string> parts;
+  for (const auto& [product, coef] : a) {
+    std::vector<std::string> factors;
+    if (coef != 1 || product.empty()) factors.push_back(Number(coef));
+    for (int constant : product) factors.push_back(absl::StrCat(std::string(1, kMark), constant));
+    parts.push_back(factors.size() == 1 ? factors[0] : absl::StrCat("(* ", absl::StrJoin(factors, " "), ")"));
+  }
+  if (parts.empty()) return "0";
+  return parts.size() == 1 ? parts[0] : absl::StrCat("(+ ", absl::StrJoin(parts, " "), ")");
+}
+
+std::string Claim::AtLeastZero(const IndexSum& a) {
+  int64_t value = 0;
+  if (IsNumber(a, &value)) return value >= 0 ? "true" : "false";
+  return absl::StrCat("(>= ", Text(a), " 0)");
+}
+
+std::string Claim::Equal(const IndexSum& a, const IndexSum& b) {
+  int64_t value = 0;
+  const IndexSum difference = PlusTimes(a, b, -1);
+  if (IsNumber(difference, &value)) return value == 0 ? "true" : "false";
+  return absl::StrCat("(= ", Text(difference), " 0)");
+}
+
+// The q with den q <= num < den q + den, where den is positive; nothing is known of it elsewhere.
+IndexSum Claim::Quotient(const IndexSum& num, const IndexSum& den) {
+  const auto [place, first] = of_text_.emplace(absl::StrCat("div ", Text(num), " by ", Text(den)), 0);
+  if (first) {
+    place->second = NewConstant();
+    const IndexSum rest = PlusTimes(num, Times(den, {{{place->second}, 1}}), -1);
+    const IndexSum above = PlusTimes(PlusTimes(den, rest, -1), {{{}, 1}}, -1);
+    const std::string positive = AtLeastZero(PlusTimes(den, {{{}, 1}}, -1));
+    constants_[place->second].known.push_back(
+        absl::StrCat("(=> ", positive, " (and ", AtLeastZero(rest), " ", AtLeastZero(above), "))"));
+  }
+  return {{{place->second}, 1}};
+}
+
+IndexSum Claim::OfVar(Var v, const IndexEnvironment& environment) {
+  const auto replaced = environment.find(v);
+  if (replaced != environment.end()) return replaced->second;
+  const VarInfo& info = ctx_.Info(v);
+  switch (info.kind) {
+    case VarInfo::Kind::kDiv: return Quotient(Of(info.a, environment), Of(info.b, environment));
+    case VarInfo::Kind::kMin: {
+      const IndexSum a = Of(info.a, environment), b = Of(info.b, environment);
+      const auto [place, first] = of_text_.emplace(absl::StrCat("min ", Text(a), " and ", Text(b)), 0);
+      if (first) {
+        place->second = NewConstant();
+        const IndexSum least = {{{place->second}, 1}};
+        constants_[place->second].known = {absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ",
+                                                        AtLeastZero(PlusTimes(b, least, -1)), " (or ", Equal(least, a),
+                                                        " ", Equal(least, b), "))")};
+      }
+      return {{{place->second}, 1}};
+    }
+    case VarInfo::Kind::kValue: {
+      const auto [place, first] = of_text_.emplace(absl::StrCat("value ", Text(*info.value, environment)), 0);
+      if (first) place->second = NewConstant();
+      return {{{place->second}, 1}};
+    }
+    case VarInfo::Kind::kParam:
+    case VarInfo::Kind::kLocal: break;
+  }
+  const auto [place, first] = of_var_.emplace(v, 0);
+  if (!first) return {{{place->second}, 1}};
+  const int constant = place->second = NewConstant();
+  const IndexSum self = {{{constant}, 1}};
+  std::vector<std::string> known;
+  if (info.kind == VarInfo::Kind::kParam && info.min) {
+    known.push_back(AtLeastZero(PlusTimes(self, {{{}, *info.min}}, -1)));
+  }
+  if (info.range && hidden_.count(v) == 0) {
+    known.push_back(AtLeastZero(PlusTimes(self, Of(info.range->first, {}), -1)));
+    known.push_back(AtLeastZero(PlusTimes(PlusTimes(Of(info.range->second, {}), self, -1), {{{}, 1}}, -1)));
+  }
+  constants_[constant].known = std::move(known);
+  return self;
+}
+
+IndexSum Claim::Of(const Poly& p, const IndexEnvironment& environment) {
+  IndexSum out;
+  for (const Poly::Item& item : p.items()) {
+    IndexSum product = {{{}, item.coef}};
+    for (Var v : item.vars) product = Times(product, OfVar(v, environment));
+    out = PlusTimes(out, product, 1);
+  }
+  return out;
+}
+
+std::string Claim::Of(const Guard& g, const IndexEnvironment& environment) {
+  switch (g.kind()) {
+    case Guard::Kind::kTrue: return "true";
+    case Guard::Kind::kFalse: return "false";
+    case Guard::Kind::kGe: return AtLeastZero(Of(g.poly(), environment));
+    case Guard::Kind::kEq: return Equal(Of(g.poly(), environment), {});
+    case Guard::Kind::kNot: return absl::StrCat("(not ", Of(g.args()[0], environment), ")");
+    case Guard::Kind::kAnd: break;
+  }
+  std::string out = "(and";
+  for (const Guard& part : g.args()) absl::StrAppend(&out, " ", Of(part, environment));
+  return out + ")";
+}
+
+std::string Claim::Text(const Atom& a, const IndexEnvironment& environment) {
+  std::string out = absl::StrCat("(", a->name, " ");
+  for (const Poly& p : a->at) absl::StrAppend(&out, Text(Of(p, environment)), " , ");
+  if (a->kind == AtomNode::Kind::kInt) absl::StrAppend(&out, Text(Of(a->value, environment)));
+  for (const NormalForm& arg : a->args) absl::StrAppend(&out, Text(arg, environment), " ; ");
+  for (const Branch& b : a->branches) {
+    IndexEnvironment inner = environment;
+    const int first = bound_;
+    for (Var v : b.bound) inner[v] = {{{-(++bound_)}, 1}};
+    absl::StrAppend(&out, Of(b.guard, inner), " : ", Text(b.body, inner), " | ");
+    bound_ = first;
+  }
+  return out + ")";
+}
+
+std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment) {
+  std::string out;
+  for (const Term& t : n) {
+    IndexEnvironment inner = environment;
+    const int first = bound_;
+    for (Var v : t.bound) inner[v] = {{{-(++bound_)}, 1}};
+    absl::StrAppend(&out, " + ", t.coef.ToString(), " [", t.bound.size(), " ", Of(t.guard, inner), " ]");
+    for (const Atom& a : t.atoms) absl::StrAppend(&out, " ", Text(a, inner));
+    bound_ = first;
+  }
+  return out;
+}
+
+SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) {
+  std::map<int, std::string> names;
+  std::vector<int> order;
+  const auto name = [&](int constant) {
+    const auto [place, first] = names.emplace(constant, absl::StrCat("x", names.size()));
+    if (first) order.push_back(constant);
+    return place->second;
+  };
+  const std::string goal = OverConstants(absl::StrCat("(and ", absl::StrJoin(goals, " "), ")"), name);
+  std::set<std::string> assertions;
+  std::string body;
+  const auto assert_that = [&](const std::string& text) {
+    if (text == "true") return;
+    const std::string line = absl::StrCat("(assert ", OverConstants(text, name), ")\n");
+    if (assertions.insert(line).second) body += line;
+  };
+  std::vector<bool> used(facts.size(), false);
+  size_t described = 0;
+  for (bool again = true; again;) {
+    again = false;
+    for (; described < order.size(); ++described) {
+      for (const std::string& known : constants_[order[described]].known) assert_that(known);
+    }
+    for (size_t i = 0; i < facts.size(); ++i) {
+      if (used[i]) continue;
+      bool concerns = false, any = false;
+      OverConstants(facts[i], [&](int constant) {
+        any = true;
+        concerns = concerns || names.count(constant) > 0;
+        return std::string();
+      });
+      if (connected && any && !concerns) continue;
+      used[i] = again = true;
+      assert_that(facts[i]);
+    }
+    again = again || described < order.size();
+  }
+  SmtQuery query{"step", HasProduct(body + goal) ? "QF_NIA" : "QF_LIA", ""};
+  query.text = absl::StrCat("(set-logic ", query.logic, ")\n(set-info :status unsat)\n");
+  for (int constant : order) absl::StrAppend(&query.text, "(declare-const ", names[constant], " Int)\n");
+  absl::StrAppend(&query.text, body, "(assert (not ", goal, "))\n(check-sat)\n");
+  return query;
+}
+
+}  // namespace rewright::verifier
