@@ -6,9 +6,10 @@ costs in time.
 
 Wants what bench/vs_pytorch_training.py does, whose models these are. Planned: activations and gradients in the arena,
 against the largest sum of live tensors, states (weights, AdamW's moments) added to both. Processes: the largest resident
-memory of a process that trains some steps, less that of one that has only read its libraries. Under the limit, states
-and half of the unrestricted arena (or `--share`): losses, compared bit by bit, and the CPU time of a step, from runs of
-two lengths, so that the start does not count.
+memory of a process that trains some steps, less that of one that has only read its libraries. Three ways: all is kept
+(`--keep-all`), what is free is computed again (the default), and under a limit, states and half of what the arena has
+where all is kept (or `--share`; where that cannot be reached, what is said). Losses are compared bit by bit; the CPU time
+of a step is from runs of two lengths, so that the start does not count.
 """
 import argparse
 import json
@@ -44,7 +45,7 @@ def train(args, config, steps, *flags):
     status, out, err, peak, seconds = usage_of(
         [args.rewright, "train", str(path), "--json", "--threads", str(args.threads), *flags])
     if status != 0:
-        raise SystemExit(err)
+        return {"error": err.strip().splitlines()[-1]}
     lines = [json.loads(line) for line in out.splitlines()]
     return {"losses": [line["loss"] for line in lines if "loss" in line], "last": lines[-1], "peak": peak,
             "seconds": seconds, "notes": err}
@@ -92,9 +93,13 @@ def pytorch_child(name, threads):
 def measure(name, args):
     with tempfile.TemporaryDirectory() as folder:
         config = write_config(MODELS[name], args, pathlib.Path(folder))
+        kept = [train(args, config, steps, "--keep-all") for steps in STEPS]
         short, long = (train(args, config, steps) for steps in STEPS)
+        for run in (*kept, short, long):
+            if "error" in run:
+                raise SystemExit(run["error"])
         states, arena, live = (short["last"][key] for key in ("state_bytes", "arena_bytes", "peak_live_bytes"))
-        limit = int(states + args.share * arena)
+        limit = int(states + args.share * kept[0]["last"]["arena_bytes"])
         less = [train(args, config, steps, "--memory-limit", str(limit)) for steps in STEPS]
         start = usage_of([args.rewright, "train", "--help"])[3]
         child = [sys.executable, __file__, "--pytorch-child", name, "--threads", str(args.threads)]
@@ -104,16 +109,21 @@ def measure(name, args):
     per_step = lambda runs: (runs[1]["seconds"] - runs[0]["seconds"]) / (STEPS[1] - STEPS[0])
     mb = lambda size: f"{size / 1e6:.1f}"
     row = {
-        "model": name, "states_mb": mb(states), "arena_mb": mb(arena), "live_mb": mb(live),
+        "model": name, "states_mb": mb(states), "kept_arena_mb": mb(kept[0]["last"]["arena_bytes"]), "arena_mb": mb(arena), "live_mb": mb(live),
         "planned_over_live": f"{(states + arena) / (states + live):.4f}",
         "process_mb": mb(long["peak"] - start), "pytorch_mb": mb(int(out)),
         "process_over_pytorch": f"{(long['peak'] - start) / int(out):.3f}",
-        "limit_mb": mb(limit), "limited_arena_mb": mb(less[0]["last"]["arena_bytes"]),
-        "limited_process_mb": mb(less[1]["peak"] - start),
-        "same_losses": less[1]["losses"] == long["losses"],
-        "cpu_s_per_step": f"{per_step([short, long]):.3f}", "limited_cpu_s_per_step": f"{per_step(less):.3f}",
-        "time_ratio": f"{per_step(less) / per_step([short, long]):.3f}",
+        "same_losses": long["losses"] == kept[1]["losses"],
+        "kept_cpu_s_per_step": f"{per_step(kept):.3f}", "time_ratio": f"{per_step([short, long]) / per_step(kept):.3f}",
+        "limit_mb": mb(limit),
     }
+    if "error" in less[0]:
+        row["limit_error"] = less[0]["error"]
+    else:
+        row.update({"limited_arena_mb": mb(less[0]["last"]["arena_bytes"]),
+                    "limited_process_mb": mb(less[1]["peak"] - start),
+                    "limited_same_losses": less[1]["losses"] == kept[1]["losses"],
+                    "limited_time_ratio": f"{per_step(less) / per_step(kept):.3f}"})
     print(row, flush=True)
     return row
 

@@ -44,8 +44,13 @@ class Chooser {
     ASSIGN_OR_RETURN(const Candidate cheap, Judge(free));
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
-    return Recomputation{best_.rewritten.graph, best_.rewritten.replaced, unchanged.plan.bytes, best_.plan.bytes,
-                         unchanged.seconds,     best_.seconds,            plans_};
+    return Recomputation{best_.rewritten.graph,
+                         best_.rewritten.replaced,
+                         unchanged.plan.bytes,
+                         best_.plan.bytes,
+                         unchanged.seconds,
+                         best_.seconds,
+                         plans_};
   }
 
  private:
@@ -54,7 +59,7 @@ class Chooser {
   // Both under the limit: less time; else fewer bytes.
   bool IsBetter(const Candidate& a, const Candidate& b) const {
     if (Fits(a) && Fits(b)) return std::pair(a.seconds, a.plan.bytes) < std::pair(b.seconds, b.plan.bytes);
-    return a.plan.bytes < b.plan.bytes;
+    return std::pair(a.plan.bytes, a.seconds) < std::pair(b.plan.bytes, b.seconds);
   }
   void Take(const Candidate& candidate) {
     if (IsBetter(candidate, best_)) best_ = candidate;
@@ -140,13 +145,14 @@ class Chooser {
       chosen.push_back(cheap);
     }
     for (const Candidate& start : starts) Take(start);
+    const int half = plans_ + (most_plans_ - plans_) / 2;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      const int until = plans_ + (most_plans_ - plans_) / static_cast<int>(chosen.size() - i);
+      const int until = plans_ + (half - plans_) / static_cast<int>(chosen.size() - i);
       RETURN_IF_ERROR(Lower(&chosen[i], plans_ + (until - plans_) / 2));
       Take(chosen[i]);
       if (Fits(chosen[i])) RETURN_IF_ERROR(Raise(chosen[i], until));
     }
-    return absl::OkStatus();
+    return Polish();
   }
 
   // ---- starts
@@ -294,6 +300,28 @@ class Chooser {
       }
     }
     Take(candidate);
+    return absl::OkStatus();
+  }
+
+  // Single changes of the best plan, large tensors first, as long as they make it better.
+  absl::Status Polish() {
+    std::vector<int> order = waiting_.waiting();
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (int i : order) {
+        if (plans_ >= most_plans_) return absl::OkStatus();
+        Kept kept = best_.kept;
+        if (kept[i]) {
+          Drop(i, &kept);
+        } else {
+          kept[i] = true;
+        }
+        ASSIGN_OR_RETURN(const Candidate next, Judge(kept));
+        improved |= IsBetter(next, best_);
+        Take(next);
+      }
+    }
     return absl::OkStatus();
   }
 

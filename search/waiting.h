@@ -24,19 +24,19 @@ class WaitingTensors {
   // By position in graph.nodes().
   struct Tensor {
     int64_t bytes = 0;
-    int written = -1;           // position in the run of the group that gives it; -1: it is there before
-    std::vector<int> uses;      // positions in the run of its readers, ascending
-    int late = -1;              // the first late use; -1: it has none, or is computed late itself
-    bool is_moved = false;      // it lies in the tensor of its first operand
-    bool may_drop = false;      // it can be computed again: it is no leaf, not known, and no output of the graph
-    int root = -1;              // the tensor that it lies in; itself where it is none of another
+    int written = -1;       // position in the run of the group that gives it; -1: it is there before
+    std::vector<int> uses;  // positions in the run of its readers, ascending
+    int late = -1;          // the first late use; -1: it has none, or is computed late itself
+    bool is_moved = false;  // it lies in the tensor of its first operand
+    bool may_drop = false;  // it can be computed again: it is no leaf, not known, and no output of the graph
+    int root = -1;          // the tensor that it lies in; itself where it is none of another
   };
   // Nodes of the rewritten graph.
   struct Rewritten {
     Graph graph;
-    int replaced = 0;                               // operands that stand behind a trigger: uses of the law
-    absl::flat_hash_map<NodeId, NodeId> early;      // by node of the original
-    absl::flat_hash_map<NodeId, NodeId> origins;    // by new node, the one that it is a copy of
+    int replaced = 0;                             // operands that stand behind a trigger: uses of the law
+    absl::flat_hash_map<NodeId, NodeId> early;    // by node of the original
+    absl::flat_hash_map<NodeId, NodeId> origins;  // by new node, the one that it is a copy of
   };
 
   // `groups` in the order in which they run; they outlive this.

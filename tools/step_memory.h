@@ -14,9 +14,9 @@ namespace rewright {
 
 // By the plan of the schedule that the device compiles.
 struct StepMemory {
-  RunPlan run;               // `bytes`: states, activations and gradients
-  int64_t state_bytes = 0;   // weights, and what the optimizer keeps
-  int64_t live_bytes = 0;    // the largest sum of live tensors beside them
+  RunPlan run;                       // `bytes`: states, activations and gradients
+  int64_t state_bytes = 0;           // weights, and what the optimizer keeps
+  int64_t live_bytes = 0;            // the largest sum of live tensors beside them
   std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
 };
 absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device);

@@ -35,11 +35,12 @@ void Report(const OptimizeReport& report, Console& console) {
 }
 
 void Report(const Recomputation& less, const StepSearchFlags& flags, Console& console) {
-  console.Note(absl::StrFormat(
-      "memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by %d uses of the law %s",
-      static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
-      100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess", less.replaced,
-      kRecomputationRule));
+  console.Note(
+      absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
+                      "%d uses of the law %s",
+                      static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
+                      100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess",
+                      less.replaced, kRecomputationRule));
 }
 
 absl::StatusOr<Graph> Faster(const Graph& step, const StepSearchFlags& flags, const Engine& engine, Session& session) {

