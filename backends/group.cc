@@ -64,17 +64,17 @@ const Tensor* SingleConstant(const Graph& graph, Value value) {
 
 void FillTypical(void* data, DType dtype, int64_t elements, int64_t integers) {
   std::minstd_rand random(1);
-  for (int64_t i = 0; i < elements; ++i) {
-    switch (dtype) {
-      case DType::kFloat32: static_cast<float*>(data)[i] = 0.5f + static_cast<float>(random() % 1024) / 1024; break;
-      case DType::kFloat64: static_cast<double*>(data)[i] = 0.5 + static_cast<double>(random() % 1024) / 1024; break;
-      case DType::kInt64: static_cast<int64_t*>(data)[i] = static_cast<int64_t>(random()) % integers; break;
-      case DType::kInt32:
-        static_cast<int32_t*>(data)[i] = static_cast<int32_t>(static_cast<int64_t>(random()) % integers);
-        break;
-      case DType::kBool: static_cast<uint8_t*>(data)[i] = random() % 2; break;
+  VisitDType(dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    for (int64_t i = 0; i < elements; ++i) {
+      if constexpr (!std::is_integral_v<T>) {
+        static_cast<T*>(data)[i] = static_cast<T>(0.5 + static_cast<double>(random() % 1024) / 1024);
+      } else {
+        const int64_t values = decltype(t)::kDType == DType::kBool ? 2 : integers;
+        static_cast<T*>(data)[i] = static_cast<T>(static_cast<int64_t>(random()) % values);
+      }
     }
-  }
+  });
 }
 
 int64_t TypicalIntegers(const Graph& graph, Value value) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Counts what the code repeats, at any revisions, so that they can be compared: bench/code_counts.py [REVISION...]
 
-Lines and files by folder; files that look at kinds of index expressions; floor divisions; evaluators and compilers of
-expressions; ways to run a schedule; comparisons with the name of an operator. A definition is counted where a
-line defines it: the patterns are below.
+Lines and files by folder, and of core, backends and runtime by concern; files that look at kinds of index expressions;
+floor divisions; evaluators and compilers of expressions; ways to run a schedule; comparisons with the name of an
+operator. A definition is counted where a line defines it: the patterns are below.
 """
+import collections
 import re
 import subprocess
 import sys
@@ -41,6 +42,31 @@ RUNNERS = {
 }
 
 
+# What a file of core, backends or runtime is for: the first pattern that its path matches, at any revision. A concern
+# that begins with a plus came after b69671d, as a function of its own; what files of older concerns learned since
+# (more importers, more uses of each operator, more kernels of a file) is counted with them.
+CONCERNS = [
+    ("+ gradients", r"core/(adjoint|autodiff|lift)/|core/ir/(derivative|made_op)\.|core/ops/after\.|backends/cpu/kernels/pool_grad"),
+    ("+ training, ranks, data", r"runtime/(train|comm|data|parallel)/|core/base/(sha256|queue_step)\.|core/onnx/(import|export)_training\."),
+    ("+ sums where data says, orders, random numbers", r"core/(index/solve|interpreter/.*scatter|ir/random_bits|ops/(scatter|top_k|random_uniform|cumsum|placement))|core/onnx/import_scatter"),
+    ("+ operators of ONNX", r"core/onnx/(control_flow|import_(attention|grid|linear_attention|recurrent|resize|select|signal))\."),
+    ("+ nodes and sizes of the file that was read", r"core/onnx/(source|named_sizes)\.|core/index/fit\."),
+    ("+ CPU: Winograd, general contractions, compiled loops, argmax", r"backends/cpu/(jit|tile_text|.*winograd|kernels/(turn|convolution|dot_general|argmax|cumsum)\.)|core/ir/licences"),
+    ("+ onnxruntime as a device", r"backends/onnxruntime/"),
+    ("+ the oracle (in tests before)", r"core/interpreter/oracle\."),
+    ("interpreter", r"core/(interpreter|evaluate)|core/folded_values"),
+    ("indices", r"core/index/|core/(ir/)?index_(range|value)\.|backends/cuda/index_form|backends/meaning\."),
+    ("expressions and functions", r"core/(ir/)?(expr|rewrite|pointwise|function)"),
+    ("operators that there were", r"core/ops/"),
+    ("ONNX", r"core/onnx/|core/ir/npy\."),
+    ("graphs, types, text, files", r"core/"),
+    ("GPU", r"backends/cuda/"),
+    ("CPU", r"backends/cpu/"),
+    ("running a schedule", r"runtime/|backends/fallible"),
+    ("devices in common", r"backends/"),
+]
+
+
 def sources(revision):
     """Path -> text of every C++ source."""
     names = subprocess.run(["git", "ls-tree", "-r", "--name-only", revision], check=True, capture_output=True, text=True)
@@ -56,6 +82,17 @@ def sources(revision):
     return texts
 
 
+def operator_names(texts):
+    """Of operators and scalar functions: the first string that a declaration gives."""
+    names = set()
+    for path, text in texts.items():
+        if path.startswith("core/ops/"):
+            names.update(re.findall(r'(?:\.name = |return [A-Z]\w*\(\s*)"([a-z]\w*)"', text))
+        if path.endswith("functions.def"):
+            names.update(re.findall(r'^REWRIGHT_\w+\(\w+, "(\w+)"', text, re.M))
+    return names
+
+
 def found(texts, definitions):
     return [name for name, pattern in definitions.items()
             if any(re.search(pattern, text, re.M) for text in texts.values())]
@@ -68,21 +105,34 @@ def report(revision):
     for folder in FOLDERS:
         inside = [t for p, t in texts.items() if p.startswith(folder + "/")]
         print(f"  {folder:14} {len(inside):4} files {sum(t.count(chr(10)) for t in inside):6} lines")
+    lines, files = collections.Counter(), collections.Counter()
+    for path, text in texts.items():
+        if path.startswith(("core/", "backends/", "runtime/")):
+            concern = next(name for name, pattern in CONCERNS if re.match(pattern, path))
+            lines[concern] += text.count("\n")
+            files[concern] += 1
+    print("  core, backends and runtime by concern:")
+    for concern in sorted(lines, key=lambda c: (c.startswith("+"), -lines[c])):
+        print(f"    {concern:64} {files[concern]:4} files {lines[concern]:6} lines")
+    for title, new in (("what there was at b69671d", False), ("what came since", True)):
+        count = sum(n for concern, n in lines.items() if concern.startswith("+") == new)
+        print(f"    {title:75} {count:6} lines")
     kinds = [p for p, t in code.items() if "ExprKind::" in t and not re.match(r"core/(ir/)?expr\.", p)]
-    floors = sum(len(re.findall(FLOOR_DIVISIONS, t)) for t in code.values())
-    named = re.compile(r'name\s*[!=]=\s*"')
-    names = {f: sum(len(named.findall(t)) for p, t in code.items() if p.startswith(f + "/")) for f in FOLDERS}
+    floors = {p: len(re.findall(FLOOR_DIVISIONS, t)) for p, t in code.items() if re.search(FLOOR_DIVISIONS, t)}
+    operators = operator_names(texts)
+    names = {f: sum(name in operators for p, t in code.items() if p.startswith(f + "/")
+                    for name in re.findall(r'name\s*[!=]=\s*"(\w+)"', t)) for f in FOLDERS}
     short = [p for p, t in code.items() if t.count("\n") < 30]
     casts = sum(t.count("static_cast<size_t>") for t in code.values())
     print(f"  files that look at kinds of expressions: {len(kinds)}")
-    print(f"  floor divisions: {floors}")
+    print(f"  floor divisions: {sum(floors.values())} ({', '.join(f'{p} {n}' for p, n in floors.items())})")
     for title, definitions in (("evaluators of element expressions", EVALUATORS),
                                ("compilers of element expressions for devices", COMPILERS),
                                ("evaluators of indices over numbers", INDEX_EVALUATORS),
                                ("ways to run a schedule", RUNNERS)):
         there = found(texts if definitions is RUNNERS else code, definitions)
         print(f"  {title}: {len(there)} ({', '.join(there)})")
-    print(f"  comparisons with an operator's name: {sum(names.values())} "
+    print(f"  comparisons with the name of an operator or function: {sum(names.values())} "
           f"({', '.join(f'{f} {n}' for f, n in names.items() if n)})")
     print(f"  files under 30 lines: {len(short)}; casts to size_t: {casts}")
 

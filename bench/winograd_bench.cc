@@ -1,11 +1,11 @@
 // Winograd's convolutions beside the direct ones, layer by layer, all in one run:
-//   winograd_bench [--threads 1] [--rounds 15] [--errors 1]
+//   winograd_bench [--threads 1] [--rounds 15] [--errors 1] [--batch 1] [--training 1]
 //   winograd_bench --model NAME [--threads 1] [--rounds 15]
 // For each layer every licensed algorithm and the direct convolution take turns; before each run the weights are taken
 // out of the caches, as they are in a model that has many. Prints the least processor time of the rounds (of all
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
-// from float64 over the largest element. With --model a whole model of the zoo: the graph as the CPU device runs it
-// with licences and without, in turns.
+// from float64 over the largest element. With --training weights change with every run. With --model a whole model of
+// the zoo: the graph as the CPU device runs it with licences and without, in turns.
 #include <time.h>
 
 #include <algorithm>
@@ -66,17 +66,20 @@ Tensor Random(const TensorType& type, uint64_t seed, double scale) {
   return tensor;
 }
 
-Graph GraphOf(const Layer& layer) {
+Graph GraphOf(const Layer& layer, int64_t batch, bool training) {
   auto arena = std::make_shared<Arena>();
-  const Value x = *arena->AddInput("x", {DType::kFloat32, {1, layer.channels, layer.height, layer.width}});
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {batch, layer.channels, layer.height, layer.width}});
   const TensorType weights{DType::kFloat32, {layer.outputs, layer.channels, layer.rows, layer.columns}};
   const TensorType bias{DType::kFloat32, {layer.outputs, 1, 1}};
-  const Value w = *arena->AddState("w", Random(weights, 1, 1 / std::sqrt(layer.channels)));
+  const Value w = training ? *arena->AddInput("w", weights)
+                           : *arena->AddState("w", Random(weights, 1, 1 / std::sqrt(layer.channels)));
   const Value y =
       *arena->Apply("conv2d", {x, w},
                     {{"pads", std::vector<int64_t>{layer.pad_down, layer.pad_right, layer.pad_down, layer.pad_right}}});
   const Value sum = *arena->Apply("add", {y, *arena->AddState("b", Random(bias, 2, 1))});
-  return Graph(arena, {x}, {{*arena->Apply("relu", {sum}), "y"}});
+  std::vector<Value> inputs = {x};
+  if (training) inputs.push_back(w);
+  return Graph(arena, inputs, {{*arena->Apply("relu", {sum}), "y"}});
 }
 
 // The convolution by one law, in a form that can be run again and again.
@@ -95,7 +98,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int Run(int threads, int rounds, bool errors) {
+int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
   auto context = std::make_shared<cpu::DnnlContext>();
   context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
   context->threads = threads;
@@ -107,7 +110,7 @@ int Run(int threads, int rounds, bool errors) {
   std::printf("%s, %d thread%s, least of %d rounds; us of processor time of a thread (and by the clock)\n",
               cpu::Simd().name, threads, threads == 1 ? "" : "s", rounds);
   for (const Layer& layer : kLayers) {
-    const Graph graph = GraphOf(layer);
+    const Graph graph = GraphOf(layer, batch, training);
     const std::vector<cpu::FusedGroup> groups = cpu::FuseGraph(graph);
     std::vector<std::string> laws = {""};
     for (std::string& law : cpu::LicensedLaws(*context, graph, groups[0])) laws.push_back(std::move(law));
@@ -135,14 +138,20 @@ int Run(int threads, int rounds, bool errors) {
       absl::StatusOr<std::unique_ptr<Instance>> instance = Instance::Create(way.schedule, *way.plan, HostMemory());
       if (!instance.ok()) return Fail(instance.status());
       way.instance = *std::move(instance);
-      const int input = way.schedule.inputs[0];
-      float* const values = static_cast<float*>(way.instance->address(input));
-      for (size_t i = 0; i < way.schedule.buffers[input].bytes / sizeof(float); ++i) values[i] = i % 7 * 0.1f - 0.3f;
+      for (const int input : way.schedule.inputs) {
+        float* const values = static_cast<float*>(way.instance->address(input));
+        for (size_t i = 0; i < way.schedule.buffers[input].bytes / sizeof(float); ++i) values[i] = i % 7 * 0.1f - 0.3f;
+      }
       absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(graph, *std::move(whole));
       if (!executor.ok()) return Fail(executor.status());
       way.executor = *std::move(executor);
     }
-    const std::vector<Tensor> inputs = {Random(graph.type(graph.inputs()[0]), 3, 1)};
+    std::vector<Tensor> inputs;
+    absl::flat_hash_map<std::string, Tensor> by_name;
+    for (const Value input : graph.inputs()) {
+      inputs.push_back(Random(graph.type(input), 3, inputs.empty() ? 1 : 1 / std::sqrt(layer.channels)));
+      by_name[graph.node(input.node).name] = inputs.back();
+    }
     std::vector<Tensor> outputs;
     for (int round = 0; round < rounds; ++round) {
       for (Way& way : ways) {
@@ -162,7 +171,6 @@ int Run(int threads, int rounds, bool errors) {
     for (const Way& way : ways) std::printf(" %s %.0f (%.0f)", way.law.c_str(), way.least * 1e6, way.wall * 1e6);
     std::printf("  best %s %.2f\n", best->law.c_str(), best->least / ways[0].least);
     if (!errors) continue;
-    absl::flat_hash_map<std::string, Tensor> by_name = {{"x", inputs[0]}};
     const auto exact = InterpretGraph(graph, by_name, {Precision::kFloat64, 2});
     if (!exact.ok()) return Fail(exact.status());
     std::printf("    largest error over largest element:");
@@ -231,7 +239,8 @@ int RunModel(const std::string& name, int threads, int rounds) {
 }  // namespace rewright
 
 int main(int argc, char** argv) {
-  std::map<std::string, int> flags = {{"--threads", 1}, {"--rounds", 15}, {"--errors", 0}};
+  std::map<std::string, int> flags = {
+      {"--threads", 1}, {"--rounds", 15}, {"--errors", 0}, {"--batch", 1}, {"--training", 0}};
   std::string model;
   for (int i = 1; i < argc; i += 2) {
     if (std::string(argv[i]) == "--model" && i + 1 < argc) {
@@ -239,11 +248,14 @@ int main(int argc, char** argv) {
       continue;
     }
     if (!flags.contains(argv[i]) || i + 1 == argc) {
-      std::fprintf(stderr, "found %s, expected --threads N, --rounds N, --errors 1 or --model NAME\n", argv[i]);
+      std::fprintf(stderr,
+                   "found %s, expected --threads N, --rounds N, --errors 1, --batch N, --training 1 or --model NAME\n",
+                   argv[i]);
       return 1;
     }
     flags[argv[i]] = std::atoi(argv[i + 1]);
   }
   if (!model.empty()) return rewright::RunModel(model, flags["--threads"], flags["--rounds"]);
-  return rewright::Run(flags["--threads"], flags["--rounds"], flags["--errors"] != 0);
+  return rewright::Run(flags["--threads"], flags["--rounds"], flags["--errors"] != 0, flags["--batch"],
+                       flags["--training"] != 0);
 }

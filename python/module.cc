@@ -20,42 +20,52 @@ namespace {
 // protocol; another order is copied.
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
+struct Element {
+  ElementType type;
+  nb::dlpack::dtype dtype;
+  const char* name;
+};
+
+constexpr nb::dlpack::dtype Sixteen(nb::dlpack::dtype_code code) { return {static_cast<uint8_t>(code), 16, 1}; }
+
+const Element kElements[] = {{ElementType::kFloat32, nb::dtype<float>(), "float32"},
+                             {ElementType::kFloat64, nb::dtype<double>(), "float64"},
+                             {ElementType::kInt64, nb::dtype<int64_t>(), "int64"},
+                             {ElementType::kInt32, nb::dtype<int32_t>(), "int32"},
+                             {ElementType::kBool, nb::dtype<bool>(), "bool"},
+                             {ElementType::kFloat16, Sixteen(nb::dlpack::dtype_code::Float), "float16"},
+                             {ElementType::kBFloat16, Sixteen(nb::dlpack::dtype_code::Bfloat), "bfloat16"},
+                             {ElementType::kInt8, nb::dtype<int8_t>(), "int8"},
+                             {ElementType::kUInt8, nb::dtype<uint8_t>(), "uint8"},
+                             {ElementType::kInt16, nb::dtype<int16_t>(), "int16"},
+                             {ElementType::kUInt16, nb::dtype<uint16_t>(), "uint16"},
+                             {ElementType::kUInt32, nb::dtype<uint32_t>(), "uint32"},
+                             {ElementType::kUInt64, nb::dtype<uint64_t>(), "uint64"}};
+
+const Element& ElementOf(ElementType type) {
+  for (const Element& element : kElements) {
+    if (element.type == type) return element;
+  }
+  throw Error(ErrorCode::kInternal, "an element type without a name");
+}
+
 std::optional<ElementType> TypeOf(const nb::dlpack::dtype& type) {
-  if (type == nb::dtype<float>()) return ElementType::kFloat32;
-  if (type == nb::dtype<double>()) return ElementType::kFloat64;
-  if (type == nb::dtype<int64_t>()) return ElementType::kInt64;
-  if (type == nb::dtype<int32_t>()) return ElementType::kInt32;
-  if (type == nb::dtype<bool>()) return ElementType::kBool;
+  for (const Element& element : kElements) {
+    if (element.dtype == type) return element.type;
+  }
   return std::nullopt;
 }
 
-nb::dlpack::dtype TypeFrom(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return nb::dtype<float>();
-    case ElementType::kFloat64: return nb::dtype<double>();
-    case ElementType::kInt64: return nb::dtype<int64_t>();
-    case ElementType::kInt32: return nb::dtype<int32_t>();
-    case ElementType::kBool: return nb::dtype<bool>();
-  }
-  throw Error(ErrorCode::kInternal, "an element type without a name");
-}
+nb::dlpack::dtype TypeFrom(ElementType type) { return ElementOf(type).dtype; }
 
-const char* NameOf(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return "float32";
-    case ElementType::kFloat64: return "float64";
-    case ElementType::kInt64: return "int64";
-    case ElementType::kInt32: return "int32";
-    case ElementType::kBool: return "bool";
-  }
-  throw Error(ErrorCode::kInternal, "an element type without a name");
-}
+const char* NameOf(ElementType type) { return ElementOf(type).name; }
 
 InputView ViewOf(const std::string& name, const Input& array) {
   const std::optional<ElementType> type = TypeOf(array.dtype());
   if (!type) {
-    throw Error(ErrorCode::kInvalidInput,
-                "input " + name + ": its elements are of none of float32, float64, int64, int32 and bool");
+    std::string known;
+    for (const Element& element : kElements) known += std::string(known.empty() ? "" : ", ") + element.name;
+    throw Error(ErrorCode::kInvalidInput, "input " + name + ": its elements are of none of " + known);
   }
   std::vector<int64_t> shape;
   for (size_t axis = 0; axis < array.ndim(); ++axis) shape.push_back(static_cast<int64_t>(array.shape(axis)));

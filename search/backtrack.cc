@@ -76,18 +76,18 @@ class Backtracking {
     Expand(best, graph);
   }
 
-  // Queues the rewrites of a state that a detour may take. From a best graph: one of each look, and none of a look that
-  // was tried often enough. Below: those near what was rewritten since; a rewrite elsewhere would pay, or lead on,
-  // without these steps too.
+  // Queues the rewrites of a state that a detour may take. From a best graph: one of each signature, and none of a
+  // signature that was tried often enough. Below: those near what was rewritten since; a rewrite elsewhere would pay,
+  // or lead on, without these steps too.
   void Expand(const SearchState& state, const Graph& graph) {
     if (explorer_.Done() || state.depth >= explorer_.options().detour_steps) return;
     const int index = static_cast<int>(states_.size());
     states_.push_back(state);
-    absl::flat_hash_set<uint64_t> looks;
+    absl::flat_hash_set<uint64_t> signatures;
     for (Proposal& proposal : explorer_.Propose(graph, -1, state.fresh)) {
-      const uint64_t look = proposal.estimate.signature;
-      if (!looks.insert(look).second) continue;
-      if (state.depth == 0 && ++tries_[look] > kTriesPerLook) continue;
+      const uint64_t signature = proposal.estimate.signature;
+      if (!signatures.insert(signature).second) continue;
+      if (state.depth == 0 && ++tries_[signature] > kTriesPerSignature) continue;
       Entry entry;
       entry.detour = state.cost.total() + proposal.estimate.delta - state.base_cost;
       if (entry.detour >= Allowance()) continue;
@@ -100,43 +100,43 @@ class Backtracking {
     }
   }
 
-  // Repeats moves that paid at all places at once: every first move with the same effect, then every second. False when
-  // the whole gains less than nearly the sum of what one place does; nothing is changed then.
+  // Repeats moves that paid at all sites at once: every first move with the same effect, then every second. False when
+  // the whole gains less than nearly the sum of what one site does; nothing is changed then.
   bool ReplayAtOnce(const std::vector<Explorer::Move>& moves, SearchState* state) {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     Explorer::Built at{*state, explorer_.View(*state)};
     double promise = 0;
-    size_t places = std::numeric_limits<size_t>::max();
+    size_t sites = std::numeric_limits<size_t>::max();
     for (const Explorer::Move& move : moves) {
       if (explorer_.Done()) return false;
       std::vector<Proposal> proposals = explorer_.Propose(at.graph, move.rule);
       std::erase_if(proposals, [&](const Proposal& proposal) { return !SameEffect(proposal, move); });
       proposals = Disjoint(std::move(proposals));
       if (proposals.empty()) return false;
-      places = std::min(places, proposals.size());
+      sites = std::min(sites, proposals.size());
       promise += move.delta;
       std::optional<Explorer::Built> built = explorer_.BuildAll(at.state, at.graph, proposals, kNoLimit);
       if (!built) return false;
       at = *std::move(built);
     }
     const double gain = state->cost.total() - at.state.cost.total();
-    if (gain <= 0 || gain < -kKept * promise * static_cast<double>(places)) return false;
+    if (gain <= 0 || gain < -kKept * promise * static_cast<double>(sites)) return false;
     *state = std::move(at.state);
     explorer_.Offer(state);
     return true;
   }
 
-  // Repeats moves that paid at all places where the first one has the same effect, from the outputs towards the
-  // inputs. (Signatures would be too strict here: each place that is rewritten changes the look of the next.)
+  // Repeats moves that paid at all sites where the first one has the same effect, from the outputs towards the
+  // inputs. (Signatures would be too strict here: each site that is rewritten changes the signature of the next.)
   void Replay(const std::vector<Explorer::Move>& moves, SearchState* state) {
     Graph graph = explorer_.View(*state);
-    std::vector<Proposal> places = explorer_.Propose(graph, moves[0].rule);
-    std::stable_sort(places.begin(), places.end(),
+    std::vector<Proposal> sites = explorer_.Propose(graph, moves[0].rule);
+    std::stable_sort(sites.begin(), sites.end(),
                      [](const Proposal& a, const Proposal& b) { return a.position > b.position; });
-    for (const Proposal& place : places) {
+    for (const Proposal& site : sites) {
       if (explorer_.Done()) return;
-      if (!SameEffect(place, moves[0]) || !Explorer::Applies(graph, place.rewrite)) continue;
-      std::optional<Explorer::Built> end = Follow(moves, *state, graph, place);
+      if (!SameEffect(site, moves[0]) || !Explorer::Applies(graph, site.rewrite)) continue;
+      std::optional<Explorer::Built> end = Follow(moves, *state, graph, site);
       if (!end || !Explorer::Cheaper(end->state.cost.total(), state->cost.total())) continue;
       *state = std::move(end->state);
       graph = std::move(end->graph);
@@ -150,27 +150,27 @@ class Backtracking {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     std::optional<Explorer::Built> at = explorer_.Build(state, graph, first, kNoLimit);
     for (size_t i = 1; i < moves.size() && at && !explorer_.Done(); ++i) {
-      const std::vector<Proposal> places = explorer_.Propose(at->graph, moves[i].rule);
-      if (places.empty()) return std::nullopt;
+      const std::vector<Proposal> sites = explorer_.Propose(at->graph, moves[i].rule);
+      if (sites.empty()) return std::nullopt;
       // One with the same effect, and near the first.
-      const auto rank = [&](const Proposal& place) {
-        return std::pair(!SameEffect(place, moves[i]), std::abs(place.position - first.position));
+      const auto rank = [&](const Proposal& site) {
+        return std::pair(!SameEffect(site, moves[i]), std::abs(site.position - first.position));
       };
-      const auto next = std::min_element(places.begin(), places.end(),
+      const auto next = std::min_element(sites.begin(), sites.end(),
                                          [&](const Proposal& a, const Proposal& b) { return rank(a) < rank(b); });
       at = explorer_.Build(at->state, at->graph, *next, kNoLimit);
     }
     return at;
   }
 
-  static bool SameEffect(const Proposal& place, const Explorer::Move& move) {
-    return std::abs(place.estimate.delta - move.delta) <= 1e-3 * std::abs(move.delta);
+  static bool SameEffect(const Proposal& site, const Explorer::Move& move) {
+    return std::abs(site.estimate.delta - move.delta) <= 1e-3 * std::abs(move.delta);
   }
 
   Explorer& explorer_;
   std::vector<Entry> queue_;  // a heap
   std::vector<SearchState> states_;
-  absl::flat_hash_map<uint64_t, int> tries_;  // by look, from best graphs
+  absl::flat_hash_map<uint64_t, int> tries_;  // by signature, from best graphs
   int64_t count_ = 0;
 };
 

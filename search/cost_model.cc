@@ -149,7 +149,6 @@ absl::StatusOr<GraphCost> CostModel::Cost(const Graph& graph) {
 }
 
 absl::StatusOr<double> CostModel::GroupCost(const Graph& graph, const Group& group) {
-  lookups_.fetch_add(1, std::memory_order_relaxed);
   Signature signature = SignatureWriter(graph, group).Write();
   signature.push_back(static_cast<int64_t>(device_.CostContext(graph, group)));
   {

@@ -11,7 +11,6 @@
 // threads at once when several share the model.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -37,12 +36,6 @@ class CostModel {
   absl::StatusOr<GraphCost> Cost(const Graph& graph);
 
   Device& device() const { return device_; }
-  // Different groups seen so far, and how often a group was asked for.
-  int64_t distinct_groups() const {
-    const absl::ReaderMutexLock lock(&mutex_);
-    return static_cast<int64_t>(seconds_.size());
-  }
-  int64_t lookups() const { return lookups_.load(std::memory_order_relaxed); }
 
  private:
   using Signature = std::vector<int64_t>;
@@ -52,7 +45,6 @@ class CostModel {
   Device& device_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Signature, double> seconds_;
-  std::atomic<int64_t> lookups_ = 0;
 };
 
 // Seconds that stand for work at load, and for each node that runs: see above.

@@ -67,8 +67,8 @@ Explorer::Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, con
       rewriter_(rewriter),
       costs_(costs),
       options_(options),
-      estimator_(costs, options.place_radius),
-      looks_(options.looks != nullptr ? *options.looks : own_looks_),
+      estimator_(costs, options.site_radius),
+      signatures_(options.signatures != nullptr ? *options.signatures : own_signatures_),
       start_(absl::Now()),
       start_cpu_(ProcessCpuSeconds()) {}
 
@@ -87,7 +87,7 @@ Graph Explorer::View(const SearchState& state) const { return Graph(graph_.arena
 
 std::optional<Proposal> Explorer::Judge(const Graph& graph, Rewrite rewrite) {
   ++explored_;
-  const absl::StatusOr<PlaceEstimate> estimate = estimator_.Judge(graph, rewrite);
+  const absl::StatusOr<SiteEstimate> estimate = estimator_.Judge(graph, rewrite);
   if (!estimate.ok()) return std::nullopt;
   const int position = Position(graph, rewrite);
   return Proposal{std::move(rewrite), *estimate, position};
@@ -113,13 +113,14 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
 
 std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
   // What is in this region decides which rules match at a node and what their rewrites do to the cost.
-  const int radius = kLeftSideDepth + options_.place_radius + 1;
+  const int radius = kLeftSideDepth + options_.site_radius + 1;
   const bool large = graph.num_runtime_nodes() > options_.whole_nodes;
-  const std::vector<uint64_t> surroundings = large ? Surroundings(graph, looks_, radius) : std::vector<uint64_t>();
+  const std::vector<uint64_t> neighbourhoods =
+      large ? NeighbourhoodSignatures(graph, signatures_, radius) : std::vector<uint64_t>();
   std::vector<Proposal> paying;
   for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-    int* idle = large ? &idle_[surroundings[i]] : nullptr;
-    if (large && *idle >= kTriesPerLook) continue;
+    int* idle = large ? &idle_[neighbourhoods[i]] : nullptr;
+    if (large && *idle >= kTriesPerSignature) continue;
     if (Interrupted()) break;
     bool pays = false;
     for (Rewrite& rewrite : rewriter_.Find(graph, -1, {i})) {
@@ -240,7 +241,7 @@ bool Explorer::TakeSome(absl::Span<const std::vector<Proposal>> given, SearchSta
   if (!failures->empty()) {
     for (const std::vector<Proposal>& group : given) {
       const auto known = failures->find(group[0].estimate.signature);
-      if (known == failures->end() || known->second < kTriesPerLook) left.push_back(group);
+      if (known == failures->end() || known->second < kTriesPerSignature) left.push_back(group);
     }
     groups = left;
   }
@@ -302,7 +303,7 @@ std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budg
   options.windows = WindowUse::kNever;
   options.candidates = 1;
   options.second_start = nullptr;
-  options.looks = nullptr;
+  options.signatures = nullptr;
   options.progress = nullptr;
   options.budget = budget;
   options.threads = 1;

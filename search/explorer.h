@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "search/place.h"
+#include "search/match_site.h"
 #include "search/search.h"
 #include "substitutions/egraph/saturate.h"
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 
 namespace rewright {
 
@@ -34,14 +34,14 @@ struct SearchState {
 // A rewrite with its estimate.
 struct Proposal {
   Rewrite rewrite;
-  PlaceEstimate estimate;
+  SiteEstimate estimate;
   int position = 0;  // the first replaced value's, in the graph's order
 };
 
-// Places of one look may differ further away; trying a second one is enough insurance.
-inline constexpr int kTriesPerLook = 2;
+// Sites of one signature may differ further away; trying a second one is enough insurance.
+inline constexpr int kTriesPerSignature = 2;
 
-// This share of what rewrites promise together must come true: a device may fuse over the edges of places.
+// This share of what rewrites promise together must come true: a device may fuse over the edges of sites.
 inline constexpr double kKept = 0.9;
 
 class Explorer {
@@ -58,12 +58,12 @@ class Explorer {
   std::optional<SearchState> SecondStart();
   Graph View(const SearchState& state) const;
 
-  // Rewrites of the graph by rule `rule`, or by all (-1), in the order of places; given `near`, only those whose left
+  // Rewrites of the graph by rule `rule`, or by all (-1), in the order of sites; given `near`, only those whose left
   // side is within a few edges of it. Those that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
   // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when
-  // nothing paid at two nodes with the same surroundings, in this graph or in one before.
+  // nothing paid at two nodes with equal neighbourhoods, in this graph or in one before.
   std::vector<Proposal> ProposePaying(const Graph& graph);
 
   // Whether the left side is still there.
@@ -86,10 +86,10 @@ class Explorer {
 
   // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
   // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
-  // half, so that a promise that fails is found without building a graph for each of the others. Where two groups that
-  // look alike (by the signatures of their first rewrites) have failed alone, others of that look are left out. So are
-  // groups that promise less than rounding in the cost of the graph. True when `state`, of which `graph` is the view,
-  // got cheaper.
+  // half, so that a promise that fails is found without building a graph for each of the others. Where two groups
+  // whose first rewrites have one signature have failed alone, others with that signature are left out. So are groups
+  // that promise less than rounding in the cost of the graph. True when `state`, of which `graph` is the view, got
+  // cheaper.
   bool Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
   // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
@@ -100,7 +100,7 @@ class Explorer {
   // The rules as equality saturation applies them, from left to right.
   std::vector<DirectedRule> Rules() const;
   CostModel& costs() const { return costs_; }
-  NodeLooks& looks() { return looks_; }
+  NodeSignatures& signatures() { return signatures_; }
   // Of rewrites that were judged otherwise than by Propose().
   void CountExplored(int64_t rewrites) { explored_ += rewrites; }
 
@@ -149,10 +149,10 @@ class Explorer {
   Rewriter& rewriter_;
   CostModel& costs_;
   SearchOptions options_;
-  PlaceEstimator estimator_;
-  NodeLooks own_looks_;
-  NodeLooks& looks_;
-  absl::flat_hash_map<uint64_t, int> idle_;  // by surroundings: nodes at which nothing paid
+  SiteEstimator estimator_;
+  NodeSignatures own_signatures_;
+  NodeSignatures& signatures_;
+  absl::flat_hash_map<uint64_t, int> idle_;  // by neighbourhood: nodes at which nothing paid
   SearchState original_;
   std::vector<SearchState> improvements_;  // each cheaper than the one before, the original first
   std::optional<SearchState> second_start_;

@@ -82,7 +82,7 @@ class Optimizer {
     const double start_cpu = ProcessCpuSeconds();
     SearchOptions search = options_.search;
     search.second_start = std::make_shared<const std::vector<RewriteRound>>(BaselineRounds());
-    search.looks = &looks_;
+    search.signatures = &signatures_;
     absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
     if (!found.ok()) return found.status();
     report_.search = *std::move(found);
@@ -107,7 +107,7 @@ class Optimizer {
     for (const std::string& blamed : report_.blamed) {
       for (absl::string_view rule : absl::StrSplit(blamed, kRuleSeparator)) without.emplace(rule);
     }
-    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without, &looks_);
+    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without, &signatures_);
     if (!baseline.ok()) {
       report_.dropped.push_back({Why::kFailed, std::string(baseline.status().message()), 0, {}, true});
       return rounds;
@@ -249,7 +249,7 @@ class Optimizer {
   GraphRunner* runner_;
   const OptimizeOptions& options_;
   OutputChecker checker_;
-  NodeLooks looks_;
+  NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
 };

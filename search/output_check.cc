@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -16,6 +15,8 @@ namespace rewright {
 namespace {
 
 constexpr double kDefaultAtolScale = 1e-4;
+// Of 16-bit floats, in roundings of the type: each operator rounds, and devices round less often than operators do.
+constexpr double kHalfRoundings = 8;
 // A candidate's rounding errors are its own, of the size of the original's.
 constexpr double kRoundingErrors = 8;
 
@@ -34,15 +35,15 @@ Graph WithoutUpdates(const Graph& graph) {
 bool IsSuspicious(const Tensor& weights) {
   bool vanished = true;
   for (int64_t i = 0; i < weights.num_elements(); ++i) {
-    const float element = static_cast<float>(weights.At(i));
+    const double element = weights.At(i);
     if (!std::isfinite(element)) return true;
-    vanished &= !std::isnormal(element);
+    vanished &= std::abs(element) < SmallestNormalOf(weights.dtype());
   }
   return vanished;
 }
 
-// What is wrong with suspicious weights when f64 says what they should be: that some are too large for f32, or all too
-// small. Empty: nothing.
+// What is wrong with suspicious weights when f64 says what they should be: that some are too large for their type, or
+// all too small. Empty: nothing.
 std::string FaultOf(const Tensor& computed, const Tensor& exact) {
   bool finite = true;
   double largest = 0;
@@ -53,7 +54,7 @@ std::string FaultOf(const Tensor& computed, const Tensor& exact) {
     }
     largest = std::max(largest, std::abs(exact.At(i)));
   }
-  return finite && largest > 0 && largest < std::numeric_limits<float>::min() ? "vanish" : "";
+  return finite && largest > 0 && largest < SmallestNormalOf(computed.dtype()) ? "vanish" : "";
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   }
   std::vector<Value> weights;
   for (Value value : FoldedValues(candidate)) {
-    if (!known.contains(value) && candidate.type(value).dtype == DType::kFloat32) weights.push_back(value);
+    if (!known.contains(value) && ComputedDType(candidate.type(value).dtype) == DType::kFloat32) weights.push_back(value);
   }
   ASSIGN_OR_RETURN(const Outputs computed, ComputeKnown(candidate.arena(), weights, options_.threads));
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -152,7 +153,9 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
       double atol = options_.atol;
       if (atol < 0) {
         const double rounding = rounding_.empty() ? 0 : rounding_[set][i];
-        atol = kDefaultAtolScale * largest + kRoundingErrors * rounding;
+        const DType dtype = expected.dtype();
+        const double scale = IsHalf(dtype) ? kHalfRoundings * RoundingOf(dtype) : kDefaultAtolScale;
+        atol = scale * largest + kRoundingErrors * rounding;
       }
       const Comparison difference = Compare(actual[set][i], expected, options_.rtol, atol);
       check.equal &= difference.close;

@@ -3,17 +3,18 @@
 // Three strategies stand behind one function.
 //
 // `greedy` is descent alone: in rounds, every rewrite that makes the graph cheaper is taken, the best of those that
-// overlap, all at once. Fifty batch norms fold in one or two rounds, at the price of one look at each.
+// overlap, all at once. Fifty batch norms fold in one or two rounds, at the price of one estimate for each.
 //
 // `backtrack` descends first and then looks for detours around the optimum, as TASO does (Jia et al., SOSP'19, section
 // 5): a rewrite that costs something may open the way to one that pays, so graphs are queued by cost and expanded while
 // they cost less than alpha times the best. What makes it scale (docs/decisions/010-search-detours.md):
 //
-//   - Candidates are judged before they are built. What a rewrite does to the cost is read from the place around it
-//     (search/place.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among those
-//     known only when its turn comes.
-//   - Of places that look alike, one or two are tried. What pays there is replayed at all others where its first step
-//     has the same effect. After an improvement only places whose look has changed are tried again.
+//   - Candidates are judged before they are built. What a rewrite does to the cost is read from its match site
+//     (search/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among
+//     those known only when its turn comes.
+//   - Of sites with equal signatures, one or two are tried. What pays there is replayed at all others where its first
+//   step
+//     has the same effect. After an improvement only sites whose signature has changed are tried again.
 //   - A detour stays in one place: each step is near those before it. Detours in different places need not be combined.
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
@@ -45,7 +46,7 @@
 #include "core/ir/graph.h"
 #include "search/cost_model.h"
 #include "search/rewriter.h"
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 
 namespace rewright {
 
@@ -98,7 +99,7 @@ struct SearchOptions {
   // How many steps a detour may take.
   int detour_steps = 6;
   // How far around a rewrite its effect on the cost is looked at, in edges.
-  int place_radius = 3;
+  int site_radius = 3;
   // Graphs with more nodes that run than `whole_nodes` are searched by windows of about `window_nodes`.
   WindowUse windows = WindowUse::kAuto;
   int whole_nodes = 200;
@@ -115,8 +116,8 @@ struct SearchOptions {
   // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
   // graphs (of more than 5 * `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
   std::shared_ptr<const std::vector<RewriteRound>> second_start = nullptr;
-  // Looks of the nodes of the graph's arena, where others have looked at them before; null: the search looks itself.
-  NodeLooks* looks = nullptr;
+  // Of the nodes of the graph's arena, where others have them already; null: the search makes its own.
+  NodeSignatures* signatures = nullptr;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SearchProgress&)> progress;

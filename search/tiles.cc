@@ -145,7 +145,8 @@ Value TileProblem::Leaf(Value representative) {
   if (!fresh) return it->second;
   const Node& node = egraph_.arena()->node(representative.node);
   const TensorType& type = egraph_.arena()->type(representative);
-  const std::string name = absl::StrCat(leaves_.size(), ":", type.ToString(), egraph_.arena()->IsKnown(node) ? "w" : "");
+  const std::string name =
+      absl::StrCat(leaves_.size(), ":", type.ToString(), egraph_.arena()->IsKnown(node) ? "w" : "");
   absl::StatusOr<Value> leaf;
   if (node.leaf == LeafKind::kConstant && type.num_elements() <= kSmallConstant) {
     leaf = scratch_->AddConstant(node.data);

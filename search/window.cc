@@ -114,7 +114,7 @@ class Cutter {
 // Nodes are numbered by first use; what is computed outside is known by its number and type alone.
 class KeyWriter {
  public:
-  KeyWriter(const Graph& graph, NodeLooks& looks) : graph_(graph), looks_(looks) {}
+  KeyWriter(const Graph& graph, NodeSignatures& signatures) : graph_(graph), signatures_(signatures) {}
 
   WindowKey Write(const std::vector<int>& positions) {
     for (int i : positions) PutNode(graph_.nodes()[i]);
@@ -140,14 +140,14 @@ class KeyWriter {
       if (graph_.IsKnown(operand)) PutWeightOnly(operand.node);
     }
     constexpr uint64_t kOutside = uint64_t{1} << 63;
-    Put(looks_.Of(graph_, id), node.operands.size());
+    Put(signatures_.Of(graph_, id), node.operands.size());
     for (Value operand : node.operands) {
       if (const auto known = numbers_.find(operand.node); known != numbers_.end()) {
         Put(known->second, static_cast<uint64_t>(operand.output));
         continue;
       }
       const auto [input, fresh] = inputs_.try_emplace(operand, inputs_.size());
-      Put(kOutside + input->second, fresh ? looks_.Of(graph_.type(operand)) : 0);
+      Put(kOutside + input->second, fresh ? signatures_.Of(graph_.type(operand)) : 0);
     }
     numbers_.emplace(id, numbers_.size());
   }
@@ -167,7 +167,7 @@ class KeyWriter {
   }
 
   const Graph& graph_;
-  NodeLooks& looks_;
+  NodeSignatures& signatures_;
   WindowKey key_;
   absl::flat_hash_map<NodeId, uint64_t> numbers_;  // of nodes inside and known ones
   absl::flat_hash_map<Value, uint64_t> inputs_;
@@ -177,8 +177,8 @@ class KeyWriter {
 
 GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions) { return Cutter(graph).Cut(positions); }
 
-WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeLooks& looks) {
-  return KeyWriter(graph, looks).Write(positions);
+WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeSignatures& signatures) {
+  return KeyWriter(graph, signatures).Write(positions);
 }
 
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window,

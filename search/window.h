@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 
 namespace rewright {
 
@@ -29,7 +29,7 @@ GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions);
 // rules and devices read. Leaves of equal windows correspond in order. Written straight from the graph: a window that
 // was searched before need not be cut out.
 using WindowKey = std::vector<uint64_t>;
-WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeLooks& looks);
+WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeSignatures& signatures);
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`. It is in the
 // arena of a window with the same key whose leaves were `leaves`.

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "search/place.h"
+#include "search/match_site.h"
 
 namespace rewright {
 namespace {

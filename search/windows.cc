@@ -56,7 +56,7 @@ class WindowSearch {
   bool Round(double shift, SearchState* state, Graph* graph) {
     std::vector<Part> parts;
     for (std::vector<int>& positions : CutIntoWindows(*graph, explorer_.options().window_nodes, shift)) {
-      WindowKey key = KeyOfWindow(*graph, positions, explorer_.looks());
+      WindowKey key = KeyOfWindow(*graph, positions, explorer_.signatures());
       parts.push_back({std::move(positions), std::move(key)});
     }
     std::reverse(parts.begin(), parts.end());  // from the outputs towards the inputs

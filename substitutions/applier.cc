@@ -13,11 +13,6 @@ namespace {
 
 constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule makes
 
-// Whether a type has a number near `number`: what is computed from its numbers may be too large for it, or too small.
-bool Holds(DType type, double number) {
-  return type != DType::kFloat32 || number == 0 || !std::isfinite(number) || std::isnormal(static_cast<float>(number));
-}
-
 class Applier {
  public:
   Applier(Arena& arena, const Match& match)
@@ -64,7 +59,7 @@ class Applier {
       const double* bound = std::get_if<double>(&attr);
       return bound == nullptr || std::isfinite(*bound);
     });
-    if (!overflows && Holds(type, *number)) return absl::OkStatus();
+    if (!overflows && HasNumber(type, *number)) return absl::OkStatus();
     return absl::OutOfRangeError(absl::StrCat(DTypeName(type), " has no number ", *number));
   }
 

@@ -125,7 +125,7 @@ class Enumerator {
   absl::Status DTypes(size_t attr) {
     if (attr == rule_.attrs().size()) return Nodes();
     if (rule_.attrs()[attr].kind != Class::kDType || rule_.attrs()[attr].node >= 0) return DTypes(attr + 1);
-    for (DType type : kAllDTypes) {
+    for (DType type : kPlainDTypes) {
       structure_.attrs[attr] = {static_cast<int64_t>(type)};
       RETURN_IF_ERROR(DTypes(attr + 1));
     }
@@ -197,7 +197,7 @@ class Enumerator {
     std::vector<std::vector<int64_t>> choices;
     const int rank = FirstRank();
     if (attr.kind == Class::kDType) {
-      for (DType type : kAllDTypes) choices.push_back({static_cast<int64_t>(type)});
+      for (DType type : kPlainDTypes) choices.push_back({static_cast<int64_t>(type)});
     } else if (attr.kind == Class::kList) {
       for (int length = 0; length <= MaxListLength(limits_); ++length) {
         if (attr.length < 0 || length == attr.length) choices.push_back({length});

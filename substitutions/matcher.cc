@@ -1,12 +1,14 @@
 #include "substitutions/matcher.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/index_value.h"
+#include "core/ir/moves.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"
@@ -86,10 +88,37 @@ bool IsTrivial(const ExprPtr& condition) {
   return condition->IsTrue() || (condition->IsEquation() && condition->arg(0) == condition->arg(1));
 }
 
+bool IsPlain(DType dtype) {
+  return std::find(std::begin(kPlainDTypes), std::end(kPlainDTypes), dtype) != std::end(kPlainDTypes);
+}
+
+// Whether a literal is one number to the proof and another one to 16-bit floats. (What f32 rounds is any number to the
+// proof.)
+bool IsRoundedInHalves(const RuleNode& leaf) {
+  if (!leaf.value) return false;
+  const bool real = leaf.value->kind == ArgExpr::Kind::kReal;
+  if (!real && leaf.value->kind != ArgExpr::Kind::kInt) return false;
+  const double number = real ? leaf.value->real : static_cast<double>(leaf.value->integer);
+  if (NearestOf(DType::kFloat32, number) != number) return false;
+  return NearestOf(DType::kFloat16, number) != number || NearestOf(DType::kBFloat16, number) != number;
+}
+
+bool AlwaysMoves(const OpDef& op) {
+  constexpr uint64_t kSamples = 8;
+  MeaningCache meanings;
+  for (uint64_t seed = 0; seed < kSamples; ++seed) {
+    Rng rng(seed);
+    const OpSample sample = op.sample(rng);
+    const auto application = Apply(op, sample.inputs, sample.attrs, meanings);
+    if (!application.ok() || !MovesElements(*application->meaning)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits)
-    : rule_(std::move(rule)), limits_(limits) {
+Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits, bool halves)
+    : rule_(std::move(rule)), limits_(limits), halves_(halves) {
   const RuleNode& root = rule_->nodes()[rule_->root(0)];
   root_op_ = root.op;
   const NoScope scope;
@@ -123,7 +152,7 @@ std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
 std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,
                                        const std::vector<Value>& nodes) const {
   MatchBinder binder(*rule_, arena, nodes);
-  if (!binder.Run()) return std::nullopt;
+  if (!TakesTypes(arena, nodes) || !binder.Run()) return std::nullopt;
   std::vector<int64_t> symbols;
   if (!binder.Symbols(&symbols)) return std::nullopt;
   for (Value value : nodes) {
@@ -142,6 +171,36 @@ std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> ro
     }
   }
   return Match{rule_.get(), std::move(roots), nodes, std::move(binder.bindings())};
+}
+
+bool Matcher::TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const {
+  bool halves = false, others = false;
+  for (Value value : nodes) {
+    for (const TensorType& type : arena.node(value.node).outputs) {
+      halves |= IsHalf(type.dtype);
+      others |= !IsHalf(type.dtype) && !IsPlain(type.dtype);
+    }
+  }
+  if (!halves && !others) return true;
+  return other_types().all || (!others && halves_ && other_types().halves);
+}
+
+const Matcher::OtherTypes& Matcher::other_types() const {
+  std::call_once(looked_at_types_, [this] {
+    other_types_.halves = other_types_.all = true;
+    for (const RuleNode& node : rule_->nodes()) {
+      if (node.op == nullptr) {
+        if (IsRoundedInHalves(node)) other_types_ = {};
+        continue;
+      }
+      const auto& specs = node.op->attrs;
+      const bool names_type = std::any_of(specs.begin(), specs.end(),
+                                          [](const AttrSpec& spec) { return spec.kind == AttrKind::kDType; });
+      if (names_type) other_types_ = {};
+      other_types_.all = other_types_.all && AlwaysMoves(*node.op);
+    }
+  });
+  return other_types_;
 }
 
 std::shared_ptr<const Matcher::Domain> Matcher::FindDomain(const Structure& structure) const {

@@ -45,10 +45,11 @@ struct Match {
 // A rule, the domain in which it may be applied, and the structural instances met so far. Thread-safe.
 class Matcher {
  public:
-  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {});
+  // `halves`: the rule may be used on 16-bit floats (ProofRecord::halves). A rule that only moves elements may be used
+  // on every type, any other one on f32, f64, i64, i32 and bool alone.
+  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {}, bool halves = false);
 
   const CompiledRule& rule() const { return *rule_; }
-  const std::shared_ptr<const CompiledRule>& shared_rule() const { return rule_; }
   const DomainLimits& limits() const { return limits_; }
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
@@ -70,15 +71,25 @@ class Matcher {
   };
   // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
   std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
+  bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
+  // What the law means on types that it is not proved for.
+  struct OtherTypes {
+    bool halves = false;  // it is the same on 16-bit floats: nothing in it is another number there, or of another type
+    bool all = false;     // it only moves elements
+  };
+  const OtherTypes& other_types() const;
   std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
   Domain MakeDomain(const Structure& structure) const;
 
   std::shared_ptr<const CompiledRule> rule_;
   DomainLimits limits_;
+  const bool halves_;
   // By node of the left side: attributes that are literals.
   std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
   const OpDef* root_op_;
 
+  mutable std::once_flag looked_at_types_;
+  mutable OtherTypes other_types_;
   mutable std::mutex mutex_;
   mutable MeaningCache meanings_;
   mutable absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Domain>> domains_;

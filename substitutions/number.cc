@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 #include "core/ir/op.h"
 
@@ -10,12 +10,12 @@ namespace rewright {
 namespace {
 
 bool InRange(DType type, int64_t integer) {
-  switch (type) {
-    case DType::kInt32:
-      return integer >= std::numeric_limits<int32_t>::min() && integer <= std::numeric_limits<int32_t>::max();
-    case DType::kBool: return integer == 0 || integer == 1;
-    default: return true;
-  }
+  if (type == DType::kBool) return integer == 0 || integer == 1;
+  return VisitDType(type, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    if constexpr (std::is_integral_v<T>) return std::in_range<T>(integer);
+    return true;
+  });
 }
 
 // Straight from an integer, so that it is rounded once.
@@ -62,13 +62,15 @@ bool HasNumber(DType type, const Number& number) {
   }
   const double real = RealOf(number);
   if (type == DType::kFloat64 || real == 0 || !std::isfinite(real)) return true;
-  return std::isnormal(static_cast<float>(real));
+  const double nearest = std::abs(NearestOf(type, real));
+  return std::isfinite(nearest) && nearest >= SmallestNormalOf(type);
 }
 
 Number OneOf(DType type) { return IsFloating(type) ? Number(1.0) : Number(int64_t{1}); }
 
 double RoundedTo(DType type, const Number& number) {
-  return type == DType::kFloat32 ? static_cast<double>(Rounded<float>(number)) : Rounded<double>(number);
+  return type == DType::kFloat32 ? static_cast<double>(Rounded<float>(number))
+                                 : NearestOf(type, Rounded<double>(number));
 }
 
 bool AllElementsEqual(const Tensor& tensor, const Number& number) {

@@ -165,17 +165,7 @@ class Parser {
   }
 
   absl::Status Proof(ProofRecord& proof) {
-    std::string word;
-    RETURN_IF_ERROR(Name(word, "the class of the rule"));
-    while (Accept("-")) {
-      std::string part;
-      RETURN_IF_ERROR(Name(part, "the class of the rule"));
-      word += "-" + part;
-    }
-    if (!ParseRuleClass(word, &proof.rule_class)) {
-      return Error(
-          absl::StrCat("found class ", word, ", expected exact, reassociating, numerically-risky or finite-only"));
-    }
+    RETURN_IF_ERROR(ClassOfRule(proof.rule_class));
     while (Peek().kind == Kind::kName && IsSign("=", 1)) {
       const std::string key = Peek().text;
       at_ += 2;
@@ -184,7 +174,21 @@ class Parser {
     return absl::OkStatus();
   }
 
+  absl::Status ClassOfRule(RuleClass& rule_class) {
+    std::string word;
+    RETURN_IF_ERROR(Name(word, "the class of the rule"));
+    while (Accept("-")) {
+      std::string part;
+      RETURN_IF_ERROR(Name(part, "the class of the rule"));
+      word += "-" + part;
+    }
+    if (ParseRuleClass(word, &rule_class)) return absl::OkStatus();
+    return Error(
+        absl::StrCat("found class ", word, ", expected exact, reassociating, numerically-risky or finite-only"));
+  }
+
   absl::Status ProofField(const std::string& key, ProofRecord& proof) {
+    if (key == "halves") return ClassOfRule(proof.halves.emplace());
     if (key == "certificate") {
       if (Peek().kind != Kind::kString) return Found("a path in quotes");
       proof.certificate = Peek().text;
@@ -213,7 +217,7 @@ class Parser {
     const auto* field = std::find_if(std::begin(fields), std::end(fields), [&](const auto& f) { return key == f.key; });
     if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
-                                " of a proof, expected max_rank, max_perm_rank, "
+                                " of a proof, expected halves, max_rank, max_perm_rank, "
                                 "max_broadcast_rank, instances, prover, spec or certificate"));
     }
     if (Peek().kind != Kind::kInt || Peek().integer > field->most) {

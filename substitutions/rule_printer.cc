@@ -224,7 +224,9 @@ std::string PrintRule(const Rule& rule) {
   const ProofRecord& proof = *rule.proof;
   char spec[17];
   std::snprintf(spec, sizeof spec, "%016llx", static_cast<unsigned long long>(proof.spec_hash));
-  absl::StrAppend(&text, "  proved ", RuleClassName(proof.rule_class), " max_rank=", proof.domain.max_rank,
+  absl::StrAppend(&text, "  proved ", RuleClassName(proof.rule_class));
+  if (proof.halves) absl::StrAppend(&text, " halves=", RuleClassName(*proof.halves));
+  absl::StrAppend(&text, " max_rank=", proof.domain.max_rank,
                   " max_perm_rank=", proof.domain.max_perm_rank,
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
   absl::StrAppend(&text, " prover=", proof.prover, " spec=\"", spec, "\"");

@@ -68,11 +68,23 @@ bool IsDisabled(const Rule& rule, const LoadOptions& options) {
   return std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end();
 }
 
-bool IsLeftOut(const Rule& rule, const LoadOptions& options) {
-  if (!rule.proof) return false;
-  if (options.exact_only && rule.proof->rule_class != RuleClass::kExact) return true;
-  return (rule.proof->rule_class == RuleClass::kNumericallyRisky && !options.allow_risky) ||
-         (rule.proof->rule_class == RuleClass::kFiniteOnly && !options.allow_finite_only);
+bool Admits(RuleClass rule_class, const LoadOptions& options) {
+  switch (rule_class) {
+    case RuleClass::kExact: return true;
+    case RuleClass::kReassociating: return !options.exact_only;
+    case RuleClass::kNumericallyRisky: return !options.exact_only && options.allow_risky;
+    case RuleClass::kFiniteOnly: return !options.exact_only && options.allow_finite_only;
+  }
+  return false;
+}
+
+// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in f32
+// counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a proof
+// the user's word is taken.
+bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
+  if (!rule.proof) return options.trust_unverified;
+  if (rule.proof->halves) return Admits(*rule.proof->halves, options);
+  return rule.proof->rule_class == RuleClass::kExact && Admits(RuleClass::kReassociating, options);
 }
 
 }  // namespace
@@ -105,6 +117,7 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
   hash.Add(absl::StrCat(*spec, " ", RuleClassName(record.rule_class), " ", domain.max_rank, " ", domain.max_perm_rank,
                         " ", domain.max_broadcast_rank, " ", record.instances, " ", record.prover));
   hash.Add(record.certificate);
+  if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
   return hash.value();
 }
 
@@ -141,11 +154,12 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
     if (!compiled.ok()) return compiled.status();
     // Before the class is believed.
     RETURN_IF_ERROR(CheckProof(**compiled, options));
-    if (IsLeftOut(rule, options)) continue;
+    if (rule.proof && !Admits(rule.proof->rule_class, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
-    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits));
+    const bool halves = AdmitsHalves(rule, options);
+    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, halves));
     hash.Add(PrintLaw(rule));
-    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank));
+    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
   }
   for (const std::string& name : options.disabled) {
     if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));

@@ -20,6 +20,16 @@ room_of() {
 
 failures=0
 checked=0
+above=" "
+while IFS=: read -r folder allowed; do
+  for to in $allowed; do
+    case "$above" in
+      *" $to "*) ;;
+      *) echo "docs/architecture.md: $folder may include $to, which does not stand above it"; failures=$((failures + 1)) ;;
+    esac
+  done
+  above="$above$folder "
+done <<<"$arrows"
 while IFS= read -r file; do
   from=$(room_of "$file")
   [ -n "$from" ] || continue

@@ -100,11 +100,11 @@ expect "status where one model fails" $? 1
 expect "outputs of the others" "$(ls "$folder/other/models/expected")" nasrnn-b1.onnx
 mkdir "$folder/copied"
 OUT="$folder/copied" REWRIGHT=$folder/failing REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/other" \
-  --device cpu breadth-squeezenet-b1-tf32 smoke-versions >"$folder/out" 2>&1
+  --device cpu more-breadth-squeezenet-b1-tf32 smoke-versions >"$folder/out" 2>&1
 expect "status where one step fails" $? 1
 tar -C "$folder/copied" -xzf "$folder/copied/state.tar.gz"
-expect "steps after all" "$(sort "$folder/copied/done.txt" | tr '\n' ' ')" "breadth-squeezenet-b1-tf32 smoke-versions "
-expect "the one that failed" "$(cat "$folder/copied/negative.txt")" breadth-squeezenet-b1-tf32
+expect "steps after all" "$(sort "$folder/copied/done.txt" | tr '\n' ' ')" "more-breadth-squeezenet-b1-tf32 smoke-versions "
+expect "the one that failed" "$(cat "$folder/copied/negative.txt")" more-breadth-squeezenet-b1-tf32
 # Every step has a cap; one that takes all of it counts as negative, and the next one follows. Clocks are noted meanwhile.
 mkdir "$folder/tools"
 printf '#!/bin/sh\necho "$2" >>%q\ncase "$*" in *versions.sh*) sleep 1; exit 124 ;; esac\nexit 0\n' "$folder/caps" \
@@ -112,25 +112,65 @@ printf '#!/bin/sh\necho "$2" >>%q\ncase "$*" in *versions.sh*) sleep 1; exit 124
 printf '#!/bin/sh\ncase "$*" in *--loop*) echo 1980; echo 345; exec sleep 60 ;; esac\necho 1200 MHz\n' \
   >"$folder/tools/nvidia-smi"
 chmod +x "$folder/tools/"*
-PATH="$folder/tools:$PATH" REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --state "$folder/capped" \
-  --device cpu 'smoke-versions' 'peers-resnet50-b1-bf16' >"$folder/out" 2>&1
+capped() {  # minutes, state
+  rm -f "$folder/caps"
+  PATH="$folder/tools:$PATH" REWRIGHT=$program REWRIGHT_PYTHON=$python bench/gpu/all.sh --minutes "$1" --state "$2" \
+    --device cpu smoke-versions peers-resnet50-b1-bf16 more-block >"$folder/out" 2>&1
+}
+capped 2 "$folder/short"
+expect "the first cap, where time is short" "$(head -n 1 "$folder/caps")" 25
+capped 30 "$folder/capped"
 expect "status where a step takes all of its time" $? 1
-expect "caps in seconds" "$(tr '\n' ' ' <"$folder/caps")" "60 240 "
+expect "caps in seconds" "$(tr '\n' ' ' <"$folder/caps")" "50 270 300 "
 expect "the step without an end" "$(cat "$folder/capped/negative.txt")" smoke-versions
 expect "clocks of the step" "$(grep -c 'smoke-versions: status 124.*1200 MHz SM clock 345 to 1980 MHz' "$folder/out")" 1
-all --device cpu --minutes 0 'breadth-cross-*'
+all --device cpu --minutes 0 'more-cross-*'
 expect "status when the time is up" $? 75
-expect "models beside their peers" "$(bench/gpu/all.sh --list 'peers-*' 'breadth-*-b[0-9]*' | wc -l)" 32
-expect "workloads beside their peers" "$(bench/gpu/all.sh --list 'workloads-*' | grep -c 'model.py mirage_.* --batch [18] --precision bf16')" 12
+listed() { bench/gpu/all.sh --list "$@"; }
+expect "models beside their peers" "$(listed '*peers-*' '*breadth-*-b[0-9]*' | wc -l)" 32
+expect "workloads beside their peers" "$(listed '*workloads-*' | grep -c 'model.py mirage_.* --batch [18] --precision bf16')" 12
+# The three runs that the script names have time for all of their steps, and every step but the last two is in one.
+grep -o "^#   all.sh .*" bench/gpu/all.sh | sed "s/^#   all.sh//; s/  .*//; s/[']//g" >"$folder/runs"
+expect "runs" "$(wc -l <"$folder/runs")" 3
+set -f
+while read -r words; do
+  case $words in --minutes*) minutes=${words#--minutes } minutes=${minutes%% *} patterns=${words#--minutes * } ;; *) minutes=9 patterns=$words ;; esac
+  # shellcheck disable=SC2086
+  seconds=$(listed $patterns | grep -v '^more-' | awk '{split($2, cap, ":"); all += cap[1]} END {print all + 0}')
+  [ "$seconds" -gt 300 ] && [ "$seconds" -le $((minutes * 60)) ] ||
+    expect "seconds of $words" "$seconds" "300 to $((minutes * 60))"
+  echo "$patterns" >>"$folder/patterns"
+done <"$folder/runs"
+# shellcheck disable=SC2046
+expect "steps in no run" "$( (listed; listed $(cat "$folder/patterns")) | sort | uniq -u | cut -d' ' -f1 | tr '\n' ' ')" "profile summary "
+set +f
 # Every step of tests runs some.
 if [ -x "$(dirname "$program")/tests/runtime_test" ]; then
-  bench/gpu/all.sh --list | sed -n 's/^\([^:]*\): .*\(--gtest_filter=.*\)/\1 \2/p' | while read -r name filter; do
+  bench/gpu/all.sh --list | sed -n 's/^\([^ ]*\) [^:]*: .*\(--gtest_filter=.*\)/\1 \2/p' | while read -r name filter; do
     [ "$("$(dirname "$program")/tests/runtime_test" --gtest_list_tests "$filter" | grep -c '^  ')" -gt 0 ] || echo "$name"
   done >"$folder/out"
   expect "steps without a test" "$(tr '\n' ' ' <"$folder/out")" ""
 fi
-expect "sanitizers that look at our kernels alone" "$(bench/gpu/all.sh --list 'tests-sanitizer-*' | grep -c -e '--kernel-name kernel_substring=rewright_')" 3
+expect "sanitizers that look at our kernels alone" "$(bench/gpu/all.sh --list '*-sanitizer-*' | grep -c -e '--kernel-name kernel_substring=rewright_')" 3
 expect "what is prepared" "$(bench/gpu/all.sh --prepare --list 'expect-*' | wc -l)" 28
+
+# What is packed is small enough to travel, and runs where it is unpacked as the documentation says.
+if [ "$(realpath "$program")" = "$(realpath -m build/release/rewright)" ] && [ -x build/release/tests/runtime_test ] &&
+  [ -e build/release/librewright_cuda.so ]; then
+  mkdir -p "$folder/there/build"
+  bench/gpu/bundle.sh "$folder/there/build/gpu-bundle.tar.gz" >"$folder/out" 2>&1
+  expect "status of the bundle" $? 0
+  bytes=$(stat -c %s "$folder/there/build/gpu-bundle.tar.gz")
+  [ "$bytes" -lt $((64 << 20)) ] || expect "bytes of the bundle" "$bytes" "less than $((64 << 20))"
+  unpack=$(sed -n 's/^\(mkdir -p build && tar .*\) && bench.gpu.all.sh .*/\1/p' docs/cuda.md)
+  (cd "$folder/there" && eval "${unpack:-false}")
+  expect "status of unpacking it" $? 0
+  bin=$folder/there/build/rewright-gpu/bin
+  "$bin/rewright" zoo mlp --layers 1 -o "$folder/packed.onnx" --quiet >/dev/null 2>&1
+  expect "status of the program in it" $? 0
+  expect "its plugin" "$(ls "$bin" | tr '\n' ' ' | grep -c librewright_cuda.so)" 1
+  expect "its tests" "$("$bin/gpu_test" --gtest_list_tests --gtest_filter='GpuQueues.*' | grep -c '^  ')" 1
+fi
 
 # A program without its plugin, and with one that the loader does not take.
 mkdir "$folder/alone"

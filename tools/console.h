@@ -61,8 +61,6 @@ class Console {
   // Prints it, and what is left to print. Error: standard output cannot be written.
   absl::Status Finish();
 
-  bool json_wanted() const { return json_wanted_; }
-
   // A line that is rewritten in place on a terminal; empty: it is taken away. For Progress.
   void Transient(const std::string& line);
   bool transient_possible() const { return !quiet_ && terminal_; }

@@ -24,10 +24,6 @@ Atom AssumeAtom(Context& ctx, const Atom& a, const Guard& literal, const Guard& 
 std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n);
 
 // ---- simplify.cc
-// One-point rule: an equation in the guard that gives a bound variable removes it.
-bool EliminateByEquation(Context& ctx, Term* t);
-// lo <= v and v <= lo: the same rule for a range of one point.
-bool EliminateSingleton(Context& ctx, Term* t);
 // The a of max{a, 0}, or null.
 const NormalForm* PositivePartOf(const Atom& a);
 bool MentionedByAtoms(const Term& t, Var v);

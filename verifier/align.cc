@@ -6,6 +6,9 @@
 #include <map>
 #include <string>
 
+#include "core/index/laws.h"
+#include "verifier/eliminate.h"
+
 namespace rewright::verifier {
 namespace {
 
@@ -155,16 +158,18 @@ bool TakeVariables(Context& ctx, const Substitution& image, const std::vector<Va
       const Var v = *given;
       left.erase(given);
       equations.erase(equations.begin() + static_cast<int64_t>(i));
-      const int64_t coef = equation.Coef(v), times = std::abs(coef);
+      const int64_t coef = equation.Coef(v);
+      const Poly times(std::abs(coef));
       // coef v + rest = 0, so times v = multiple.
       const Poly rest = equation - Poly::Of(Monomial{v}, coef);
       const Poly multiple = coef > 0 ? -rest : rest;
-      const Poly quotient = ctx.FloorDiv(multiple, Poly(times));
+      const auto conclusion = index::Laws<Context>{ctx}.Scale(times, multiple);
+      const Poly& quotient = conclusion.value[0];
       Substitution s;
       s.Set(v, quotient);
       for (Poly& other : equations) other = ctx.Subst(other, s);
       *t = SubstQuotient(ctx, *t, v, times, multiple, quotient);
-      t->guard = Guard::And(t->guard, Guard::Eq(multiple - quotient * Poly(times)));
+      t->guard = Guard::And(t->guard, Guard::Eq(conclusion.zero[0]));
       break;
     }
     if (left.size() == count) return false;
@@ -182,16 +187,15 @@ Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::v
     for (size_t i = 0; i < equations.size() && !again; ++i) {
       const Poly p = ctx.WithoutCommonFactors(equations[i]);
       for (Var x : unknowns) {
-        int64_t coef = p.Coef(x);
-        if (solution.Find(x) != nullptr || (coef != 1 && coef != -1) || !p.IsLinearIn(x)) continue;
-        Poly value = Poly::Of(x) - p * Poly(coef);
-        if (ctx.Mentions(value, {x})) continue;
+        if (solution.Find(x) != nullptr) continue;
+        std::optional<Poly> value = SolvedFor(ctx, p, x);
+        if (!value) continue;
         equations.erase(equations.begin() + static_cast<int64_t>(i));
         Substitution s;
-        s.Set(x, value);
+        s.Set(x, *value);
         for (Poly& q : equations) q = ctx.Subst(q, s);
         for (auto& entry : solution.entries()) entry.second = ctx.Subst(entry.second, s);
-        solution.Set(x, std::move(value));
+        solution.Set(x, *std::move(value));
         again = true;
         break;
       }
@@ -203,7 +207,10 @@ Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::v
 std::vector<Substitution> Alignments(Context& ctx, const Term& t, const Term& anchor) {
   std::vector<Substitution> out;
   if (t.bound.empty()) {
-    ForEachPairing(ctx, t, anchor, [&](const std::vector<Poly>&) { out.emplace_back(); return false; });
+    ForEachPairing(ctx, t, anchor, [&](const std::vector<Poly>&) {
+      out.emplace_back();
+      return false;
+    });
     return out;
   }
   ForEachPairing(ctx, t, anchor, [&](std::vector<Poly> equations) {

@@ -40,26 +40,32 @@ constexpr int kMaxDraws = 40;  // of five assignments each
 constexpr int64_t kMaxElements = 1 << 16;
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
-bool AllFinite(const Tensor& tensor) {
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    if (!std::isfinite(tensor.At(i))) return false;
+std::vector<double> ElementsOf(const Tensor& tensor) {
+  std::vector<double> elements(static_cast<size_t>(tensor.num_elements()));
+  switch (tensor.dtype()) {
+    case DType::kFloat32: std::copy_n(tensor.as<float>(), elements.size(), elements.begin()); break;
+    case DType::kFloat64: std::copy_n(tensor.as<double>(), elements.size(), elements.begin()); break;
+    default:
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] = tensor.At(static_cast<int64_t>(i));
   }
-  return true;
+  return elements;
+}
+
+bool AllFinite(const Tensor& tensor) {
+  const std::vector<double> elements = ElementsOf(tensor);
+  return std::all_of(elements.begin(), elements.end(), [](double x) { return std::isfinite(x); });
 }
 
 double LargestError(const Tensor& value, const Tensor& truth) {
+  const std::vector<double> values = ElementsOf(value), truths = ElementsOf(truth);
   double error = 0;
-  for (int64_t i = 0, count = truth.num_elements(); i < count; ++i) {
-    error = std::max(error, std::abs(value.At(i) - truth.At(i)));
-  }
+  for (size_t i = 0; i < truths.size(); ++i) error = std::max(error, std::abs(values[i] - truths[i]));
   return error;
 }
 
 double LargestElement(const Tensor& tensor) {
   double largest = 0;
-  for (int64_t i = 0, count = tensor.num_elements(); i < count; ++i) {
-    largest = std::max(largest, std::abs(tensor.At(i)));
-  }
+  for (double x : ElementsOf(tensor)) largest = std::max(largest, std::abs(x));
   return largest;
 }
 
@@ -107,19 +113,20 @@ ExprPtr WithType(const ExprPtr& node, DType dtype) {
   }
 }
 
-// The instance with f32 in the place of f64.
-class Narrowed {
+// The instance with one type in the place of another.
+class Retyped {
  public:
-  static RuleInstance Of(RuleInstance instance) {
-    Narrowed narrowed;
+  Retyped(DType from, DType to) : from_(from), to_(to) {}
+
+  RuleInstance Of(RuleInstance instance) const {
     for (SymbolicNode& node : instance.nodes) {
-      for (DType& dtype : node.dtypes) Narrow(&dtype);
-      for (ExprPtr& param : node.params) param = narrowed.OfExpr(param);
+      for (DType& dtype : node.dtypes) Replace(&dtype);
+      for (ExprPtr& param : node.params) param = OfExpr(param);
       if (node.meaning == nullptr) continue;
       auto meaning = std::make_shared<Meaning>(*node.meaning);
       for (OutputMeaning& output : meaning->outputs) {
-        Narrow(&output.dtype);
-        output.element = narrowed.OfExpr(output.element);
+        Replace(&output.dtype);
+        output.element = OfExpr(output.element);
       }
       node.meaning = std::move(meaning);
     }
@@ -127,27 +134,44 @@ class Narrowed {
   }
 
  private:
-  static void Narrow(DType* dtype) {
-    if (*dtype == DType::kFloat64) *dtype = DType::kFloat32;
+  void Replace(DType* dtype) const {
+    if (*dtype == from_) *dtype = to_;
   }
 
-  static ExprPtr OfExpr(const ExprPtr& expr) {
-    return Rewrite(expr, [](const ExprPtr& node) {
+  ExprPtr OfExpr(const ExprPtr& expr) const {
+    return Rewrite(expr, [this](const ExprPtr& node) {
       DType dtype = node->dtype();
-      Narrow(&dtype);
+      Replace(&dtype);
       return WithType(node, dtype);
     });
   }
+
+  const DType from_, to_;
 };
 
-}  // namespace
+int RankOf(RuleClass rule_class) {
+  switch (rule_class) {
+    case RuleClass::kExact: return 0;
+    case RuleClass::kReassociating: return 1;
+    case RuleClass::kFiniteOnly: return 2;
+    case RuleClass::kNumericallyRisky: return 3;
+  }
+  return 3;
+}
 
-absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step) {
+RuleClass Worse(RuleClass a, RuleClass b) { return RankOf(a) < RankOf(b) ? b : a; }
+
+struct Classified {
+  RuleClass rule_class = RuleClass::kExact;
+  bool measured = false;
+};
+
+absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                    bool used_finite_only_step, std::optional<DType> half) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
   std::vector<RuleClassifier> classifiers;
   for (uint64_t seed : kSeeds) {
-    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments));
+    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments), half);
     if (used_finite_only_step) classifiers.back().UsedFiniteOnlyStep();
   }
   int number = 0;
@@ -166,18 +190,30 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
-  const auto rank = [](RuleClass rule_class) {
-    switch (rule_class) {
-      case RuleClass::kExact: return 0;
-      case RuleClass::kReassociating: return 1;
-      case RuleClass::kFiniteOnly: return 2;
-      case RuleClass::kNumericallyRisky: return 3;
-    }
-    return 3;
-  };
-  RuleClass worst = RuleClass::kExact;
+  Classified result;
   for (const RuleClassifier& classifier : classifiers) {
-    if (const RuleClass found = classifier.Class(); rank(found) > rank(worst)) worst = found;
+    result.rule_class = Worse(result.rule_class, classifier.Class());
+    result.measured |= classifier.samples() > 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step) {
+  const auto classified = Classify(rule, domain, instances, used_finite_only_step, std::nullopt);
+  if (!classified.ok()) return classified.status();
+  return classified->rule_class;
+}
+
+absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
+                                                          int instances, bool used_finite_only_step) {
+  std::optional<RuleClass> worst;
+  for (DType half : {DType::kFloat16, DType::kBFloat16}) {
+    const auto classified = Classify(rule, domain, instances, used_finite_only_step, half);
+    if (!classified.ok()) return classified.status();
+    if (classified->measured) worst = Worse(worst.value_or(RuleClass::kExact), classified->rule_class);
   }
   return worst;
 }
@@ -187,10 +223,12 @@ void RuleClassifier::Inspect(const RuleInstance& instance) {
   risky_ = risky_ || MayDecideDifferently(instance);
 }
 
-void RuleClassifier::Measure(const RuleInstance& instance) {
+void RuleClassifier::Measure(const RuleInstance& given) {
+  if (half_ && (!Mentions(given, DType::kFloat32) || Mentions(given, DType::kFloat64))) return;
+  const RuleInstance instance = half_ ? Retyped(DType::kFloat32, *half_).Of(given) : given;
   const std::vector<Symbols> assignments = Assignments(instance);
   const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
-  const RuleInstance narrow = only_wide ? Narrowed::Of(instance) : RuleInstance();
+  const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
   // Of many instances each is measured a few times.
@@ -216,8 +254,18 @@ void RuleClassifier::Measure(const RuleInstance& instance) {
   const std::vector<Symbols> full = WithoutEmptyValues(instance);
   if (full.empty()) return;
   CompiledNodes of_bits;  // of the instance itself, not of a narrowed one
-  for (Precision precision : {Precision::kNative, Precision::kFloat64})
-    CompareBits(instance, full, precision, &of_bits);
+  CompareBits(instance, full, Precision::kNative, &of_bits);
+  if (!half_) CompareBits(instance, full, Precision::kFloat64, &of_bits);
+}
+
+double RuleClassifier::Offset(Leaves kind) {
+  const double far = half_ ? 8 : 1000, steep = half_ ? 6 : 20;
+  switch (kind) {
+    case Leaves::kFarFromZero: return far;
+    case Leaves::kOpposite: return rng_() % 2 == 0 ? far : -far;
+    case Leaves::kSteep: return rng_() % 2 == 0 ? steep : -steep;
+    default: return 0;
+  }
 }
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
@@ -285,12 +333,11 @@ bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& sym
     if (node.op != nullptr) continue;
     const TensorType type = numeric.TypeOf(node, 0);
     Tensor leaf(TensorType{StoredDType(precision, type.dtype), type.shape});
-    const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : kind == Leaves::kSmall ? 1e-8 : 1;
-    double offset = kind == Leaves::kFarFromZero ? 1000 : 0;
-    if (kind == Leaves::kOpposite) offset = rng_() % 2 == 0 ? 1000 : -1000;
+    const double small = half_ ? 1e-3 : 1e-8;
+    const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : kind == Leaves::kSmall ? small : 1;
+    const double offset = Offset(kind);
     // Of kZeros: zeros alone, or among numbers of one sign, so that an extremum is one of several zeros.
     const double filler = kind == Leaves::kZeros ? static_cast<double>(rng_() % 3) - 1 : 0;
-    if (kind == Leaves::kSteep) offset = rng_() % 2 == 0 ? 20 : -20;
     for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
       if (node.splat.has_value()) {
         SetElement(*node.splat, i, &leaf);
@@ -338,17 +385,19 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       continue;
     }
     if (!left.BitEqual(right)) same_bits_ = false;
-    for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-      const bool left_finite = std::isfinite(left.At(i)), right_finite = std::isfinite(right.At(i));
+    const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+    for (size_t i = 0; i < lefts.size(); ++i) {
+      const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
       // What the left side leaves undefined the right side must not define.
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
     if (kind == Leaves::kFullRange) continue;
     if (!AllFinite(left) || !AllFinite(truth)) continue;
-    const double rounding = left.dtype() == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
+    const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
     const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
-    risky_ = risky_ || !AllFinite(right) || LargestError(right, truth) > kRiskFactor * allowed;
+    risky_ =
+        risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
   }
 }
 
@@ -393,6 +442,11 @@ int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
 // Numbers near the ends of a type: the largest, whose sums overflow, and the smallest.
 double RuleClassifier::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
+  if (IsHalf(dtype)) {
+    const double halves[] = {
+        LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype), 1, 0.1, 0};
+    return std::copysign(halves[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
+  }
   const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
   return std::copysign(values[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
 }
@@ -438,16 +492,18 @@ bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
   double size = 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    for (double value : {left.At(i), right.At(i)}) {
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    for (double value : {lefts[i], rights[i]}) {
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
   // What is finite on both sides may still differ, as a truth value does that a NaN decides.
-  const double allowed = IsFloating(left.dtype()) ? kMuchRounding * size : 0;
-  for (int64_t i = 0, count = left.num_elements(); i < count; ++i) {
-    const double a = left.At(i), b = right.At(i);
+  const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
+  const double allowed = IsFloating(left.dtype()) ? much * size : 0;
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    const double a = lefts[i], b = rights[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     same_bits_ = false;
     // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -37,6 +38,7 @@ namespace rewright {
 class CompiledNodes;
 
 inline constexpr double kRiskFactor = 100;
+inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
 inline constexpr int64_t kComparedElements = 200;
 
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
@@ -44,17 +46,25 @@ inline constexpr int64_t kComparedElements = 200;
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step);
 
+// The same of the rule on 16-bit floats, with a rounding after every operator: the worse class of f16 and bf16. None
+// where the rule has no instance on floats of one type.
+absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
+                                                          int instances, bool used_finite_only_step);
+
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
   // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
-  explicit RuleClassifier(uint64_t seed, size_t assignments = 3) : rng_(seed), assignments_(assignments) {}
+  // With `half`, on elements of that type in the place of f32.
+  explicit RuleClassifier(uint64_t seed, size_t assignments = 3, std::optional<DType> half = std::nullopt)
+      : rng_(seed), assignments_(assignments), half_(half) {}
 
   // What is read off the instance.
   void Inspect(const RuleInstance& instance);
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }
   RuleClass Class() const;
+  int samples() const { return samples_; }
   // No measurement changes the class.
   bool IsWorst() const { return risky_; }
 
@@ -91,9 +101,12 @@ class RuleClassifier {
   bool SpoilReal(const RuleInstance& instance, std::vector<Number>* reals);
   bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
+  // How far leaves of a kind lie from zero: 16 bits resolve less.
+  double Offset(Leaves kind);
 
   std::mt19937_64 rng_;
   const size_t assignments_;
+  const std::optional<DType> half_;
   int samples_ = 0;
   bool same_bits_ = true;
   bool compared_ = false;        // any instance's bits

@@ -96,7 +96,8 @@ class Context {
   bool IsDefinition(Var v) const { return vars_[v].kind > VarInfo::Kind::kLocal; }
   bool IsParam(Var v) const { return vars_[v].kind == VarInfo::Kind::kParam; }
 
-  // ---- index arithmetic
+  // ---- index arithmetic, as index::Laws needs it
+  using Number = Poly;
   // den is positive wherever the result is used: the caller has proved it.
   Poly FloorDiv(const Poly& num, const Poly& den);
   Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }

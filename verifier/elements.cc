@@ -9,6 +9,7 @@
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
 #include "verifier/elements_internal.h"
+#include "verifier/eliminate.h"
 #include "verifier/give_up.h"
 
 namespace rewright::verifier {
@@ -165,21 +166,20 @@ std::vector<Guard> Elements::SolveEquations(std::vector<Guard> facts) {
       if (again) break;
       // A parameter that stands alone: preferably one that equals a polynomial with positive coefficients.
       Var best = -1;
+      Poly best_value;
       int best_score = -1;
       for (Var v : p.Vars()) {
-        int64_t coef = p.Coef(v);
-        if (!ctx_.IsParam(v) || (coef != 1 && coef != -1) || !p.IsLinearIn(v)) continue;
-        Poly value = Poly::Of(v) - p * Poly(coef);
-        if (ctx_.Mentions(value, {v})) continue;
+        const std::optional<Poly> value = ctx_.IsParam(v) ? SolvedFor(ctx_, p, v) : std::nullopt;
+        if (!value) continue;
         bool positive =
-            std::all_of(value.items().begin(), value.items().end(), [](const Poly::Item& i) { return i.coef > 0; });
+            std::all_of(value->items().begin(), value->items().end(), [](const Poly::Item& i) { return i.coef > 0; });
         bool quotient = ctx_.Info(v).defined.has_value();
         int score = (positive ? 2 : 0) + (quotient ? 0 : 1);
-        if (score >= best_score) best = v, best_score = score;
+        if (score >= best_score) best = v, best_value = *value, best_score = score;
       }
       if (best < 0) continue;
       Substitution s;
-      s.Set(best, Poly::Of(best) - p * Poly(p.Coef(best)));
+      s.Set(best, best_value);
       Guard minimum = Guard::True();
       if (ctx_.Info(best).min.has_value()) minimum = Guard::Ge(*s.Find(best) - Poly(*ctx_.Info(best).min));
       substitute(s);
@@ -326,8 +326,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
 }
 
 // An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational; any other
-// stays a symbol, named by its digits: what is proved then holds for every value of it, those that it is rounded to
-// among them, and rounding of constants is never taken for an identity.
+// is a power of 2 times a symbol, named by its digits: what is proved then holds for every value of it, those that it
+// is rounded to among them, and rounding of constants is never taken for an identity.
 NormalForm Elements::ToConstant(const Number& number, DType dtype) {
   if (const int64_t* integer = std::get_if<int64_t>(&number)) return ConstantForm(*integer);
   const double value = std::get<double>(number);
@@ -337,10 +337,14 @@ NormalForm Elements::ToConstant(const Number& number, DType dtype) {
   if (std::floor(scaled) == scaled && std::abs(scaled) < 4e15 && RoundedTo(dtype, value) == value) {
     return ConstantForm(Rational(static_cast<int64_t>(scaled), static_cast<int64_t>(kScale)));
   }
+  constexpr int kGreatestPower = 30;  // no number of a type is out of range by it
+  int power = 0;
+  double part = std::frexp(std::abs(value), &power);
+  if (std::abs(power) > kGreatestPower) part = std::abs(value), power = 0;
   char digits[40];
-  std::snprintf(digits, sizeof digits, "%.17g", std::abs(value));
-  NormalForm form = AtomForm(MakeRead(ctx_, Leaf{digits, true, false}, {}));
-  return value < 0 ? Scale(form, -1) : form;
+  std::snprintf(digits, sizeof digits, "%.17g", part);
+  const Rational times = power < 0 ? Rational(1, int64_t{1} << -power) : Rational(int64_t{1} << power);
+  return Scale(AtomForm(MakeRead(ctx_, Leaf{digits, true, false}, {})), value < 0 ? -times : times);
 }
 
 NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {

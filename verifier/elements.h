@@ -53,9 +53,6 @@ class Elements {
   // Of all outputs of a node, at positions within their shapes. The positions' ranges are part of `path`.
   std::vector<ReadObligation> Reads(int node);
 
-  // The value of a symbol after SolveEquations.
-  const Poly& SymbolValue(int symbol) const { return symbols_[symbol]; }
-
  private:
   // Where an expression is evaluated: variables of the node's meaning, and the path for divisors.
   struct Scope {

@@ -1,7 +1,6 @@
 #include "verifier/gradient_claims.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -60,14 +59,6 @@ bool ChoosesByElements(const ExprPtr& element) {
   return AnyOf(element, [](const ExprNode& node) {
     return node.kind() == ExprKind::kReduce &&
            (node.reduction() == ReduceKind::kArgMax || node.reduction() == ReduceKind::kArgMin);
-  });
-}
-
-// Whether products of its constants are rounded.
-bool HasLongConstants(const ExprPtr& element) {
-  constexpr double kShort = 1 << 20;
-  return AnyOf(element, [](const ExprNode& node) {
-    return node.kind() == ExprKind::kConst && node.real() * kShort != std::floor(node.real() * kShort);
   });
 }
 
@@ -267,12 +258,6 @@ class Claimant {
       right.push_back(InnerProduct(Gradient(*call, **scattered), Tangent(static_cast<int>(k)), inputs_[k].rank()));
     }
     GradientClaim claim = Claim(Kind::kDuality);
-    const auto& outputs = application_.meaning->outputs;
-    if (std::any_of(outputs.begin(), outputs.end(), [](const auto& out) { return HasLongConstants(out.element); })) {
-      claim.obstacle =
-          "it does not hold over the reals: constants are multiplied out in double precision, in another order on "
-          "either side";
-    }
     claim.rule = Law(absl::StrCat("duality-", op_.name), SumOf(std::move(left)), SumOf(std::move(right)));
     return claim;
   }

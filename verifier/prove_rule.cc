@@ -257,6 +257,10 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.instances = verdict.instances;
   record.prover = kProverVersion;
   record.certificate = certificate;
+  const bool finite_only = verdict.rule_class == RuleClass::kFiniteOnly;
+  const auto halves = ClassifyOnHalves(**compiled, record.domain, record.instances, finite_only);
+  if (!halves.ok()) return halves.status();
+  record.halves = *halves;
   const absl::StatusOr<uint64_t> hash = RecordHash(**compiled, record);
   if (!hash.ok()) return hash.status();
   record.spec_hash = *hash;

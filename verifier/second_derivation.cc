@@ -61,9 +61,7 @@ class Unroller {
   z3::sort SortOf(DType dtype) {
     switch (dtype) {
       case DType::kBool: return z3_.bool_sort();
-      case DType::kInt32: return z3_.bv_sort(32);
-      case DType::kInt64: return z3_.bv_sort(64);
-      default: return z3_.real_sort();
+      default: return IsInteger(dtype) ? z3_.bv_sort(BitsOf(ComputedDType(dtype))) : z3_.real_sort();
     }
   }
 
@@ -82,7 +80,7 @@ class Unroller {
   z3::expr Number(DType dtype, double real, int64_t integer) {
     if (IsFloating(dtype)) return Exactly(real);
     if (dtype == DType::kBool) return z3_.bool_val(integer != 0);
-    return z3_.bv_val(integer, dtype == DType::kInt32 ? 32 : 64);
+    return z3_.bv_val(integer, BitsOf(ComputedDType(dtype)));
   }
 
   z3::expr Leaf(Value value, int64_t at) {

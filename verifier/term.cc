@@ -137,17 +137,30 @@ struct SubstMap {
   Branch OfBranch(const Branch& b) const { return Subst(ctx, b, s); }
 };
 
-// v = quotient, where times * v = multiple.
+// v = quotient, where times * v = multiple. Elements that are indices are rewritten inside.
 struct QuotientMap {
   Context& ctx;
   Var v;
-  int64_t times;
+  const Poly& times;
   const Poly& multiple;
   Substitution s;
-  Poly OfPoly(const Poly& p) const {
-    const int64_t coef = p.Coef(v);
-    if (coef == 0 || coef % times != 0) return ctx.Subst(p, s);
-    return ctx.Subst(p - Poly::Of(Monomial{v}, coef), s) + multiple * Poly(coef / times);
+  Poly OfPoly(const Poly& original) const {
+    const Poly p = WithElements(original);
+    Poly factor, rest, exact;
+    if (!p.Contains(v) || !p.Decompose(v, &factor, &rest) || !DivideExactly(factor, times, &exact)) {
+      return ctx.Subst(p, s);
+    }
+    return ctx.Subst(rest, s) + ctx.Subst(exact, s) * multiple;
+  }
+  Poly WithElements(const Poly& p) const {
+    Substitution moved;
+    for (Var x : p.Vars()) {
+      const VarInfo info = ctx.Info(x);
+      if (info.kind != VarInfo::Kind::kValue || !ctx.Mentions(Poly::Of(x), {v})) continue;
+      const NormalForm value = OfForm(*info.value);
+      moved.Set(x, ctx.ValueOf(value, NormalFormKey(ctx, value), FreeVars(ctx, value)));
+    }
+    return moved.empty() ? p : ctx.Subst(p, moved);
   }
   Guard OfGuard(const Guard& g) const {
     switch (g.kind()) {
@@ -344,7 +357,7 @@ Term SubstFree(Context& ctx, const Term& t, const Substitution& s) {
   return out;
 }
 
-Term SubstQuotient(Context& ctx, const Term& t, Var v, int64_t times, const Poly& multiple, const Poly& quotient) {
+Term SubstQuotient(Context& ctx, const Term& t, Var v, const Poly& times, const Poly& multiple, const Poly& quotient) {
   Substitution s;
   s.Set(v, quotient);
   return QuotientMap{ctx, v, times, multiple, std::move(s)}.OfTerm(t);

@@ -76,7 +76,7 @@ NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s);
 Branch Subst(Context& ctx, const Branch& b, const Substitution& s);
 // Where times * v = multiple: v becomes `quotient` = multiple / times, and its multiples of `times` become exact. The
 // term's own bound variables are left to the caller.
-Term SubstQuotient(Context& ctx, const Term& t, Var v, int64_t times, const Poly& multiple, const Poly& quotient);
+Term SubstQuotient(Context& ctx, const Term& t, Var v, const Poly& times, const Poly& multiple, const Poly& quotient);
 // Fresh names for the term's own bound variables.
 Term RenameBound(Context& ctx, const Term& t);
 Branch RenameBound(Context& ctx, const Branch& b);

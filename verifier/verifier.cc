@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ops/ops.h"
 #include "verifier/algebra.h"
 #include "verifier/context.h"
 #include "verifier/counterexample.h"
@@ -416,8 +417,7 @@ bool HasMatrix(const RuleInstance& instance) {
     return instance.nodes[value.node].splat.has_value() || IsFill(instance.nodes[value.node]);
   };
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
-    return node.op != nullptr && node.op->name == "concat" &&
-           std::all_of(node.inputs.begin(), node.inputs.end(), constant);
+    return node.op == ops::Concat() && std::all_of(node.inputs.begin(), node.inputs.end(), constant);
   });
 }
 

@@ -76,6 +76,10 @@ class CpuDevice : public Device {
     const std::string signature = layouts_.SignatureOf(graph, group);
     if (const auto found = choices_.find(signature); found != choices_.end()) return found->second;
     const std::vector<std::string> laws = Laws(graph, group);
+    if (!laws.empty() && WeightsChange(graph, group)) {
+      ASSIGN_OR_RETURN(const double seconds, Measured(graph, group, signature, {laws[0], /*cold=*/true}));
+      return choices_[signature] = {laws[0], seconds};
+    }
     Choice best;
     ASSIGN_OR_RETURN(best.seconds, Measured(graph, group, signature, {"", /*cold=*/!laws.empty()}));
     for (const std::string& law : laws) {
@@ -90,6 +94,7 @@ class CpuDevice : public Device {
   absl::StatusOr<std::string> LawToRun(const Graph& graph, const Group& group) {
     const std::vector<std::string> laws = Laws(graph, group);
     if (laws.empty()) return std::string();
+    if (WeightsChange(graph, group)) return laws[0];
     const std::string signature = layouts_.SignatureOf(graph, group);
     if (const auto found = laws_to_run_.find(signature); found != laws_to_run_.end()) return found->second;
     std::vector<MeasureOptions> ways = {{"", /*cold=*/true}};
@@ -115,6 +120,11 @@ class CpuDevice : public Device {
       if (fused.group.nodes == group.nodes) return LicensedLaws(*context_, graph, fused);
     }
     return {};
+  }
+
+  // A convolution in training: what runs must not depend on what was measured, or a resumed run would round otherwise.
+  static bool WeightsChange(const Graph& graph, const Group& group) {
+    return !graph.IsKnown(graph.node(group.nodes[0]).operands[1]);
   }
 
   static std::string KeyOf(const std::string& signature, const MeasureOptions& how) {

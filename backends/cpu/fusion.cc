@@ -51,7 +51,8 @@ class CpuFuser : private Fuser<FusedGroup> {
  private:
   bool IsAnchor(int i) const {
     const Node& node = NodeAt(i);
-    return node.outputs[0].dtype == DType::kFloat32 && (node.op == ops::Conv2d() || node.op == ops::Matmul());
+    return ComputedDType(node.outputs[0].dtype) == DType::kFloat32 &&
+           (node.op == ops::Conv2d() || node.op == ops::Matmul());
   }
 
   bool CanJoinPointwise(int i) const {
@@ -205,7 +206,7 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   bool IsReduction(int i) const {
     const Node& node = NodeAt(i);
-    return node.outputs[0].dtype == DType::kFloat32 && node.outputs[0].num_elements() > 0 &&
+    return ComputedDType(node.outputs[0].dtype) == DType::kFloat32 && node.outputs[0].num_elements() > 0 &&
            (node.op == ops::ReduceSum() || node.op == ops::ReduceMean() || node.op == ops::ReduceMax() ||
             node.op == ops::ReduceMin());
   }

@@ -53,6 +53,7 @@ struct KernelEntry {
 };
 
 #define REWRIGHT_CPU_KERNELS(X) \
+  X(Wide)                       \
   X(Winograd)                   \
   X(Conv)                       \
   X(Convolution)                \
@@ -69,6 +70,7 @@ struct KernelEntry {
   X(Cumsum)                     \
   X(Softmax)                    \
   X(LayerNorm)                  \
+  X(BatchNormTrain)             \
   X(Gather)                     \
   X(ScatterAdd)                 \
   X(Pad)                        \

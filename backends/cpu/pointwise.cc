@@ -29,11 +29,15 @@ class Builder {
     Scope scope{node, bindings, {}};
     absl::StatusOr<int> result = Build(scope, *node.meaning->outputs[0].element);
     if (!result.ok()) return result.status();
-    results_[Value{id, 0}] = *result;
+    // Integers wrap around where each result would be stored; 16-bit floats are rounded at the end alone.
+    const DType dtype = node.outputs[0].dtype;
+    results_[Value{id, 0}] = IsFloating(dtype) ? *result : Widened(Narrowed(*result, dtype), dtype);
     return absl::OkStatus();
   }
 
   PointwiseProgram Finish(const std::vector<Value>& outputs) {
+    std::vector<int> stored;
+    for (Value output : outputs) stored.push_back(Narrowed(results_.at(output), graph_.type(output).dtype));
     const int constants = static_cast<int>(program_.operands.size());
     const int results = constants + static_cast<int>(program_.constants.size());
     auto dense = [&](int value) {
@@ -46,7 +50,7 @@ class Builder {
       instruction.b = dense(instruction.b);
       instruction.c = dense(instruction.c);
     }
-    for (Value output : outputs) program_.results.push_back(dense(results_.at(output)));
+    for (int value : stored) program_.results.push_back(dense(value));
     return std::move(program_);
   }
 
@@ -64,19 +68,35 @@ class Builder {
     return result;
   }
 
+  // An element of type `dtype` as it is computed with, and as it is stored.
+  int Widened(int value, DType dtype) {
+    if (!IsNarrow(dtype)) return value;
+    const auto [found, fresh] = widened_.emplace(value, -1);
+    if (fresh) found->second = Emit({kTileCopy, dtype, ComputedDType(dtype), value});
+    return found->second;
+  }
+  int Narrowed(int value, DType dtype) {
+    if (!IsNarrow(dtype)) return value;
+    const auto [found, fresh] = narrowed_.emplace(std::pair(value, dtype), -1);
+    if (fresh) found->second = Emit({kTileCopy, ComputedDType(dtype), dtype, value});
+    return found->second;
+  }
+
   absl::StatusOr<int> BuildNew(Scope& scope, const ExprNode& expr) {
+    const DType dtype = IsScalarKind(expr.kind()) ? ComputedDType(expr.dtype()) : DType::kBool;
     switch (expr.kind()) {
-      case ExprKind::kConst: return AddConstant(expr.dtype(), expr.real());
-      case ExprKind::kParam: return AddConstant(expr.dtype(), scope.bindings.params[expr.param()]);
+      case ExprKind::kConst: return AddConstant(dtype, expr.real());
+      case ExprKind::kParam: return AddConstant(dtype, scope.bindings.params[expr.param()]);
       case ExprKind::kBool: return AddConstant(DType::kBool, expr.truth() ? 1 : 0);
       case ExprKind::kRead: return BuildRead(scope, expr);
       case ExprKind::kHolds: return Build(scope, *expr.arg(0));
       case ExprKind::kCast: {
         absl::StatusOr<int> a = Build(scope, *expr.arg(0));
         if (!a.ok()) return a;
-        const DType from = expr.arg(0)->dtype();
-        if (from == expr.dtype()) return a;
-        return Emit({kTileCopy, from, expr.dtype(), *a});
+        const DType from = ComputedDType(expr.arg(0)->dtype());
+        if (from == dtype) return Widened(Narrowed(*a, expr.dtype()), expr.dtype());
+        const int cast = Emit({kTileCopy, from, dtype, *a});
+        return Widened(Narrowed(cast, expr.dtype()), expr.dtype());
       }
       case ExprKind::kAnd:
       case ExprKind::kOr:
@@ -99,18 +119,21 @@ class Builder {
       case ExprKind::kAnd: return Emit({kTileAnd, DType::kBool, DType::kBool, args[0], args[1]});
       case ExprKind::kOr: return Emit({kTileOr, DType::kBool, DType::kBool, args[0], args[1]});
       case ExprKind::kNot: return Emit({kTileNot, DType::kBool, DType::kBool, args[0]});
-      case ExprKind::kSelect: return Emit({kTileSelect, expr.dtype(), expr.dtype(), args[0], args[1], args[2]});
+      case ExprKind::kSelect: {
+        const DType chosen = ComputedDType(expr.dtype());
+        return Emit({kTileSelect, chosen, chosen, args[0], args[1], args[2]});
+      }
       default: break;
     }
     const auto op = static_cast<TileOp>(expr.fn());
-    const DType type = expr.arg(0)->dtype();
+    const DType type = ComputedDType(expr.arg(0)->dtype());
     // The product with the reciprocal of a power of two is the quotient, bit for bit: both round the same number.
     if (op == kTileDiv && IsFloating(type)) {
       if (const auto inverse = ExactInverse(args[1])) {
         return Emit({kTileMul, type, type, args[0], AddConstant(type, *inverse)});
       }
     }
-    return Emit({op, type, expr.dtype(), args[0], args[1]});
+    return Emit({op, type, ComputedDType(expr.dtype()), args[0], args[1]});
   }
 
   absl::StatusOr<int> BuildRead(Scope& scope, const ExprNode& expr) {
@@ -118,14 +141,17 @@ class Builder {
     const Value value = scope.node.operands[read.input];
     if (const auto found = results_.find(value); found != results_.end()) return found->second;
     if (const Tensor* tensor = single_constant_(value); tensor != nullptr) {
-      return AddConstant(tensor->dtype(), tensor->At(0), IsFloating(tensor->dtype()) ? 0 : tensor->AtInt(0));
+      return AddConstant(ComputedDType(tensor->dtype()), tensor->At(0),
+                         IsFloating(tensor->dtype()) ? 0 : tensor->AtInt(0));
     }
     // The position's axes of this node are those of the group: reads inside a group are identity reads.
     for (size_t i = 0; i < program_.operands.size(); ++i) {
-      if (program_.operands[i].value == value && program_.operands[i].axes == read.axes) return static_cast<int>(i);
+      if (program_.operands[i].value == value && program_.operands[i].axes == read.axes) {
+        return Widened(static_cast<int>(i), graph_.type(value).dtype);
+      }
     }
     program_.operands.push_back({value, read.axes, graph_.type(value).dtype});
-    return static_cast<int>(program_.operands.size()) - 1;
+    return Widened(static_cast<int>(program_.operands.size()) - 1, graph_.type(value).dtype);
   }
 
   int AddConstant(DType dtype, double real) { return AddConstant(dtype, real, static_cast<int64_t>(real)); }
@@ -158,6 +184,8 @@ class Builder {
   const std::function<const Tensor*(Value)>& single_constant_;
   PointwiseProgram program_;
   std::map<Value, int> results_;
+  std::map<int, int> widened_;
+  std::map<std::pair<int, DType>, int> narrowed_;
 };
 
 // Copies the values that `root` needs from one program into another.

@@ -16,7 +16,7 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
     return moved->is_view ? moved->layout : row_major;
   }
   if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
-  if (node.op == ops::Matmul()) return row_major;
+  if (node.op == ops::Matmul()) return ProductLayout(graph, value);
   for (Value operand : node.operands) {
     const Layout layout = Known(graph, operand);
     if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;

@@ -1,5 +1,7 @@
 #include "backends/cuda/cuda_device.h"
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -11,12 +13,13 @@
 #include "backends/group.h"
 #include "backends/measured_costs.h"
 #include "core/base/guarded.h"
+#include "core/base/status_macros.h"
 
 namespace rewright::cuda {
 namespace {
 
 // Raised when kernels or fusion change, so that times measured before are not used.
-constexpr int kKernelVersion = 8;
+constexpr int kKernelVersion = 9;
 
 const char* PrecisionName(Precision precision) {
   switch (precision) {
@@ -50,6 +53,7 @@ class CudaDevice : public Device {
   }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    RETURN_IF_ERROR(CheckTypes(graph, group.nodes));
     const uint64_t slots = SlotsOf(graph, group);
     if (slots != 0 && slots == (uint64_t{1} << std::min<size_t>(graph.node(group.nodes[0]).operands.size(), 63)) - 1) {
       return 0.0;  // every part is written in place
@@ -78,11 +82,24 @@ class CudaDevice : public Device {
     if (gpu_ == nullptr) {
       return absl::UnimplementedError(absl::StrCat(name_, " is known by its profile alone and runs nothing"));
     }
+    RETURN_IF_ERROR(CheckTypes(graph, graph.nodes()));
     const std::lock_guard<std::mutex> turn(*memory_->turns());
     return Guarded([&] { return Lowering(*gpu_, graph, LoweringOptionsOf()).Run(); });
   }
 
  private:
+  // Kernels are written for plain types alone; --precision chooses 16 bits for graphs of f32.
+  static absl::Status CheckTypes(const Graph& graph, const std::vector<NodeId>& nodes) {
+    for (NodeId id : nodes) {
+      for (const TensorType& type : graph.node(id).outputs) {
+        if (std::count(std::begin(kPlainDTypes), std::end(kPlainDTypes), type.dtype) > 0) continue;
+        return absl::UnimplementedError(absl::StrCat("node ", id, " has elements of type ", DTypeName(type.dtype),
+                                                     ", which this device does not compute with"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Of a concatenation: a bit for each operand that is written in place.
   uint64_t SlotsOf(const Graph& graph, const Group& group) const {
     if (group.nodes.size() != 1) return 0;

@@ -159,7 +159,10 @@ class CudaFuser : private Fuser<FusedGroup> {
 
   static Activation ActivationOf(const Node& node, const FusedGroup& group) {
     if (node.op == ops::Relu()) return Activation::kRelu;
-    if (group.kind == FusedGroup::Kind::kConv) return Activation::kNone;
+    if (group.kind == FusedGroup::Kind::kConv) {
+      const bool limited = node.op == ops::Clip() && Real(node, "min") == 0 && Real(node, "max") > 0;
+      return limited ? Activation::kRelu : Activation::kNone;
+    }
     if (node.op == ops::Gelu()) return Activation::kGeluErf;
     return node.op == ops::GeluTanh() ? Activation::kGeluTanh : Activation::kNone;
   }
@@ -171,6 +174,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     const bool whole = options_.epilogue == Epilogue::kWhole;
     if (const Activation activation = ActivationOf(node, *group); activation != Activation::kNone) {
       if (whole) group->activation = activation;
+      if (whole && node.op == ops::Clip()) group->most = Real(node, "max");
       return whole;
     }
     if (node.op != ops::Add() || group->residual.node >= 0) return false;

@@ -6,8 +6,9 @@
 //      matrix.
 //   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as
 //      long as each value in between has no other reader: a weight-only shift per output channel, one addition of a
-//      value of the same shape, one relu or, behind a product, GELU, in this order. In front of the addition or
-//      activation behind a product there may be a reshape that keeps the last axis.
+//      value of the same shape, one relu (behind a convolution also with an upper limit) or, behind a product, GELU,
+//      in this order. In front of the addition or activation behind a product there may be a reshape that keeps the
+//      last axis.
 //   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little, or where it reduces the rows that the
@@ -19,6 +20,7 @@
 // Every group but that of siblings has one node whose outputs escape, the last.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "backends/cuda/gpu.h"
@@ -34,6 +36,7 @@ struct FusedGroup {
   // kConv, kMatmul; a node of -1: none.
   Value bias, residual;
   Activation activation = Activation::kNone;
+  double most = std::numeric_limits<double>::infinity();  // of the relu behind a convolution
   // kAttention; the nodes are a product, what scales and shifts it, the softmax, the second product.
   double scale = 1;
   Value mask;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
@@ -65,14 +66,15 @@ struct MatmulProblem {
   Precision precision = Precision::kFp32;
 };
 
-// out = conv2d(x, w) + bias[o] + residual, or relu of that, all stored as the precision says. Buffers: x, w, out, then
-// bias and residual where there are any, then the workspace; all aligned to 16 bytes.
+// out = conv2d(x, w) + bias[o] + residual, or relu of that, at most `most`, all stored as the precision says. Buffers:
+// x, w, out, then bias and residual where there are any, then the workspace; all aligned to 16 bytes.
 struct ConvProblem {
   int64_t x[4] = {}, w[4] = {}, out[4] = {};                          // sizes: n c h w, o c/g r s, n o y z
   int64_t x_strides[4] = {}, w_strides[4] = {}, out_strides[4] = {};  // in elements; the residual lies like `out`
   int64_t strides[2] = {1, 1}, pads[4] = {}, dilations[2] = {1, 1};   // pads: top, left, bottom, right
   int64_t groups = 1;
   bool bias = false, residual = false, relu = false;
+  double most = std::numeric_limits<double>::infinity();
   Precision precision = Precision::kFp32;
 };
 

@@ -15,6 +15,7 @@ namespace rewright::cuda {
 class GpuMemory : public DeviceMemory {
  public:
   explicit GpuMemory(Gpu& gpu) : gpu_(gpu) {}
+  const GpuDescription& gpu() const { return gpu_.description(); }
 
   absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) override;
   absl::Status CopyIn(void* to, const void* from, size_t bytes) override;

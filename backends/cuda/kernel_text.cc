@@ -25,8 +25,8 @@ const char* TypeName(DType dtype) {
     case DType::kInt64: return "int64";
     case DType::kInt32: return "int";
     case DType::kBool: return "boolean";
+    default: return "?";
   }
-  return "?";
 }
 
 const char* StorageName(DType dtype, Storage storage) {

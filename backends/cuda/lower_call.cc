@@ -1,5 +1,6 @@
 // Groups that are calls of a library: products, convolutions, attention.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -133,13 +134,28 @@ absl::Status Lowering::LowerConv(const FusedGroup& group) {
     RETURN_IF_ERROR(FindImage(w).status());
     return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerParts(group, Epilogue::kNone); }});
   }
+  // Of relu with a limit the library has one or two engines, some of them compiled.
+  if (std::isfinite(group.most)) {
+    RETURN_IF_ERROR(FindImage(w).status());
+    if (!Pads(node)) RETURN_IF_ERROR(FindImageOrSlice(x).status());
+    return LowerFastest({[&] { return LowerPaddedConv(group); }, [&] { return LowerParts(group, Epilogue::kBias); }});
+  }
+  return LowerPaddedConv(group);
+}
+
+bool Lowering::Pads(const Node& node) const {
+  return IsHalf(options_.precision) && options_.channels_last && Int(node, "groups") == 1 &&
+         graph_.type(node.operands[0]).shape[1] % ChannelUnit() != 0;
+}
+
+absl::Status Lowering::LowerPaddedConv(const FusedGroup& group) {
+  const Node& node = graph_.node(group.group.nodes[0]);
   // In 16 bits the library's engines for tensor cores copy images and filters whose channels are no multiples of 8 into
   // padded memory of their own, in every call. Padded here, filters are constants, and an image of 3 channels is
   // converted anyway.
-  const bool pads = IsHalf(options_.precision) && options_.channels_last && Int(node, "groups") == 1;
-  if (pads && graph_.type(x).shape[1] % ChannelUnit() != 0) {
-    RETURN_IF_ERROR(FindImage(w).status());
-    RETURN_IF_ERROR(FindPaddedImage(w).status());
+  if (Pads(node)) {
+    RETURN_IF_ERROR(FindImage(node.operands[1]).status());
+    RETURN_IF_ERROR(FindPaddedImage(node.operands[1]).status());
     return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerConvCall(group, /*padded=*/true); }});
   }
   return LowerConvCall(group);
@@ -200,6 +216,7 @@ absl::Status Lowering::LowerConvCall(const FusedGroup& group, bool padded) {
   problem.groups = Int(node, "groups");
   problem.residual = group.residual.node >= 0;
   problem.relu = group.activation == Activation::kRelu;
+  problem.most = group.most;
   // The library's ready-made engines have a bias in front of relu and behind an addition. Without one there are few,
   // each of which takes seconds to compile, in fp32 none: so there is always one, of zeros where there is none.
   problem.bias = group.bias.node >= 0 || (!IsDepthwise(graph_, node) && (problem.relu || problem.residual));
@@ -271,6 +288,19 @@ static bool MatrixOf(const Layout& layout, const Shape& batch, bool apart, Matri
   return true;
 }
 
+Layout ProductLayout(const Graph& graph, Value result) {
+  const Layout wanted = LayoutForReader(graph, result);
+  const Shape& shape = wanted.dims;
+  const Shape batch(shape.begin(), shape.end() - 2);
+  // Batches that share a factor are one product of all their rows.
+  const Shape& right = graph.type(graph.node(result.node).operands[1]).shape;
+  const bool apart = shape.size() == 4;
+  MatrixLayout matrix;
+  const bool writes = NumElements(Shape(right.begin(), right.end() - 2)) > 1 &&
+                      (MatrixOf(wanted, batch, false, &matrix) || (apart && MatrixOf(wanted, batch, true, &matrix)));
+  return writes && matrix.column == 1 ? wanted : Layout::RowMajor(shape);
+}
+
 absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, Place* place) {
   ASSIGN_OR_RETURN(*place, Find(value));
   MatrixLayout matrix;
@@ -294,8 +324,12 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
 }
 
 absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
-  // The library that has the other epilogues does not have this one.
+  // The library that has the other epilogues does not have this one. What both ways read is no part of their times.
   if (group.activation == Activation::kGeluErf) {
+    const Node& node = graph_.node(group.group.nodes[0]);
+    const Shape& shape = node.outputs[0].shape;
+    Place place;
+    for (Value factor : node.operands) Matrix(factor, Shape(shape.begin(), shape.end() - 2), &place).IgnoreError();
     return LowerFastest({[&] { return LowerMatmulCall(group); }, [&] { return LowerParts(group, Epilogue::kBias); }});
   }
   ASSIGN_OR_RETURN(const std::optional<ProductApart> apart, FindApart(group));
@@ -378,12 +412,13 @@ absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   problem.right = *right_matrix;
   Layout out = Layout::RowMajor(graph_.type(result).shape);
   problem.out = {problem.n, 1, problem.m * problem.n};
-  if (const ConcatSlot* slot = SlotOf(result); slot != nullptr && group.residual.node < 0 && out.dims == shape) {
-    MatrixLayout part{slot->layout.strides[shape.size() - 2], 1, 0};
-    if (slot->layout.strides.back() == 1 && BatchStride(slot->layout, batch, &part.batch)) {
-      out = slot->layout;
-      problem.out = part;
-    }
+  const ConcatSlot* slot = group.residual.node < 0 && out.dims == shape ? SlotOf(result) : nullptr;
+  const Layout wanted = slot != nullptr                 ? slot->layout
+                        : group.group.nodes.size() == 1 ? ProductLayout(graph_, result)
+                                                        : out;
+  if (MatrixLayout matrix; wanted != out && MatrixOf(wanted, batch, /*apart=*/false, &matrix) && matrix.column == 1) {
+    out = wanted;
+    problem.out = matrix;
   }
   // One factor for all batches: their rows are the rows of one product.
   if (problem.batch > 1 && problem.right.batch == 0 && problem.left.column == 1 &&
@@ -402,6 +437,11 @@ absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
   Fault fault = gpu_.Plan(problem, &call);
   if (!fault.empty() && problem.wide) {
     problem.wide = false;
+    fault = gpu_.Plan(problem, &call);
+  }
+  if (const Layout dense = Layout::RowMajor(out.dims); !fault.empty() && out != dense) {
+    out = dense;
+    problem.out = {problem.n, 1, problem.batch > 1 ? problem.m * problem.n : 0};
     fault = gpu_.Plan(problem, &call);
   }
   if (!fault.empty()) return LowerWithout(group, fault);

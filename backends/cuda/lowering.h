@@ -46,6 +46,9 @@ Layout DenseLike(const Layout& like, const Shape& dims);
 inline FusionOptions FusionOptionsOf(Precision precision, bool channels_last) {
   return {IsHalf(precision), channels_last, IsHalf(precision) ? 2 : 4};
 }
+// How the result of a product (or attention) that nothing follows lies: in the order of the transpose that reads it,
+// where one stride, or two of two axes, walk over the batches; else row-major.
+Layout ProductLayout(const Graph& graph, Value result);
 // Images [n, c, h, w] with channels innermost.
 Layout ChannelsLast(const Shape& dims);
 
@@ -121,6 +124,10 @@ class Lowering : private ScheduleBuilder {
   // Lowers in all of these ways, each of which defines the same values, tries them, and keeps the fastest.
   absl::Status LowerFastest(const std::vector<std::function<absl::Status()>>& ways);
   absl::Status LowerConv(const FusedGroup& group);
+  // Whether the pixels of its image fill no multiples of 16 bytes, as the library's engines read them.
+  bool Pads(const Node& node) const;
+  // With padded channels where there are such pixels, if that is faster.
+  absl::Status LowerPaddedConv(const FusedGroup& group);
   // `padded`: with zeros as further channels, up to a multiple of 16 bytes.
   absl::Status LowerConvCall(const FusedGroup& group, bool padded = false);
   absl::Status LowerMatmul(const FusedGroup& group);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/half.h"
+#include "backends/cuda/operand_sets.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -17,8 +19,6 @@ namespace {
 constexpr int kRuns = 32;  // in one recording, at least one for each set of operands
 constexpr int kSamples = 9;
 constexpr int64_t kMaxSets = 2048;
-constexpr int64_t kMaxBytes = int64_t{2} << 30;  // of all sets together
-constexpr size_t kAlignment = 256;
 
 // Typical elements as they are stored between kernels.
 std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
@@ -36,32 +36,6 @@ std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
   return data;
 }
 
-// So many instances of a schedule with these inputs, in one piece of memory. Constants have a place in each, too: in a
-// graph that is larger than the cache, weights come from memory.
-absl::StatusOr<std::vector<std::unique_ptr<Instance>>> MakeSets(const Schedule& schedule, const MemoryPlan& plan,
-                                                                GpuMemory& memory, int64_t sets,
-                                                                const std::vector<std::vector<char>>& inputs) {
-  const size_t stride = static_cast<size_t>(plan.bytes) / kAlignment * kAlignment + kAlignment;
-  ASSIGN_OR_RETURN(const std::shared_ptr<void> all, memory.Allocate(static_cast<size_t>(sets) * stride));
-  const auto block = [&](int64_t i) { return std::shared_ptr<void>(all, static_cast<char*>(all.get()) + i * stride); };
-  ASSIGN_OR_RETURN(std::unique_ptr<Instance> first, Instance::Create(schedule, plan, memory, block(0)));
-  for (size_t k = 0; k < schedule.inputs.size(); ++k) {
-    if (schedule.inputs[k] < 0) continue;
-    RETURN_IF_ERROR(memory.CopyIn(first->address(schedule.inputs[k]), inputs[k].data(), inputs[k].size()));
-  }
-  std::vector<char> contents(static_cast<size_t>(plan.bytes));
-  RETURN_IF_ERROR(memory.CopyOut(contents.data(), first->block(), contents.size()));
-  std::vector<std::unique_ptr<Instance>> instances;
-  instances.push_back(std::move(first));
-  for (int64_t i = 1; i < sets; ++i) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Instance> next,
-                     Instance::Create(schedule, plan, memory, block(i), /*reset=*/false));
-    RETURN_IF_ERROR(memory.CopyIn(next->block(), contents.data(), contents.size()));
-    instances.push_back(std::move(next));
-  }
-  return instances;
-}
-
 }  // namespace
 
 absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, ContextLayouts& layouts,
@@ -77,19 +51,19 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
 
   ASSIGN_OR_RETURN(const MemoryPlan plan,
                    PlanMemory(*schedule, {.separate = true, .externals = true, .constants = true}));
-  const int64_t bytes = std::max<int64_t>(plan.bytes, 1);
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
-  RETURN_IF_ERROR(CheckMemory(bytes, what));  // typical data are made here
-  int64_t sets = std::clamp<int64_t>(2 * gpu.description().l2_bytes / bytes + 1, 1, kMaxSets);
-  sets = std::clamp<int64_t>(kMaxBytes / bytes, 1, sets);
-  std::vector<std::vector<char>> inputs;
+  RETURN_IF_ERROR(CheckMemory(plan.bytes, what));  // typical data are made here
+  const int64_t sets = NumSets(gpu.description(), plan.bytes, kMaxSets);
+  std::vector<char> contents(static_cast<size_t>(plan.bytes));
   for (size_t k = 0; k < schedule->inputs.size(); ++k) {
     const int buffer = schedule->inputs[k];
-    const size_t size = buffer < 0 ? 0 : schedule->buffers[buffer].bytes;
-    inputs.push_back(TypicalData(extracted->graph.type(extracted->graph.inputs()[k]).dtype, precision, size));
+    if (buffer < 0) continue;
+    const DType dtype = extracted->graph.type(extracted->graph.inputs()[k]).dtype;
+    const std::vector<char> data = TypicalData(dtype, precision, schedule->buffers[buffer].bytes);
+    std::copy(data.begin(), data.end(), contents.begin() + plan.offsets[buffer]);
   }
   GpuMemory memory(gpu);
-  ASSIGN_OR_RETURN(const auto instances, MakeSets(*schedule, plan, memory, sets, inputs));
+  ASSIGN_OR_RETURN(const auto instances, MakeSets(*schedule, plan, memory, sets, std::move(contents)));
   const int64_t runs = std::max<int64_t>(kRuns, sets);
   // Once as it is: what kernels do at their first run must not be recorded.
   RETURN_IF_ERROR(instances[0]->Run());

@@ -11,22 +11,15 @@
 #include "absl/strings/str_join.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
+#include "core/onnx/tensor_proto.h"
 
 namespace rewright::ort {
 namespace {
 
 constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
 
-int ElementOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return kOrtFloat;
-    case DType::kFloat64: return kOrtDouble;
-    case DType::kInt32: return kOrtInt32;
-    case DType::kInt64: return kOrtInt64;
-    case DType::kBool: return kOrtBool;
-  }
-  return 0;
-}
+// Elements have the same numbers there as in ONNX.
+int ElementOf(DType dtype) { return DTypeToOnnx(dtype); }
 
 // The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be.
 std::string OfPython() {

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# Everything that a GPU has to show, in phases that waste no minute of it, each of them steps in the order of importance:
-#   smoke    versions and clocks, a small model in tf32 and bf16, tests of few kernels each      2 minutes
-#   own      our latency of three models, original and superoptimized, and of every group        4 minutes
-#   peers    resnet50 and bert_base beside torch.compile, batch 1 and 16, bf16 and tf32          9 minutes
-#   workloads  what Mirage is measured on beside torch.compile and JAX, batch 1 and 8, bf16      6 minutes
-#   breadth  all other models beside their peers; graphs for GPU and CPU on both; the residual block
-#   tests    every operator and random graphs in all precisions; the sanitizers
+# Everything that a GPU has to show, in three runs that waste no minute of it, with thought between them:
+#
+#   all.sh --minutes 6 'smoke-*' 'own-*'                           does it run, and how fast are we alone
+#   all.sh 'peers-*' 'more-*'                                      resnet50 and bert_base beside their peers, bf16
+#   all.sh 'workloads-*' 'breadth-*' 'tests-*' 'more-*'            Mirage's workloads, gpt2_small, tests, sanitizers
+#
+# The times of their steps add up to 6, 9 and 9 minutes, so that every step gets its turn. What is behind `more-`
+# follows where time is left: tf32 beside peers, larger batches, all other models, graphs for GPU and CPU on both, the
+# residual block, the other precisions' tests. Steps stand in the order of importance.
 #
 #   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
-# PATTERNs choose steps by name, which begins with that of the phase: 'smoke-*' 'own-*'. Three runs, with thought between:
-#   all.sh --minutes 6 'smoke-*' 'own-*';  all.sh 'peers-*';  all.sh 'workloads-*' 'breadth-*' 'tests-*'
-# --prepare computes the outputs that are expected (steps expect-*), by the interpreter and the CPU device, on a machine
-# without a GPU: what it leaves in DIR/models/expected saves time on one that has one.
+# PATTERNS choose steps by name; --list shows them with their seconds. --prepare computes the outputs that are expected
+# (steps expect-*), by the interpreter and the CPU device, on a machine without a GPU: what it leaves in
+# DIR/models/expected saves time on one that has one.
 # Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, logs, the profile database, and a cache of compiled kernels and chosen
-# algorithms. Every step has a cap of its own; one that fails, or takes all of it, is listed in DIR/negative.txt, and the
-# next one follows. Where $OUT names a folder, three files are written there after every step: summary.txt (the end of
-# every log), logs.tar.gz, state.tar.gz. The last one, put into DIR on another machine of the same kind, spares it what
-# is done. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle unpacked in
-# build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is negative, such
-# as outputs that differ; 2 there is no GPU; 75 the time is up.
+# algorithms. Every step has a time of its own, and up to as much again of what others before it did not need; one that
+# fails, or takes all of it, is listed in DIR/negative.txt, and the next one follows. Where $OUT names a folder, three
+# files are written there after every step: summary.txt (the end of every log), logs.tar.gz, state.tar.gz. The last one,
+# put into DIR on another machine of the same kind, spares it what is done. Needs either a build in build/release (or one
+# whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen
+# steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 minutes=9 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
@@ -93,45 +94,56 @@ model() {  # phase, model, batch, precision, seconds, flags
   step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision $precision --device "$device" \
     --out "$state/gpu.csv" --time-limit 12 "${common[@]}" "${costs[@]}" "${@:6}"
 }
-step smoke-versions 60 bench/gpu/versions.sh "$program" "$python"
-for precision in tf32 bf16; do
-  model smoke mlp 1 $precision 60 --own
-done
-tests_of smoke-test-queues 60 'GpuQueues.*'
+sanitizer() {  # name, seconds, tool
+  # Our own kernels alone: those of the libraries take their time, and their hazards would count as ours.
+  step "$1" "$2" compute-sanitizer --tool $3 --kernel-name kernel_substring=rewright_ --error-exitcode 1 \
+    "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.LargeKernels*/bf16:GpuQueues.*"
+}
+
+# ---- 6 minutes
+step smoke-versions 25 bench/gpu/versions.sh "$program" "$python"
+for precision in tf32 bf16; do model smoke mlp 1 $precision 25 --own; done
+tests_of smoke-test-queues 10 'GpuQueues.*'
 # A process each: an error that stays ends one of them alone.
 for precision in bf16 tf32; do
-  for name in LargeKernels Attention EndsOfNetworks Branches; do tests_of "smoke-test-$name-$precision" 60 "*Gpu.$name*/$precision"; done
+  for name in LargeKernels Attention EndsOfNetworks Branches; do tests_of "smoke-test-$name-$precision" 9 "*Gpu.$name*/$precision"; done
 done
 for model in resnet50 bert_base gpt2_small; do
-  for precision in bf16 tf32; do model own $model 1 $precision 120 --own; done
+  for precision in bf16 tf32; do model own $model 1 $precision 33 --own; done
 done
+# ---- 9 minutes
+for batch in 1 16; do
+  for model in resnet50 bert_base; do model peers $model $batch bf16 135; done
+done
+# ---- 9 minutes
+for model in "${workloads[@]}"; do model workloads $model 1 bf16 30; done
+model breadth gpt2_small 1 bf16 120
+for precision in bf16 tf32; do
+  for name in EveryOperator RandomGraphs; do tests_of "tests-$name-$precision" 40 "*Gpu.$name*/$precision"; done
+done
+for tool in memcheck racecheck; do sanitizer tests-sanitizer-$tool 40 $tool; done
+# ---- what time is left for
+for batch in 1 16; do
+  for model in resnet50 bert_base; do model more-peers $model $batch tf32 240; done
+done
+for model in "${workloads[@]}"; do model more-workloads $model 8 bf16 90; done
 for batch in 1 16; do
   for precision in bf16 tf32; do
-    for model in resnet50 bert_base; do model peers $model $batch $precision 240; done
-  done
-done
-for batch in 1 8; do
-  for model in "${workloads[@]}"; do model workloads $model $batch bf16 90; done
-done
-for batch in 1 16; do
-  for precision in bf16 tf32; do
-    for model in "${models[@]:2}"; do model breadth $model $batch $precision 240; done
+    for model in "${models[@]:2}"; do
+      [ $model-$batch-$precision = gpt2_small-1-bf16 ] || model more-breadth $model $batch $precision 240
+    done
   done
 done
 for model in resnet50 squeezenet bert_base; do
-  step "breadth-cross-$model" 300 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
+  step "more-cross-$model" 300 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
     --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
-step breadth-block 300 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
+step more-block 300 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
   "${common[@]}"
-for precision in bf16 tf32 fp32 fp16; do
-  for name in EveryOperator RandomGraphs; do tests_of "tests-$name-$precision" 150 "*Gpu.$name*/$precision"; done
+for precision in fp32 fp16; do
+  for name in EveryOperator RandomGraphs; do tests_of "more-tests-$name-$precision" 150 "*Gpu.$name*/$precision"; done
 done
-# Our own kernels alone: those of the libraries take their time, and their hazards would count as ours.
-for tool in memcheck racecheck synccheck; do
-  step "tests-sanitizer-$tool" 120 compute-sanitizer --tool $tool --kernel-name kernel_substring=rewright_ \
-    --error-exitcode 1 "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.LargeKernels*/bf16:GpuQueues.*"
-done
+sanitizer more-sanitizer-synccheck 120 synccheck
 step profile 60 "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
 step summary 60 "$python" bench/gpu/summary.py "$state/gpu.csv"
 
@@ -142,7 +154,7 @@ chosen() {
   return 1
 }
 if [ $list = 1 ]; then
-  for name in "${steps[@]}"; do chosen "$name" && echo "$name: ${command[$name]}"; done
+  for name in "${steps[@]}"; do chosen "$name" && echo "$name ${cap[$name]}: ${command[$name]}"; done
   exit 0
 fi
 
@@ -181,15 +193,25 @@ clock() {  # at the end of a step, and the range of what was noted while it ran
 trap keep EXIT
 
 begin=$SECONDS answer=0
+todo=() planned=0  # seconds of what is to be done, but for what is done if time is left
 for name in "${steps[@]}"; do
   chosen "$name" || continue
   grep -qx "$name" "$state/done.txt" 2>/dev/null && continue
+  todo+=("$name")
+  [[ $name == more-* ]] || planned=$((planned + cap[$name]))
+done
+for name in "${todo[@]}"; do
   left=$((minutes * 60 - (SECONDS - begin)))
   if [ $left -lt 20 ]; then
     echo "all.sh: the time is up before $name; call again to go on" | tee -a "$state/summary.txt"
     exit 75
   fi
   most=${cap[$name]}
+  if [[ $name != more-* ]]; then
+    spare=$((left > planned ? left - planned : 0))
+    most=$((most + (spare < most ? spare : most)))
+    planned=$((planned - cap[$name]))
+  fi
   [ $most -gt $left ] && most=$left
   start=$SECONDS
   nvidia-smi --query-gpu=clocks.sm --format=csv,noheader,nounits --loop-ms=500 > "$state/logs/$name.clocks" 2>/dev/null &

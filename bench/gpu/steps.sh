@@ -2,6 +2,7 @@
 # Steps of an inference on a GPU, original and rewritten (for an H100, as the analytic device sees it): no GPU is needed.
 #   bench/gpu/steps.sh [MODEL[:BATCH]...] > bench/results/cuda_steps.txt      # default resnet50 bert_base gpt2_small
 #   bench/gpu/steps.sh workloads > bench/results/cuda_workloads.txt           # Mirage's, at batch 1, 8 and 16
+#   bench/gpu/steps.sh zoo > bench/results/cuda_steps_zoo.txt                 # all other models, without kinds of steps
 # Models are written for opset 20, which has GELU: in older ones a rewritten graph has it written out.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,6 +14,10 @@ models=("$@")
 if [ "${models[*]}" = workloads ]; then
   models=()
   for name in gqa qk_norm rms_norm lora gated_mlp ntrans; do models+=(mirage_$name:{1,8,16}); done
+fi
+labels=--labels
+if [ "${models[*]}" = zoo ]; then
+  labels='' models=(resnext50 inception_v3 nasnet_a mobilenet_v2 squeezenet vgg19 nasrnn mlp {resnet50,bert_base,gpt2_small}:16)
 fi
 files=()
 for model in "${models[@]}"; do
@@ -31,4 +36,4 @@ EOF
 done
 echo "# bench/gpu/steps.sh $*"
 echo "# commit $(git rev-parse --short HEAD), rewritten by: rewright optimize --cost analytic:h100 --time-limit 20"
-for precision in bf16 tf32; do "$bench" --precision $precision --labels "${files[@]}"; done
+for precision in bf16 tf32; do "$bench" --precision $precision $labels "${files[@]}"; done

@@ -21,9 +21,13 @@ bool IsStep(const Scalar& value) {
   return node->kind() == ExprKind::kSelect && IsStep(Scalar(node->yes())) && IsStep(Scalar(node->no()));
 }
 
+// Whether products and sums of such numbers come out exactly: multiples of 2^-10 below 2^10. Others stay factors, which
+// no order of multiplication rounds differently.
+bool IsShort(double number) { return std::fabs(number) < 1024 && std::floor(number * 1024) == number * 1024; }
+
 void Multiply(Monomial* product, const Scalar& value) {
   const ExprPtr& node = value.node();
-  if (node->IsConst()) {
+  if (node->IsConst() && IsShort(node->real()) && IsShort(product->coefficient * node->real())) {
     product->coefficient *= node->real();
   } else if (node->IsCall(Fn::kNeg)) {
     product->coefficient = -product->coefficient;
@@ -171,8 +175,10 @@ Monomial MonomialOf(const Scalar& value) {
 }
 
 Scalar ProductOf(const Monomial& monomial, DType dtype) {
+  std::vector<Scalar> factors = monomial.above;
+  std::stable_partition(factors.begin(), factors.end(), [](const Scalar& factor) { return factor.node()->IsConst(); });
   Scalar product;
-  for (const Scalar& factor : monomial.above) product = product.node() == nullptr ? factor : product * factor;
+  for (const Scalar& factor : factors) product = product.node() == nullptr ? factor : product * factor;
   const double size = std::fabs(monomial.coefficient);
   if (product.node() == nullptr) {
     product = Constant(size, dtype);

@@ -27,7 +27,6 @@ class SizeFit {
   SizeFit(std::vector<std::string> names, std::vector<NamedSizes> samples);
 
   const std::vector<std::string>& names() const { return names_; }
-  size_t num_samples() const { return samples_.size(); }
   // The form with those values, by sample; nothing where there is none.
   std::optional<Form> Fit(const std::vector<int64_t>& values);
   // The name of a symbol of a form that Fit gave.

@@ -6,17 +6,24 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/index/form_builder.h"
+#include "core/index/laws.h"
 
 namespace rewright::index {
 namespace {
 
 using Kind = Atom::Kind;
 
+struct Forms {
+  using Number = Form;
+  static Form FloorDiv(const Form& a, const Form& b) { return index::FloorDiv(a, b); }
+  static Form Mod(const Form& a, const Form& b) { return index::Mod(a, b); }
+};
+
 class Solver {
  public:
   Solver(const std::vector<const Atom*>& first, const std::vector<const Atom*>& others,
-         const std::vector<Form>& equations)
-      : equations_(equations) {
+         const std::vector<Form>& equations, Residues residues)
+      : equations_(equations), residues_(residues) {
     for (const auto* group : {&first, &others}) {
       for (const Atom* variable : *group) {
         CHECK(variable->kind == Kind::kVariable && variable->range.low == 0 && ExtentOf(variable).IsKnown())
@@ -34,7 +41,7 @@ class Solver {
       Tidy();
       if (overflow_) return std::nullopt;
       if (!Digit() && !SolveUnit(/*whole=*/true) && !ScaleSum() && !Radix() && !SolveUnit(/*whole=*/false) &&
-          !Quotient() && !Split() && !Scale()) {
+          !Quotient() && !Split() && !Scale() && !(residues_ == Residues::kTakenApart && Residue())) {
         break;
       }
     }
@@ -157,7 +164,7 @@ class Solver {
         position |= unknown.rank == kFirst;
         if (!(factor.Is(1) || factor.Is(-1)) || (whole && Moves(rest)) || (unknown.rank == kLast && position)) continue;
         equations_.erase(equations_.begin() + static_cast<std::ptrdiff_t>(i));
-        Replace("solve", unknown.variable, factor.Is(1) ? -rest : rest, 1, /*inside=*/false);
+        Replace("solve", unknown.variable, laws_.Solve(factor.constant(), rest), 1, /*inside=*/false);
         return true;
       }
     }
@@ -183,9 +190,9 @@ class Solver {
           Divide(others, d, &quotient, &left);
         }
         if (!IsPositive(d) || !left.Is(0)) continue;
-        const Form e = (moving - equation) * factor;
-        equation = quotient - FloorDiv(e, d);
-        const Form digit = Mod(e, d);
+        const auto conclusion = laws_.Digit(d, quotient, (moving - equation) * factor);
+        equation = conclusion.zero[0];
+        const Form digit = conclusion.value[0];
         if (d != extent) RequireWithin(digit, extent);
         Replace("digit", unknown.variable, digit, 1, /*inside=*/true);
         return true;
@@ -203,9 +210,10 @@ class Solver {
       if (c.Is(1)) continue;
       Form sum, nothing;
       Divide(moving, c, &sum, &nothing);
-      Require(Condition::Kind::kZero, Mod(e, c));
-      equation = sum - FloorDiv(e, c);
-      Say("scale", Text(sum), FloorDiv(e, c));
+      const auto conclusion = laws_.Scale(c, e);
+      Require(Condition::Kind::kZero, conclusion.zero[0]);
+      equation = sum - conclusion.value[0];
+      Say("scale", Text(sum), conclusion.value[0]);
       return true;
     }
     return false;
@@ -220,11 +228,10 @@ class Solver {
       const Form quotient = MovingPart(mod->quotient), r = moving - equations_[i];
       for (size_t j = 0; j < equations_.size(); ++j) {
         if (quotient.Is(0) || MovingPart(equations_[j]) != quotient) continue;
-        const Form number = (mod->quotient - equations_[j]) * mod->b + r;
-        const Form equation = mod->a - number;
-        Say(r.Is(0) ? "exact" : "radix", Text(mod->a), number);
-        RequireWithin(r, mod->b);
-        equations_[j] = equation;
+        const auto conclusion = laws_.Radix(mod->a, mod->b, r, mod->quotient - equations_[j]);
+        Say(r.Is(0) ? "exact" : "radix", Text(mod->a), mod->a - conclusion.zero[0]);
+        for (const Form& form : conclusion.nonnegative) Require(Condition::Kind::kNonNegative, form);
+        equations_[j] = conclusion.zero[0];
         equations_.erase(equations_.begin() + static_cast<std::ptrdiff_t>(i));
         return true;
       }
@@ -241,7 +248,7 @@ class Solver {
       for (const Unknown& unknown : ByRank()) {
         Form factor, rest;
         if (!SplitAt(div->a, unknown.variable, &factor, &rest) || !factor.Is(1)) continue;
-        const Form value = div->b * (moving - equations_[i]) + Fresh(unknown.variable, "'", div->b) - rest;
+        const Form value = laws_.Quotient(rest, div->b, moving - equations_[i], Fresh(unknown.variable, "'", div->b));
         equations_.erase(equations_.begin() + static_cast<std::ptrdiff_t>(i));
         Replace("quotient", unknown.variable, value, 1, /*inside=*/false);
         return true;
@@ -268,17 +275,62 @@ class Solver {
     return nullptr;
   }
 
+  void SplitBy(const Form& d, const Atom* v) {
+    const Form extent = ExtentOf(v);
+    const Form high = Fresh(v, "1", CeilDiv(extent, d));
+    const Form value = laws_.Split(d, high, Fresh(v, "0", d));
+    Require(Condition::Kind::kNonNegative, Mod(extent, d).Is(0) ? Form(0) : extent - value - 1);
+    Replace("split", v, value, 1, /*inside=*/true);
+  }
+
   // v div d or v mod d somewhere.
   bool Split() {
     for (const Form& equation : equations_) {
       const Atom* division = DivisionOfUnknown(equation);
       if (division == nullptr) continue;
-      const Atom* v = division->a.AsAtom();
-      const Form d = division->b, extent = ExtentOf(v);
-      const Form high = Fresh(v, "1", CeilDiv(extent, d)), low = Fresh(v, "0", d);
-      const Form value = d * high + low;
-      Require(Condition::Kind::kNonNegative, Mod(extent, d).Is(0) ? Form(0) : extent - value - 1);
-      Replace("split", v, value, 1, /*inside=*/true);
+      SplitBy(division->b, division->a.AsAtom());
+      return true;
+    }
+    return false;
+  }
+
+  // Of a number that is divided by d: s for s * v + rest with s = 1 or -1, where d - 1 counts as -1; else 0.
+  static int64_t SignOf(const Form& number, const Atom* v, const Form& d, Form* rest) {
+    Form factor;
+    if (!SplitAt(number, v, &factor, rest)) return 0;
+    return factor.Is(1) ? 1 : factor.Is(-1) || factor + 1 == d ? -1 : 0;
+  }
+
+  // The unknown of an equation (v + a) mod d = r that is solved for: a digit that `split` has made before others.
+  const Atom* UnknownOfResidue(const Atom& mod) const {
+    const Atom* found = nullptr;
+    for (const Unknown& unknown : ByRank()) {
+      Form rest;
+      if (SignOf(mod.a, unknown.variable, mod.b, &rest) == 0) continue;
+      if (unknown.rank == kNew && ExtentOf(unknown.variable) == mod.b) return unknown.variable;
+      if (found == nullptr) found = unknown.variable;
+    }
+    return found;
+  }
+
+  // (v + a) mod d = r, and so of -v.
+  bool Residue() {
+    for (size_t i = 0; i < equations_.size(); ++i) {
+      const Form moving = MovingPart(equations_[i]), r = moving - equations_[i];
+      const Atom* mod = moving.AsAtom();
+      if (mod == nullptr || mod->kind != Kind::kMod || Moves(mod->b) || !IsPositive(mod->b)) continue;
+      const Form d = mod->b;
+      const Atom* v = UnknownOfResidue(*mod);
+      if (v == nullptr) continue;
+      if (!IsNonNegative(d - ExtentOf(v))) {
+        SplitBy(d, v);
+        return true;
+      }
+      Form rest;
+      const int64_t sign = SignOf(mod->a, v, d, &rest);
+      equations_.erase(equations_.begin() + static_cast<std::ptrdiff_t>(i));
+      RequireWithin(r, d);
+      Replace("residue", v, laws_.Residue((rest - r) * sign, d), 1, /*inside=*/ExtentOf(v) == d);
       return true;
     }
     return false;
@@ -295,7 +347,7 @@ class Solver {
         const Form value = positive ? -rest : rest, scale = positive ? factor : -factor;
         equations_.erase(equations_.begin() + static_cast<std::ptrdiff_t>(i));
         Replace("scale", unknown.variable, value, scale, /*inside=*/false);
-        Require(Condition::Kind::kZero, Mod(value, scale));
+        Require(Condition::Kind::kZero, laws_.Scale(scale, value).zero[0]);
         return true;
       }
     }
@@ -304,6 +356,9 @@ class Solver {
 
   std::vector<Unknown> unknowns_;
   std::vector<Form> equations_;
+  const Residues residues_;
+  Forms forms_;
+  const Laws<Forms> laws_{forms_};
   Solution solution_;
   bool overflow_ = false;
 };
@@ -311,8 +366,8 @@ class Solver {
 }  // namespace
 
 std::optional<Solution> Solve(const std::vector<const Atom*>& first, const std::vector<const Atom*>& others,
-                              const std::vector<Form>& equations) {
-  return Solver(first, others, equations).Run();
+                              const std::vector<Form>& equations, Residues residues) {
+  return Solver(first, others, equations, residues).Run();
 }
 
 }  // namespace rewright::index

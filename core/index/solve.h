@@ -1,7 +1,7 @@
 // Inverses of maps of indices: the solutions of f(v) = p, p known, as a formula in p.
 //
-// Derivatives turn "element v is added at place f(v)" into "place p is the sum over the v with f(v) = p" by it. Seven
-// laws are used, each of which keeps the solutions and their number:
+// Derivatives turn "element v is added at place f(v)" into "place p is the sum over the v with f(v) = p" by it; the
+// interpreter finds the terms of guarded sums, and costs count them. The laws stand in laws.h:
 //   solve     v + a = 0                             v = -a
 //   digit     v + d*q = e, 0 <= v < d               v = e mod d,  q = e div d
 //   scale     c*a = e, c > 0                        c divides e,  a = e div c
@@ -9,6 +9,7 @@
 //   radix     P mod d = r,  P div d = e             P = d*e + r,  where 0 <= r < d
 //   quotient  (v + a) div d = e                     v = d*e + t - a  for a new 0 <= t < d
 //   split     v under a div or mod by d             v = d*h + t  for new h and 0 <= t < d
+//   residue   d divides v + a, 0 <= v < d           v = -a mod d                  (where it is asked for)
 #pragma once
 
 #include <optional>
@@ -39,10 +40,16 @@ struct Solution {
   std::vector<std::string> steps;  // "digit: v = p mod 4"
 };
 
+// What becomes of an unknown of which only the remainder is known, d divides v + a.
+enum class Residues : uint8_t {
+  kConditions,  // that stays a condition: short to read and to prove
+  kTakenApart,  // v = d*h + -a mod d for a new h: no v is visited in vain
+};
+
 // All values of the unknowns, within their ranges, at which every equation is 0. Unknowns are variables that start at
 // 0 and end somewhere; those in `first` are determined rather than those in `others`. All other leaves are known.
 // Nothing where numbers do not fit 64 bits.
 std::optional<Solution> Solve(const std::vector<const Atom*>& first, const std::vector<const Atom*>& others,
-                              const std::vector<Form>& equations);
+                              const std::vector<Form>& equations, Residues residues = Residues::kConditions);
 
 }  // namespace rewright::index

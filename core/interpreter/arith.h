@@ -34,9 +34,15 @@ struct FloatArith {
 template <typename I>
 struct IntArith {
   using T = I;
-  static T FromReal(double a) { return static_cast<T>(FloatArith<double>::ToInt(a)); }
+  static T FromReal(double a) {
+    constexpr double kHalf = 9223372036854775808.0;  // of the range of 64 bits without a sign
+    if (std::is_same_v<T, uint64_t> && a >= kHalf) {
+      return a >= 2 * kHalf ? std::numeric_limits<T>::max() : static_cast<T>(a - kHalf) + (T{1} << 63);
+    }
+    return static_cast<T>(FloatArith<double>::ToInt(a));
+  }
   static T FromInt(int64_t a) { return static_cast<T>(a); }
-  static int64_t ToInt(T a) { return a; }
+  static int64_t ToInt(T a) { return static_cast<int64_t>(a); }
   static T Lowest() { return std::numeric_limits<T>::min(); }
   static T Highest() { return std::numeric_limits<T>::max(); }
   static bool Better(T a, T b) { return a > b; }
@@ -62,6 +68,7 @@ auto Dispatch(Rep rep, const F& f) {
     case Rep::kBool: return f(BoolArith{});
     case Rep::kInt32: return f(IntArith<int32_t>{});
     case Rep::kInt64: return f(IntArith<int64_t>{});
+    case Rep::kUInt64: return f(IntArith<uint64_t>{});
     case Rep::kFloat: return f(FloatArith<float>{});
     case Rep::kDouble: break;
   }

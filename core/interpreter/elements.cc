@@ -282,7 +282,7 @@ void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
     panel.row_b = rows.stride[1];
     --outer.rank;
   }
-  if (outer.rank == 0) outer.dims[outer.rank++] = Nest::Dim();
+  if (outer.rank == 0) outer.dims[outer.rank++] = Nest::Dim{1, {}};
   const int64_t tile = panel.rows * panel.n;
   MulAddPanel shifted = panel;
   int64_t at = 0;

@@ -11,21 +11,26 @@
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
+#include "core/ir/convert.h"
 #include "core/ir/memory.h"
 
 namespace rewright {
-namespace interp {
 namespace {
 
-DType DTypeOf(Rep rep) {
-  switch (rep) {
-    case Rep::kBool: return DType::kBool;
-    case Rep::kInt32: return DType::kInt32;
-    case Rep::kFloat: return DType::kFloat32;
-    case Rep::kDouble: return DType::kFloat64;
-    default: return DType::kInt64;
+// The tensor with elements of that type, rounded or wrapped; what needs no change is shared.
+absl::StatusOr<Tensor> WithElements(DType dtype, const Tensor& tensor, const char* what) {
+  if (dtype == tensor.dtype()) return tensor;
+  auto converted = AllocateTensor({dtype, tensor.shape()}, what);
+  if (converted.ok()) {
+    ConvertElements(tensor.dtype(), tensor.data(), dtype, converted->data(), tensor.num_elements());
   }
+  return converted;
 }
+
+}  // namespace
+
+namespace interp {
+namespace {
 
 // The blocks of a stage in row-major order.
 class Blocks {
@@ -96,6 +101,9 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
       return absl::InvalidArgumentError(
           absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString()));
     }
+    if (program.reference == nullptr) {
+      ASSIGN_OR_RETURN(inputs[i], WithElements(program.computed[i].dtype, inputs[i], "an operand"));
+    }
   }
   return absl::OkStatus();
 }
@@ -112,31 +120,38 @@ absl::StatusOr<std::vector<Tensor>> RunReference(const Program& program, const s
 }  // namespace
 
 Rep RepOf(Precision precision, DType dtype) {
-  switch (dtype) {
+  switch (ComputedDType(dtype)) {
     case DType::kBool: return Rep::kBool;
     case DType::kInt32: return Rep::kInt32;
     case DType::kInt64: return Rep::kInt64;
-    case DType::kFloat32:
-      if (precision == Precision::kNative) return Rep::kFloat;
-      break;
-    case DType::kFloat64: break;
+    case DType::kUInt64: return Rep::kUInt64;
+    case DType::kFloat32: return precision == Precision::kNative ? Rep::kFloat : Rep::kDouble;
+    default: return Rep::kDouble;
   }
-  return Rep::kDouble;
+}
+
+DType DTypeOf(Rep rep) {
+  switch (rep) {
+    case Rep::kBool: return DType::kBool;
+    case Rep::kInt32: return DType::kInt32;
+    case Rep::kInt64: return DType::kInt64;
+    case Rep::kUInt64: return DType::kUInt64;
+    case Rep::kFloat: return DType::kFloat32;
+    case Rep::kDouble: break;
+  }
+  return DType::kFloat64;
 }
 
 size_t RepSize(Rep rep) { return DTypeSize(DTypeOf(rep)); }
 
 }  // namespace interp
 
-DType StoredDType(Precision precision, DType dtype) { return interp::DTypeOf(interp::RepOf(precision, dtype)); }
+DType StoredDType(Precision precision, DType dtype) {
+  return precision == Precision::kFloat64 && IsFloating(dtype) ? DType::kFloat64 : dtype;
+}
 
 absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision) {
-  const DType stored = StoredDType(precision, tensor.dtype());
-  if (stored == tensor.dtype()) return tensor;
-  auto wide = AllocateTensor({stored, tensor.shape()}, "an operand");
-  if (!wide.ok()) return wide.status();
-  std::copy_n(tensor.as<float>(), tensor.num_elements(), wide->as<double>());
-  return wide;
+  return WithElements(StoredDType(precision, tensor.dtype()), tensor, "an operand");
 }
 
 absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning, const Bindings& bindings,
@@ -171,7 +186,12 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
     tensors.push_back(*std::move(result));
   }
   std::vector<Tensor> outputs;
-  for (int stage : program.output_stages) outputs.push_back(tensors[inputs.size() + static_cast<size_t>(stage)]);
+  for (size_t k = 0; k < program.outputs.size(); ++k) {
+    const Tensor& result = tensors[inputs.size() + static_cast<size_t>(program.output_stages[k])];
+    auto stored = WithElements(program.outputs[k].dtype, result, "a result");
+    if (!stored.ok()) return stored.status();
+    outputs.push_back(*std::move(stored));
+  }
   return outputs;
 }
 

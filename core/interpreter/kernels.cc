@@ -128,6 +128,10 @@ void CastLoop(void* out_p, const void* a_p, int64_t n) {
       out[i] = a[i] != S{};
     } else if constexpr (std::is_floating_point_v<S> && std::is_floating_point_v<D>) {
       out[i] = static_cast<D>(a[i]);
+    } else if constexpr (std::is_same_v<S, uint64_t> && std::is_floating_point_v<D>) {
+      out[i] = static_cast<D>(a[i]);
+    } else if constexpr (std::is_same_v<D, uint64_t> && std::is_floating_point_v<S>) {
+      out[i] = To::FromReal(a[i]);
     } else {
       out[i] = To::FromInt(From::ToInt(a[i]));
     }
@@ -328,6 +332,7 @@ template <typename F>
 void BySize(size_t size, const F& f) {
   switch (size) {
     case 1: f(uint8_t{}); break;
+    case 2: f(uint16_t{}); break;
     case 4: f(uint32_t{}); break;
     case 8: f(uint64_t{}); break;
     default: CHECK(false) << size;

@@ -94,7 +94,7 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
   const TensorType& type = context_.inputs[operand];
   const Rep rep = RepOfNode(e);
   CHECK(e->args().size() == type.shape.size()) << "operand " << operand << ": " << e->args().size() << " indices";
-  if (StoredDType(context_.program->precision, e->dtype()) != type.dtype) {
+  if (DTypeOf(rep) != type.dtype) {
     context_.Fail(absl::InvalidArgumentError(
         absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype()))));
   }
@@ -197,7 +197,17 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
     binders_.push_back(limit);
   }
   const int inner = b_.AndThen(mask, within);
-  const int guard = LowerCond(e->guard().get(), inner);
+  const auto outer = static_cast<std::ptrdiff_t>(outer_binders);
+  const bool plain =
+      within < 0 && std::all_of(binders_.begin() + outer, binders_.end(), [](int64_t extent) { return extent > 0; });
+  int guard = -1;
+  if (std::optional<SolvedGuard> solved = plain ? SolveGuard(e, mask) : std::nullopt) {
+    std::copy(solved->extents.begin(), solved->extents.end(), binders_.begin() + outer);
+    guard = EnterSolved(e, *solved, mask);
+    reduce.bound = std::move(solved->bits);
+  } else {
+    guard = LowerCond(e->guard().get(), inner);
+  }
   const int body = LowerScalar(e->body().get(), b_.AndThen(inner, guard));
   binders_.resize(outer_binders);
   const int whole_guard = b_.AndThen(within, guard);
@@ -279,7 +289,10 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
     type.dtype = StoredDType(precision, type.dtype);
     return type;
   };
-  for (const TensorType& type : inputs) program->inputs.push_back(stored(type));
+  for (const TensorType& type : inputs) {
+    program->inputs.push_back(stored(type));
+    program->computed.push_back({DTypeOf(RepOf(precision, type.dtype)), type.shape});
+  }
   for (const TensorType& type : outputs) program->outputs.push_back(stored(type));
   CHECK(outputs.size() == meaning.outputs.size()) << outputs.size();
   if (meaning.IsOpaque()) {
@@ -287,7 +300,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
     program->bindings = bindings;
     return program;
   }
-  Context context{.meaning = meaning, .bindings = bindings, .inputs = program->inputs, .program = program.get()};
+  Context context{.meaning = meaning, .bindings = bindings, .inputs = program->computed, .program = program.get()};
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];
     if (outputs[k].rank() > kFirstBound) {

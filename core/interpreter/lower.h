@@ -1,13 +1,15 @@
-// From an expression to a stage: what lower.cc and lower_scatter.cc share.
+// From an expression to a stage: what lower.cc, lower_guard.cc and lower_scatter.cc share.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "core/index/solve.h"
 #include "core/interpreter/stage.h"
 
 namespace rewright::interp {
@@ -20,7 +22,7 @@ inline constexpr double kMaxMaterialized = 1 << 25;
 struct Context {
   const Meaning& meaning;
   const Bindings& bindings;
-  std::vector<TensorType> inputs;  // as stored
+  std::vector<TensorType> inputs;  // as they are read
   Program* program = nullptr;
   absl::flat_hash_map<const ExprNode*, int> heights;
   absl::Status status;
@@ -86,6 +88,17 @@ class StageLowering {
   int LowerSelect(const ExprNode* e, int mask);
   int LowerReduce(const ExprNode* e, int mask);
   int ReduceNode(const ExprNode* e, int mask);
+  // ---- lower_guard.cc
+  // What is left of a guard when its equations between indices have been solved for what the reduction binds.
+  struct SolvedGuard {
+    std::vector<int> bits;            // of the variables of the loops, in order
+    std::vector<int64_t> extents;     // by bound variable, 1 where no loop is left
+    std::vector<index::Form> values;  // of the bound variables
+    std::vector<index::Condition> conditions;
+    std::vector<const ExprNode*> rest;  // conditions that are no such equations
+  };
+  std::optional<SolvedGuard> SolveGuard(const ExprNode* e, int mask);
+  int EnterSolved(const ExprNode* e, const SolvedGuard& solved, int mask);
   bool WorthMaterializing(int id) const;
   int Materialize(const ExprNode* e, uint64_t deps);
   int ReadStage(Stage stage, Rep rep, const std::vector<int>& bits);

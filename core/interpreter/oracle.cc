@@ -14,11 +14,11 @@ namespace rewright {
 namespace {
 
 OracleElement Real(DType dtype, double value) {
-  return {dtype, dtype == DType::kFloat32 ? static_cast<double>(static_cast<float>(value)) : value, 0};
+  return {dtype, NearestOf(ComputedDType(dtype), value), 0};
 }
 
 OracleElement Integer(DType dtype, int64_t value) {
-  if (dtype == DType::kInt32) value = static_cast<int32_t>(value);
+  if (ComputedDType(dtype) == DType::kInt32) value = static_cast<int32_t>(value);
   if (dtype == DType::kBool) value = value != 0;
   return {dtype, 0, value};
 }
@@ -36,16 +36,17 @@ OracleElement Identity(const OracleArithmetic& arithmetic, ReduceKind kind, DTyp
   if (kind == ReduceKind::kSum) return arithmetic.FromInteger(dtype, 0);
   if (kind == ReduceKind::kProd) return arithmetic.FromInteger(dtype, 1);
   const bool least = kind == ReduceKind::kMax || kind == ReduceKind::kArgMax;
-  switch (dtype) {
-    case DType::kBool: return Integer(dtype, !least);
-    case DType::kInt32:
-      return Integer(dtype, least ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max());
-    case DType::kInt64:
-      return Integer(dtype, least ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max());
-    default: break;
-  }
-  const double infinity = std::numeric_limits<double>::infinity();
-  return arithmetic.Number(dtype, least ? -infinity : infinity);
+  if (dtype == DType::kBool) return Integer(dtype, !least);
+  return VisitDType(ComputedDType(dtype), [&](auto t) {
+    using T = typename decltype(t)::Type;
+    if constexpr (std::is_integral_v<T>) {
+      const T value = least ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+      return Integer(dtype, static_cast<int64_t>(value));
+    } else {
+      const double infinity = std::numeric_limits<double>::infinity();
+      return arithmetic.Number(dtype, least ? -infinity : infinity);
+    }
+  });
 }
 
 }  // namespace
@@ -79,14 +80,15 @@ bool OracleArithmetic::Call(Fn fn, const OracleElement& a, const OracleElement& 
                                 : Integer(result, static_cast<int64_t>(computed.value));
     return true;
   };
-  switch (a.dtype) {
+  switch (ComputedDType(a.dtype)) {
     case DType::kFloat32: return give(Evaluate(fn, static_cast<float>(a.real), static_cast<float>(b.real)));
     case DType::kFloat64: return give(Evaluate(fn, a.real, b.real));
     case DType::kInt32: return give(Evaluate(fn, static_cast<int32_t>(a.integer), static_cast<int32_t>(b.integer)));
     case DType::kInt64: return give(Evaluate(fn, a.integer, b.integer));
+    case DType::kUInt64: return give(Evaluate(fn, static_cast<uint64_t>(a.integer), static_cast<uint64_t>(b.integer)));
     case DType::kBool: return give(Evaluate(fn, static_cast<uint8_t>(a.integer), static_cast<uint8_t>(b.integer)));
+    default: return false;
   }
-  return false;
 }
 
 // ---------------------------------------------------------------- expressions
@@ -152,8 +154,11 @@ class Oracle {
       case ExprKind::kReduce: return OfReduction(e);
       case ExprKind::kCast: {
         const OracleElement a = OfScalar(*e.arg(0));
-        return IsFloating(a.dtype) ? arithmetic_.Number(e.dtype(), a.real)
-                                   : arithmetic_.FromInteger(e.dtype(), a.integer);
+        if (IsFloating(a.dtype)) return arithmetic_.Number(e.dtype(), a.real);
+        if (a.dtype == DType::kUInt64 && IsFloating(e.dtype())) {
+          return arithmetic_.Number(e.dtype(), static_cast<double>(static_cast<uint64_t>(a.integer)));
+        }
+        return arithmetic_.FromInteger(e.dtype(), a.integer);
       }
       default: return Fail("not an element"), OracleElement();
     }

@@ -17,8 +17,8 @@
 
 namespace rewright {
 
-// An element: `real` of floating types (those of f32 are rounded to float), `integer` of the others; truth values are
-// 0 and 1.
+// An element: `real` of floating types (rounded to float where they are computed in f32), `integer` of the others, in
+// the range of the type that they are computed in (of u64: the same bits); truth values are 0 and 1.
 struct OracleElement {
   DType dtype = DType::kFloat32;
   double real = 0;

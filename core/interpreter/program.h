@@ -23,10 +23,11 @@
 
 namespace rewright::interp {
 
-// How the elements of a node are represented, in lanes and in tensors.
-enum class Rep : uint8_t { kBool, kInt32, kInt64, kFloat, kDouble };
+// How the elements of a node are represented, in lanes and in the tensors that stages read and give.
+enum class Rep : uint8_t { kBool, kInt32, kInt64, kUInt64, kFloat, kDouble };
 Rep RepOf(Precision precision, DType dtype);
 size_t RepSize(Rep rep);
+DType DTypeOf(Rep rep);
 
 // An index form over nodes: imm + sum of coefficient * node; ids ascending, coefficients other than 0.
 struct Linear {
@@ -128,6 +129,7 @@ struct Program {
   InterpretTuning tuning;
   std::vector<TensorType> inputs;   // as stored
   std::vector<TensorType> outputs;  // as stored
+  std::vector<TensorType> computed;  // the inputs as the stages read them
   std::vector<Stage> stages;
   std::vector<int> output_stages;  // by output
   // Of an opaque operator, which has no stages.

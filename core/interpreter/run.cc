@@ -30,7 +30,7 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
       undefined_(undefined),
       operands_(operands),
       slots_(stage.nodes.size()),
-      dependents_(kMaxVariables) {
+      dependents_(stage.bound_extents.size()) {
   CHECK(box.size() == stage.extents.size()) << box.size();
   std::copy(box.begin(), box.end(), size_);
   // Every node gets a buffer for the whole box.
@@ -52,7 +52,7 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
     total += padded(s.memo_stride * s.memo_known.size());
     if (NeedsBest(n)) total += padded(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
-      dependents_[std::countr_zero(rest)].push_back(static_cast<int>(i));
+      dependents_[std::countr_zero(rest) - kFirstBound].push_back(static_cast<int>(i));
     }
   }
   for (Slot& s : slots_) {
@@ -187,8 +187,7 @@ void BlockRunner::Build(Nest& nest, uint32_t axes, int args, const StrideFn& str
   for (; axes != 0; axes &= axes - 1) {
     const int axis = std::countr_zero(axes);
     if (size_[axis] == 1) continue;
-    Nest::Dim dim;
-    dim.n = size_[axis];
+    Nest::Dim dim{size_[axis], {}};
     for (int k = 0; k < args; ++k) dim.stride[k] = stride(k, axis);
     if (nest.rank > 0) {
       Nest::Dim& outer = nest.dims[nest.rank - 1];
@@ -202,7 +201,7 @@ void BlockRunner::Build(Nest& nest, uint32_t axes, int args, const StrideFn& str
     }
     nest.dims[nest.rank++] = dim;
   }
-  if (nest.rank == 0) nest.dims[nest.rank++] = Nest::Dim();
+  if (nest.rank == 0) nest.dims[nest.rank++] = Nest::Dim{1, {}};
 }
 
 void BlockRunner::BuildDense(Nest& nest, uint32_t axes, std::initializer_list<uint32_t> args) const {
@@ -248,7 +247,7 @@ void BlockRunner::Store(void* out) {
 
 void BlockRunner::SetVariable(int bit, int64_t value) {
   value_[bit] = value;
-  for (int id : dependents_[bit]) slots_[id].valid = false;
+  for (int id : dependents_[bit - kFirstBound]) slots_[id].valid = false;
 }
 
 void BlockRunner::Compute(int id, Slot& s) {

@@ -30,9 +30,11 @@ void RunScatter(const Stage& stage, const std::vector<const void*>& operands, vo
 struct Nest {
   static constexpr int kArgs = 3;
   struct Dim {
-    int64_t n = 1;
-    int64_t stride[kArgs] = {0, 0, 0};
+    int64_t n;
+    int64_t stride[kArgs];
   };
+  // Only dimensions that there are get written: runners of small stages are made by the thousand.
+  Nest() {}
   int rank = 0;  // >= 1 once built; the last dimension is the inner loop
   Dim dims[kFirstBound];
 };
@@ -87,6 +89,7 @@ class BlockRunner {
   };
 
   struct Slot {
+    Slot() {}
     uint32_t axes = 0;
     bool valid = false;
     bool prepared = false;        // nest and form fit the present size of block
@@ -185,7 +188,7 @@ class BlockRunner {
   const Undefined undefined_;
   const std::vector<const void*>& operands_;
   std::vector<Slot> slots_;
-  std::vector<std::vector<int>> dependents_;  // by variable bit
+  std::vector<std::vector<int>> dependents_;  // of bound variables, by bit from kFirstBound on
   std::unique_ptr<std::byte[]> memory_;
   int64_t* scratch_ = nullptr;  // index lanes
   int64_t start_[kFirstBound] = {};

@@ -81,6 +81,5 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
   return result;
 }
 
-bool AllClose(const Tensor& a, const Tensor& b, double rtol, double atol) { return Compare(a, b, rtol, atol).close; }
 
 }  // namespace rewright

@@ -30,7 +30,4 @@ double LargestMagnitude(const Tensor& tensor);
 // Where element number `linear` lies, in row-major order.
 Shape PositionOf(const Shape& shape, int64_t linear);
 
-// Same type and close everywhere.
-bool AllClose(const Tensor& a, const Tensor& b, double rtol, double atol);
-
 }  // namespace rewright

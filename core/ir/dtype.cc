@@ -1,19 +1,37 @@
 #include "core/ir/dtype.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "core/base/check.h"
 
 namespace rewright {
+namespace {
+
+// Of a floating type: bits of the fraction (that of the leading one counted), least and greatest exponent of a normal
+// number.
+struct FloatFormat {
+  int digits;
+  int least, greatest;
+};
+
+FloatFormat FormatOf(DType type) {
+  switch (type) {
+    case DType::kFloat16: return {11, -14, 15};
+    case DType::kBFloat16: return {8, -126, 127};
+    case DType::kFloat32: return {24, -126, 127};
+    case DType::kFloat64: return {53, -1022, 1023};
+    default: break;
+  }
+  CHECK(false) << "no floating type: " << DTypeName(type);
+  return {};
+}
+
+}  // namespace
 
 const char* DTypeName(DType type) {
-  switch (type) {
-    case DType::kFloat32: return "f32";
-    case DType::kFloat64: return "f64";
-    case DType::kInt64: return "i64";
-    case DType::kInt32: return "i32";
-    case DType::kBool: return "bool";
-  }
-  CHECK(false) << "no such type: " << static_cast<int>(type);
-  return "";
+  return VisitDType(type, [](auto t) { return decltype(t)::kName; });
 }
 
 bool ParseDType(const std::string& name, DType* type) {
@@ -26,16 +44,34 @@ bool ParseDType(const std::string& name, DType* type) {
   return false;
 }
 
-size_t DTypeSize(DType type) {
-  switch (type) {
-    case DType::kFloat32: return 4;
-    case DType::kFloat64: return 8;
-    case DType::kInt64: return 8;
-    case DType::kInt32: return 4;
-    case DType::kBool: return 1;
+std::string AllDTypeNames() {
+  std::string names;
+  for (DType type : kAllDTypes) {
+    if (!names.empty()) names += ", ";
+    names += DTypeName(type);
   }
-  CHECK(false) << "no such type: " << static_cast<int>(type);
-  return 0;
+  return names;
+}
+
+double RoundingOf(DType type) { return std::ldexp(1.0, -FormatOf(type).digits); }
+
+double LargestOf(DType type) {
+  const FloatFormat format = FormatOf(type);
+  return std::ldexp(2 - std::ldexp(1.0, 1 - format.digits), format.greatest);
+}
+
+double SmallestNormalOf(DType type) { return std::ldexp(1.0, FormatOf(type).least); }
+
+double NearestOf(DType type, double number) {
+  if (!IsFloating(type)) return std::trunc(number);
+  if (type == DType::kFloat64 || number == 0 || !std::isfinite(number)) return number;
+  if (type == DType::kFloat32) return static_cast<double>(static_cast<float>(number));
+  const FloatFormat format = FormatOf(type);
+  int exponent = 0;
+  std::frexp(number, &exponent);  // |number| is in [2^(exponent - 1), 2^exponent)
+  const int unit = std::max(exponent - 1, format.least) - (format.digits - 1);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(number, -unit)), unit);
+  return std::abs(rounded) > LargestOf(type) ? std::copysign(std::numeric_limits<double>::infinity(), number) : rounded;
 }
 
 }  // namespace rewright

@@ -17,7 +17,7 @@ struct NoValue {};
 template <typename T>
 T IntegerPower(T a, T b) {
   using U = std::make_unsigned_t<T>;
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+  if (b < 0) return a == 1 ? 1 : a == T(-1) ? (b % 2 == 0 ? 1 : -1) : 0;
   U result = 1, factor = static_cast<U>(a);
   for (U rest = static_cast<U>(b); rest != 0; rest >>= 1) {
     if (rest & 1) result *= factor;

@@ -81,6 +81,7 @@ template Partial<float> Evaluate(Fn, float, float);
 template Partial<double> Evaluate(Fn, double, double);
 template Partial<int32_t> Evaluate(Fn, int32_t, int32_t);
 template Partial<int64_t> Evaluate(Fn, int64_t, int64_t);
+template Partial<uint64_t> Evaluate(Fn, uint64_t, uint64_t);
 template Partial<uint8_t> Evaluate(Fn, uint8_t, uint8_t);
 
 double EvaluateReal(Fn fn, double a, double b) {

@@ -133,11 +133,11 @@ absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignme
 }
 
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
-  const std::string text = absl::StrCat(what, " ", type.ToString());
+  const auto text = [&] { return absl::StrCat(what, " ", type.ToString()); };  // for errors alone: a run has many
   const size_t bytes = static_cast<size_t>(type.num_bytes());
-  RETURN_IF_ERROR(CheckMemory(type.num_bytes(), text));
+  if (!CheckMemory(type.num_bytes(), what).ok()) RETURN_IF_ERROR(CheckMemory(type.num_bytes(), text()));
   absl::StatusOr<std::shared_ptr<void>> memory = AllocateBytes(bytes);
-  if (!memory.ok()) return ErrorAt(text, memory.status());
+  if (!memory.ok()) return ErrorAt(text(), memory.status());
   std::memset(memory->get(), 0, bytes + 64);
   void* const data = memory->get();
   return Tensor(std::move(type), *std::move(memory), data);

@@ -16,12 +16,16 @@ constexpr char kNpyMagic[] = "\x93NUMPY";
 constexpr int64_t kNpyMagicSize = 6;
 constexpr int64_t kMaxNpyHeader = 1 << 16;
 
-constexpr NpyType kNpyTypes[] = {{"<f4", DType::kFloat32, 4}, {"<f8", DType::kFloat64, 8}, {"<i8", DType::kInt64, 8},
-                                 {"<i4", DType::kInt32, 4},   {"|b1", DType::kBool, 1},    {"|u1", std::nullopt, 1}};
+constexpr NpyType kNpyTypes[] = {
+    {"<f4", DType::kFloat32}, {"<f8", DType::kFloat64}, {"<i8", DType::kInt64},  {"<i4", DType::kInt32},
+    {"|b1", DType::kBool},    {"<f2", DType::kFloat16}, {"|i1", DType::kInt8},   {"|u1", DType::kUInt8},
+    {"<i2", DType::kInt16},   {"<u2", DType::kUInt16},  {"<u4", DType::kUInt32}, {"<u8", DType::kUInt64},
+    {"<V2", DType::kBFloat16}};
 
-absl::Status Unsupported(const std::string& descr, const std::string& expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("element type ", descr, " is not supported; expected one of ", expected));
+std::string AllDescrs() {
+  std::string descrs;
+  for (const NpyType& type : kNpyTypes) absl::StrAppend(&descrs, descrs.empty() ? "" : " ", type.descr);
+  return descrs;
 }
 
 // Reads the dictionary of a .npy header, a Python literal like
@@ -50,7 +54,8 @@ class NpyHeader {
     for (const NpyType& type : kNpyTypes) {
       if (descr_ == type.descr) return NpyLayout{&type, shape_};
     }
-    return Unsupported(descr_, "<f4 <f8 <i8 <i4 |b1 |u1");
+    return absl::InvalidArgumentError(
+        absl::StrCat("element type ", descr_, " is not supported; expected one of ", AllDescrs()));
   }
 
  private:
@@ -136,20 +141,19 @@ absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file) {
   std::string header(static_cast<size_t>(header_size), '\0');
   RETURN_IF_ERROR(file.Read(header_begin, header_size, header.data()));
   ASSIGN_OR_RETURN(NpyLayout layout, NpyHeader(std::move(header)).Parse());
-  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(layout.shape));
+  RETURN_IF_ERROR(CheckedElements(layout.shape).status());
   layout.offset = header_begin + header_size;
-  if (file.size() - layout.offset != elements * layout.type->bytes) {
-    const std::string type = layout.type->dtype ? DTypeName(*layout.type->dtype) : "u8";
-    return absl::InvalidArgumentError(absl::StrCat(file.size() - layout.offset, " bytes of data; ", type,
-                                                   ShapeString(layout.shape), " has ", elements * layout.type->bytes));
+  const TensorType type{layout.type->dtype, layout.shape};
+  if (file.size() - layout.offset != type.num_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(file.size() - layout.offset, " bytes of data; ", type.ToString(),
+                                                   " has ", type.num_bytes()));
   }
   return layout;
 }
 
 absl::StatusOr<Tensor> LoadNpy(const InputFile& file) {
   ASSIGN_OR_RETURN(const NpyLayout layout, ReadNpyLayout(file));
-  if (!layout.type->dtype) return Unsupported(layout.type->descr, "<f4 <f8 <i8 <i4 |b1");
-  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor({*layout.type->dtype, layout.shape}, "the tensor"));
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor({layout.type->dtype, layout.shape}, "the tensor"));
   RETURN_IF_ERROR(file.Read(layout.offset, tensor.num_bytes(), tensor.data()));
   if (tensor.dtype() == DType::kBool) {
     for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.SetInt(i, tensor.as<uint8_t>()[i]);
@@ -161,6 +165,10 @@ absl::Status SaveNpy(const std::string& path, const Tensor& tensor) {
   std::string descr;
   for (const NpyType& type : kNpyTypes) {
     if (type.dtype == tensor.dtype()) descr = type.descr;
+  }
+  if (descr.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": .npy files have no elements of type ", DTypeName(tensor.dtype())));
   }
   std::string header = absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
   for (int64_t size : tensor.shape()) absl::StrAppend(&header, size, ",");

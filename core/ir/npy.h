@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,9 +14,8 @@ namespace rewright {
 
 // An element type of such files.
 struct NpyType {
-  const char* descr;           // as the header has it: "<f4"
-  std::optional<DType> dtype;  // of tensors; none for bytes ("|u1"), which tensors do not have
-  int64_t bytes;               // of an element
+  const char* descr;  // as the header has it: "<f4"
+  DType dtype;
 };
 
 // What a header says, and where the elements begin.
@@ -31,10 +29,10 @@ struct NpyLayout {
 // asks for. They do not name the file.
 absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file);
 
-// The whole array. Errors also: elements that are bytes, too little memory.
+// The whole array. Errors also: too little memory.
 absl::StatusOr<Tensor> LoadNpy(const InputFile& file);
 
-// Writes a temporary file and renames it.
+// Writes a temporary file and renames it. Errors also: elements of type bf16, which NumPy does not have.
 absl::Status SaveNpy(const std::string& path, const Tensor& tensor);
 
 }  // namespace rewright

@@ -139,14 +139,6 @@ Scalar OpBuilder::Read(int input, std::vector<Index> at) const {
   return ReadOperand(input, at, dtype(input));
 }
 
-Scalar OpBuilder::ReadOr(int input, std::vector<Index> at, double otherwise) const {
-  Cond inside(true);
-  for (int axis = 0; axis < rank(input); ++axis) {
-    inside = inside && InRange(at[axis], 0, size(input, axis));
-  }
-  return Select(inside, Read(input, std::move(at)), otherwise);
-}
-
 Scalar OpBuilder::Reduce(ReduceKind kind, const Ranges& ranges, const Body& body, const Guard& guard) {
   std::vector<Index> vars;
   std::vector<BoundVar> bound;

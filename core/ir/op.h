@@ -161,8 +161,6 @@ class OpBuilder {
 
   // ---- expressions
   Scalar Read(int input, std::vector<Index> at) const;
-  // Reads inside the operand; outside it gives `otherwise`.
-  Scalar ReadOr(int input, std::vector<Index> at, double otherwise) const;
   using Body = std::function<Scalar(const std::vector<Index>&)>;
   using Guard = std::function<Cond(const std::vector<Index>&)>;
   // {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.

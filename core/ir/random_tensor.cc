@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/check.h"
 
@@ -9,8 +10,9 @@ namespace rewright {
 
 Tensor RandomTensor(const TensorType& type, Rng& rng, double low, double high) {
   Tensor tensor(type);
-  const int64_t first = static_cast<int64_t>(std::ceil(low));
-  const int64_t last = static_cast<int64_t>(std::floor(high));
+  const int64_t least = IsUnsigned(type.dtype) ? 0 : std::numeric_limits<int64_t>::min();
+  const int64_t first = std::max(static_cast<int64_t>(std::ceil(low)), least);
+  const int64_t last = std::max(static_cast<int64_t>(std::floor(high)), least);
   if (IsInteger(type.dtype)) CHECK(first <= last) << "no integer in [" << low << ", " << high << "]";
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     const uint64_t bits = rng();

@@ -68,40 +68,33 @@ Tensor Tensor::Scalar(DType dtype, double value) {
 }
 
 double Tensor::At(int64_t i) const {
-  switch (type_.dtype) {
-    case DType::kFloat32: return as<float>()[i];
-    case DType::kFloat64: return as<double>()[i];
-    default: return static_cast<double>(AtInt(i));
-  }
+  return VisitDType(type_.dtype, [&](auto t) { return static_cast<double>(as<typename decltype(t)::Type>()[i]); });
 }
 
 int64_t Tensor::AtInt(int64_t i) const {
-  switch (type_.dtype) {
-    case DType::kFloat32: return static_cast<int64_t>(as<float>()[i]);
-    case DType::kFloat64: return static_cast<int64_t>(as<double>()[i]);
-    case DType::kInt64: return as<int64_t>()[i];
-    case DType::kInt32: return as<int32_t>()[i];
-    case DType::kBool: return as<uint8_t>()[i];
-  }
-  return 0;
+  return VisitDType(type_.dtype, [&](auto t) { return static_cast<int64_t>(as<typename decltype(t)::Type>()[i]); });
 }
 
 void Tensor::Set(int64_t i, double value) {
-  switch (type_.dtype) {
-    case DType::kFloat32: as<float>()[i] = static_cast<float>(value); break;
-    case DType::kFloat64: as<double>()[i] = value; break;
-    default: SetInt(i, static_cast<int64_t>(value)); break;
-  }
+  if (!IsFloating(type_.dtype)) return SetInt(i, static_cast<int64_t>(value));
+  const double nearest = NearestOf(type_.dtype, value);
+  VisitDType(type_.dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    as<T>()[i] = static_cast<T>(nearest);
+  });
 }
 
 void Tensor::SetInt(int64_t i, int64_t value) {
-  switch (type_.dtype) {
-    case DType::kFloat32: as<float>()[i] = static_cast<float>(value); break;
-    case DType::kFloat64: as<double>()[i] = static_cast<double>(value); break;
-    case DType::kInt64: as<int64_t>()[i] = value; break;
-    case DType::kInt32: as<int32_t>()[i] = static_cast<int32_t>(value); break;
-    case DType::kBool: as<uint8_t>()[i] = value != 0; break;
-  }
+  VisitDType(type_.dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    if constexpr (decltype(t)::kDType == DType::kBool) {
+      as<T>()[i] = value != 0;
+    } else if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
+      as<T>()[i] = static_cast<T>(value);
+    } else {
+      Set(i, static_cast<double>(value));
+    }
+  });
 }
 
 bool Tensor::BitEqual(const Tensor& other) const {

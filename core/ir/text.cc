@@ -37,12 +37,10 @@ std::string NameText(const std::string& name) {
 std::string ElementText(const Tensor& tensor, int64_t i) {
   if (!IsFloating(tensor.dtype())) return std::to_string(tensor.AtInt(i));
   const double value = tensor.At(i);
-  if (tensor.dtype() == DType::kFloat32) {
-    for (int digits = 1; digits <= 9; ++digits) {
-      char text[40];
-      std::snprintf(text, sizeof text, "%.*g", digits, value);
-      if (static_cast<float>(std::strtod(text, nullptr)) == static_cast<float>(value)) return text;
-    }
+  for (int digits = 1; tensor.dtype() != DType::kFloat64 && digits <= 9; ++digits) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (NearestOf(tensor.dtype(), std::strtod(text, nullptr)) == value) return text;
   }
   return AttrString(value);
 }

@@ -19,6 +19,7 @@
 #include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -304,7 +305,7 @@ class Exporter {
   // A vector that, reshaped, is the value: no reshape is needed then.
   std::optional<Value> VectorBehind(Value bias) const {
     const Node& node = graph_.node(bias.node);
-    if (node.op == nullptr || node.op->name != "reshape" || graph_.type(bias).num_elements() == 1) return std::nullopt;
+    if (node.op != ops::Reshape() || graph_.type(bias).num_elements() == 1) return std::nullopt;
     const Value vector = node.operands[0];
     return graph_.type(vector).rank() == 1 ? std::optional<Value>(vector) : std::nullopt;
   }
@@ -314,11 +315,11 @@ class Exporter {
       const NodeId id = graph_.nodes()[i];
       const Node& conv = graph_.node(id);
       const Value result{id, 0};
-      if (!graph_.IsRun(conv) || conv.op->name != "conv2d" || graph_.is_output(result)) continue;
+      if (!graph_.IsRun(conv) || conv.op != ops::Conv2d() || graph_.is_output(result)) continue;
       if (graph_.users(static_cast<int>(i)).size() != 1) continue;
       const NodeId sum_id = graph_.nodes()[graph_.users(static_cast<int>(i))[0]];
       const Node& sum = graph_.node(sum_id);
-      if (sum.op == nullptr || sum.op->name != "add") continue;
+      if (sum.op != ops::Add()) continue;
       const std::optional<Value> bias = BiasOperand(sum, result);
       if (!bias) continue;
       // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.

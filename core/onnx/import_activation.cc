@@ -9,11 +9,6 @@ using Values = absl::StatusOr<std::vector<Value>>;
 
 Values Same(OnnxNode& node) { return OneOutput(node.Apply(node.op(), node.inputs())); }
 
-Values LeakyRelu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 0.01f));
-  return OneOutput(node.Apply("leaky_relu", {node.input(0)}, {{"alpha", alpha}}));
-}
-
 Values Gelu(OnnxNode& node) {
   const absl::StatusOr<std::string> approximate = node.String("approximate", "none");
   if (!approximate.ok()) return approximate.status();
@@ -34,48 +29,28 @@ Values HardSigmoid(OnnxNode& node) {
   return f.Output(f("clip", {f("add", {scaled, f.Number(x, beta)})}, {{"min", 0.0}, {"max", 1.0}}));
 }
 
-// x < 0 ? alpha*(exp(x/beta) - 1) : x, times gamma
-Value EluOf(Formula& f, Value x, double alpha, double beta, double gamma) {
-  const Value exponent = beta == 1 ? x : f("div", {x, f.Number(x, beta)});
-  const Value negative = f("mul", {f("sub", {f("exp", {exponent}), f.Number(x, 1)}), f.Number(x, alpha * gamma)});
-  const Value positive = gamma == 1 ? x : f("mul", {x, f.Number(x, gamma)});
-  return f("where", {f("less", {x, f.Number(x, 0)}), negative, positive});
-}
-
-Values Elu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, 1, 1));
-}
-
 Values Selu(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1.67326319217681884765625));
   ASSIGN_OR_RETURN(const double gamma, node.Float("gamma", 1.05070102214813232421875));
+  const Value x = node.input(0);
   Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, 1, gamma));
+  return f.Output(f("mul", {f("elu", {x}, {{"alpha", alpha}}), f.Number(x, gamma)}));
 }
 
+// elu(x / alpha) * alpha, the positive side of which is x
 Values Celu(OnnxNode& node) {
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  const Value x = node.input(0);
   Formula f(node);
-  return f.Output(EluOf(f, node.input(0), alpha, alpha, 1));
+  if (alpha == 1) return f.Output(f("elu", {x}));
+  const Value negative = f("elu", {f("div", {x, f.Number(x, alpha)})}, {{"alpha", alpha}});
+  return f.Output(f("where", {f("less", {f.Number(x, 0), x}), x, negative}));
 }
 
 Values PRelu(OnnxNode& node) {
   const Value x = node.input(0);
   Formula f(node);
   return f.Output(f("where", {f("less", {x, f.Number(x, 0)}), f("mul", {x, node.input(1)}), x}));
-}
-
-// log(1 + exp(x)) without overflow: max(x, 0) + log(1 + exp(-|x|))
-Value SoftplusOf(Formula& f, Value x) {
-  const Value small = f("exp", {f("neg", {f("abs", {x})})});
-  return f("add", {f("relu", {x}), f("log", {f("add", {small, f.Number(x, 1)})})});
-}
-
-Values Softplus(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(SoftplusOf(f, node.input(0)));
 }
 
 Values Softsign(OnnxNode& node) {
@@ -86,7 +61,7 @@ Values Softsign(OnnxNode& node) {
 
 Values Mish(OnnxNode& node) {
   Formula f(node);
-  return f.Output(f("mul", {node.input(0), f("tanh", {SoftplusOf(f, node.input(0))})}));
+  return f.Output(f("mul", {node.input(0), f("tanh", {f("softplus", {node.input(0)})})}));
 }
 
 // x * sigmoid(alpha * x)
@@ -129,15 +104,12 @@ Values Shrink(OnnxNode& node) {
 OnnxOperatorList ActivationOperators() {
   return {
       {"Relu", {1, 14, 1, 1, Same, "relu"}},
-      {"LeakyRelu", {6, 16, 1, 1, LeakyRelu}},
       {"Gelu", {20, 20, 1, 1, Gelu}},
       {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
       {"HardSwish", {14, 22, 1, 1, Same, "hard_swish"}},
-      {"Elu", {6, 22, 1, 1, Elu}},
       {"Selu", {6, 22, 1, 1, Selu}},
       {"Celu", {12, 28, 1, 1, Celu}},
       {"PRelu", {7, 16, 2, 2, PRelu}},
-      {"Softplus", {1, 22, 1, 1, Softplus}},
       {"Softsign", {1, 22, 1, 1, Softsign}},
       {"Mish", {18, 22, 1, 1, Mish}},
       {"Swish", {24, 24, 1, 1, Swish}},

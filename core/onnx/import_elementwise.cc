@@ -69,6 +69,25 @@ Values CastLike(OnnxNode& node) {
   return OneOutput(node.CastTo(node.input(0), node.input_type(1).dtype));
 }
 
+Values BitwiseNot(OnnxNode& node) {
+  Formula f(node);
+  return f.Output(f("bit_xor", {node.input(0), f.Number(node.input(0), -1)}));
+}
+
+Values BitShift(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::string direction, node.String("direction", ""));
+  if (direction != "LEFT" && direction != "RIGHT") {
+    return node.Invalid(absl::StrCat("direction is ", direction, "; expected LEFT or RIGHT"));
+  }
+  if (direction == "LEFT") return OneOutput(node.Apply("shift_left", node.inputs()));
+  const Value x = node.input(0);
+  if (IsUnsigned(node.type(x).dtype)) return OneOutput(node.Apply("shift_right", node.inputs()));
+  // Copies of the sign come in: the bits of a negative number are turned around before and behind.
+  Formula f(node);
+  const Value turned = f("where", {f("less", {x, f.Number(x, 0)}), f.Number(x, -1), f.Number(x, 0)});
+  return f.Output(f("bit_xor", {f("shift_right", {f("bit_xor", {x, turned}), node.input(1)}), turned}));
+}
+
 // Bounds of Clip: numbers when they are known.
 struct Bound {
   std::optional<double> number;
@@ -138,6 +157,19 @@ Values IsInf(OnnxNode& node) {
   return f.Output(f("equal", {tested, infinity}));
 }
 
+// The operator of a row of functions.cc.
+Values Function(OnnxNode& node) {
+  Attrs attrs;
+  for (const OnnxFunction& f : OnnxFunctions()) {
+    if (f.op != node.op()) continue;
+    for (const auto& [name, otherwise] : f.attrs) {
+      ASSIGN_OR_RETURN(const double value, node.Float(name, otherwise));
+      attrs.emplace(name, value);
+    }
+  }
+  return OneOutput(node.Apply(node.op(), node.inputs(), attrs));
+}
+
 }  // namespace
 
 OnnxOperatorList ElementwiseOperators() {
@@ -160,6 +192,11 @@ OnnxOperatorList ElementwiseOperators() {
       {"And", {7, 7, 2, 2, Same, "logical_and"}},
       {"Or", {7, 7, 2, 2, Same, "logical_or"}},
       {"Xor", {7, 7, 2, 2, Same, "logical_xor"}},
+      {"BitwiseAnd", {18, 18, 2, 2, Same, "bit_and"}},
+      {"BitwiseOr", {18, 18, 2, 2, Same, "bit_or"}},
+      {"BitwiseXor", {18, 18, 2, 2, Same, "bit_xor"}},
+      {"BitwiseNot", {18, 18, 1, 1, BitwiseNot}},
+      {"BitShift", {11, 28, 2, 2, BitShift}},
       {"Where", {9, 16, 3, 3, Same, "where"}},
       {"Cast", {6, 28, 1, 1, Cast}},
       {"CastLike", {15, 25, 2, 2, CastLike}},
@@ -168,7 +205,7 @@ OnnxOperatorList ElementwiseOperators() {
       {"IsInf", {10, 20, 1, 1, IsInf}},
   };
   for (const OnnxFunction& f : OnnxFunctions()) {
-    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Same, f.op}});
+    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Function, f.op}});
   }
   return list;
 }

@@ -58,6 +58,8 @@ class LinearAttention {
     output = f_("mul", {output, f_.Number(output, scale_)});
     ASSIGN_OR_RETURN(output, f_.Done(output));
     ASSIGN_OR_RETURN(state, f_.Done(state));
+    ASSIGN_OR_RETURN(output, node_.CastTo(output, node_.input_type(0).dtype));
+    ASSIGN_OR_RETURN(state, node_.CastTo(state, node_.input_type(0).dtype));
     return std::vector<Value>{output, state};
   }
 
@@ -119,6 +121,7 @@ class LinearAttention {
 
   // [b, t, heads * rows * columns] as [t, b, heads, rows, columns]
   absl::StatusOr<Value> ByPosition(Value x, int64_t heads, int64_t rows, int64_t columns) {
+    ASSIGN_OR_RETURN(x, node_.CastTo(x, computed()));
     ASSIGN_OR_RETURN(const Value parted, node_.Reshape(x, {batch_, positions_, heads, rows, columns}));
     return node_.Transpose(parted, {1, 0, 2, 3, 4});
   }
@@ -129,9 +132,11 @@ class LinearAttention {
   }
 
   absl::StatusOr<Value> InitialState() {
-    if (node_.has_input(3)) return node_.CastTo(node_.input(3), node_.input_type(0).dtype);
-    return node_.Expand(node_.Number(node_.input_type(0).dtype, 0), {batch_, heads_, key_size_, value_size_});
+    if (node_.has_input(3)) return node_.CastTo(node_.input(3), computed());
+    return node_.Expand(node_.Number(computed(), 0), {batch_, heads_, key_size_, value_size_});
   }
+  // A state that is rounded to 16 bits at each position would forget.
+  DType computed() const { return ComputedDType(node_.input_type(0).dtype); }
 
   OnnxNode& node_;
   Formula f_;

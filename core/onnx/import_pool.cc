@@ -69,13 +69,22 @@ absl::StatusOr<std::vector<int64_t>> PoolKernel(OnnxNode& node) {
 using Pool2d = absl::StatusOr<Value> (*)(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode,
                                          bool count_include_pad);
 
+// Of small integers as f32, which has them all.
 absl::StatusOr<Value> MaxPool2d(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode, bool) {
-  return node.Apply("max_pool2d", {x},
-                    {{"kernel", window.kernel},
-                     {"strides", window.strides},
-                     {"pads", window.pads},
-                     {"dilations", window.dilations},
-                     {"ceil_mode", int64_t{ceil_mode}}});
+  const DType dtype = node.type(x).dtype;
+  if (!IsFloating(dtype)) {
+    if (!IsInteger(dtype) || BitsOf(dtype) > 16) {
+      return node.Unsupported(absl::StrCat("elements of type ", DTypeName(dtype)));
+    }
+    ASSIGN_OR_RETURN(x, node.CastTo(x, DType::kFloat32));
+  }
+  ASSIGN_OR_RETURN(const Value y, node.Apply("max_pool2d", {x},
+                                             {{"kernel", window.kernel},
+                                              {"strides", window.strides},
+                                              {"pads", window.pads},
+                                              {"dilations", window.dilations},
+                                              {"ceil_mode", int64_t{ceil_mode}}}));
+  return node.CastTo(y, dtype);
 }
 
 absl::StatusOr<Value> AveragePool2d(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode,

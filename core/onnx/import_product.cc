@@ -11,25 +11,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-// Vectors count as one row on the left and one column on the right; the result loses that axis again.
-Values MatMul(OnnxNode& node) {
-  Value a = node.input(0);
-  Value b = node.input(1);
-  const int rank_a = node.type(a).rank();
-  const int rank_b = node.type(b).rank();
-  if (rank_a == 0 || rank_b == 0) return node.Invalid("a scalar operand; expected vectors or matrices");
-  if (rank_a == 1) {
-    ASSIGN_OR_RETURN(a, node.Reshape(a, {1, node.shape(a)[0]}));
-  }
-  if (rank_b == 1) {
-    ASSIGN_OR_RETURN(b, node.Reshape(b, {node.shape(b)[0], 1}));
-  }
-  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
-  Shape shape = node.shape(product);
-  if (rank_b == 1) shape.pop_back();
-  if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
-  return OneOutput(node.Reshape(product, shape));
-}
+Values MatMul(OnnxNode& node) { return OneOutput(Product(node, node.input(0), node.input(1))); }
 
 absl::StatusOr<Value> Scaled(OnnxNode& node, Value x, double factor) {
   if (factor == 1) return x;
@@ -80,38 +62,8 @@ absl::StatusOr<Value> AddBias(OnnxNode& node, Value y) {
 }
 
 Values Conv(OnnxNode& node) {
-  const Value x = node.input(0);
-  const Value w = node.input(1);
-  const int rank = node.type(x).rank();
-  if (rank != node.type(w).rank() || rank < 3) {
-    return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
-                                     "; expected [n, c, spatial..] and [o, c/group, kernel..]"));
-  }
-  const Shape& w_shape = node.shape(w);
-  const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
-  ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
-  if (declared != kernel) {
-    return node.Invalid(
-        absl::StrCat("kernel_shape is ", ShapeString(declared), ", but the kernel is ", node.type(w).ToString()));
-  }
-  ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
-  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
-  ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
-  if (rank > 4) {
-    const Attrs attrs = {
-        {"strides", window.strides}, {"pads", window.pads}, {"rhs_dilations", window.dilations}, {"groups", groups}};
-    ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, w}, attrs));
-    return OneOutput(AddBias(node, y));
-  }
-  ASSIGN_OR_RETURN(const Value images, ToImages(node, window, x));
-  ASSIGN_OR_RETURN(const Value kernels, ToImages(node, window, w));
-  ASSIGN_OR_RETURN(
-      Value y,
-      node.Apply(
-          "conv2d", {images, kernels},
-          {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}}));
-  ASSIGN_OR_RETURN(y, AddBias(node, y));
-  return OneOutput(FromImages(node, window, y));
+  ASSIGN_OR_RETURN(const Value y, Convolve(node, node.input(0), node.input(1)));
+  return OneOutput(AddBias(node, y));
 }
 
 // W[C, M/g, k..] of a transposed convolution as the kernel [M, C/g, k..] of the convolution that it is: channels
@@ -196,6 +148,54 @@ Values ConvTranspose(OnnxNode& node) {
 }
 
 }  // namespace
+
+absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b) {
+  const int rank_a = node.type(a).rank();
+  const int rank_b = node.type(b).rank();
+  if (rank_a == 0 || rank_b == 0) return node.Invalid("a scalar operand; expected vectors or matrices");
+  if (rank_a == 1) {
+    ASSIGN_OR_RETURN(a, node.Reshape(a, {1, node.shape(a)[0]}));
+  }
+  if (rank_b == 1) {
+    ASSIGN_OR_RETURN(b, node.Reshape(b, {node.shape(b)[0], 1}));
+  }
+  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
+  Shape shape = node.shape(product);
+  if (rank_b == 1) shape.pop_back();
+  if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
+  return node.Reshape(product, shape);
+}
+
+absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w) {
+  const int rank = node.type(x).rank();
+  if (rank != node.type(w).rank() || rank < 3) {
+    return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
+                                     "; expected [n, c, spatial..] and [o, c/group, kernel..]"));
+  }
+  const Shape& w_shape = node.shape(w);
+  const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
+  ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
+  if (declared != kernel) {
+    return node.Invalid(
+        absl::StrCat("kernel_shape is ", ShapeString(declared), ", but the kernel is ", node.type(w).ToString()));
+  }
+  ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
+  ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
+  if (rank > 4) {
+    return node.Apply(
+        "convolution", {x, w},
+        {{"strides", window.strides}, {"pads", window.pads}, {"rhs_dilations", window.dilations}, {"groups", groups}});
+  }
+  ASSIGN_OR_RETURN(const Value images, ToImages(node, window, x));
+  ASSIGN_OR_RETURN(const Value kernels, ToImages(node, window, w));
+  ASSIGN_OR_RETURN(
+      const Value y,
+      node.Apply(
+          "conv2d", {images, kernels},
+          {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}}));
+  return FromImages(node, window, y);
+}
 
 OnnxOperatorList ProductOperators() {
   return {

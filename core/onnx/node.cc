@@ -360,7 +360,9 @@ absl::StatusOr<std::vector<Value>> OneOutput(absl::StatusOr<Value> value) {
 }
 
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data) {
-  if (IsFloating(data.dtype()) && data.num_elements() > 1) return arena.AddState(name, data);
+  constexpr int64_t kMostQuantized = 64;  // elements of what may be parameters of quantization
+  const bool quantized = IsNarrow(data.dtype()) && data.num_elements() > kMostQuantized;
+  if ((IsFloating(data.dtype()) && data.num_elements() > 1) || quantized) return arena.AddState(name, data);
   return arena.AddConstant(data);
 }
 

@@ -24,12 +24,14 @@ struct OnnxFunction {
   const char* op_type;  // ONNX's
   int first_opset;
   int newest_version;
+  std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, of one name here and there; ONNX's defaults
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 
 OnnxOperatorList ElementwiseOperators();      // import_elementwise.cc
 OnnxOperatorList ActivationOperators();       // import_activation.cc
 OnnxOperatorList ProductOperators();          // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
+OnnxOperatorList QuantizedOperators();        // import_quantize.cc: integers that stand for reals
 OnnxOperatorList EinsumOperators();           // import_einsum.cc
 OnnxOperatorList PoolOperators();             // import_pool.cc
 OnnxOperatorList NormOperators();             // import_norm.cc
@@ -53,6 +55,11 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64
 
 // Each axis so many times: the tensor again and again, or with `inner` each element.
 absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
+
+// a b, where vectors are a row on the left and a column on the right.
+absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b);
+// The convolution of x by w with the attributes of Conv.
+absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w);
 
 // Indices along an axis of input 0 that are known lie in it; they may count from its end.
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);

@@ -1,7 +1,9 @@
 #include "core/onnx/tensor_proto.h"
 
+#include <bit>
 #include <cstring>
-#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,15 @@
 
 namespace rewright {
 namespace {
+
+constexpr std::pair<DType, int32_t> kOnnxTypes[] = {
+    {DType::kFloat32, onnx::TensorProto::FLOAT},     {DType::kFloat64, onnx::TensorProto::DOUBLE},
+    {DType::kFloat16, onnx::TensorProto::FLOAT16},   {DType::kBFloat16, onnx::TensorProto::BFLOAT16},
+    {DType::kInt8, onnx::TensorProto::INT8},         {DType::kInt16, onnx::TensorProto::INT16},
+    {DType::kInt32, onnx::TensorProto::INT32},       {DType::kInt64, onnx::TensorProto::INT64},
+    {DType::kUInt8, onnx::TensorProto::UINT8},       {DType::kUInt16, onnx::TensorProto::UINT16},
+    {DType::kUInt32, onnx::TensorProto::UINT32},     {DType::kUInt64, onnx::TensorProto::UINT64},
+    {DType::kBool, onnx::TensorProto::BOOL}};
 
 // Names of the types that this version of the schema does not know yet.
 const char* NewTypeName(int64_t data_type) {
@@ -88,43 +99,36 @@ absl::Status CheckCount(int64_t found, const TensorType& type, const char* what)
       absl::StrCat(what, " has ", found, " elements; ", type.ToString(), " has ", type.num_elements()));
 }
 
-template <typename Field, typename Store>
-absl::StatusOr<Tensor> FromField(const Field& field, TensorType type, const char* what, const Store& store) {
+// The elements from a field; those of 8 and 16 bits stand in int32_data, 16-bit floats as their bits.
+template <typename T, typename Field>
+absl::StatusOr<Tensor> FromField(const Field& field, TensorType type, const char* what) {
   RETURN_IF_ERROR(CheckCount(field.size(), type, what));
   Tensor tensor(std::move(type));
-  for (int i = 0; i < field.size(); ++i) RETURN_IF_ERROR(store(tensor, i, field.Get(i)));
+  for (int i = 0; i < field.size(); ++i) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      tensor.as<T>()[i] = static_cast<T>(field.Get(i));
+    } else {
+      tensor.as<T>()[i] = std::bit_cast<T>(static_cast<uint16_t>(field.Get(i)));
+    }
+  }
   return tensor;
 }
 
 absl::StatusOr<Tensor> FromTypedField(const onnx::TensorProto& proto, TensorType type) {
-  switch (type.dtype) {
-    case DType::kFloat32:
-      return FromField(proto.float_data(), std::move(type), "float_data", [](Tensor& t, int i, float value) {
-        t.as<float>()[i] = value;
-        return absl::OkStatus();
-      });
-    case DType::kFloat64:
-      return FromField(proto.double_data(), std::move(type), "double_data", [](Tensor& t, int i, double value) {
-        t.as<double>()[i] = value;
-        return absl::OkStatus();
-      });
-    case DType::kInt64:
-      return FromField(proto.int64_data(), std::move(type), "int64_data", [](Tensor& t, int i, int64_t value) {
-        t.as<int64_t>()[i] = value;
-        return absl::OkStatus();
-      });
-    case DType::kInt32:
-      return FromField(proto.int32_data(), std::move(type), "int32_data", [](Tensor& t, int i, int32_t value) {
-        t.as<int32_t>()[i] = value;
-        return absl::OkStatus();
-      });
-    case DType::kBool:
-      return FromField(proto.int32_data(), std::move(type), "int32_data", [](Tensor& t, int i, int32_t value) {
-        t.as<uint8_t>()[i] = value != 0;
-        return absl::OkStatus();
-      });
-  }
-  return absl::InternalError("an element type without a field");
+  return VisitDType(type.dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    if constexpr (std::is_same_v<T, float>) {
+      return FromField<T>(proto.float_data(), std::move(type), "float_data");
+    } else if constexpr (std::is_same_v<T, double>) {
+      return FromField<T>(proto.double_data(), std::move(type), "double_data");
+    } else if constexpr (std::is_same_v<T, int64_t>) {
+      return FromField<T>(proto.int64_data(), std::move(type), "int64_data");
+    } else if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>) {
+      return FromField<T>(proto.uint64_data(), std::move(type), "uint64_data");
+    } else {
+      return FromField<T>(proto.int32_data(), std::move(type), "int32_data");
+    }
+  });
 }
 
 absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
@@ -140,25 +144,18 @@ absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
 }  // namespace
 
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
-  switch (data_type) {
-    case onnx::TensorProto::FLOAT: return DType::kFloat32;
-    case onnx::TensorProto::DOUBLE: return DType::kFloat64;
-    case onnx::TensorProto::INT64: return DType::kInt64;
-    case onnx::TensorProto::INT32: return DType::kInt32;
-    case onnx::TensorProto::BOOL: return DType::kBool;
-    default:
-      return absl::UnimplementedError(absl::StrCat("element type ", TypeName(data_type),
-                                                   " is not supported; expected FLOAT, DOUBLE, INT64, INT32 or BOOL"));
+  std::string known;
+  for (const auto& [dtype, number] : kOnnxTypes) {
+    if (number == data_type) return dtype;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", TypeName(number));
   }
+  return absl::UnimplementedError(
+      absl::StrCat("element type ", TypeName(data_type), " is not supported; expected one of ", known));
 }
 
 int32_t DTypeToOnnx(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return onnx::TensorProto::FLOAT;
-    case DType::kFloat64: return onnx::TensorProto::DOUBLE;
-    case DType::kInt64: return onnx::TensorProto::INT64;
-    case DType::kInt32: return onnx::TensorProto::INT32;
-    case DType::kBool: return onnx::TensorProto::BOOL;
+  for (const auto& [known, number] : kOnnxTypes) {
+    if (known == dtype) return number;
   }
   return onnx::TensorProto::UNDEFINED;
 }

@@ -40,7 +40,8 @@ struct OnnxForm {
 };
 // Null where the operator has no form in ONNX (export_ops.cc).
 const OnnxForm* FindOnnxForm(const std::string& op);
-// Those of operators that training and its gradients add (export_training.cc).
+// Those of operators that move elements (export_move.cc), and that training and its gradients add (export_training.cc).
+const absl::flat_hash_map<std::string, OnnxForm>& MovementForms();
 const absl::flat_hash_map<std::string, OnnxForm>& TrainingForms();
 
 class OnnxWriter {
@@ -89,5 +90,11 @@ class OnnxWriter {
 // Adds a node with one result in between, whose name it gives.
 std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
                  const std::vector<std::string>& inputs);
+
+// A tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in an axis of their own,
+// and cuts off those behind the last.
+std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x, Shape shape,
+                     const std::vector<int64_t>& before, std::vector<int64_t> after,
+                     const std::vector<int64_t>& interior, double value);
 
 }  // namespace rewright

@@ -182,6 +182,32 @@ OpDef LogicalOrOp() {
                 });
 }
 
+static OpDef OfBits(Fn fn, const std::string& summary, Order order, Domain domain = {}) {
+  return Binary(InfoOf(fn).name, summary, Elements::kIntegers, order, [fn](const Scalar& a, const Scalar& b) {
+    return Call(fn, {a, b});
+  }, Result::kSameType, domain);
+}
+
+// out[i..] = a[i..] & b[i..], bit by bit
+OpDef BitAndOp() { return OfBits(Fn::kBitAnd, "The bits that both operands have.", Order::kCommutative); }
+
+// out[i..] = a[i..] | b[i..], bit by bit
+OpDef BitOrOp() { return OfBits(Fn::kBitOr, "The bits that one operand at least has.", Order::kCommutative); }
+
+// out[i..] = a[i..] ^ b[i..], bit by bit
+OpDef BitXorOp() { return OfBits(Fn::kBitXor, "The bits that exactly one operand has.", Order::kCommutative); }
+
+// out[i..] = a[i..] * 2^b[i..]; the bits that do not fit are gone
+OpDef ShiftLeftOp() {
+  return OfBits(Fn::kShiftLeft, "The bits of the first operand, moved up by the second.", Order::kFixed, {0, 9});
+}
+
+// out[i..] = a[i..] / 2^b[i..], rounded down, of the first operand as a number without a sign
+OpDef ShiftRightOp() {
+  return OfBits(Fn::kShiftRight, "The bits of the first operand, moved down by the second; zeros come in.",
+                Order::kFixed, {0, 9});
+}
+
 // out[i..] = not (a[i..] = b[i..])
 OpDef LogicalXorOp() {
   return Binary("logical_xor", "Whether exactly one operand is true.", Elements::kBools, Order::kCommutative,

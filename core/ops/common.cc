@@ -1,6 +1,7 @@
 #include "core/ops/common.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -212,8 +213,10 @@ std::vector<int64_t> RandomInts(Rng& rng, int length, int64_t low, int64_t high)
 DType RandomDType(Rng& rng, Elements allowed) {
   if (Allows(allowed, DType::kFloat32) && RandomInt(rng, 0, 3) > 0) return DType::kFloat32;
   std::vector<DType> types;
+  const bool plain = RandomFlag(rng);
   for (DType dtype : kAllDTypes) {
-    if (Allows(allowed, dtype)) types.push_back(dtype);
+    const bool is_plain = std::find(std::begin(kPlainDTypes), std::end(kPlainDTypes), dtype) != std::end(kPlainDTypes);
+    if (Allows(allowed, dtype) && (is_plain || !plain)) types.push_back(dtype);
   }
   return types[RandomInt(rng, 0, static_cast<int64_t>(types.size()) - 1)];
 }

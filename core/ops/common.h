@@ -105,7 +105,7 @@ std::pair<Window, Window> Windows2d(OpBuilder& b, const Index& kernel_height, co
 int64_t RandomInt(Rng& rng, int64_t low, int64_t high);
 bool RandomFlag(Rng& rng);
 std::vector<int64_t> RandomInts(Rng& rng, int length, int64_t low, int64_t high);
-// Mostly f32 where that is allowed.
+// Mostly f32 where that is allowed; in one of eight cases any type.
 DType RandomDType(Rng& rng, Elements allowed);
 // Sizes 1..7, smaller where the rank is high.
 Shape RandomShape(Rng& rng, int min_rank, int max_rank);

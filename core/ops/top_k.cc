@@ -56,12 +56,9 @@ absl::Status TopKMeaning(OpBuilder& b) {
                                          std::vector<Tensor>* outputs) {
     Tensor* values = &(*outputs)[0];
     Tensor* indices = &(*outputs)[1];
-    switch (inputs[0].dtype()) {
-      case DType::kFloat32: TopK<float>(inputs[0], axis, largest, values, indices); break;
-      case DType::kFloat64: TopK<double>(inputs[0], axis, largest, values, indices); break;
-      case DType::kInt32: TopK<int32_t>(inputs[0], axis, largest, values, indices); break;
-      default: TopK<int64_t>(inputs[0], axis, largest, values, indices); break;
-    }
+    VisitDType(inputs[0].dtype(), [&](auto t) {
+      TopK<typename decltype(t)::Type>(inputs[0], axis, largest, values, indices);
+    });
     return absl::OkStatus();
   };
   b.Opaque({{b.dtype(0), shape}, {DType::kInt64, shape}}, reference, Product(b.sizes(0)));

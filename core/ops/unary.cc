@@ -109,6 +109,17 @@ OpDef LeakyReluOp() {
                {}, {RealAttr("alpha", 0.01, "slope of the negative side")}, {{"alpha", 0.125}});
 }
 
+// out[i..] = x[i..] where 0 < x[i..], and alpha * (exp(x[i..]) - 1) elsewhere
+OpDef EluOp() {
+  return Unary("elu", "The operand where it is positive, an exponential that tends to -alpha elsewhere.",
+               Elements::kFloats,
+               [](const OpBuilder& b, const Scalar& x) {
+                 const Cond positive = Holds(Call(Fn::kLess, {Constant(0, x.dtype()), x}));
+                 return Select(positive, x, b.Real("alpha", x.dtype()) * (Exp(x) - 1.0));
+               },
+               {}, {RealAttr("alpha", 1, "what the negative side tends to, with the sign changed")}, {{"alpha", 0.75}});
+}
+
 // out[i..] = min(max(x[i..], min), max)
 OpDef ClipOp() {
   return Unary("clip", "The operand held between two bounds.", Elements::kFloats,

@@ -59,13 +59,7 @@ void ReduceElements(Reduction reduction, T* a, const T* b, int64_t count) {
 
 void ReduceElements(Reduction reduction, DType dtype, void* a, const void* b, int64_t count) {
   const auto of = [&](auto* x) { ReduceElements(reduction, x, static_cast<decltype(x)>(const_cast<void*>(b)), count); };
-  switch (dtype) {
-    case DType::kFloat32: return of(static_cast<float*>(a));
-    case DType::kFloat64: return of(static_cast<double*>(a));
-    case DType::kInt64: return of(static_cast<int64_t*>(a));
-    case DType::kInt32: return of(static_cast<int32_t*>(a));
-    case DType::kBool: return of(static_cast<uint8_t*>(a));
-  }
+  VisitDType(dtype, [&](auto t) { of(static_cast<typename decltype(t)::Type*>(a)); });
 }
 
 // Of the ranks [begin, end), which have the leaves of one node between them.

@@ -18,20 +18,13 @@ namespace {
 
 // Calls use(elements) with the elements as an array of their C++ type.
 template <typename Use>
-void WithElements(const NpyType& type, const void* elements, const Use& use) {
-  if (!type.dtype) return use(static_cast<const uint8_t*>(elements));
-  switch (*type.dtype) {
-    case DType::kFloat32: return use(static_cast<const float*>(elements));
-    case DType::kFloat64: return use(static_cast<const double*>(elements));
-    case DType::kInt64: return use(static_cast<const int64_t*>(elements));
-    case DType::kInt32: return use(static_cast<const int32_t*>(elements));
-    case DType::kBool: return use(static_cast<const uint8_t*>(elements));
-  }
+void WithElements(DType type, const void* elements, const Use& use) {
+  VisitDType(type, [&](auto t) { use(static_cast<const typename decltype(t)::Type*>(elements)); });
 }
 
 // `count` elements as numbers of type T, times `scale`.
 template <typename T>
-void Convert(const NpyType& type, const void* from, int64_t count, double scale, T* to) {
+void Convert(DType type, const void* from, int64_t count, double scale, T* to) {
   WithElements(type, from, [&](const auto* elements) {
     for (int64_t i = 0; i < count; ++i) {
       to[i] = scale == 1 ? static_cast<T>(elements[i]) : static_cast<T>(static_cast<double>(elements[i]) * scale);
@@ -39,23 +32,21 @@ void Convert(const NpyType& type, const void* from, int64_t count, double scale,
   });
 }
 
-void ConvertTo(const Column& column, const NpyType& type, const void* from, int64_t count, void* to) {
-  switch (column.batch.dtype) {
-    case DType::kFloat32: return Convert(type, from, count, column.scale, static_cast<float*>(to));
-    case DType::kFloat64: return Convert(type, from, count, column.scale, static_cast<double*>(to));
-    case DType::kInt64: return Convert(type, from, count, 1, static_cast<int64_t*>(to));
-    case DType::kInt32: return Convert(type, from, count, 1, static_cast<int32_t*>(to));
-    case DType::kBool: {
-      const auto* truths = static_cast<const uint8_t*>(from);
-      for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = truths[i] != 0;
+void ConvertTo(const Column& column, DType type, const void* from, int64_t count, void* to) {
+  VisitDType(column.batch.dtype, [&](auto t) {
+    auto* elements = static_cast<typename decltype(t)::Type*>(to);
+    if constexpr (decltype(t)::kDType == DType::kBool) {
+      for (int64_t i = 0; i < count; ++i) elements[i] = static_cast<const uint8_t*>(from)[i] != 0;
+    } else {
+      Convert(type, from, count, IsFloating(column.batch.dtype) ? column.scale : 1, elements);
     }
-  }
+  });
 }
 
-bool Converts(const NpyType& from, DType to) {
+bool Converts(DType from, DType to) {
   if (IsFloating(to)) return true;
-  if (to == DType::kBool) return from.dtype == DType::kBool;
-  return !from.dtype || !IsFloating(*from.dtype);
+  if (to == DType::kBool) return from == DType::kBool;
+  return !IsFloating(from);
 }
 
 Shape SampleShape(const Shape& shape) { return Shape(shape.begin() + 1, shape.end()); }
@@ -70,7 +61,7 @@ absl::Status CheckType(const Column& column, const NpyLayout& layout) {
                                                    ShapeString(expected)));
   }
   if (layout.shape[0] == 0) return absl::InvalidArgumentError("found no samples, expected some");
-  if (!Converts(*layout.type, column.batch.dtype)) {
+  if (!Converts(layout.type->dtype, column.batch.dtype)) {
     return absl::InvalidArgumentError(absl::StrCat("found elements ", layout.type->descr,
                                                    ", expected some that become ", DTypeName(column.batch.dtype)));
   }
@@ -82,18 +73,21 @@ absl::Status CheckType(const Column& column, const NpyLayout& layout) {
 }
 
 // Integers outside 0..classes-1, or outside the type that they become.
-absl::Status CheckElements(const Column& column, const NpyType& type, const void* from, int64_t count) {
+absl::Status CheckElements(const Column& column, DType type, const void* from, int64_t count) {
   int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
-  if (column.batch.dtype == DType::kInt32) {
-    least = std::numeric_limits<int32_t>::min();
-    most = std::numeric_limits<int32_t>::max();
-  }
+  VisitDType(column.batch.dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    if constexpr (std::is_integral_v<T>) {
+      least = static_cast<int64_t>(std::numeric_limits<T>::min());
+      if (sizeof(T) < sizeof most) most = static_cast<int64_t>(std::numeric_limits<T>::max());
+    }
+  });
   if (column.classes > 0) {
     least = 0;
     most = column.classes - 1;
   }
   absl::Status status;
-  if (IsFloating(column.batch.dtype) || (type.dtype && IsFloating(*type.dtype))) return status;
+  if (IsFloating(column.batch.dtype) || IsFloating(type)) return status;
   WithElements(type, from, [&](const auto* elements) {
     for (int64_t i = 0; i < count && status.ok(); ++i) {
       const auto element = static_cast<int64_t>(elements[i]);
@@ -110,7 +104,7 @@ bool EndsWithNpy(const std::string& file) { return file.size() >= 4 && file.subs
 
 // Of a text: its bytes.
 absl::StatusOr<NpyLayout> TextLayout(const InputFile& file) {
-  static constexpr NpyType kBytes = {"|u1", std::nullopt, 1};
+  static constexpr NpyType kBytes = {"|u1", DType::kUInt8};
   return NpyLayout{&kBytes, {file.size()}, 0};
 }
 
@@ -140,9 +134,10 @@ absl::Status Dataset::Add(Column column) {
   absl::StatusOr<NpyLayout> layout =
       column.tokens && !EndsWithNpy(column.file) ? TextLayout(file) : ReadNpyLayout(file);
   if (!layout.ok()) return named(layout.status());
-  if (layout->offset % layout->type->bytes != 0) {
+  const auto bytes = static_cast<int64_t>(DTypeSize(layout->type->dtype));
+  if (layout->offset % bytes != 0) {
     return named(absl::InvalidArgumentError(
-        absl::StrCat("found the elements at byte ", layout->offset, ", expected a multiple of ", layout->type->bytes)));
+        absl::StrCat("found the elements at byte ", layout->offset, ", expected a multiple of ", bytes)));
   }
   Array array;
   array.type = layout->type;
@@ -164,10 +159,10 @@ absl::Status Dataset::Add(Column column) {
   if (!column.tokens) array.stride = array.sample;
   ASSIGN_OR_RETURN(array.file, file.Map());
   const char* begin = static_cast<const char*>(array.file.get()) + layout->offset;
-  if (const absl::Status status = CheckElements(column, *array.type, begin, elements); !status.ok()) {
+  if (const absl::Status status = CheckElements(column, array.type->dtype, begin, elements); !status.ok()) {
     return named(status);
   }
-  array.elements = begin + first * array.type->bytes;
+  array.elements = begin + first * bytes;
   array.column = std::move(column);
   arrays_.push_back(std::move(array));
   return absl::OkStatus();
@@ -189,7 +184,7 @@ absl::StatusOr<std::vector<Tensor>> Dataset::Gather(const std::vector<int64_t>& 
     const int64_t bytes = array.sample * static_cast<int64_t>(DTypeSize(type.dtype));
     for (size_t i = 0; i < rows.size(); ++i) {
       CHECK(rows[i] >= 0 && rows[i] < size_) << rows[i] << " of " << size_;
-      ConvertTo(array.column, *array.type, array.elements + rows[i] * array.stride * array.type->bytes, array.sample,
+      ConvertTo(array.column, array.type->dtype, array.elements + rows[i] * array.stride * array.bytes(), array.sample,
                 static_cast<char*>(tensor.data()) + static_cast<int64_t>(i) * bytes);
     }
     batch.push_back(std::move(tensor));
@@ -204,7 +199,7 @@ std::string Dataset::Sha256Of(int64_t most) const {
   for (const Array& array : arrays_) {
     hash.Add(absl::StrCat(array.type->descr, " ", array.sample, " ", size_, " ", array.column.scale, " ",
                           array.column.batch.ToString(), "\n"));
-    const int64_t bytes = array.sample * array.type->bytes, stride = array.stride * array.type->bytes;
+    const int64_t bytes = array.sample * array.bytes(), stride = array.stride * array.bytes();
     // Both ends are among them.
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = count == size_ ? i : i * (size_ - 1) / (count - 1);

@@ -61,6 +61,8 @@ class Dataset {
     const char* elements = nullptr;
     int64_t sample = 1;  // elements of a sample
     int64_t stride = 1;  // elements from a sample to the next
+
+    int64_t bytes() const { return static_cast<int64_t>(DTypeSize(type->dtype)); }  // of an element
   };
   absl::Status Add(Column column);
 

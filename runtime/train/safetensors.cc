@@ -25,7 +25,15 @@ constexpr std::pair<const char*, DType> kTypes[] = {{"F32", DType::kFloat32},
                                                     {"F64", DType::kFloat64},
                                                     {"I64", DType::kInt64},
                                                     {"I32", DType::kInt32},
-                                                    {"BOOL", DType::kBool}};
+                                                    {"BOOL", DType::kBool},
+                                                    {"F16", DType::kFloat16},
+                                                    {"BF16", DType::kBFloat16},
+                                                    {"I8", DType::kInt8},
+                                                    {"U8", DType::kUInt8},
+                                                    {"I16", DType::kInt16},
+                                                    {"U16", DType::kUInt16},
+                                                    {"U32", DType::kUInt32},
+                                                    {"U64", DType::kUInt64}};
 
 const char* TypeName(DType dtype) {
   for (const auto& [name, type] : kTypes) {

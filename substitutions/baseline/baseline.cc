@@ -22,14 +22,14 @@ namespace {
 // So far around a node lies what rules look at.
 constexpr int kRadius = 8;
 
-// Which rules of a pass may match at a node, by number: found once for all nodes with the same surroundings.
+// Which rules of a pass may match at a node, by number: found once for all nodes with equal neighbourhoods.
 class Candidates {
  public:
   explicit Candidates(const RuleIndex& rules) : rules_(rules) {}
   const RuleIndex& rules() const { return rules_; }
 
-  std::vector<int>& At(const Graph& graph, NodeId id, uint64_t surroundings) {
-    const auto [it, fresh] = known_.try_emplace(surroundings);
+  std::vector<int>& At(const Graph& graph, NodeId id, uint64_t neighbourhood) {
+    const auto [it, fresh] = known_.try_emplace(neighbourhood);
     if (fresh) rules_.Candidates(graph, id, &it->second);
     return it->second;
   }
@@ -42,8 +42,8 @@ class Candidates {
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
 class OneRound {
  public:
-  OneRound(const Graph& graph, const std::vector<uint64_t>& surroundings)
-      : graph_(graph), surroundings_(surroundings) {}
+  OneRound(const Graph& graph, const std::vector<uint64_t>& neighbourhoods)
+      : graph_(graph), neighbourhoods_(neighbourhoods) {}
 
   absl::Status Collect(Candidates& candidates, const std::set<std::string>& without, int64_t limit) {
     const auto& matchers = candidates.rules().matchers();
@@ -51,7 +51,7 @@ class OneRound {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id = graph_.nodes()[i];
       if (!graph_.IsRun(graph_.node(id))) continue;
-      for (int rule : candidates.At(graph_, id, surroundings_[i])) places[rule].push_back(i);
+      for (int rule : candidates.At(graph_, id, neighbourhoods_[i])) places[rule].push_back(i);
     }
     for (size_t rule = 0; rule < matchers.size(); ++rule) {
       const Matcher& matcher = *matchers[rule];
@@ -60,7 +60,7 @@ class OneRound {
         const NodeId id = graph_.nodes()[place];
         if (static_cast<int64_t>(steps_.size()) >= limit) return absl::OkStatus();
         if (claimed_.contains(id)) continue;
-        std::vector<int>& alike = candidates.At(graph_, id, surroundings_[place]);
+        std::vector<int>& alike = candidates.At(graph_, id, neighbourhoods_[place]);
         if (std::find(alike.begin(), alike.end(), static_cast<int>(rule)) == alike.end()) continue;
         const absl::StatusOr<bool> matches = Visit(matcher, id);
         if (!matches.ok()) return matches.status();
@@ -162,7 +162,7 @@ class OneRound {
   }
 
   const Graph& graph_;
-  const std::vector<uint64_t>& surroundings_;  // by position
+  const std::vector<uint64_t>& neighbourhoods_;  // by position
   std::vector<BaselineStep> steps_;
   absl::flat_hash_set<NodeId> claimed_;
 };
@@ -263,29 +263,29 @@ std::vector<std::shared_ptr<const Matcher>> Baseline::matchers() const {
 }
 
 absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps,
-                                               const std::set<std::string>& without, NodeLooks* looks) const {
+                                               const std::set<std::string>& without, NodeSignatures* signatures) const {
   // A transpose may move past every node on its way to the outputs.
   const int64_t nodes = graph.num_runtime_nodes();
   if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
   BaselineResult result;
   std::map<std::string, int> counts;
   std::vector<Candidates> passes(indices_.begin(), indices_.end());
-  NodeLooks own_looks;
-  if (looks == nullptr) looks = &own_looks;
-  std::vector<uint64_t> surroundings = Surroundings(graph, *looks, kRadius);
+  NodeSignatures own_signatures;
+  if (signatures == nullptr) signatures = &own_signatures;
+  std::vector<uint64_t> neighbourhoods = NeighbourhoodSignatures(graph, *signatures, kRadius);
   bool changed = true;
   while (changed && result.steps < max_steps) {
     changed = false;
     for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
-        OneRound round(result.rounds.empty() ? graph : result.rounds.back().after, surroundings);
+        OneRound round(result.rounds.empty() ? graph : result.rounds.back().after, neighbourhoods);
         RETURN_IF_ERROR(round.Collect(pass, without, max_steps - result.steps));
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();
         for (const BaselineStep& step : round.steps()) ++counts[step.rule];
         result.steps += static_cast<int64_t>(round.steps().size());
-        surroundings = Surroundings(*rewritten, *looks, kRadius);
+        neighbourhoods = NeighbourhoodSignatures(*rewritten, *signatures, kRadius);
         result.rounds.push_back({round.steps(), *std::move(rewritten)});
         changed = true;
       }

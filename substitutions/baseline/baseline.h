@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {
@@ -55,7 +55,7 @@ struct BaselineRound {
 
 struct BaselineResult {
   Graph graph;
-  std::vector<BaselineRound> rounds;  // how it came about
+  std::vector<BaselineRound> rounds;    // how it came about
   std::vector<BaselineCount> rewrites;  // in the order of passes.txt, those that occurred
   int64_t steps = 0;
   bool fixed_point = false;  // false: it was stopped by the bound on steps
@@ -78,10 +78,11 @@ class Baseline {
   std::vector<std::shared_ptr<const Matcher>> matchers() const;
 
   // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Leaves
-  // out the rules named in `without`. `looks`: of the graph's arena, when others need them too. Errors: a right side
-  // that cannot be built (a fault of the rule).
+  // out the rules named in `without`. `signatures`: of the graph's arena, when others need them too. Errors: a right
+  // side that cannot be built (a fault of the rule).
   absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0,
-                                       const std::set<std::string>& without = {}, NodeLooks* looks = nullptr) const;
+                                       const std::set<std::string>& without = {},
+                                       NodeSignatures* signatures = nullptr) const;
 
  private:
   std::vector<BaselinePass> passes_;

@@ -96,23 +96,4 @@ uint64_t FieldEven(uint64_t key, uint64_t x) { return HashToField(key, FieldAbs(
 
 uint64_t FieldStep(uint64_t key, uint64_t x) { return std::llabs(FieldCentered(x)) < kSmall ? x : HashToField(key, x); }
 
-namespace {
-Partial<uint64_t> Existing(uint64_t value) { return {true, value}; }
-Partial<uint64_t> Existing(const Partial<uint64_t>& value) { return value; }
-}  // namespace
-
-Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
-  switch (fn) {
-#define REWRIGHT_CASE(Id) \
-  case Fn::k##Id:         \
-    return Existing(FieldFn<Fn::k##Id>::Value(a, b));
-#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
-#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
-#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
-#include "core/ir/functions.def"
-#undef REWRIGHT_CASE
-  }
-  return {false, 0};
-}
-
 }  // namespace rewright

@@ -93,7 +93,4 @@ struct FieldFn;
 #undef REWRIGHT_DEFINITION
 #undef PARTIAL
 
-// The same for a function that is known only when the program runs.
-Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b);
-
 }  // namespace rewright

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/threads.h"
+#include "core/ops/ops.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/generate/gain.h"
@@ -28,7 +29,7 @@ constexpr int kSizes = 32;  // of a rule, at which it is looked for gain
 bool IsOneValue(const CompiledRule& rule, const std::vector<RuleValue>& outputs) {
   if (outputs.size() != 1) return false;
   const OpDef* op = rule.nodes()[outputs[0].node].op;
-  return op != nullptr && !(outputs[0].whole && op->name == "split");
+  return op != nullptr && !(outputs[0].whole && op == ops::Split());
 }
 
 // The inputs of which kernels of convolutions are made: bit i is the i-th one.
@@ -38,7 +39,7 @@ uint32_t KernelsOf(const Graph& graph) {
     const rewright::Node& node = graph.node(*it);
     if (node.op == nullptr) continue;
     for (size_t k = 0; k < node.operands.size(); ++k) {
-      if (made.count(*it) > 0 || (node.op->name == "conv2d" && k == 1)) made.insert(node.operands[k].node);
+      if (made.count(*it) > 0 || (node.op == ops::Conv2d() && k == 1)) made.insert(node.operands[k].node);
     }
   }
   uint32_t kernels = 0;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/ops/ops.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/generate/candidates.h"
@@ -95,7 +96,7 @@ class Selector {
   // Whether the value is all outputs of a split.
   static bool StandsForSeveral(const CompiledRule& rule, const RuleValue& value) {
     const RuleNode& node = rule.nodes()[value.node];
-    return value.whole && node.op != nullptr && node.op->name == "split";
+    return value.whole && node.op == ops::Split();
   }
 
   // As IsMerge: whether outputs share work on the right alone.

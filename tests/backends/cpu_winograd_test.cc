@@ -57,18 +57,21 @@ struct Case {
   std::string behind;  // lines of the graph's text after `%y = conv2d`, the last value of which is %z
 };
 
-// The convolution as text, with weights in [-1, 1].
-Graph GraphOf(const Case& c, const WinogradForm& form, uint64_t seed) {
+// With weights in [-1, 1]: a state, known before the run, or an input, which changes from run to run.
+Graph GraphOf(const Case& c, const WinogradForm& form, uint64_t seed, LeafKind weights_are = LeafKind::kState) {
   const Shape w = {c.outputs, c.x[1], form.kernel_rows, form.kernel_columns};
   auto arena = std::make_shared<Arena>();
   Rng rng(seed);
   const Value x = *arena->AddInput("x", {DType::kFloat32, c.x});
-  const Value weights = *arena->AddState("w", RandomTensor({DType::kFloat32, w}, -1, 1, rng));
+  const bool changing = weights_are == LeafKind::kInput;
+  const Value weights = changing ? *arena->AddInput("w", {DType::kFloat32, w})
+                                 : *arena->AddState("w", RandomTensor({DType::kFloat32, w}, -1, 1, rng));
   std::vector<int64_t> pads = c.pads;  // less than the kernel: oneDNN has no blocked form of others
   for (size_t k = 0; k < 4; ++k) pads[k] = std::min(pads[k], w[2 + k % 2] - 1);
   const Value y = *arena->Apply("conv2d", {x, weights}, {{"pads", pads}});
   const TensorType type = arena->type(y);
   std::vector<Value> inputs = {x};
+  if (changing) inputs.push_back(weights);
   Value z = y;
   const auto per_channel = [&](const char* name) {
     return *arena->AddState(name, RandomTensor({DType::kFloat32, {c.outputs, 1, 1}}, -1, 1, rng));
@@ -78,7 +81,7 @@ Graph GraphOf(const Case& c, const WinogradForm& form, uint64_t seed) {
   if (absl::StrContains(c.behind, "shift")) z = *arena->Apply("add", {z, per_channel("t")});
   if (absl::StrContains(c.behind, "residual")) {
     inputs.push_back(*arena->AddInput("r", type));
-    z = *arena->Apply("add", {z, inputs[1]});
+    z = *arena->Apply("add", {z, inputs.back()});
   }
   if (absl::StrContains(c.behind, "relu")) z = *arena->Apply("relu", {z});
   if (absl::StrContains(c.behind, "tanh")) z = *arena->Apply("tanh", {z});
@@ -97,8 +100,10 @@ TEST(CpuWinograd, IsTheInterpreters) {
     for (size_t k = 0; k < cases.size(); ++k) {
       const std::string law = WinogradLaw(form);
       SCOPED_TRACE(absl::StrCat(law, " case ", k));
-      const Graph graph = GraphOf(cases[k], form, k);
-      ExpectAgrees(Compiled(graph, law, 1 + static_cast<int>(k % 2)), graph, -1, 1, k, 5e-5);
+      for (const LeafKind weights : {LeafKind::kState, LeafKind::kInput}) {
+        const Graph graph = GraphOf(cases[k], form, k, weights);
+        ExpectAgrees(Compiled(graph, law, 1 + static_cast<int>(k % 2)), graph, -1, 1, k, 5e-5);
+      }
     }
   }
 }
@@ -149,19 +154,21 @@ TEST(CpuWinograd, IsAsExactAsItSays) {
 TEST(CpuWinograd, ComputesAnewWhatIsNotFinite) {
   const Case c = {{1, 16, 12, 13}, 16, {1, 1, 1, 1}, "bias residual relu"};
   for (const WinogradForm& form : Forms()) {
-    const Graph graph = GraphOf(c, form, 8);
-    for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN(), 1e38f, -3e38f}) {
-      SCOPED_TRACE(absl::StrCat(WinogradLaw(form), " with ", odd));
-      Rng rng(9);
-      std::vector<Tensor> inputs;
-      for (Value input : graph.inputs()) inputs.push_back(RandomTensor(graph.type(input), -1, 1, rng));
-      inputs[0].Set(static_cast<int64_t>(rng() % static_cast<uint64_t>(inputs[0].num_elements())), odd);
-      const std::vector<Tensor> expected = RunOnce(graph, "", inputs);
-      const std::vector<Tensor> found = RunOnce(graph, WinogradLaw(form), inputs);
-      ASSERT_EQ(found.size(), 1u);
-      EXPECT_TRUE(found[0].BitEqual(expected[0]));
-    }
+    for (const auto& [weights, input] :
+         {std::pair(LeafKind::kState, 0), std::pair(LeafKind::kInput, 0), std::pair(LeafKind::kInput, 1)})
+      for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                              std::numeric_limits<float>::quiet_NaN(), 1e38f, -3e38f}) {
+        SCOPED_TRACE(absl::StrCat(WinogradLaw(form), " with ", odd, " in input ", input));
+        const Graph graph = GraphOf(c, form, 8, weights);
+        Rng rng(9);
+        std::vector<Tensor> inputs;
+        for (Value value : graph.inputs()) inputs.push_back(RandomTensor(graph.type(value), -1, 1, rng));
+        inputs[input].Set(static_cast<int64_t>(rng() % static_cast<uint64_t>(inputs[input].num_elements())), odd);
+        const std::vector<Tensor> expected = RunOnce(graph, "", inputs);
+        const std::vector<Tensor> found = RunOnce(graph, WinogradLaw(form), inputs);
+        ASSERT_EQ(found.size(), 1u);
+        EXPECT_TRUE(found[0].BitEqual(expected[0]));
+      }
   }
 }
 
@@ -181,6 +188,21 @@ TEST(CpuWinograd, RunsByLicenceAlone) {
   context->licences = *LoadLicences({"conv-winograd-4x4-3x3"});
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-6x6-3x3"));
+}
+
+// Weights that change: F(2, r) alone, where many tiles share what bringing them to the points takes.
+TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
+  if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
+  const auto context = Context(1);
+  context->licences = *LoadLicences();
+  const auto laws = [&](Shape x, int64_t outputs) {
+    const Graph graph = GraphOf({x, outputs, {1, 1, 1, 1}, "relu"}, {2, 3, 2, 3}, 1, LeafKind::kInput);
+    return LicensedLaws(*context, graph, FuseGraph(graph)[0]);
+  };
+  EXPECT_THAT(laws({1, 64, 28, 28}, 64), testing::ElementsAre("conv-winograd-2x2-3x3"));
+  EXPECT_THAT(laws({1, 512, 28, 28}, 64), testing::IsEmpty());
+  EXPECT_THAT(laws({8, 512, 28, 28}, 64), testing::ElementsAre("conv-winograd-2x2-3x3"));
+  EXPECT_THAT(laws({8, 16, 28, 28}, 64), testing::IsEmpty());
 }
 
 // A law licenses what it says and nothing else.

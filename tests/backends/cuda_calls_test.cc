@@ -157,6 +157,43 @@ output y = %4
   }
 }
 
+// Relu with a limit ends a convolution or is a kernel of its own, whichever is faster; images of 3 channels are padded
+// or not in either case.
+TEST(CudaCalls, RelusWithALimitAreTriedBothWays) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[2,3,5,5]
+state w: f32[8,3,3,3]
+state b: f32[8,1,1]
+state v: f32[8,8,1,1]
+%1 = conv2d(x, w, pads=[1,1,1,1])
+%2 = add(%1, b)
+%3 = clip(%2, min=0, max=0.5)
+%4 = conv2d(%3, v)
+%5 = clip(%4, min=0, max=0.25)
+%6 = conv2d(%5, v)
+%7 = clip(%6, min=-1, max=0.25)
+output y = %7
+)",
+                                       -1, 1, 1);
+  ASSERT_FALSE(graph.outputs().empty());
+  for (bool first : {false, true}) {
+    for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+      cuda::CudaOptions options;
+      options.precision = precision;
+      options.channels_last = precision != cuda::Precision::kFp32;
+      const auto device = HostDevice(options, nullptr, {.first_ways = first});
+      auto schedule = device->Compile(graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      const std::vector<std::string> labels = LabelsOf(*schedule);
+      EXPECT_THAT(labels, testing::Contains(first ? "conv2d+add+clip" : "conv2d+add"));
+      EXPECT_THAT(labels, testing::Contains(first ? "conv2d+clip" : "conv2d").Times(testing::Ge(1)));
+      EXPECT_EQ(std::count(labels.begin(), labels.end(), "clip"), first ? 1 : 3);  // the last one begins at -1
+      ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp32 ? 1e-5 : 3e-2);
+      for (const Group& group : device->Partition(graph)) EXPECT_TRUE(device->Cost(graph, group).ok());
+    }
+  }
+}
+
 // GELU ends a product; the error function's is compared with a kernel of its own.
 TEST(CudaCalls, ProductsEndInGelu) {
   for (const char* gelu : {"gelu_tanh", "gelu"}) {
@@ -180,6 +217,13 @@ state b: f32[16]
       ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
     }
   }
+  // What both ways read is converted before they are timed: one kernel is launched for GELU, one for the weight.
+  HostGpuCounts counts;
+  const auto device = HostDevice({.precision = cuda::Precision::kBf16}, &counts, {.first_ways = true});
+  const Graph graph = GraphWithWeights(
+      "input x: f32[3,8]\nstate w: f32[8,16]\n%1 = matmul(x, w)\n%2 = gelu(%1)\noutput y = %2\n", -1, 1, 1);
+  ASSERT_TRUE(device->Compile(graph).ok());
+  EXPECT_EQ(counts.launches, 2);
 }
 
 // What is added to a product is added by it, though it has another shape.

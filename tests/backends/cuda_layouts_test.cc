@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/idle_gpu.h"
 #include "backends/cuda/lowering.h"
@@ -103,9 +104,9 @@ TEST(CudaLayouts, ChannelSlicesAreReadByConvolutions) {
   EXPECT_EQ(std::count(whole.begin(), whole.end(), "reorder") + 2, std::count(odd.begin(), odd.end(), "reorder"));
 }
 
-// Two sequences of heads that lie side by side: products read and write them there, or copies are made.
-TEST(CudaLayouts, HeadsOfSeveralSequencesAreMultipliedWhereTheyLie) {
-  const char* const text = R"(
+// Attention in parts: queries, keys and values of `sequences` as a projection writes them, heads side by side.
+std::string HeadsOf(int sequences) {
+  return absl::StrReplaceAll(R"(
 input x: f32[2,5,24]
 state a: f32[24,24]
 state b: f32[24,24]
@@ -127,13 +128,37 @@ state d: f32[24,24]
 %14 = reshape(%13, shape=[2,5,24])
 %15 = matmul(%14, d)
 output y = %15
-)";
+)",
+                             {{"[2,", absl::StrCat("[", sequences, ",")}});
+}
+
+// Two sequences of heads that lie side by side: products read and write them there, or copies are made.
+TEST(CudaLayouts, HeadsOfSeveralSequencesAreMultipliedWhereTheyLie) {
+  const std::string text = HeadsOf(2);
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32}) {
     EXPECT_THAT(Steps(text, {.precision = precision}),
                 ElementsAre("matmul", "matmul", "matmul", "matmul", "softmax", "matmul", "matmul"));
     const std::vector<std::string> copied = Steps(text, {.precision = precision}, {.first_ways = true});
     EXPECT_EQ(std::count(copied.begin(), copied.end(), "reorder"), 4) << testing::PrintToString(copied);
   }
+}
+
+// Of one sequence, the product with the values writes heads side by side again, as the projection behind it reads them.
+TEST(CudaLayouts, HeadsOfOneSequenceAreWrittenWhereTheyAreRead) {
+  for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32}) {
+    EXPECT_THAT(Steps(HeadsOf(1), {.precision = precision}),
+                ElementsAre("matmul", "matmul", "matmul", "matmul", "softmax", "matmul", "matmul"));
+  }
+  // The cost of the transpose behind it is that of a view.
+  const Graph graph = GraphWithWeights(HeadsOf(1), -1, 1, 1);
+  const auto device = HostDevice();
+  int views = 0;
+  for (const Group& group : device->Partition(graph)) {
+    const auto cost = device->Cost(graph, group);
+    ASSERT_TRUE(cost.ok()) << cost.status();
+    views += *cost == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(views, 8) << "of reshapes and transposes";
 }
 
 // Sums over an image with channels innermost: one, and two in turn (a variance), of odd numbers of channels, so that

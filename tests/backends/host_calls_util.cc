@@ -39,6 +39,8 @@ cuda::Activation ActivationOf(const cuda::MatmulProblem& problem) { return probl
 cuda::Activation ActivationOf(const cuda::ConvProblem& problem) {
   return problem.relu ? cuda::Activation::kRelu : cuda::Activation::kNone;
 }
+double MostOf(const cuda::MatmulProblem&) { return INFINITY; }
+double MostOf(const cuda::ConvProblem& problem) { return problem.most; }
 cuda::Precision PrecisionOfResult(const cuda::MatmulProblem& problem) {
   return problem.wide ? cuda::Precision::kFp32 : problem.precision;
 }
@@ -64,17 +66,20 @@ class Epilogue {
         residual_(problem.residual ? buffers[problem.bias ? 4 : 3] : nullptr, problem.precision),
         has_bias_(problem.bias),
         has_residual_(problem.residual),
-        activation_(ActivationOf(problem)) {}
+        activation_(ActivationOf(problem)),
+        most_(MostOf(problem)) {}
   void Finish(double sum, int64_t channel, int64_t at) {
     if (has_bias_) sum += bias_[channel];
     if (has_residual_) sum += residual_[at];
-    out_.Set(at, Activated(activation_, sum));
+    const double result = Activated(activation_, sum);
+    out_.Set(at, result > most_ ? most_ : result);
   }
 
  private:
   Elements out_, bias_, residual_;
   const bool has_bias_, has_residual_;
   const cuda::Activation activation_;
+  const double most_;
 };
 
 void ExpectAligned(void* const* buffers, int first, int count, uintptr_t alignment) {

@@ -141,8 +141,8 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
 
 WindowKey KeyOf(const std::string& text) {
   const Graph graph = GraphFrom(text);
-  NodeLooks looks;
-  return KeyOfWindow(graph, Interval(graph, 0, static_cast<int>(graph.nodes().size())), looks);
+  NodeSignatures signatures;
+  return KeyOfWindow(graph, Interval(graph, 0, static_cast<int>(graph.nodes().size())), signatures);
 }
 
 TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
@@ -166,9 +166,9 @@ TEST(WindowTest, KeysTellApartWhatASearchTellsApart) {
 TEST(WindowTest, LayersHaveOneKey) {
   const Graph graph = GraphFrom(Layers(40));
   const auto parts = CutIntoWindows(graph, 8, 0);
-  NodeLooks looks;
+  NodeSignatures signatures;
   std::set<WindowKey> keys;
-  for (const std::vector<int>& part : parts) keys.insert(KeyOfWindow(graph, part, looks));
+  for (const std::vector<int>& part : parts) keys.insert(KeyOfWindow(graph, part, signatures));
   EXPECT_GT(parts.size(), 14u);
   EXPECT_LE(keys.size(), 4u);
 }

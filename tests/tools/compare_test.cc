@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -84,18 +86,19 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 8u);
 }
 
-TEST_F(CompareTest, HoldsPeersToTheOutputs) {
+TEST_F(CompareTest, HoldsPeersToTheOutputsAndTimesThemInTurns) {
   // It gives its input for the output.
-  Python(R"(
+  Python(absl::StrCat(R"(
 [ "$2" = torch ] || { echo absent; exit; }
 echo ready 1.0
 while read -r line; do
   case $line in
-    run) echo ms 2.5 ;;
+    run) echo >> )",
+                      Path("runs"), R"(; echo ms 2.5 ;;
     outputs) cp "$4/0.npy" "$4/torch-0.npy"; echo saved 1 ;;
   esac
 done
-)");
+)"));
   const Outcome outcome = Rewright("compare --rounds 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const auto row = outcome.Json()["models"][0]["rows"][3];
@@ -103,6 +106,9 @@ done
   EXPECT_EQ(row["text"], "1.0");
   EXPECT_EQ(row["median_ms"], 2.5);
   EXPECT_EQ(row["equal"], false);
+  // A turn is 20 ms of runs, behind one that is not counted.
+  std::ifstream runs(Path("runs"));
+  EXPECT_GE(std::count(std::istreambuf_iterator<char>(runs), {}, '\n'), 2 * (1 + 8));
 }
 
 TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {

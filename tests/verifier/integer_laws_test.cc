@@ -1,26 +1,62 @@
-// The laws by which equations between indices are solved (core/index/solve.h, verifier/simplify.cc), each as a
-// statement about integers that Z3 and cvc5 prove for all values. The division is Euclid's: a = b (a div b) + a mod b,
-// 0 <= a mod b < b.
+// The laws by which equations between indices are solved (core/index/laws.h), taken as they are over terms of Z3: each
+// is a statement about integers that Z3 and cvc5 prove for all values. The division is Euclid's: a = b (a div b) + a
+// mod b, 0 <= a mod b < b.
 #include <gtest/gtest.h>
 #include <z3++.h>
 
-#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/index/laws.h"
 #include "verifier/query_solver.h"
 
 namespace rewright {
 namespace {
 
+// Quotients and remainders are numbers of which Euclid's conditions are known.
+class Terms {
+ public:
+  using Number = z3::expr;
+  explicit Terms(z3::context* context) : context_(*context) {}
+
+  z3::expr FloorDiv(const z3::expr& x, const z3::expr& y) { return Divided(x, y).first; }
+  z3::expr Mod(const z3::expr& x, const z3::expr& y) { return Divided(x, y).second; }
+  const std::vector<z3::expr>& facts() const { return facts_; }
+
+ private:
+  const std::pair<z3::expr, z3::expr>& Divided(const z3::expr& x, const z3::expr& y) {
+    const std::string key = x.to_string() + " by " + y.to_string(), number = std::to_string(made_.size());
+    const auto [at, inserted] = made_.try_emplace(key, context_.int_const(("quotient" + number).c_str()),
+                                                  context_.int_const(("rest" + number).c_str()));
+    const auto& [quotient, rest] = at->second;
+    if (inserted) facts_.push_back(x == y * quotient + rest && rest >= 0 && rest < y);
+    return at->second;
+  }
+
+  z3::context& context_;
+  std::map<std::string, std::pair<z3::expr, z3::expr>> made_;
+  std::vector<z3::expr> facts_;
+};
+
 class IntegerLaws : public ::testing::Test {
  protected:
-  z3::expr Int(const char* name) { return context_.int_const(name); }
+  using Laws = index::Laws<Terms>;
 
-  // quotient = x div y and rest = x mod y.
-  static z3::expr Euclid(const z3::expr& x, const z3::expr& y, const z3::expr& quotient, const z3::expr& rest) {
-    return x == y * quotient + rest && rest >= 0 && rest < y;
+  z3::expr Int(const char* name) { return context_.int_const(name); }
+  z3::expr Div(const z3::expr& x, const z3::expr& y) { return terms_.FloorDiv(x, y); }
+  z3::expr Mod(const z3::expr& x, const z3::expr& y) { return terms_.Mod(x, y); }
+
+  // What a law says; of the unknown v where it gives a value.
+  z3::expr Says(const Laws::Conclusion& conclusion) {
+    z3::expr all = context_.bool_val(true);
+    for (const z3::expr& value : conclusion.value) all = all && v == value;
+    for (const z3::expr& zero : conclusion.zero) all = all && zero == 0;
+    for (const z3::expr& number : conclusion.nonnegative) all = all && number >= 0;
+    return all;
   }
+  static z3::expr Within(const z3::expr& x, const z3::expr& low, const z3::expr& high) { return x >= low && x < high; }
   // Instances of what holds for factor >= 1: different integers differ by factor at least when both are multiplied.
   static z3::expr Multiples(const z3::expr& x, const z3::expr& y, const z3::expr& factor) {
     return implies(x < y, factor * (y - x) >= factor) && implies(y < x, factor * (x - y) >= factor);
@@ -28,6 +64,7 @@ class IntegerLaws : public ::testing::Test {
   // Whether the facts imply the claim for all integers. Where cvc5 is installed both have to find the same.
   bool Holds(const std::vector<z3::expr>& facts, const z3::expr& claim) {
     z3::solver solver(context_);
+    for (const z3::expr& fact : terms_.facts()) solver.add(fact);
     for (const z3::expr& fact : facts) solver.add(fact);
     solver.add(!claim);
     const SmtQuery query{.purpose = "law", .logic = "QF_NIA", .text = "(set-logic QF_NIA)\n" + solver.to_smt2()};
@@ -40,86 +77,101 @@ class IntegerLaws : public ::testing::Test {
   }
 
   z3::context context_;
+  Terms terms_{&context_};
+  const Laws laws{terms_};
   z3::expr v = Int("v"), q = Int("q"), a = Int("a"), b = Int("b"), c = Int("c"), e = Int("e"), d = Int("d"),
-           p = Int("p"), t = Int("t"), h = Int("h"), quotient = Int("quotient"), rest = Int("rest");
+           p = Int("p"), r = Int("r"), t = Int("t"), h = Int("h"), w = Int("w"), zero = context_.int_val(0);
 };
 
 TEST_F(IntegerLaws, Solve) {
-  EXPECT_TRUE(Holds({}, (v + a == b) == (v == b - a)));
-  EXPECT_FALSE(Holds({}, (v + a == b) == (v == a - b)));
+  EXPECT_TRUE(Holds({}, (v + a == 0) == (v == Laws::Solve(1, a))));
+  EXPECT_TRUE(Holds({}, (-v + a == 0) == (v == Laws::Solve(-1, a))));
+  EXPECT_FALSE(Holds({}, (v + a == 0) == (v == Laws::Solve(-1, a))));
 }
 
 TEST_F(IntegerLaws, Scale) {
-  const std::vector<z3::expr> facts = {c >= 1, Euclid(e, c, quotient, rest), Multiples(v, quotient, c)};
-  EXPECT_TRUE(Holds(facts, (c * v == e) == (rest == 0 && v == quotient)));
+  const std::vector<z3::expr> facts = {c >= 1, Multiples(v, Div(e, c), c)};
+  EXPECT_TRUE(Holds(facts, (c * v == e) == Says(laws.Scale(c, e))));
   // Divisibility is part of it.
-  EXPECT_FALSE(Holds(facts, (c * v == e) == (v == quotient)));
+  EXPECT_FALSE(Holds(facts, (c * v == e) == (v == Div(e, c))));
 }
 
 TEST_F(IntegerLaws, Digit) {
-  const std::vector<z3::expr> facts = {v >= 0, v < d, Euclid(e, d, quotient, rest), Multiples(q, quotient, d)};
-  EXPECT_TRUE(Holds(facts, (v + d * q == e) == (v == rest && q == quotient)));
+  const z3::expr same = Multiples(q, Div(e, d), d);
+  EXPECT_TRUE(Holds({Within(v, zero, d), same}, (v + d * q == e) == Says(laws.Digit(d, q, e))));
   // A digit that may be as large as the base is none.
-  const std::vector<z3::expr> wide = {v >= 0, v <= d, d >= 1, Euclid(e, d, quotient, rest), Multiples(q, quotient, d)};
-  EXPECT_FALSE(Holds(wide, (v + d * q == e) == (v == rest && q == quotient)));
-}
-
-TEST_F(IntegerLaws, Exact) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(p, d, quotient, rest), Multiples(e, quotient, d)};
-  EXPECT_TRUE(Holds(facts, (quotient == e && rest == 0) == (p == d * e)));
-  EXPECT_FALSE(Holds(facts, (quotient == e) == (p == d * e)));
+  EXPECT_FALSE(Holds({Within(v, zero, d + 1), d >= 1, same}, (v + d * q == e) == Says(laws.Digit(d, q, e))));
 }
 
 TEST_F(IntegerLaws, Radix) {
-  const std::vector<z3::expr> facts = {d >= 1, a >= 0, a < d, Euclid(p, d, quotient, rest), Multiples(b, quotient, d)};
-  EXPECT_TRUE(Holds(facts, (rest == a && quotient == b) == (p == b * d + a)));
-  EXPECT_FALSE(Holds({d >= 1, a >= 0, a <= d, Euclid(p, d, quotient, rest), Multiples(b, quotient, d)},
-                     (rest == a && quotient == b) == (p == b * d + a)));
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(e, Div(p, d), d)};
+  EXPECT_TRUE(Holds(facts, (Mod(p, d) == r && Div(p, d) == e) == Says(Laws::Radix(p, d, r, e))));
+  EXPECT_TRUE(Holds(facts, (Mod(p, d) == 0 && Div(p, d) == e) == (p == d * e)));
+  EXPECT_FALSE(Holds(facts, (Div(p, d) == e) == Says(Laws::Radix(p, d, r, e))));
+  EXPECT_FALSE(Holds(facts, (Mod(p, d) == r && Div(p, d) == e) == (p == d * e + r)));
 }
 
 TEST_F(IntegerLaws, Quotient) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(v + a, d, quotient, rest), Multiples(e, quotient, d)};
-  EXPECT_TRUE(Holds(facts, implies(quotient == e, v == d * e + rest - a && rest >= 0 && rest < d)));
-  EXPECT_TRUE(Holds(facts, implies(v == d * e + t - a && t >= 0 && t < d, quotient == e && t == rest)));
-  EXPECT_FALSE(Holds(facts, implies(v == d * e + t - a && t >= 0 && t <= d, quotient == e)));
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(e, Div(v + a, d), d)};
+  const z3::expr rest = Mod(v + a, d), solved = v == Laws::Quotient(a, d, e, t);
+  EXPECT_TRUE(Holds(facts, implies(Div(v + a, d) == e, v == Laws::Quotient(a, d, e, rest) && Within(rest, zero, d))));
+  EXPECT_TRUE(Holds(facts, implies(solved && Within(t, zero, d), Div(v + a, d) == e && t == rest)));
+  EXPECT_FALSE(Holds(facts, implies(solved && Within(t, zero, d + 1), Div(v + a, d) == e)));
 }
 
 TEST_F(IntegerLaws, Split) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(v, d, quotient, rest), Multiples(h, quotient, d)};
-  EXPECT_TRUE(Holds(facts, v == d * quotient + rest));
-  EXPECT_TRUE(Holds(facts, implies(v == d * h + t && t >= 0 && t < d, h == quotient && t == rest)));
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(h, Div(v, d), d)};
+  const z3::expr solved = v == Laws::Split(d, h, t);
+  EXPECT_TRUE(Holds(facts, v == Laws::Split(d, Div(v, d), Mod(v, d))));
+  EXPECT_TRUE(Holds(facts, implies(solved && Within(t, zero, d), h == Div(v, d) && t == Mod(v, d))));
+  EXPECT_FALSE(Holds(facts, implies(solved && Within(t, zero, d + 1), h == Div(v, d))));
 }
 
-// 0 <= e - d v < d says v = e div d: how the prover sums over what a range determines.
+TEST_F(IntegerLaws, Residue) {
+  const z3::expr same = Multiples(Div(v + a, d), -Div(-a, d), d);
+  EXPECT_TRUE(Holds({Within(v, zero, d), same}, (Mod(v + a, d) == 0) == (v == laws.Residue(a, d))));
+  EXPECT_FALSE(Holds({Within(v, zero, d + 1), d >= 1, same}, (Mod(v + a, d) == 0) == (v == laws.Residue(a, d))));
+}
+
+// How the prover sums over what a range determines.
 TEST_F(IntegerLaws, RangeOfAQuotient) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(e, d, quotient, rest), Multiples(v, quotient, d)};
-  EXPECT_TRUE(Holds(facts, (e - d * v >= 0 && e - d * v < d) == (v == quotient)));
-  EXPECT_FALSE(Holds(facts, (e - d * v >= 0 && e - d * v <= d) == (v == quotient)));
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(v, Div(e, d), d)};
+  EXPECT_TRUE(Holds(facts, Within(e - d * v, zero, d) == (v == laws.Range(d, e))));
+  EXPECT_FALSE(Holds(facts, Within(e - d * v, zero, d + 1) == (v == laws.Range(d, e))));
 }
 
-// a div d = e says 0 <= a - d e < d: how the prover opens a quotient.
+// How the prover opens a quotient.
 TEST_F(IntegerLaws, RangeOfANumber) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(a, d, quotient, rest), Multiples(e, quotient, d)};
-  EXPECT_TRUE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e < d)));
-  EXPECT_FALSE(Holds(facts, (quotient == e) == (a - d * e >= 0 && a - d * e <= d)));
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(e, Div(a, d), d)};
+  EXPECT_TRUE(Holds(facts, (Div(a, d) == e) == Says(Laws::Opened(a, d, e))));
+  EXPECT_FALSE(Holds(facts, (Div(a, d) == e) == Within(a - d * e, zero, d + 1)));
+}
+
+// Different w give different v.
+TEST_F(IntegerLaws, Multiples) {
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(w, Div(v + a, d), d), Multiples(w, t, d)};
+  const z3::expr solved = v == Laws::Multiple(a, d, w);
+  EXPECT_TRUE(Holds(facts, (Mod(v + a, d) == 0 && Div(v + a, d) == w) == solved));
+  EXPECT_TRUE(Holds(facts, implies(Laws::Multiple(a, d, w) == Laws::Multiple(a, d, t), w == t)));
+  EXPECT_FALSE(Holds(facts, (Div(v + a, d) == w) == solved));
+}
+
+// Digits of equal numbers are equal, and a small number that is a multiple is zero.
+TEST_F(IntegerLaws, DigitsApart) {
+  const z3::expr lemma = Multiples(a, zero, d), number = d * a + b;
+  EXPECT_TRUE(Holds({d >= 1, lemma, Within(b, 1 - d, d)}, (number == 0) == Says(Laws::Apart(a, b))));
+  EXPECT_FALSE(Holds({d >= 1, lemma, Within(b, -d, d)}, (number == 0) == Says(Laws::Apart(a, b))));
+  EXPECT_TRUE(Holds({d >= 1, lemma, Within(b, zero, d)}, Within(number, zero, d) == Says(Laws::Within(a))));
+  EXPECT_FALSE(Holds({d >= 1, lemma, Within(b, zero, d + 1)}, Within(number, zero, d) == Says(Laws::Within(a))));
 }
 
 // 0 <= d b + a says 0 <= b + a div d, and a < d b says a div d < b: lemmas about bounds beside quotients.
 TEST_F(IntegerLaws, BoundsBesideAQuotient) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(a, d, quotient, rest), Multiples(b, quotient, d),
-                                       Multiples(b, -quotient, d)};
+  const z3::expr quotient = Div(a, d);
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(b, quotient, d), Multiples(b, -quotient, d)};
   EXPECT_TRUE(Holds(facts, (d * b + a >= 0) == (b + quotient >= 0)));
   EXPECT_TRUE(Holds(facts, (a < d * b) == (quotient < b)));
   EXPECT_FALSE(Holds(facts, (a <= d * b) == (quotient < b)));
-}
-
-// The v at which d divides v + e are the d w - e, and different w give different v.
-TEST_F(IntegerLaws, Multiples) {
-  const std::vector<z3::expr> facts = {d >= 1, Euclid(v + e, d, quotient, rest), Multiples(p, quotient, d),
-                                       Multiples(p, t, d)};
-  EXPECT_TRUE(Holds(facts, (rest == 0 && quotient == p) == (v == d * p - e)));
-  EXPECT_TRUE(Holds(facts, implies(d * p - e == d * t - e, p == t)));
-  EXPECT_FALSE(Holds(facts, (quotient == p) == (v == d * p - e)));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void ExpectSame(const Graph& original, const Sharded& sharded, const absl::flat_
     if (sharded.exact) {
       EXPECT_TRUE((*found)[k].BitEqual((*expected)[k])) << "output " << k;
     } else {
-      EXPECT_TRUE(AllClose((*found)[k], (*expected)[k], 1e-9, 1e-9)) << Compare((*found)[k], (*expected)[k]).text;
+      EXPECT_TRUE(Compare((*found)[k], (*expected)[k], 1e-9, 1e-9).close) << Compare((*found)[k], (*expected)[k]).text;
     }
   }
 }

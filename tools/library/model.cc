@@ -29,28 +29,18 @@
 namespace rewright {
 namespace {
 
+// Both count in the same order.
+static_assert(static_cast<int>(ElementType::kUInt64) == static_cast<int>(DType::kUInt64));
+
 DType DTypeOf(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return DType::kFloat32;
-    case ElementType::kFloat64: return DType::kFloat64;
-    case ElementType::kInt64: return DType::kInt64;
-    case ElementType::kInt32: return DType::kInt32;
-    case ElementType::kBool: return DType::kBool;
+  const auto dtype = static_cast<DType>(type);
+  if (std::find(std::begin(kAllDTypes), std::end(kAllDTypes), dtype) == std::end(kAllDTypes)) {
+    Throw(absl::InvalidArgumentError(absl::StrCat("element type ", static_cast<int>(type), " is unknown")));
   }
-  Throw(absl::InvalidArgumentError(absl::StrCat("element type ", static_cast<int>(type), " is unknown")));
+  return dtype;
 }
 
-ElementType ElementTypeFrom(DType type) {
-  switch (type) {
-    case DType::kFloat32: return ElementType::kFloat32;
-    case DType::kFloat64: return ElementType::kFloat64;
-    case DType::kInt64: return ElementType::kInt64;
-    case DType::kInt32: return ElementType::kInt32;
-    case DType::kBool: return ElementType::kBool;
-  }
-  CHECK(false) << static_cast<int>(type);
-  return ElementType::kFloat32;
-}
+ElementType ElementTypeFrom(DType type) { return static_cast<ElementType>(type); }
 
 // oneDNN and what else asks OpenMP take the number of threads from the calling thread.
 class ThreadCount {

@@ -88,8 +88,14 @@ KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64
   return std::make_unique<GatherKernel<int64_t>>(std::move(range), outer, count, slice_bytes, threads);
 }
 
+bool IsPlainIndex(const Graph& graph, const FusedGroup& group) {
+  const DType indices = graph.type(graph.node(group.group.nodes[0]).operands[1]).dtype;
+  return indices == DType::kInt32 || indices == DType::kInt64;
+}
+
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
+  if (!IsPlainIndex(graph, group)) return false;
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
   const Value x = node.operands[0], indices = node.operands[1], out{id, 0};
@@ -213,14 +219,14 @@ absl::StatusOr<bool> PlanScatter(Lowering& lowering, const FusedGroup& group) {
 }
 
 absl::StatusOr<bool> PlanScatterAdd(Lowering& lowering, const FusedGroup& group) {
+  if (!IsPlainIndex(lowering.graph(), group)) return false;
   switch (lowering.graph().type(group.group.outputs[0]).dtype) {
     case DType::kFloat32: return PlanScatter<float>(lowering, group);
     case DType::kFloat64: return PlanScatter<double>(lowering, group);
     case DType::kInt32: return PlanScatter<int32_t>(lowering, group);
     case DType::kInt64: return PlanScatter<int64_t>(lowering, group);
-    case DType::kBool: return false;
+    default: return false;
   }
-  return false;
 }
 
 }  // namespace

@@ -29,14 +29,9 @@ class FillKernel : public Kernel {
 
 // Sets `count` elements to `value`.
 KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {
-  switch (dtype) {
-    case DType::kFloat32: return std::make_unique<FillKernel<float>>(count, value, threads);
-    case DType::kFloat64: return std::make_unique<FillKernel<double>>(count, value, threads);
-    case DType::kInt64: return std::make_unique<FillKernel<int64_t>>(count, value, threads);
-    case DType::kInt32: return std::make_unique<FillKernel<int32_t>>(count, value, threads);
-    case DType::kBool: return std::make_unique<FillKernel<uint8_t>>(count, value, threads);
-  }
-  return nullptr;
+  return VisitDType(dtype, [&](auto t) -> KernelPtr {
+    return std::make_unique<FillKernel<typename decltype(t)::Type>>(count, value, threads);
+  });
 }
 
 // Adds elements around the operand and does nothing else: no entry cuts off, nothing comes between.

@@ -104,6 +104,9 @@ void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t cou
     case 1:
       FillSpace(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(base), sizes_, strides_, start, count);
       break;
+    case 2:
+      FillSpace(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(base), sizes_, strides_, start, count);
+      break;
     case 4:
       FillSpace(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(base), sizes_, strides_, start, count);
       break;

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/arith.h"
+#include "core/ir/convert.h"
 #include "core/ir/function_values.h"
 
 namespace rewright::cpu {
@@ -45,12 +46,13 @@ void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
         static_cast<const uint8_t*>(c)[i] != 0 ? static_cast<const T*>(a)[i] : static_cast<const T*>(b)[i];
   }
 }
+// Between numbers by value.
 template <typename From, typename To>
 void MapCast(void* dst, const void* a, const void*, const void*, long n) {
   for (long i = 0; i < n; ++i) {
     const From x = static_cast<const From*>(a)[i];
-    if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-      static_cast<To*>(dst)[i] = static_cast<To>(interp::FloatArith<From>::ToInt(x));
+    if constexpr (!std::is_integral_v<From> && std::is_integral_v<To>) {
+      static_cast<To*>(dst)[i] = interp::IntArith<To>::FromReal(static_cast<double>(x));
     } else {
       static_cast<To*>(dst)[i] = static_cast<To>(x);
     }
@@ -84,50 +86,39 @@ TileFn FunctionOf(TileOp op) {
 #include "core/ir/functions.def"
 #undef REWRIGHT_CASE
     case kTileSelect: return MapSelect<T>;
-    case kTileCopy: return MapCast<T, T>;
     default: return nullptr;
   }
 }
 
-template <typename From>
-TileFn CastFn(DType to) {
-  switch (to) {
-    case DType::kFloat32: return MapCast<From, float>;
-    case DType::kFloat64: return MapCast<From, double>;
-    case DType::kInt64: return MapCast<From, int64_t>;
-    case DType::kInt32: return MapCast<From, int32_t>;
-    case DType::kBool: return MapToBool<From>;
-  }
-  return nullptr;
+template <DType from, DType to>
+void MapConvert(void* dst, const void* a, const void*, const void*, long n) {
+  ConvertElements(from, a, to, dst, n);
 }
 
 TileFn CastFn(DType from, DType to) {
-  switch (from) {
-    case DType::kFloat32: return CastFn<float>(to);
-    case DType::kFloat64: return CastFn<double>(to);
-    case DType::kInt64: return CastFn<int64_t>(to);
-    case DType::kInt32: return CastFn<int32_t>(to);
-    case DType::kBool: return CastFn<uint8_t>(to);
-  }
-  return nullptr;
+  return VisitDType(from, [&](auto a) {
+    return VisitDType(to, [](auto b) -> TileFn {
+      using From = typename decltype(a)::Type;
+      using To = typename decltype(b)::Type;
+      if constexpr (decltype(b)::kDType == DType::kBool) {
+        return MapToBool<From>;
+      } else if constexpr (!std::is_integral_v<From> && !std::is_integral_v<To>) {
+        return MapConvert<decltype(a)::kDType, decltype(b)::kDType>;
+      } else {
+        return MapCast<From, To>;
+      }
+    });
+  });
 }
 
-// The tile operation, null where there is none.
+// The tile operation, null where there is none. Programs compute on no narrow type.
 TileFn Function(const PointwiseInstruction& instruction) {
-  if (instruction.op == kTileCopy && instruction.type != instruction.to) {
-    return CastFn(instruction.type, instruction.to);
-  }
-  switch (instruction.type) {
-    case DType::kFloat32: {
-      const TileFn simd = Simd().f32[instruction.op];
-      return simd != nullptr ? simd : FunctionOf<float>(instruction.op);
-    }
-    case DType::kFloat64: return FunctionOf<double>(instruction.op);
-    case DType::kInt64: return FunctionOf<int64_t>(instruction.op);
-    case DType::kInt32: return FunctionOf<int32_t>(instruction.op);
-    case DType::kBool: return FunctionOf<uint8_t>(instruction.op);
-  }
-  return nullptr;
+  if (instruction.op == kTileCopy) return CastFn(instruction.type, instruction.to);
+  if (instruction.type == DType::kFloat32 && Simd().f32[instruction.op] != nullptr) return Simd().f32[instruction.op];
+  return VisitDType(instruction.type, [&](auto t) -> TileFn {
+    if constexpr (decltype(t)::kComputed != decltype(t)::kDType) return nullptr;
+    else return FunctionOf<typename decltype(t)::Type>(instruction.op);
+  });
 }
 
 // Copies the first element to the whole tile.
@@ -136,14 +127,17 @@ void Repeat(unsigned char* tile, size_t bytes) {
 }
 
 void StoreConstant(unsigned char* tile, const PointwiseConstant& constant) {
-  auto store = [&](auto value) { std::memcpy(tile, &value, sizeof value); };
-  switch (constant.dtype) {
-    case DType::kFloat32: store(static_cast<float>(constant.real)); break;
-    case DType::kFloat64: store(constant.real); break;
-    case DType::kInt64: store(constant.integer); break;
-    case DType::kInt32: store(static_cast<int32_t>(constant.integer)); break;
-    case DType::kBool: store(static_cast<uint8_t>(constant.integer != 0)); break;
-  }
+  VisitDType(constant.dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    T value;
+    if constexpr (std::is_integral_v<T>) {
+      value = decltype(t)::kDType == DType::kBool ? static_cast<T>(constant.integer != 0)
+                                                  : static_cast<T>(constant.integer);
+    } else {
+      value = static_cast<T>(constant.real);
+    }
+    std::memcpy(tile, &value, sizeof value);
+  });
 }
 
 // The axes in which positions are walked: those of the result in the order of its memory, with the channels cut into

@@ -1,5 +1,6 @@
-// Convolutions of stride 1 with constant weights by Winograd's algorithms, where a proved law licenses them and the
-// costs say that they pay (docs/winograd.md).
+// Convolutions of stride 1 by Winograd's algorithms, where a proved law licenses them and the costs say that they pay
+// (docs/winograd.md). Weights that are known before the run are brought to the points once; those that change, in
+// training, in every run, by F(2, r) alone.
 //
 // Tiles of m x m outputs: what a tile reads becomes a x a numbers per channel (a = m + r - 1), one product of matrices
 // [tiles, channels] x [channels, outputs] follows for each of these, and a x a numbers per output channel become m x m
@@ -51,7 +52,9 @@ struct Problem {
   int64_t in_plane() const { return (RoundUp(block * image.channels, 16) / 16 | 1) * 16; }
   int64_t out_plane() const { return (RoundUp(block * image.outputs, 16) / 16 | 1) * 16; }
   int64_t floats_of_block() const { return points * (in_plane() + out_plane()); }
-  size_t packed_bytes() const { return PackedMatmulBytes(image.channels, image.outputs); }  // of one point
+  // Of the weights at one point, an odd number of cache lines likewise.
+  size_t packed_bytes() const { return (PackedMatmulBytes(image.channels, image.outputs) / 64 | 1) * 64; }
+  size_t weights_bytes() const { return static_cast<size_t>(points) * packed_bytes(); }
 };
 
 // Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
@@ -59,7 +62,7 @@ struct Problem {
 // are as large as that one. (Measured: bench/winograd_bench.)
 int64_t ChooseBlock(const Problem& problem, int threads) {
   constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
-  const int64_t weights = problem.points * static_cast<int64_t>(problem.packed_bytes());
+  const int64_t weights = static_cast<int64_t>(problem.weights_bytes());
   const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
   const int64_t unit = Simd().gemm_rows;
   const int64_t least = weights <= kFewWeights ? unit : 2 * unit;
@@ -125,18 +128,27 @@ void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels
   }
 }
 
-// Buffers: src, the weights at the points, [bias], [scale], [shift], [residual], the weights as they are, dst, scratch.
-// Where a result is not finite the convolution is computed directly: tiles spread what is not finite.
+// Buffers: src, [the weights at the points], [bias], [scale], [shift], [residual], the weights as they are, dst,
+// scratch. Weights that change are brought to the points in the scratch memory. Where a result is not finite the
+// convolution is computed directly: tiles spread what is not finite.
 class WinogradKernel : public Kernel {
  public:
-  // `direct` computes the same; `reorder` lays out its weights.
-  WinogradKernel(const Problem& problem, ConvPlan direct, KernelPtr reorder, int threads)
-      : problem_(problem), direct_(std::move(direct)), reorder_(std::move(reorder)), threads_(threads) {}
+  // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
+  // weights.
+  WinogradKernel(const Problem& problem, const std::vector<int64_t>& weights, bool weights_known, ConvPlan direct,
+                 KernelPtr reorder, int threads)
+      : problem_(problem),
+        outputs_(weights[0]),
+        channels_(weights[1]),
+        weights_known_(weights_known),
+        direct_(std::move(direct)),
+        reorder_(std::move(reorder)),
+        threads_(threads) {}
 
   size_t scratch_bytes() const {
     const size_t copies = problem_.staged() ? 1 : static_cast<size_t>(threads_);
     const size_t tiles = copies * static_cast<size_t>(problem_.floats_of_block()) * sizeof(float);
-    return std::max(tiles, RoundedWeights() + direct_.scratch_bytes);
+    return std::max(PackedWeights() + tiles, RoundedWeights() + direct_.scratch_bytes);
   }
 
   absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override {
@@ -150,7 +162,7 @@ class WinogradKernel : public Kernel {
     Arguments arguments;
     void* const* next = buffers;
     arguments.src = static_cast<const float*>(*next++);
-    arguments.weights = static_cast<const char*>(*next++);
+    if (weights_known_) arguments.weights = static_cast<const char*>(*next++);
     if (problem_.post_ops.bias) arguments.epilogue.bias = static_cast<const float*>(*next++);
     if (problem_.post_ops.scale) arguments.epilogue.scale = static_cast<const float*>(*next++);
     if (problem_.post_ops.shift) arguments.epilogue.shift = static_cast<const float*>(*next++);
@@ -158,7 +170,11 @@ class WinogradKernel : public Kernel {
     void* const plain = *next++;
     arguments.dst = static_cast<float*>(*next++);
     char* const scratch = static_cast<char*>(*next);
-    arguments.scratch = reinterpret_cast<float*>(scratch);
+    arguments.scratch = reinterpret_cast<float*>(scratch + PackedWeights());
+    if (!weights_known_) {
+      Pack(static_cast<const float*>(plain), reinterpret_cast<float*>(scratch));
+      arguments.weights = scratch;
+    }
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
     arguments.epilogue.relu = FusesRelu();
     if (Compute(arguments)) {
@@ -170,8 +186,9 @@ class WinogradKernel : public Kernel {
     void* const reordered[] = {plain, scratch};
     RETURN_IF_ERROR(reorder_->Run(reordered, inner));
     std::vector<void*> direct(buffers, next + 1);
-    direct[1] = scratch;
     direct.erase(direct.end() - 3);  // the plain weights
+    if (weights_known_) direct.erase(direct.begin() + 1);
+    direct.insert(direct.begin() + 1, scratch);
     direct.back() = scratch + RoundedWeights();
     if (direct_.scratch_bytes == 0) direct.pop_back();
     inner.handles = handles.direct.get();
@@ -190,7 +207,12 @@ class WinogradKernel : public Kernel {
     float* scratch = nullptr;
   };
 
+  // Of the direct kernel, in scratch memory.
   size_t RoundedWeights() const { return RoundUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
+  // Of this one, likewise.
+  size_t PackedWeights() const {
+    return weights_known_ ? 0 : RoundUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
+  }
   bool FusesRelu() const {
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
     return !activations.empty() && activations[0].activation == Activation::kRelu && activations[0].alpha == 0;
@@ -206,6 +228,26 @@ class WinogradKernel : public Kernel {
         const ActivationFunction& f = activations[k];
         Simd().activate[static_cast<size_t>(f.activation)](dst + i * row, row, static_cast<float>(f.alpha),
                                                            static_cast<float>(f.beta));
+      }
+    }
+  }
+
+  // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
+  // the last output or channel is zero.
+  void Pack(const float* weights, float* packed) const {
+    const WinogradTransforms& transforms = *problem_.transforms;
+    const int64_t taps = int64_t{transforms.kernel_rows} * transforms.kernel_columns;
+    const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
+    const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
+    const int64_t vectors = RoundUp(problem_.image.outputs, columns) / lanes;
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      const int64_t output = vector * lanes;
+      const int64_t count = std::clamp<int64_t>(outputs_ - output, 0, lanes);
+      float* const to = packed + output / columns * columns * depth + output % columns;
+      for (int64_t c = 0; c < depth; ++c) {
+        const float* const from = c < channels_ && count > 0 ? weights + (output * channels_ + c) * taps : weights;
+        transforms.kernel(from, channels_ * taps, c < channels_ ? count : 0, to + c * columns, plane);
       }
     }
   }
@@ -310,6 +352,8 @@ class WinogradKernel : public Kernel {
   }
 
   const Problem problem_;
+  const int64_t outputs_, channels_;  // as they are, without those that fill blocks
+  const bool weights_known_;
   const ConvPlan direct_;
   const KernelPtr reorder_;
   const int threads_;
@@ -333,7 +377,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
     if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
   }
   if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
-  if (graph.type(node.operands[0]).dtype != DType::kFloat32 || !graph.IsKnown(node.operands[1])) return false;
+  if (graph.type(node.operands[0]).dtype != DType::kFloat32) return false;
   if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
   const bool padded = problem.dst[1] % context.block != 0;
   if (padded && !std::all_of(problem.post_ops.activations.begin(), problem.post_ops.activations.end(), KeepsZero)) {
@@ -360,6 +404,17 @@ absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
   return alone;
 }
 
+// Whether a convolution with weights that change is done so: each of them comes to the points once for all tiles, which
+// must be many. Errors of m >= 3, a hundred roundings, would add up in training. Nothing is measured, so that a run that
+// is resumed computes by the same kernels.
+bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
+  constexpr int64_t kLeastTiles = 128, kLeastChannels = 32;
+  const int64_t tiles = problem.dst[0] * ((problem.dst[2] + form.rows - 1) / form.rows) *
+                        ((problem.dst[3] + form.columns - 1) / form.columns);
+  const auto [fewer, more] = std::minmax(problem.src[1], problem.dst[1]);
+  return form.rows == 2 && form.columns == 2 && fewer >= kLeastChannels && tiles >= std::max(kLeastTiles, more);
+}
+
 std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
   std::vector<std::string> laws;
   if (context.licences == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
@@ -368,8 +423,10 @@ std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, co
   absl::StatusOr<Alone> alone = AloneOf(graph, graph.node(group.group.nodes[0]));
   if (!alone.ok()) return laws;
   const WinogradTable table = WinogradAlgorithms();
+  const bool known = graph.IsKnown(graph.node(group.group.nodes[0]).operands[1]);
   for (int k = 0; k < table.count; ++k) {
     const WinogradForm form = FormOf(table.first[k]);
+    if (!known && !PaysInEveryRun(form, problem)) continue;
     if (form.kernel_rows != problem.weights[2] || form.kernel_columns != problem.weights[3]) continue;
     // Tiles larger than the image only add work.
     if (form.rows > problem.dst[2] + 1 || form.columns > problem.dst[3] + 1) continue;
@@ -405,12 +462,15 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(node.operands[0], direct.src));
   std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
-  ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
-  const size_t bytes = static_cast<size_t>(problem.points) * problem.packed_bytes();
-  ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, plain.type()));
-  PackWeightsAtPoints(static_cast<const float*>(plain.data()), conv.weights[0], conv.weights[1], problem,
-                      static_cast<char*>(packed.get()));
-  buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
+  const bool known = graph.IsKnown(node.operands[1]);
+  if (known) {
+    ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
+    const size_t bytes = problem.weights_bytes();
+    ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, plain.type()));
+    PackWeightsAtPoints(static_cast<const float*>(plain.data()), conv.weights[0], conv.weights[1], problem,
+                        static_cast<char*>(packed.get()));
+    buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
+  }
   for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
     if (values->empty()) continue;
     values->resize(static_cast<size_t>(problem.image.outputs));
@@ -424,7 +484,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   buffers.push_back(Lowering::Read(weights.buffer));
   buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
-  auto kernel = std::make_unique<WinogradKernel>(problem, std::move(direct), std::move(reorder), lowering.threads());
+  auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(direct), std::move(reorder),
+                                                 lowering.threads());
   buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
   lowering.Emit(std::move(kernel), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (winograd:", Simd().name, " by ", law, ")"));
@@ -434,6 +495,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 2}; }
 
 }  // namespace rewright::cpu

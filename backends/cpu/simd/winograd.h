@@ -29,6 +29,9 @@ struct WinogradTransforms {
   // From m to the result. False where a number is not finite, or too large to be trusted: |y| >= 2^100.
   bool (*out)(const WinogradImage& image, const float* m, long plane, long down, long right, long block,
               const WinogradEpilogue& epilogue, float* dst);
+  // The kernels of `outputs` output channels, at most a vector of them, for one input channel: at the points, to
+  // to[point * plane + output], zeros behind the last output. The taps of output o are row-major from g + o * step on.
+  void (*kernel)(const float* g, long step, long outputs, float* to, long plane);
 };
 
 // Those of this machine's instruction set (Simd()); none without AVX2.

@@ -11,7 +11,7 @@ Fault CheckArchitecture(const std::string& name, int architecture) {
   int count = 0;
   if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count == 0) return "NVRTC names no architecture";
   std::vector<int> known(static_cast<size_t>(count));
-  nvrtcGetSupportedArchs(known.data());
+  if (nvrtcGetSupportedArchs(known.data()) != NVRTC_SUCCESS) return "NVRTC names no architecture";
   if (std::find(known.begin(), known.end(), architecture) != known.end()) return {};
   return name + " has compute capability " + std::to_string(architecture / 10) + "." +
          std::to_string(architecture % 10) + "; this NVRTC compiles for " + std::to_string(known.front() / 10) + "." +
@@ -36,13 +36,13 @@ Fault CompileSource(const std::string& source, int architecture, std::string* co
   };
   if (report != nullptr) *report = log();
   Fault fault;
-  if (result == NVRTC_SUCCESS) {
+  if (result != NVRTC_SUCCESS) fault = std::string("NVRTC: ") + nvrtcGetErrorString(result) + "\n" + log();
+  if (fault.empty()) {
     size_t size = 0;
-    nvrtcGetCUBINSize(program, &size);
+    result = nvrtcGetCUBINSize(program, &size);
     code->resize(size);
-    nvrtcGetCUBIN(program, code->data());
-  } else {
-    fault = std::string("NVRTC: ") + nvrtcGetErrorString(result) + "\n" + log();
+    if (result == NVRTC_SUCCESS) result = nvrtcGetCUBIN(program, code->data());
+    if (result != NVRTC_SUCCESS) fault = std::string("NVRTC's machine code: ") + nvrtcGetErrorString(result);
   }
   nvrtcDestroyProgram(&program);
   return fault;

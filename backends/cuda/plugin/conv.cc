@@ -1,4 +1,6 @@
 // Convolutions by cuDNN: one graph of convolution, additions and relu.
+#include <bit>
+
 #include "backends/cuda/plugin/graph_call.h"
 
 namespace rewright::cuda {
@@ -23,14 +25,14 @@ class Conv : public GraphCall {
     const auto next = [&] { return left-- == 0 ? out : Virtual(CUDNN_DATA_FLOAT, p_.out, p_.out_strides); };
     size_t value = next();
     Convolve(x, w, value);
-    const auto follow = [&](cudnnPointwiseMode_t mode, const size_t* other) {
+    const auto add = [&](const size_t* other) {
       const size_t result = next();
-      Pointwise(mode, value, other, result);
+      Pointwise(CUDNN_POINTWISE_ADD, value, other, result);
       value = result;
     };
-    if (p_.residual) follow(CUDNN_POINTWISE_ADD, &residual);
-    if (p_.bias) follow(CUDNN_POINTWISE_ADD, &bias);
-    if (p_.relu) follow(CUDNN_POINTWISE_RELU_FWD, nullptr);
+    if (p_.residual) add(&residual);
+    if (p_.bias) add(&bias);
+    if (p_.relu) Pointwise(CUDNN_POINTWISE_RELU_FWD, value, nullptr, next(), p_.most);
     return Finish(Key());
   }
 
@@ -59,7 +61,8 @@ class Conv : public GraphCall {
 
   std::string Key() const {
     return KeyOf("conv", p_.x, p_.x_strides, p_.w, p_.w_strides, p_.out_strides, p_.strides, p_.pads, p_.dilations,
-                 p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision));
+                 p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision),
+                 std::bit_cast<int64_t>(p_.most));
   }
 
   const ConvProblem p_;

@@ -1,5 +1,6 @@
 #include "backends/cuda/plugin/graph_call.h"
 
+#include <cmath>
 #include <optional>
 
 namespace rewright::cuda {
@@ -60,10 +61,14 @@ void GraphCall::AddOperation(Descriptor operation) {
   operations_.push_back(std::move(operation));
 }
 
-void GraphCall::Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out) {
+void GraphCall::Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out, double most) {
   Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
   function.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  if (std::isfinite(most)) {
+    function.Set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 0.0);
+    function.Set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, most);
+  }
   function.Finalize();
   const size_t applied = Add(std::move(function));
   Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

@@ -1,6 +1,7 @@
 // One graph of operations by the graph interface of cuDNN 9: the library proposes engines, the fastest is taken.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -91,7 +92,9 @@ class GraphCall : public LibraryCall {
   size_t Scalar(float value);
   void AddOperation(Descriptor operation);
   // out = mode(x) or mode(x, *other).
-  void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out);
+  // `most`: of relu.
+  void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out,
+                 double most = std::numeric_limits<double>::infinity());
 
   // out = left right, the last two axes of each.
   void Multiply(size_t left, size_t right, size_t out);

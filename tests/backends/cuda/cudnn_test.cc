@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -126,11 +127,13 @@ TEST_F(CudnnGraphs, PaddedStemsAreNotCopied) {
     EXPECT_GE(workspace(precision, 3), 224 * 224 * 8 * 2);
     EXPECT_EQ(workspace(precision, 8), 0);
   }
+  // In tf32 images of any number of channels are rounded and copied: nothing would be gained, and nothing is padded.
+  EXPECT_GE(workspace(Precision::kTf32, 4), 224 * 224 * 4 * 2);
 }
 
 // Every convolution of the zoo that has an epilogue can be chosen among several engines, but those that are timed
-// against another way: depthwise ones against the convolution alone, with padded channels against what they are padded
-// from.
+// against another way: depthwise ones against the convolution alone, relu with a limit against a kernel of its own,
+// padded channels against what they are padded from.
 TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
   constexpr size_t kPlans = 4;
   context_.max_plans = kPlans;
@@ -141,16 +144,16 @@ TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
     ASSERT_TRUE(graph.ok()) << graph.status();
     const auto is_convolution = [&](NodeId id) { return graph->node(id).op == ops::Conv2d(); };
     if (std::none_of(graph->nodes().begin(), graph->nodes().end(), is_convolution)) continue;
-    for (Precision precision : {Precision::kTf32, Precision::kBf16}) {
+    for (Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
       IdleGpu gpu;
       LoweringOptions options;
       options.precision = precision;
-      options.channels_last = true;
+      options.channels_last = precision != Precision::kFp32;
       ASSERT_TRUE(Lowering(gpu, *graph, options).Run().ok());
       for (const Problem& problem : gpu.problems()) {
         const auto* conv = std::get_if<ConvProblem>(&problem);
         if (conv == nullptr || !(conv->bias || conv->residual || conv->relu)) continue;
-        if (conv->groups > 1 && conv->w[1] == 1) continue;
+        if ((conv->groups > 1 && conv->w[1] == 1) || std::isfinite(conv->most)) continue;
         const std::string key =
             KeyOf("", conv->x, conv->x_strides, conv->w, conv->out_strides, conv->strides, conv->pads, conv->bias,
                   conv->residual, conv->relu, static_cast<int64_t>(precision));
@@ -174,6 +177,25 @@ TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
     std::unique_ptr<LibraryCall> call;
     ASSERT_EQ(PlanCall(context_, problem, &call), "") << key;
     EXPECT_EQ(dynamic_cast<const GraphCall&>(*call).num_plans(), kPlans) << key;
+  }
+}
+
+// A relu that ends at 6, behind a bias.
+TEST_F(CudnnGraphs, HasEnginesForRelusWithALimit) {
+  for (Precision precision : kPrecisions) {
+    for (const int64_t kernel : {1, 3}) {
+      ConvProblem problem{.x = {2, 24, 28, 28}, .w = {144, 24, kernel, kernel}, .out = {2, 144, 28, 28}};
+      const bool channels_last = precision != Precision::kFp32;
+      Strides(problem.x, channels_last, 24, problem.x_strides);
+      Strides(problem.w, channels_last, 24, problem.w_strides);
+      Strides(problem.out, channels_last, 144, problem.out_strides);
+      for (int64_t& pad : problem.pads) pad = kernel / 2;
+      problem.precision = precision;
+      problem.bias = problem.relu = true;
+      problem.most = 6;
+      std::unique_ptr<LibraryCall> call;
+      EXPECT_EQ(PlanCall(context_, problem, &call), "") << kernel << " at precision " << static_cast<int>(precision);
+    }
   }
 }
 

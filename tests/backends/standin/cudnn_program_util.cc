@@ -51,17 +51,17 @@ int64_t Offset(const ProgramTensor& tensor, const Dims& index) {
   return at;
 }
 
-double Function(int mode, double x, double y) {
-  switch (mode) {
+double Function(const ProgramOperation& op, double x, double y) {
+  switch (op.mode) {
     case CUDNN_POINTWISE_ADD: return x + y;
     case CUDNN_POINTWISE_SUB: return x - y;
     case CUDNN_POINTWISE_MUL: return x * y;
     case CUDNN_POINTWISE_DIV: return x / y;
     case CUDNN_POINTWISE_EXP: return std::exp(x);
     case CUDNN_POINTWISE_LOG: return std::log(x);
-    case CUDNN_POINTWISE_RELU_FWD: return x < 0 ? 0 : x;
+    case CUDNN_POINTWISE_RELU_FWD: return x < 0 ? 0 : x > op.most ? op.most : x;
     case CUDNN_POINTWISE_GELU_FWD: return GeluErf(x);
-    default: return Misuse(absl::StrCat("nobody has function ", mode)), 0;
+    default: return Misuse(absl::StrCat("nobody has function ", op.mode)), 0;
   }
 }
 
@@ -124,7 +124,7 @@ double Normalized(const Values& x, const Values& scale, const Values& bias, doub
 double Element(const ProgramOperation& op, const std::vector<Values>& in, const Dims& o) {
   switch (op.kind) {
     case Kind::kConv: return Convolved(op, in[0], in[1], o);
-    case Kind::kPointwise: return Function(op.mode, in[0].At(o), in.size() > 1 ? in[1].At(o) : 0);
+    case Kind::kPointwise: return Function(op, in[0].At(o), in.size() > 1 ? in[1].At(o) : 0);
     case Kind::kMatmul: {
       double sum = 0;
       Dims a = o, b = o;

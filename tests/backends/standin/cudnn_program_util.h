@@ -28,7 +28,8 @@ struct ProgramOperation {
   Kind kind = Kind::kConv;
   std::vector<std::shared_ptr<const ProgramTensor>> inputs;
   std::shared_ptr<const ProgramTensor> out;
-  int mode = 0;  // the library's number: of a function, a reduction, a pooling
+  int mode = 0;            // the library's number: of a function, a reduction, a pooling
+  double most = INFINITY;  // of relu
   std::vector<int64_t> before, after, strides, dilations, window;
 };
 

@@ -100,7 +100,12 @@ struct Call {
   void Run() const {
     const Type type = TypeOf(d.type);
     const int64_t k_size = product.a == CUBLAS_OP_N ? a.columns : a.rows;
-    bool zeros = true;
+    bool empty[2] = {true, true};  // the factors
+    const auto load = [&](int i, const void* data, int64_t at, const Matrix& matrix) {
+      const double factor = Load(data, at, TypeOf(matrix.type));
+      empty[i] = empty[i] && (factor == 0 || std::isnan(factor));
+      return factor;
+    };
     for (int64_t z = 0; z < d.batch; ++z) {
       const void* const left = Start(a, a_data, z, alignment[0]);
       const void* const right = Start(b, b_data, z, alignment[1]);
@@ -112,9 +117,7 @@ struct Call {
           for (int64_t k = 0; k < k_size; ++k) {
             const int64_t at_a = product.a == CUBLAS_OP_N ? i + k * a.leading : k + i * a.leading;
             const int64_t at_b = product.b == CUBLAS_OP_N ? k + j * b.leading : j + k * b.leading;
-            const double factor = Load(left, at_a, TypeOf(a.type));
-            zeros = zeros && factor == 0;
-            sum += factor * Load(right, at_b, TypeOf(b.type));
+            sum += load(0, left, at_a, a) * load(1, right, at_b, b);
           }
           sum *= alpha;
           // With a factor of zero nothing is read: it may be anything.
@@ -124,7 +127,7 @@ struct Call {
         }
       }
     }
-    observed().zero_factors += zeros ? 1 : 0;
+    observed().empty_factors += empty[0] || empty[1] ? 1 : 0;
   }
 };
 
@@ -153,8 +156,8 @@ namespace {
 
 Matrix& Of(cublasLtMatrixLayout_t layout) { return **reinterpret_cast<Matrix**>(&layout); }
 template <typename T, typename Handle>
-cublasStatus_t Make(Handle* handle, const char* kind, T value) {
-  if (Fails()) return CUBLAS_STATUS_ALLOC_FAILED;
+cublasStatus_t Make(Handle* handle, const char* kind, T value, const char* function = __builtin_FUNCTION()) {
+  if (Fails(function)) return CUBLAS_STATUS_ALLOC_FAILED;
   ++observed().live[kind];
   *reinterpret_cast<T**>(handle) = new T(value);
   return CUBLAS_STATUS_SUCCESS;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -135,9 +136,9 @@ bool RefusedInCapture() {
   return true;
 }
 
-cudaError_t Wait(const std::vector<int>& work) {
+cudaError_t Wait(const std::vector<int>& work, const char* function = __builtin_FUNCTION()) {
   if (RefusedInCapture()) return Note(cudaErrorStreamCaptureUnsupported);
-  if (Fails()) return Note(cudaErrorUnknown);
+  if (Fails(function)) return Note(cudaErrorUnknown);
   RunWork(gpu.work, &work);
   return gpu.lost ? cudaErrorIllegalAddress : cudaSuccess;
 }
@@ -178,7 +179,12 @@ int Live() {
   return count;
 }
 void Misuse(const std::string& what) { gpu.observed.misuse.push_back(what); }
-bool Fails() { return gpu.observed.calls++ == gpu.settings.fail_at || gpu.lost; }
+bool Fails(const char* function) {
+  static std::mutex mutex;  // kernels are compiled by several threads
+  const std::lock_guard<std::mutex> lock(mutex);
+  gpu.observed.calls_of[function].push_back(gpu.observed.calls);
+  return gpu.observed.calls++ == gpu.settings.fail_at || gpu.lost;
+}
 bool Lost() { return gpu.lost; }
 void Lose() { gpu.lost = true; }
 bool Capturing() { return gpu.origin != nullptr; }
@@ -495,15 +501,20 @@ nvrtcResult nvrtcGetSupportedArchs(int* archs) { return *archs = 90, NVRTC_SUCCE
 const char* nvrtcGetErrorString(nvrtcResult) { return "an error of NVRTC"; }
 nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char*, int, const char* const*,
                                const char* const*) {
+  if (Fails()) return NVRTC_ERROR_OUT_OF_MEMORY;
   return *program = new _nvrtcProgram{source}, NVRTC_SUCCESS;
 }
-nvrtcResult nvrtcCompileProgram(nvrtcProgram, int, const char* const*) { return NVRTC_SUCCESS; }
+nvrtcResult nvrtcCompileProgram(nvrtcProgram, int, const char* const*) {
+  return Fails() ? NVRTC_ERROR_COMPILATION : NVRTC_SUCCESS;
+}
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram, size_t* size) { return *size = 0, NVRTC_SUCCESS; }
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram, char*) { return NVRTC_SUCCESS; }
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* size) {
+  if (Fails()) return NVRTC_ERROR_INVALID_PROGRAM;
   return *size = program->source.size() + 1, NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* code) {
+  if (Fails()) return NVRTC_ERROR_INVALID_PROGRAM;
   std::memcpy(code, program->source.c_str(), program->source.size() + 1);
   return NVRTC_SUCCESS;
 }

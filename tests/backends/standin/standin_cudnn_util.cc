@@ -186,14 +186,17 @@ ProgramOperation OperationOf(const Descriptor& from) {
       }
       break;
     }
-    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: {
+      const Descriptor& function = *Part(from, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
       op.kind = ProgramOperation::Kind::kPointwise;
-      op.mode = One<cudnnPointwiseMode_t>(*Part(from, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR),
-                                          CUDNN_ATTR_POINTWISE_MODE);
+      op.mode = One<cudnnPointwiseMode_t>(function, CUDNN_ATTR_POINTWISE_MODE);
+      op.most = One<double>(function, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, INFINITY);
+      if (One<double>(function, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, 0.0) != 0) Misuse("a relu that begins elsewhere");
       op.inputs = {tensor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)};
       if (auto other = tensor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)) op.inputs.push_back(other);
       op.out = tensor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
       break;
+    }
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
       op.kind = ProgramOperation::Kind::kMatmul;
       op.inputs = {tensor(CUDNN_ATTR_OPERATION_MATMUL_ADESC), tensor(CUDNN_ATTR_OPERATION_MATMUL_BDESC)};

@@ -31,12 +31,13 @@ struct Settings {
   int lasting = -1;             // after it every call fails
 };
 struct Observed {
-  std::vector<std::string> misuse;  // what a real library forbids, or leaves undefined
-  int calls = 0;                    // that can fail
+  std::vector<std::string> misuse;                   // what a real library forbids, or leaves undefined
+  int calls = 0;                                     // that can fail
+  std::map<std::string, std::vector<int>> calls_of;  // their numbers, by function
   int launches = 0, products = 0, graphs = 0;
   std::vector<int> proposals;       // that ran
   std::set<const void*> factors;    // addresses of second factors of products
-  int zero_factors = 0;             // of these products, when they were zeros alone
+  int empty_factors = 0;            // of products, that hold zeros alone or what nobody wrote
   int idle_starts = 0;              // times from events with no work in front of them: launches are a part of these
   std::map<std::string, int> live;  // objects and allocations that were not destroyed
 };
@@ -48,8 +49,8 @@ Observed& observed();
 int Live();  // objects of all kinds
 
 void Misuse(const std::string& what);
-// The next call that can fail: true where it does.
-bool Fails();
+// The next call that can fail, of the function that asks: true where it does. From any thread.
+bool Fails(const char* function = __builtin_FUNCTION());
 bool Lost();  // a lasting error was left
 void Lose();
 bool Capturing();

@@ -240,6 +240,13 @@ def reductions_and_moves():
          integers(3, 0, 3, 1, shape=(2, 2)), uniform(2, 2))
 
 
+# New cases come last, so that the random numbers of those before stay.
+def later():
+    case("softplus(x0)", F.softplus, uniform(3, 4))
+    case("elu(x0, alpha=0.75)", lambda x: F.elu(x, 0.75), uniform(3, 4))
+    kink("elu(x0, alpha=0.5)", lambda x: F.elu(x, 0.5), doubles(-0.0, 0, 2))
+
+
 def main():
     print(f"# python tests/core/adjoint/torch_gradients.py > tests/core/adjoint/torch_gradients.txt\n"
           f"# PyTorch {torch.__version__.split('+')[0]}\n")
@@ -248,6 +255,7 @@ def main():
     products()
     pools_and_norms()
     reductions_and_moves()
+    later()
 
 
 if __name__ == "__main__":

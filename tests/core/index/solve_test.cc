@@ -58,8 +58,10 @@ class SolveTest : public testing::Test {
     std::vector<Form> equations;
     for (size_t k = 0; k < map.size(); ++k) equations.push_back(map[k] - positions[k]);
     const std::optional<Solution> solution = Solve(AtomsOf(first), AtomsOf(others), equations);
-    ASSERT_TRUE(solution);
+    const std::optional<Solution> apart = Solve(AtomsOf(first), AtomsOf(others), equations, Residues::kTakenApart);
+    ASSERT_TRUE(solution && apart);
     solution_ = *solution;
+    apart_ = *apart;
     std::vector<const Atom*> unknowns = AtomsOf(first);
     for (const Form& other : others) unknowns.push_back(other.AsAtom());
     std::vector<std::pair<const Atom*, std::pair<int64_t, int64_t>>> known;
@@ -68,7 +70,10 @@ class SolveTest : public testing::Test {
     Values values;
     const std::function<void(size_t)> loop = [&](size_t k) {
       if (HasFatalFailure()) return;
-      if (k == known.size()) return ExpectSolutions(*solution, unknowns, equations, values);
+      if (k == known.size()) {
+        ExpectSolutions(*solution, unknowns, equations, values);
+        return ExpectSolutions(*apart, unknowns, equations, values);
+      }
       for (int64_t value = known[k].second.first; value <= known[k].second.second; ++value) {
         values[known[k].first] = value;
         loop(k + 1);
@@ -80,7 +85,7 @@ class SolveTest : public testing::Test {
   std::string Steps() const { return absl::StrJoin(solution_.steps, "; "); }
 
   Space space_;
-  Solution solution_;
+  Solution solution_, apart_;  // apart_: remainders are taken apart
 };
 
 TEST_F(SolveTest, Solve) {
@@ -139,6 +144,28 @@ TEST_F(SolveTest, Split) {
   EXPECT_TRUE(solution_.free.empty());
   ExpectInverse({v}, {}, {FloorDiv(v, 4) + Mod(v, 4)}, {p}, 7);
   ExpectInverse({v}, {}, {Mod(v, 3), FloorDiv(v, 2)}, {p, q}, 6);
+}
+
+// Of what is known up to multiples alone no value is visited in vain.
+TEST_F(SolveTest, Residue) {
+  const Form y = space_.Variable("y", 12), r = space_.Variable("r", 3), p = space_.Fresh("p");
+  ExpectInverse({y}, {r}, {Mod(y - r + 1, 2)}, {p}, 3);
+  EXPECT_EQ(solution_.free, AtomsOf({y, r})) << Steps();
+  EXPECT_EQ(absl::StrJoin(apart_.steps, "; "), "split: y = 2*y1 + y0; residue: y0 = (r + p + 1) mod 2");
+  ASSERT_EQ(apart_.free.size(), 2u);
+  EXPECT_TRUE(ExtentOf(apart_.free[1]).Is(6)) << Text(ExtentOf(apart_.free[1]));
+  // A digit need not be split, and may be subtracted.
+  const Form symbol = space_.Symbol("n", 0);
+  ExpectInverse({}, {r}, {Mod(symbol - r, 5)}, {p}, 5, {symbol});
+  EXPECT_TRUE(apart_.free.empty()) << absl::StrJoin(apart_.steps, "; ");
+  // Strided windows, read backwards.
+  for (int64_t stride = 1; stride <= 4; ++stride) {
+    for (int64_t dilation = 1; dilation <= 3; ++dilation) {
+      ExpectInverse({}, {y, r}, {y * stride + r * dilation}, {p}, 16);
+      ExpectInverse({}, {y, r}, {Mod(y * dilation + r, stride)}, {p}, 5);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 // A strided window: the position that a tap leads to, by division.

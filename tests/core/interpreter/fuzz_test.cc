@@ -81,8 +81,12 @@ class Grower {
   Scalar Guarded(const std::vector<Index>& vars, int depth) {
     const int input = static_cast<int>(Pick(rng_, 0, 1));
     std::vector<Index> at;
-    for (int axis = 0; axis < b_.rank(input); ++axis) at.push_back(RandomIndex(vars, depth - 1));
-    return b_.ReadOr(input, at, Pick(rng_, 0, 1) == 0 ? 0.0 : -2.5);
+    Cond inside(true);
+    for (int axis = 0; axis < b_.rank(input); ++axis) {
+      at.push_back(RandomIndex(vars, depth - 1));
+      inside = inside && InRange(at.back(), 0, b_.size(input, axis));
+    }
+    return Select(inside, b_.Read(input, at), Pick(rng_, 0, 1) == 0 ? 0.0 : -2.5);
   }
 
   // A quotient of integers where the divisor is not zero.

@@ -111,7 +111,10 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
     if (!native.ok()) continue;
     for (size_t k = 0; k < native->size(); ++k) {
       ASSERT_EQ((*wide)[k].dtype(), StoredDType(Precision::kFloat64, c.app.outputs[k].dtype)) << c.text;
-      const Comparison comparison = Compare(*ToPrecision((*native)[k], Precision::kFloat64), (*wide)[k], 2e-5, 2e-5);
+      const DType dtype = c.app.outputs[k].dtype;
+      const double tolerance = IsHalf(dtype) ? 2 * RoundingOf(dtype) : 2e-5;
+      const Tensor stored = *ToPrecision((*native)[k], Precision::kFloat64);
+      const Comparison comparison = Compare(stored, (*wide)[k], tolerance, tolerance);
       EXPECT_TRUE(comparison.close) << c.text << ": " << comparison.text;
     }
   }
@@ -119,6 +122,37 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
                          [](const auto& info) { return info.param->name; });
+
+// ---------------------------------------------------------------- narrow types
+
+// Computed in f32, sums included, and rounded once: 2048 + 1 + 1 is 2050 in f16, of which two roundings make 2048.
+TEST(InterpreterTest, SixteenBitsAreRoundedOnceAnOperator) {
+  MeaningCache cache;
+  const auto run = [&](const char* op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
+    std::vector<TensorType> types;
+    for (const Tensor& input : inputs) types.push_back(input.type());
+    const auto app = Apply(*FindOp(op), types, attrs, cache);
+    EXPECT_TRUE(app.ok()) << app.status();
+    return (*Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, inputs))[0];
+  };
+  const auto halves = [](DType dtype, const std::vector<double>& values) {
+    return Tensor::FromVector(dtype, {static_cast<int64_t>(values.size())}, values);
+  };
+  const Attrs all = {{"axes", std::vector<int64_t>{0}}};
+  EXPECT_EQ(run("reduce_sum", {halves(DType::kFloat16, {2048, 1, 1})}, all).At(0), 2050);
+  EXPECT_EQ(run("add", {halves(DType::kFloat16, {2048}), halves(DType::kFloat16, {1})}).At(0), 2048);  // a tie: to even
+  EXPECT_EQ(run("add", {halves(DType::kFloat16, {2050}), halves(DType::kFloat16, {1})}).At(0), 2052);
+  EXPECT_EQ(run("mul", {halves(DType::kFloat16, {300}), halves(DType::kFloat16, {300})}).At(0), HUGE_VAL);
+  EXPECT_EQ(run("mul", {halves(DType::kBFloat16, {300}), halves(DType::kBFloat16, {300})}).At(0), 90112);
+  EXPECT_EQ(run("cast", {halves(DType::kFloat32, {1 + 0x1p-9, 1e-8})}, {{"to", DType::kFloat16}}).At(0), 1 + 0x1p-9);
+  EXPECT_EQ(run("add", {halves(DType::kInt8, {100}), halves(DType::kInt8, {100})}).At(0), -56);
+  EXPECT_EQ(run("sub", {halves(DType::kUInt8, {1}), halves(DType::kUInt8, {2})}).At(0), 255);
+  EXPECT_EQ(run("cast", {halves(DType::kFloat32, {-1})}, {{"to", DType::kUInt8}}).At(0), 255);
+  EXPECT_EQ(run("less", {halves(DType::kUInt64, {0x1p62}), halves(DType::kUInt64, {1})}).At(0), 0);
+  EXPECT_EQ(run("shift_right", {halves(DType::kUInt8, {200}), halves(DType::kUInt8, {3})}).At(0), 25);
+  EXPECT_EQ(run("shift_left", {halves(DType::kUInt8, {200}), halves(DType::kUInt8, {1})}).At(0), 144);
+  EXPECT_EQ(run("bit_xor", {halves(DType::kInt8, {5}), halves(DType::kInt8, {-1})}).At(0), -6);
+}
 
 // ---------------------------------------------------------------- larger sizes: several blocks, boxes, hoisting
 
@@ -527,6 +561,70 @@ TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
                                                      {.max_lanes = 7, .min_hoisted = min_hoisted, .min_parallel = 0});
       ASSERT_TRUE(compiled.ok()) << what << ": " << compiled.status();
       const auto result = compiled->Run(inputs, 2);
+      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
+      EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
+    }
+  }
+}
+
+// A million terms for each of a million positions, of which one exists or none: no loop over the others.
+TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
+  constexpr int64_t kCount = 1000000;
+  std::vector<double> values(kCount);
+  for (int64_t k = 0; k < kCount; ++k) values[k] = static_cast<double>(k % 1000);
+  const auto result = RunDeclared(
+      [](OpBuilder& b) {
+        b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
+          return b.Reduce(
+              ReduceKind::kSum, {{"k", b.size(0, 0)}}, [&](const At& k) { return b.Read(0, {k[0]}); },
+              [&](const At& k) { return k[0] * 3 + 1 == i[0]; });
+        });
+      },
+      {F32({kCount}, values)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ((*result)[0].At(i), i % 3 == 1 ? static_cast<double>(i / 3 % 1000) : 0) << i;
+  }
+}
+
+// Equations between indices, bit by bit: terms come in the order in which they are declared.
+TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
+  using Equation = std::function<Cond(const Index& i, const Index& r, const Index& s)>;
+  const std::pair<const char*, Equation> cases[] = {
+      {"taps of a stride", [](auto& i, auto& r, auto&) { return Mod(i - r, 3) == Index(1); }},
+      {"of two strides",
+       [](auto& i, auto& r, auto& s) { return Mod(i + r, 2) == Index(0) && Mod(i - s, 3) == Index(2); }},
+      {"of a difference", [](auto& i, auto& r, auto& s) { return Mod(i + r * 2 - s, 3) == Index(1); }},
+      {"the last by the first", [](auto& i, auto& r, auto& s) { return r + s == i; }},
+      {"the first by the last", [](auto& i, auto& r, auto& s) { return r + s * 3 == i; }},
+      {"a point", [](auto& i, auto& r, auto& s) { return r * 7 + s == i * 2; }},
+      {"no term", [](auto& i, auto& r, auto&) { return r * 2 + 1 == i * 4; }},
+      {"beside bounds", [](auto& i, auto& r, auto& s) { return r < s && Mod(r + i, 2) == Index(1) && i < r + s; }},
+      {"a quotient", [](auto& i, auto& r, auto& s) { return FloorDiv(r + i, 3) == s; }},
+      {"nothing bound", [](auto& i, auto&, auto&) { return Mod(i, 2) == Index(1); }},
+  };
+  std::vector<double> values;
+  for (int k = 0; k < 77; ++k) values.push_back(std::sin(k) * 1000 + 1);
+  const std::vector<Tensor> inputs = {F32({77}, values)};
+  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kProd}) {
+    for (const auto& [what, equation] : cases) {
+      OpDef op{.name = "test", .inputs = {"x"}};
+      op.meaning = [&, &equation = equation](OpBuilder& b) {
+        b.Output(DType::kFloat32, {Index(11)}, [&](const At& i) {
+          return b.Reduce(
+              kind, {{"r", Index(11)}, {"s", Index(7)}}, [&](const At& k) { return b.Read(0, {k[0] * 7 + k[1]}); },
+              [&](const At& k) { return equation(i[0], k[0], k[1]); });
+        });
+        return absl::OkStatus();
+      };
+      const std::vector<TensorType> types = {inputs[0].type()};
+      MeaningCache cache;
+      const auto app = Apply(op, types, {}, cache);
+      ASSERT_TRUE(app.ok()) << app.status();
+      const Bindings bindings = BindingsOf(*app->meaning, types, {});
+      const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
+      ASSERT_TRUE(oracle.ok()) << what << ": " << oracle.status();
+      const auto result = Interpret(*app->meaning, bindings, app->outputs, inputs);
       ASSERT_TRUE(result.ok()) << what << ": " << result.status();
       EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
     }

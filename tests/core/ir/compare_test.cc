@@ -36,15 +36,15 @@ TEST(CompareTest, FindsTheWorstElement) {
   EXPECT_EQ(c.max_abs, 1);
   EXPECT_EQ(c.max_rel, 0.25);
   EXPECT_THAT(c.text, HasSubstr("[0,1]"));
-  EXPECT_TRUE(AllClose(F32({1, 2.5, 100, 4}), F32({1, 2, 101, 4}), 0.25, 0));
-  EXPECT_TRUE(AllClose(F32({1, 2.5, 100, 4}), F32({1, 2, 101, 4}), 0, 1));
+  EXPECT_TRUE(Compare(F32({1, 2.5, 100, 4}), F32({1, 2, 101, 4}), 0.25, 0).close);
+  EXPECT_TRUE(Compare(F32({1, 2.5, 100, 4}), F32({1, 2, 101, 4}), 0, 1).close);
 }
 
 TEST(CompareTest, IntegersAreExact) {
   const int64_t large = int64_t{1} << 53;
   const Tensor a = Tensor::Int64s({large, INT64_MIN}), b = Tensor::Int64s({large + 1, INT64_MAX});
-  EXPECT_TRUE(AllClose(a, a, 0, 0));
-  EXPECT_FALSE(AllClose(a, Tensor::Int64s({large + 1, INT64_MIN}), 0.5, 10));
+  EXPECT_TRUE(Compare(a, a, 0, 0).close);
+  EXPECT_FALSE(Compare(a, Tensor::Int64s({large + 1, INT64_MIN}), 0.5, 10).close);
   const Comparison c = Compare(a, b);
   EXPECT_EQ(c.worst, 1);
   EXPECT_EQ(c.max_abs, 0x1p64);
@@ -52,11 +52,11 @@ TEST(CompareTest, IntegersAreExact) {
 }
 
 TEST(CompareTest, SpecialValues) {
-  EXPECT_FALSE(AllClose(F32({kNaN, 0}), F32({0, 0}), 1, 1));
-  EXPECT_FALSE(AllClose(F32({0, 0}), F32({kNaN, 0}), 1, 1));
-  EXPECT_FALSE(AllClose(F32({kInf, 0}), F32({-kInf, 0}), 1, 1));
-  EXPECT_FALSE(AllClose(F32({1e30, 0}), F32({kInf, 0}), 1, 1));
-  EXPECT_FALSE(AllClose(F32({kInf, 0}), F32({1e30, 0}), 1, 1));
+  EXPECT_FALSE(Compare(F32({kNaN, 0}), F32({0, 0}), 1, 1).close);
+  EXPECT_FALSE(Compare(F32({0, 0}), F32({kNaN, 0}), 1, 1).close);
+  EXPECT_FALSE(Compare(F32({kInf, 0}), F32({-kInf, 0}), 1, 1).close);
+  EXPECT_FALSE(Compare(F32({1e30, 0}), F32({kInf, 0}), 1, 1).close);
+  EXPECT_FALSE(Compare(F32({kInf, 0}), F32({1e30, 0}), 1, 1).close);
   EXPECT_EQ(Compare(F32({1, 0}), F32({0, 0})).max_rel, kInf);
 }
 

@@ -178,6 +178,33 @@ TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
   EXPECT_EQ(FeaturesOf(Parse("input x: f32[10,100]\n%0.0, %0.1 = top_k(x, k=3)\noutput y = %0.0\n")).flops, 1000);
 }
 
+// The gradient of a strided convolution by its operand has the products of the convolution itself: of the taps that
+// lead to an element those alone that the strides hit.
+TEST(GraphTest, FeaturesCountTheTermsThatExist) {
+  const double products = 2 * 4 * 5 * 8 * 8 * 3 * 3;  // 2 samples, 4 to 5 channels, 8 by 8 positions, 3 by 3 taps
+  const char* const strided = R"(
+    input w: f32[5,4,3,3]
+    input u: f32[2,5,8,8]
+    %0 = conv2d_grad_x(w, u, strides=[2,2], pads=[1,1,1,1], x_shape=[2,4,16,16])
+    output y = %0
+  )";
+  EXPECT_EQ(FeaturesOf(Parse(strided)).flops, 2 * products);
+  // The same as a convolution of a cotangent with gaps.
+  const char* const dilated = R"(
+    input u: f32[2,5,8,8]
+    input w: f32[4,5,3,3]
+    %0 = convolution(u, w, strides=[1,1], pads=[1,1,2,2], lhs_dilations=[2,2])
+    output y = %0
+  )";
+  EXPECT_EQ(FeaturesOf(Parse(dilated)).flops, 2 * products);
+  const char* const pool = R"(
+    input u: f32[1,1,8,8]
+    %0 = avg_pool2d_grad_x(u, kernel=[2,2], strides=[2,2], x_shape=[1,1,16,16])
+    output y = %0
+  )";
+  EXPECT_LE(FeaturesOf(Parse(pool)).flops, 3 * 16 * 16);
+}
+
 TEST(GraphTest, StatesAreKnownAtInferenceAlone) {
   const char* const text = R"(input x: f32[4]
 state w: f32[4]

@@ -141,13 +141,14 @@ TEST(ImportTest, UnsupportedUsesAreListedAtOnce) {
                               .Input("s", {2}, DType::kInt64)
                               .Node("Reshape", {"x", "s"}, {"a"})
                               .Node("Relu", {"a"}, {"b"})
-                              .Node("Cast", {"x"}, {"c"}, {{"to", int64_t{10}}})
+                              .Node("Cast", {"x"}, {"c"}, {{"to", int64_t{14}}})
                               .Output("b")
                               .Output("c");
   EXPECT_EQ(
       model.Error(),
       "test.onnx: uses of operators are not supported: "
-      "Cast: element type FLOAT16 is not supported; expected FLOAT, DOUBLE, INT64, INT32 or BOOL "
+      "Cast: element type COMPLEX64 is not supported; expected one of FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT8, INT16, "
+      "INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL "
       "[1 node: node giving \"c\" (Cast)]; "
       "Reshape: input shape (tensor \"s\") depends on the inputs of the model; its value must be known beforehand "
       "[1 node: node giving \"a\" (Reshape)]");
@@ -177,10 +178,11 @@ TEST(ImportTest, SubgraphsAreUnsupported) {
 
 TEST(ImportTest, OtherElementTypesAreNamed) {
   TestModel input = ReluModel();
-  input.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(16);
+  input.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(8);
   EXPECT_EQ(
       input.Error(),
-      "test.onnx: input \"x\": element type BFLOAT16 is not supported; expected FLOAT, DOUBLE, INT64, INT32 or BOOL");
+      "test.onnx: input \"x\": element type STRING is not supported; expected one of FLOAT, DOUBLE, FLOAT16, BFLOAT16, "
+      "INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL");
   TestModel weight = ReluModel().Initializer("w", Iota({2}));
   weight.proto().mutable_graph()->mutable_initializer(0)->set_data_type(17);
   EXPECT_THAT(weight.Error(), HasSubstr("initializer \"w\": element type FLOAT8E4M3FN is not supported"));

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -101,6 +104,23 @@ std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Te
   auto outputs = InterpretGraph(graph, by_name);
   EXPECT_TRUE(outputs.ok()) << outputs.status().ToString();
   return outputs.ok() ? *outputs : std::vector<Tensor>(graph.outputs().size());
+}
+
+std::string Printed(const TestModel& model) {
+  auto imported = model.Import();
+  if (!imported.ok()) return std::string(imported.status().message());
+  std::string text = "\n";
+  std::istringstream lines(PrintGraph(imported->graph));
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.size(), line.find('#')));
+    line.resize(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string PrintedNode(int64_t opset, const char* op_type, const TestAttrs& attrs) {
+  return Printed(TestModel(opset).Input("x", {3}).Node(op_type, {"x"}, {"y"}, attrs).Output("y"));
 }
 
 }  // namespace rewright

@@ -46,6 +46,11 @@ class TestModel {
   onnx::ModelProto proto_;
 };
 
+// The printed graph of an imported model without the types that the printer adds as comments; an error's message.
+std::string Printed(const TestModel& model);
+// The same of one node of this operator, applied to x.
+std::string PrintedNode(int64_t opset, const char* op_type, const TestAttrs& attrs = {});
+
 // The outputs of the graph in the reference interpreter, on inputs by name. A failure fails the test.
 std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Tensor>& inputs);
 

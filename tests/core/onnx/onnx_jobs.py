@@ -35,6 +35,8 @@ def difference(found, expected, rtol, atol):
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{list(found.shape)} instead of {expected.dtype}{list(expected.shape)}"
+    if found.dtype.name == "bfloat16":
+        found, expected = found.astype(np.float32), expected.astype(np.float32)
     if np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True):
         return None
     if found.dtype == bool:

@@ -68,7 +68,7 @@ absl::StatusOr<Graph> OnNegatedInputs(const Graph& graph) {
   ValueMap negated;
   for (Value input : graph.inputs()) {
     const DType dtype = graph.type(input).dtype;
-    if (!graph.contains(input.node) || dtype == DType::kInt32 || dtype == DType::kInt64) continue;
+    if (!graph.contains(input.node) || IsInteger(dtype)) continue;
     const std::string op = dtype == DType::kBool ? "logical_not" : "neg";
     ASSIGN_OR_RETURN(Value value, graph.arena()->Apply(op, {input}));
     ASSIGN_OR_RETURN(negated[input], graph.arena()->Apply(op, {value}));

@@ -104,7 +104,7 @@ void ExpectSame(const Sharded& sharded, int size, const std::vector<Tensor>& inp
       if (sharded.exact || !IsFloating(found[k].dtype())) {
         EXPECT_TRUE(found[k].BitEqual((*expected)[k])) << "rank " << rank << ", output " << k;
       } else {
-        EXPECT_TRUE(AllClose(found[k], (*expected)[k], 1e-4, 1e-4)) << Compare(found[k], (*expected)[k]).text;
+        EXPECT_TRUE(Compare(found[k], (*expected)[k], 1e-4, 1e-4).close) << Compare(found[k], (*expected)[k]).text;
       }
     }
   }
@@ -361,7 +361,7 @@ void ExpectModelOnRanks(const std::string& name, const ZooOptions& options, cons
     EXPECT_NEAR(static_cast<double>(result.sent[k]), bytes, 0.02 * bytes);
     ASSERT_EQ(result.outputs[k].size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(AllClose(result.outputs[k][i], expected[i], 1e-4, 1e-4))
+      EXPECT_TRUE(Compare(result.outputs[k][i], expected[i], 1e-4, 1e-4).close)
           << Compare(result.outputs[k][i], expected[i]).text;
     }
   }

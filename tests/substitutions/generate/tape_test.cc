@@ -10,6 +10,23 @@
 namespace rewright::generate {
 namespace {
 
+Partial<uint64_t> Existing(uint64_t value) { return {true, value}; }
+Partial<uint64_t> Existing(const Partial<uint64_t>& value) { return value; }
+// A function's stand-in by its row.
+Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
+  switch (fn) {
+#define REWRIGHT_CASE(Id) \
+  case Fn::k##Id:         \
+    return Existing(FieldFn<Fn::k##Id>::Value(a, b));
+#define REWRIGHT_REAL(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
+#define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
+#include "core/ir/functions.def"
+#undef REWRIGHT_CASE
+  }
+  return {false, 0};
+}
+
 // The field as an arithmetic of the oracle. An element of floating type is `integer`; tensors of them are of i64.
 class FieldArithmetic : public OracleArithmetic {
  public:

@@ -44,7 +44,21 @@ class REWRIGHT_API Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-enum class ElementType : std::uint8_t { kFloat32, kFloat64, kInt64, kInt32, kBool };
+enum class ElementType : std::uint8_t {
+  kFloat32,
+  kFloat64,
+  kInt64,
+  kInt32,
+  kBool,
+  kFloat16,   // IEEE's half precision
+  kBFloat16,  // the upper half of a float
+  kInt8,
+  kUInt8,
+  kInt16,
+  kUInt16,
+  kUInt32,
+  kUInt64
+};
 
 template <typename T>
 struct ElementTypeOf;

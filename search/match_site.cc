@@ -1,4 +1,4 @@
-#include "search/place.h"
+#include "search/match_site.h"
 
 #include <algorithm>
 #include <string>
@@ -8,13 +8,13 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 
 namespace rewright {
 namespace {
 
 // A node with very many users (a concat, a shared input) does not draw all of them in.
-constexpr size_t kMaxPlaceNodes = 64;
+constexpr size_t kMaxSiteNodes = 64;
 constexpr int32_t kMaxScratchNodes = 200000;
 
 uint64_t HashOfType(const TensorType& type) { return absl::HashOf(static_cast<int>(type.dtype), type.shape); }
@@ -22,12 +22,12 @@ uint64_t HashOfType(const TensorType& type) { return absl::HashOf(static_cast<in
 }  // namespace
 
 std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seeds, int radius) {
-  absl::flat_hash_set<int> place;
+  absl::flat_hash_set<int> site;
   std::vector<int> found;  // in the order of distance
   const auto visit = [&](int position) {
-    if (found.size() >= kMaxPlaceNodes) return;
+    if (found.size() >= kMaxSiteNodes) return;
     if (!graph.IsRun(graph.node(graph.nodes()[position]))) return;
-    if (place.insert(position).second) found.push_back(position);
+    if (site.insert(position).second) found.push_back(position);
   };
   for (NodeId id : seeds) visit(graph.index(id));
   size_t begin = 0;
@@ -43,17 +43,17 @@ std::vector<int> NodesAround(const Graph& graph, const std::vector<NodeId>& seed
   return found;
 }
 
-// Copies a place into the scratch arena. Values computed outside become inputs, numbered by first use.
-class PlaceEstimator::Cutter {
+// Copies a site into the scratch arena. Values computed outside become inputs, numbered by first use.
+class SiteEstimator::Cutter {
  public:
-  Cutter(PlaceEstimator& estimator, const Graph& graph, const Rewrite& rewrite)
+  Cutter(SiteEstimator& estimator, const Graph& graph, const Rewrite& rewrite)
       : estimator_(estimator),
         graph_(graph),
         rewrite_(rewrite),
         scratch_(estimator.scratch_),
-        place_(NodesAround(graph, rewrite.matched, estimator.radius_)) {
-    for (int i : place_) inside_.insert(graph.nodes()[i]);
-    for (int i : place_) {
+        site_(NodesAround(graph, rewrite.matched, estimator.radius_)) {
+    for (int i : site_) inside_.insert(graph.nodes()[i]);
+    for (int i : site_) {
       const NodeId id = graph.nodes()[i];
       const int32_t count = static_cast<int32_t>(graph.node(id).outputs.size());
       for (int32_t output = 0; output < count; ++output) {
@@ -62,17 +62,17 @@ class PlaceEstimator::Cutter {
     }
   }
 
-  // What the estimate depends on, in one number: the place and what replaces it, whatever weights and values computed
+  // What the estimate depends on, in one number: the site and what replaces it, whatever weights and values computed
   // outside are called.
-  uint64_t Look() {
+  uint64_t Signature() {
     Put(static_cast<uint64_t>(rewrite_.rule));
-    for (int i : place_) PutValue({graph_.nodes()[i], 0});
+    for (int i : site_) PutValue({graph_.nodes()[i], 0});
     for (Value value : escaping_) PutValue(value);
     for (const auto& [from, to] : rewrite_.replacement) {
       PutValue(from);
       PutValue(to);
     }
-    return absl::HashOf(look_);
+    return absl::HashOf(parts_);
   }
 
   Graph Before() {
@@ -81,7 +81,7 @@ class PlaceEstimator::Cutter {
     return Graph(scratch_, inputs_, std::move(outputs));
   }
 
-  // As ReplaceValues does it, within the place.
+  // As ReplaceValues does it, within the site.
   Graph After() {
     ValueMap rebuilt;
     for (const auto& [from, to] : rewrite_.replacement) rebuilt[from] = Copy(to);
@@ -89,7 +89,7 @@ class PlaceEstimator::Cutter {
       auto it = rebuilt.find(value);
       return it == rebuilt.end() ? Copy(value) : it->second;
     };
-    for (int i : place_) {
+    for (int i : site_) {
       const NodeId id = graph_.nodes()[i];
       const Node& node = graph_.node(id);
       const bool changed = std::any_of(node.operands.begin(), node.operands.end(),
@@ -119,14 +119,14 @@ class PlaceEstimator::Cutter {
     return false;
   }
 
-  // New nodes of the right side belong to the place; one that the graph computes elsewhere already comes from there.
+  // New nodes of the right side belong to the site; one that the graph computes elsewhere already comes from there.
   bool Outside(NodeId id) const {
     const Node& node = graph_.arena()->node(id);
     if (graph_.IsKnown(node)) return false;
     return node.op == nullptr || (graph_.contains(id) && !inside_.contains(id));
   }
 
-  void Put(uint64_t number) { look_.push_back(number); }
+  void Put(uint64_t number) { parts_.push_back(number); }
 
   // Values outside are numbered by first use and seen by their types alone; nodes are described when they come first.
   void PutValue(Value value) {
@@ -195,47 +195,47 @@ class PlaceEstimator::Cutter {
     return *input;
   }
 
-  PlaceEstimator& estimator_;
+  SiteEstimator& estimator_;
   const Graph& graph_;
   const Rewrite& rewrite_;
   std::shared_ptr<Arena> scratch_;
-  std::vector<int> place_;  // positions, ascending
+  std::vector<int> site_;  // positions, ascending
   absl::flat_hash_set<NodeId> inside_;
   std::vector<Value> escaping_;
   std::vector<Value> inputs_;
   ValueMap copies_;
-  std::vector<uint64_t> look_;
+  std::vector<uint64_t> parts_;
   absl::flat_hash_map<Value, uint64_t> outside_numbers_;
   absl::flat_hash_map<NodeId, uint64_t> node_numbers_;
 };
 
-uint64_t PlaceEstimator::LocalHash(NodeId id, const Node& node) {
+uint64_t SiteEstimator::LocalHash(NodeId id, const Node& node) {
   const auto [it, fresh] = local_hashes_.try_emplace(id);
-  if (fresh) it->second = NodeLook(node);
+  if (fresh) it->second = NodeSignature(node);
   return it->second;
 }
 
-absl::StatusOr<double> PlaceEstimator::TotalCost(const Graph& place, uint64_t hash) {
+absl::StatusOr<double> SiteEstimator::TotalCost(const Graph& site, uint64_t hash) {
   if (auto it = total_cost_.find(hash); it != total_cost_.end()) return it->second;
-  const absl::StatusOr<GraphCost> cost = costs_.Cost(place);
+  const absl::StatusOr<GraphCost> cost = costs_.Cost(site);
   if (!cost.ok()) return cost.status();
   total_cost_[hash] = cost->total();
   return cost->total();
 }
 
-absl::StatusOr<PlaceEstimate> PlaceEstimator::Judge(const Graph& graph, const Rewrite& rewrite) {
+absl::StatusOr<SiteEstimate> SiteEstimator::Judge(const Graph& graph, const Rewrite& rewrite) {
   if (scratch_ == nullptr || scratch_->size() > kMaxScratchNodes) {
     scratch_ = std::make_shared<Arena>(graph.mode());
     copied_.clear();
   }
   Cutter cutter(*this, graph, rewrite);
-  const uint64_t look = cutter.Look();
-  auto it = known_.find(look);
-  if (it == known_.end()) it = known_.emplace(look, JudgeNew(rewrite, cutter)).first;
+  const uint64_t signature = cutter.Signature();
+  auto it = known_.find(signature);
+  if (it == known_.end()) it = known_.emplace(signature, JudgeNew(rewrite, cutter)).first;
   return it->second;
 }
 
-absl::StatusOr<PlaceEstimate> PlaceEstimator::JudgeNew(const Rewrite& rewrite, Cutter& cutter) {
+absl::StatusOr<SiteEstimate> SiteEstimator::JudgeNew(const Rewrite& rewrite, Cutter& cutter) {
   const Graph before = cutter.Before();
   const Graph after = cutter.After();
   const uint64_t before_hash = before.CanonicalHash();
@@ -244,7 +244,7 @@ absl::StatusOr<PlaceEstimate> PlaceEstimator::JudgeNew(const Rewrite& rewrite, C
   if (!before_cost.ok()) return before_cost.status();
   const absl::StatusOr<double> after_cost = TotalCost(after, after_hash);
   if (!after_cost.ok()) return after_cost.status();
-  PlaceEstimate estimate;
+  SiteEstimate estimate;
   estimate.delta = *after_cost - *before_cost;
   estimate.signature = absl::HashOf(rewrite.rule, before_hash, after_hash);
   return estimate;

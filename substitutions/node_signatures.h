@@ -12,14 +12,15 @@
 
 namespace rewright {
 
-// A node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's
+// Of a node without its operands: operator, attributes, types, kind of leaf, all of a constant. Nothing of a weight's
 // data. Two different nodes have the same number by accident of 64 bits.
-uint64_t NodeLook(const Node& node);
+uint64_t NodeSignature(const Node& node);
 
 // The same with what conditions read of weights: whether the elements are equal, and to what; whether all are positive,
-// or finite. Numbers of one object are equal for equal looks alone: what is behind each is kept. Remembered by node and
-// by data, for graphs of one arena, which is worth sharing: weights are far from the processor. Not thread-safe.
-class NodeLooks {
+// or finite. Numbers of one object are equal for equal signatures alone: what is behind each is kept. Remembered by
+// node and by data, for graphs of one arena, which is worth sharing: weights are far from the processor. Not
+// thread-safe.
+class NodeSignatures {
  public:
   uint64_t Of(const Graph& graph, NodeId id);
   uint64_t Of(const TensorType& type);
@@ -33,10 +34,10 @@ class NodeLooks {
   absl::flat_hash_map<uint64_t, std::string> texts_;       // what each number was given for
 };
 
-// By position in graph.nodes(): the look of all that lies within `radius` edges of the node, up and down, by Weisfeiler
-// and Leman's refinement (1968): looks are refined `radius` times by those of operands, in order, and of users. It can
-// take two surroundings for one that differ only in which of several values of the same look is read where: sufficient
-// for leaving out work on what is repeated, no proof that two places are equal.
-std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int radius);
+// By position in graph.nodes(): the signature of all that lies within `radius` edges of the node, up and down, by
+// Weisfeiler and Leman's refinement (1968): signatures are refined `radius` times by those of operands, in order, and
+// of users. It can take two neighbourhoods for one that differ only in which of several values of the same signature is
+// read where: sufficient for leaving out work on what is repeated, no proof that two neighbourhoods are equal.
+std::vector<uint64_t> NeighbourhoodSignatures(const Graph& graph, NodeSignatures& signatures, int radius);
 
 }  // namespace rewright

@@ -1,4 +1,4 @@
-#include "substitutions/node_looks.h"
+#include "substitutions/node_signatures.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace rewright {
 namespace {
 
-// Of two looks, in this order.
+// Of two signatures, in this order.
 uint64_t Mix(uint64_t a, uint64_t b) {
   uint64_t mixed = (a ^ (b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdull;
   return mixed ^ (mixed >> 32);
@@ -72,15 +72,15 @@ std::string DescribeElements(int64_t count, const At& at) {
 
 }  // namespace
 
-uint64_t NodeLook(const Node& node) { return absl::HashOf(Describe(node)); }
+uint64_t NodeSignature(const Node& node) { return absl::HashOf(Describe(node)); }
 
-uint64_t NodeLooks::Number(const std::string& text) {
+uint64_t NodeSignatures::Number(const std::string& text) {
   uint64_t number = std::max<uint64_t>(absl::HashOf(text), 1);
   while (texts_.try_emplace(number, text).first->second != text) ++number;
   return number;
 }
 
-uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
+uint64_t NodeSignatures::Of(const Graph& graph, NodeId id) {
   const size_t at = id;
   if (at >= nodes_.size()) nodes_.resize(graph.arena()->size(), 0);
   if (nodes_[at] == 0) {
@@ -91,13 +91,13 @@ uint64_t NodeLooks::Of(const Graph& graph, NodeId id) {
   return nodes_[at];
 }
 
-uint64_t NodeLooks::Of(const TensorType& type) {
+uint64_t NodeSignatures::Of(const TensorType& type) {
   std::string text;
   PutType(type, &text);
   return Number(text);
 }
 
-const std::string& NodeLooks::ElementsOf(const Tensor& weight) {
+const std::string& NodeSignatures::ElementsOf(const Tensor& weight) {
   const auto [it, fresh] = weights_.try_emplace(weight.data());
   if (fresh) {
     it->second = weight.dtype() == DType::kFloat32
@@ -107,7 +107,7 @@ const std::string& NodeLooks::ElementsOf(const Tensor& weight) {
   return it->second;
 }
 
-std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int radius) {
+std::vector<uint64_t> NeighbourhoodSignatures(const Graph& graph, NodeSignatures& signatures, int radius) {
   struct Edge {
     uint32_t user, operand;
     uint64_t number;  // of the operand, and which output of it
@@ -118,7 +118,7 @@ std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int rad
   for (size_t i = 0; i < now.size(); ++i) {
     const NodeId id = graph.nodes()[i];
     positions[id] = static_cast<uint32_t>(i);
-    now[i] = looks.Of(graph, id);
+    now[i] = signatures.Of(graph, id);
     uint64_t number = 0;
     for (Value operand : graph.node(id).operands) {
       edges.push_back({static_cast<uint32_t>(i), positions[operand.node],
@@ -126,8 +126,8 @@ std::vector<uint64_t> Surroundings(const Graph& graph, NodeLooks& looks, int rad
     }
   }
   for (const Output& output : graph.outputs()) {
-    uint64_t& look = now[graph.index(output.value.node)];
-    look = Mix(look, static_cast<uint64_t>(output.value.output));
+    uint64_t& signature = now[graph.index(output.value.node)];
+    signature = Mix(signature, static_cast<uint64_t>(output.value.output));
   }
   std::vector<uint64_t> next;
   for (int round = 0; round < radius; ++round) {

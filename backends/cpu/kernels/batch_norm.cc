@@ -1,0 +1,133 @@
+// Batch normalization by the batch's own statistics: memory is read once for them and once for the result.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kBlock = 2048;   // elements that stay in the first level of cache between the two sums over them
+constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
+constexpr int64_t kLanes = 16;
+
+// Numbers so far: their count, their mean and the sum of the squares of deviations from it.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;
+
+  // The numbers of a block as well (Chan, Golub and LeVeque, 1979).
+  void Add(const float* x, int64_t n) {
+    const auto size = static_cast<double>(n);
+    const double block_mean = Sum(x, n, [](float value) { return static_cast<double>(value); }) / size;
+    const double block_squares = Sum(x, n, [&](float value) { return (value - block_mean) * (value - block_mean); });
+    const double all = count + size, step = block_mean - mean;
+    mean += step * size / all;
+    squares += block_squares + step * step * count * size / all;
+    count = all;
+  }
+
+ private:
+  // In lanes, which a processor adds side by side.
+  template <typename F>
+  static double Sum(const float* x, int64_t n, const F& term) {
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += term(x[i + k]);
+    }
+    for (; i < n; ++i) lanes[i % kLanes] += term(x[i]);
+    double sum = 0;
+    for (double lane : lanes) sum += lane;
+    return sum;
+  }
+};
+
+// Buffers: x, scale, bias, out, mean, var; x and out are [samples, channels, size], row-major.
+class BatchNormTrainKernel : public Kernel {
+ public:
+  BatchNormTrainKernel(int64_t samples, int64_t channels, int64_t size, double epsilon, int threads)
+      : samples_(samples), channels_(channels), size_(size), epsilon_(epsilon) {
+    threads_ = samples * channels * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, channels));
+  }
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const float* x = static_cast<const float*>(buffers[0]);
+    const float* scale = static_cast<const float*>(buffers[1]);
+    const float* bias = static_cast<const float*>(buffers[2]);
+    float* out = static_cast<float*>(buffers[3]);
+    float* mean = static_cast<float*>(buffers[4]);
+    float* var = static_cast<float*>(buffers[5]);
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t c = 0; c < channels_; ++c) {
+      const Moments moments = MomentsOf(x + c * size_);
+      const double variance = moments.squares / moments.count;
+      mean[c] = static_cast<float>(moments.mean);
+      var[c] = static_cast<float>(variance);
+      const auto factor = static_cast<float>(scale[c] / std::sqrt(variance + epsilon_));
+      for (int64_t n = 0; n < samples_; ++n) {
+        const int64_t row = (n * channels_ + c) * size_;
+        for (int64_t i = row; i < row + size_; ++i) out[i] = (x[i] - mean[c]) * factor + bias[c];
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Of one channel. Short rows of several samples make up a block.
+  Moments MomentsOf(const float* x) const {
+    Moments moments;
+    float block[kBlock];
+    int64_t filled = 0;
+    for (int64_t n = 0; n < samples_; ++n) {
+      const float* row = x + n * channels_ * size_;
+      if (size_ >= kBlock / 4) {
+        for (int64_t i = 0; i < size_; i += kBlock) moments.Add(row + i, std::min(kBlock, size_ - i));
+        continue;
+      }
+      if (filled + size_ > kBlock) moments.Add(block, std::exchange(filled, 0));
+      std::copy_n(row, size_, block + filled);
+      filled += size_;
+    }
+    if (filled > 0) moments.Add(block, filled);
+    return moments;
+  }
+
+  const int64_t samples_, channels_, size_;
+  const double epsilon_;
+  int threads_;
+};
+
+absl::StatusOr<bool> PlanBatchNormTrain(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const TensorType& type = node.outputs[0];
+  if (type.dtype != DType::kFloat32) return false;
+  std::vector<BufferUse> buffers;
+  for (Value operand : node.operands) {
+    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
+    buffers.push_back(Lowering::Read(place.buffer));
+  }
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    const Value out{id, output};
+    buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer));
+  }
+  const int64_t samples = type.shape[0], channels = type.shape[1];
+  lowering.Emit(std::make_unique<BatchNormTrainKernel>(samples, channels, type.num_elements() / (samples * channels),
+                                                       Real(node, "epsilon"), lowering.threads()),
+                std::move(buffers), node.op->name);
+  return true;
+}
+
+}  // namespace
+
+KernelEntry BatchNormTrainEntry() { return {.ops = {ops::BatchNormTrain()}, .plan = PlanBatchNormTrain}; }
+
+}  // namespace rewright::cpu

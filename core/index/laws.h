@@ -1,0 +1,77 @@
+// The laws by which equations between indices are solved, each stated once, over any integers.
+//
+// A law tells what conditions on an unknown v amount to: v = value, where further numbers are 0 or at least 0. Each
+// keeps the solutions and their number. The integers are forms for the solver (solve.cc) of derivatives, interpreter
+// and costs, polynomials of symbols for the prover (verifier/eliminate.cc), and terms of Z3 and cvc5 in
+// tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
+//
+// An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). Divisors are positive
+// where a law is applied; whoever applies it has seen to that, and to what the law says it needs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace rewright::index {
+
+template <typename Arithmetic>
+struct Laws {
+  using Number = typename Arithmetic::Number;
+
+  struct Conclusion {
+    std::vector<Number> value;        // of the unknown; none where the law only says what holds
+    std::vector<Number> zero;         // these are 0
+    std::vector<Number> nonnegative;  // these are at least 0
+  };
+
+  Arithmetic& arithmetic;
+
+  // v + a = 0, and -v + a = 0
+  static Number Solve(int64_t sign, const Number& a) { return sign > 0 ? -a : a; }
+
+  // c*v = e
+  Conclusion Scale(const Number& c, const Number& e) const { return {{Div(e, c)}, {Mod(e, c)}, {}}; }
+
+  // v + d*q = e, where 0 <= v < d
+  Conclusion Digit(const Number& d, const Number& q, const Number& e) const {
+    return {{Mod(e, d)}, {q - Div(e, d)}, {}};
+  }
+
+  // p mod d = r, p div d = e
+  static Conclusion Radix(const Number& p, const Number& d, const Number& r, const Number& e) {
+    return {{}, {p - (d * e + r)}, {r, d - r - 1}};
+  }
+
+  // (v + a) div d = e, for one 0 <= t < d each
+  static Number Quotient(const Number& a, const Number& d, const Number& e, const Number& t) { return d * e + t - a; }
+
+  // d divides v + a, where 0 <= v < d
+  Number Residue(const Number& a, const Number& d) const { return Mod(-a, d); }
+
+  // v, under a div or mod by d: for one h and one 0 <= t < d each
+  static Number Split(const Number& d, const Number& h, const Number& t) { return d * h + t; }
+
+  // 0 <= e - d*v < d
+  Number Range(const Number& d, const Number& e) const { return Div(e, d); }
+
+  // a div d = e
+  static Conclusion Opened(const Number& a, const Number& d, const Number& e) {
+    const Number rest = a - d * e;
+    return {{}, {}, {rest, d - 1 - rest}};
+  }
+
+  // d divides v + a: for one w each
+  static Number Multiple(const Number& a, const Number& d, const Number& w) { return d * w - a; }
+
+  // d*a + b = 0, where -d < b < d
+  static Conclusion Apart(const Number& a, const Number& b) { return {{}, {a, b}, {}}; }
+
+  // 0 <= d*a + b < d, where 0 <= b < d
+  static Conclusion Within(const Number& a) { return {{}, {a}, {}}; }
+
+ private:
+  Number Div(const Number& a, const Number& b) const { return arithmetic.FloorDiv(a, b); }
+  Number Mod(const Number& a, const Number& b) const { return arithmetic.Mod(a, b); }
+};
+
+}  // namespace rewright::index

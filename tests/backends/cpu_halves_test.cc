@@ -1,0 +1,168 @@
+// Graphs of 16-bit floats on the CPU device against the interpreter, which rounds after every operator: groups of all
+// kinds, odd sizes, weights and inputs.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "backends/device_factory.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
+#include "gmock/gmock.h"
+#include "runtime/executor.h"
+#include "tests/backends/cpu_runner_util.h"
+
+namespace rewright {
+namespace {
+
+// A fused group leaves out what the interpreter rounds in between; `groups` of them follow one another.
+double Tolerance(DType dtype) { return 2 * RoundingOf(dtype); }
+
+void ExpectAgreesInHalves(const std::string& text, double low = -1, double high = 1) {
+  const auto device = MakeDevice("cpu", {2, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " seed ", seed));
+      const Graph graph = GraphWithWeights(absl::StrReplaceAll(text, {{"HALF", DTypeName(dtype)}}), low, high, seed);
+      auto schedule = (*device)->Compile(graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      for (const Step& step : schedule->steps) EXPECT_THAT(step.label, testing::Not(testing::HasSubstr("reference")));
+      ExpectAgrees(*std::move(schedule), graph, low, high, seed, Tolerance(dtype));
+    }
+  }
+}
+
+TEST(CpuHalves, Pointwise) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[7,33]
+input y: HALF[33]
+state w: HALF[7,1]
+%0 = mul(x, y)
+%1 = add(%0, w)
+%2 = sigmoid(%1)
+%3 = mul(%1, %2)
+output a = %3
+output b = %2
+)");
+}
+
+TEST(CpuHalves, MatmulWithEpilogue) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[5,37]
+input r: HALF[5,19]
+state w: HALF[37,19]
+state b: HALF[19]
+%0 = matmul(x, w)
+%1 = add(%0, b)
+%2 = add(%1, r)
+%3 = relu(%2)
+output y = %3
+)");
+}
+
+TEST(CpuHalves, MatmulOfInputs) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[3,5,7]
+input y: HALF[3,11,7]
+%0 = transpose(y, perm=[0,2,1])
+%1 = matmul(x, %0)
+output y1 = %1
+)");
+}
+
+TEST(CpuHalves, ConvolutionsAndPools) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[2,16,9,11]
+state w: HALF[24,16,3,3]
+state b: HALF[1,24,1,1]
+%0 = conv2d(x, w, strides=[1,1], pads=[1,1,1,1])
+%1 = add(%0, b)
+%2 = relu(%1)
+%3 = max_pool2d(%2, kernel=[2,2], strides=[2,2], pads=[0,0,0,0])
+%4 = conv2d(x, w, strides=[2,2], pads=[0,1,0,1])
+output y = %3
+output z = %4
+)");
+}
+
+TEST(CpuHalves, ReductionsNormsAndSoftmax) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[3,5,37]
+state g: HALF[37]
+state b: HALF[37]
+%0 = mul(x, x)
+%1 = reduce_mean(%0, axes=[2], keepdims=1)
+%2 = softmax(x, axis=-1)
+%3 = layer_norm(x, g, b, axis=2)
+%4 = reduce_max(x, axes=[1])
+%5 = argmax(x, axis=1)
+output a = %1
+output c = %2
+output d = %3
+output e = %4
+output f = %5
+)");
+}
+
+TEST(CpuHalves, WhatMovesElements) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[4,6,5]
+input y: HALF[4,3,5]
+input i: i64[3]
+%0 = concat(x, y, axis=1)
+%1 = transpose(%0, perm=[2,0,1])
+%2 = pad(%1, before=[0,1,0], after=[1,0,2], interior=[0,0,0], value=0.0)
+%3 = slice(%2, starts=[0,1,0], stops=[3,4,9])
+%4 = gather(x, i, axis=0)
+%5 = reshape(%4, shape=[9,10])
+output a = %3
+output b = %5
+)",
+                       0, 2);
+}
+
+// An explicit cast rounds wherever it stands: in a group, too.
+TEST(CpuHalves, CastsRound) {
+  const auto device = MakeDevice("cpu", {1, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const char* half : {"f16", "bf16"}) {
+    const auto graph = ParseGraph(absl::StrCat("input x: f32[1003]\n%0 = cast(x, to=", half,
+                                               ")\n%1 = cast(%0, to=f32)\n%2 = sub(x, %1)\noutput y = %2\n"));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    Rng rng(1);
+    const Tensor x = RandomTensor({DType::kFloat32, {1003}}, -100, 100, rng);
+    const auto found = RunTwice(**executable, {x});
+    ASSERT_TRUE(found.ok()) << found.status();
+    const auto expected = InterpretGraph(*graph, {{"x", x}});
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_TRUE((*found)[0].BitEqual((*expected)[0])) << half;
+    EXPECT_GT(std::abs((*found)[0].At(0)), 0);
+  }
+}
+
+// A long chain in one group: rounded once, where the interpreter rounds at each step.
+TEST(CpuHalves, AChainIsRoundedAtItsEnd) {
+  const auto device = MakeDevice("cpu", {1, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto graph = ParseGraph(
+      "input x: f16[64]\ninput y: f16[64]\n%0 = add(x, y)\n%1 = sub(%0, x)\n%2 = sub(%1, y)\noutput z = %2\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  Tensor x({DType::kFloat16, {64}}), y({DType::kFloat16, {64}});
+  for (int64_t i = 0; i < 64; ++i) {
+    x.Set(i, 1000);
+    y.Set(i, 0.1);
+  }
+  const auto found = RunTwice(**executable, {x, y});
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (int64_t i = 0; i < 64; ++i) EXPECT_NEAR((*found)[0].At(i), 0, 1e-4);
+  const auto stepwise = InterpretGraph(*graph, {{"x", x}, {"y", y}});
+  ASSERT_TRUE(stepwise.ok());
+  EXPECT_GT(std::abs((*stepwise)[0].At(0)), 0.05);
+}
+
+}  // namespace
+}  // namespace rewright
