@@ -128,6 +128,11 @@ class Chooser {
 
   absl::Status Trade(const Candidate& cheap) {
     std::vector<Candidate> starts = {cheap};
+    Kept waits = All();  // what late readers read, and nothing that it is computed from
+    for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
+      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = false;
+    }
+    ASSIGN_OR_RETURN(starts.emplace_back(), Judge(waits));
     const int most = static_cast<int>(waiting_.waiting().size());
     // The fewer there are, the less is computed again: the first that fit are the best.
     for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
@@ -170,8 +175,9 @@ class Chooser {
     std::vector<int64_t> bytes(static_cast<size_t>(end_) + 2, 0);
     for (int i = 0; i < static_cast<int>(waiting_.tensors().size()); ++i) {
       if (tensor(i).root != i || tensor(i).written < 0 || tensor(i).written > end_) continue;
-      bytes[tensor(i).written] += tensor(i).bytes;
-      bytes[std::min(LastEarlyUse(i), end_ + 1)] -= tensor(i).bytes;
+      const int64_t own = tensor(i).late < 0 ? 2 * tensor(i).bytes : tensor(i).bytes;  // else it would not wait
+      bytes[tensor(i).written] += own;
+      bytes[std::min(LastEarlyUse(i), end_ + 1)] -= own;
     }
     std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
     return bytes;

@@ -146,7 +146,7 @@ TEST(StepMemory, HalfOfTheActivationsAreEnough) {
 TEST(StepMemory, DeepModelsTakeARootOfTheirDepth) {
   const auto device = Cpu();
   constexpr int64_t kWidth = 8, kBatch = 512, kLayer = kWidth * kBatch * 4;
-  for (int layers : {50, 200}) {
+  for (int layers : {50, 200, 800}) {
     const MlpOptions model = {std::vector<int64_t>(layers + 1, kWidth), "tanh"};
     const Graph step = StepOf(model, kBatch, OptimizerOptions::Kind::kSgd);
     const StepMemory before = Memory(step, *device);
@@ -202,7 +202,9 @@ struct Exact {
 
 TEST(StepMemory, IsWithinATenthOfTheBestPlan) {
   const auto device = Cpu();
-  for (const MlpOptions& model : {MlpOptions{{16, 32, 32, 32, 32, 32, 32, 32, 32, 32, 8}, "tanh"}}) {
+  for (const MlpOptions& model : {MlpOptions{{16, 32, 32, 32, 32, 32, 32, 32, 32, 32, 8}, "tanh"},
+                                  MlpOptions{{16, 64, 32, 16, 64, 32, 16, 64, 32, 16, 8}, "tanh"},
+                                  MlpOptions{{8, 16, 32, 64, 32, 16, 32, 64, 32, 16, 8}, "sigmoid"}}) {
     const Graph step = StepOf(model, 256, OptimizerOptions::Kind::kSgd);
     const StepMemory before = Memory(step, *device);
     const Exact exact(step, *device);
