@@ -226,6 +226,11 @@ int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes) {
   return *std::max_element(live.begin(), live.end());
 }
 
+int FullestStep(const std::vector<Lifetime>& lifetimes) {
+  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/false);
+  return static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
+}
+
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes) {
   const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/true);
   const int64_t floor = *std::max_element(live.begin(), live.end());
@@ -259,6 +264,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOption
   std::vector<Lifetime> lifetimes;
   std::vector<int> owners, apart;  // in the arena, behind it
   plan.expires.resize(schedule.steps.size());
+  plan.lifetimes.resize(schedule.buffers.size());
   for (int id = 0; id < static_cast<int>(wanted.size()); ++id) {
     if (!wanted[id]) continue;
     const Buffer& buffer = schedule.buffers[id];
@@ -270,6 +276,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOption
       life.alignment = std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment));
       lifetimes.push_back(life);
       owners.push_back(id);
+      plan.lifetimes[id] = life;
     }
     const bool kept = std::any_of(schedule.outputs.begin(), schedule.outputs.end(),
                                   [&](int output) { return plan.resolved[output].root == id; });

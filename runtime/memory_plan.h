@@ -37,6 +37,8 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes);
 
 // The largest sum of bytes that are live at one step: no placement can be smaller.
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes);
+// The first step at which so many are live.
+int FullestStep(const std::vector<Lifetime>& lifetimes);
 
 struct PlanOptions {
   bool separate = false;   // no two buffers share memory
@@ -56,6 +58,7 @@ struct MemoryPlan {
   // One per buffer: bytes from the start of the memory; -1 for views, for what lies elsewhere (constants, inputs and
   // outputs that nobody asked for), and for activations that no step uses.
   std::vector<int64_t> offsets;
+  std::vector<Lifetime> lifetimes;        // one per buffer; without bytes where it is not in the arena
   std::vector<Section> sections;          // of steps that may run at the same time
   std::vector<std::vector<int>> expires;  // by step: the planned buffers that it uses last
   int64_t arena_bytes = 0;                // what activations take

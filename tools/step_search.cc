@@ -13,6 +13,7 @@
 #include "substitutions/lowering.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/step_memory.h"
 
 namespace rewright {
 namespace {
@@ -31,6 +32,15 @@ void Report(const OptimizeReport& report, Console& console) {
                {"rewrites", rewrites}};
   if (report.rewritten && report.measured) line["speedup"] = report.measured->ratio;
   console.JsonLine(line);
+}
+
+void Report(const Recomputation& less, const StepSearchFlags& flags, Console& console) {
+  console.Note(
+      absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
+                      "%d uses of the law %s",
+                      static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
+                      100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess",
+                      less.replaced, kRecomputationRule));
 }
 
 absl::StatusOr<Graph> Faster(const Graph& step, const StepSearchFlags& flags, const Engine& engine, Session& session) {
@@ -65,13 +75,19 @@ absl::StatusOr<Graph> Faster(const Graph& step, const StepSearchFlags& flags, co
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
                                   Communicator& ranks, Session& session) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
-  if (flags.seconds <= 0 || engine.device() == nullptr) return lowering.graph;
-  std::string found;
-  if (ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(const Graph faster, Faster(lowering.graph, flags, engine, session));
-    if (ranks.size() == 1) return faster;
-    found = PrintGraph(faster);
+  if (engine.device() == nullptr) return lowering.graph;
+  Graph faster = lowering.graph;
+  if (flags.seconds > 0 && ranks.rank() == 0) {
+    ASSIGN_OR_RETURN(faster, Faster(lowering.graph, flags, engine, session));
   }
+  if (ranks.size() == 1 && !flags.keep_all) {
+    ASSIGN_OR_RETURN(const Recomputation less,
+                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured));
+    if (less.replaced > 0) Report(less, flags, session.console);
+    return less.graph;
+  }
+  if (flags.seconds <= 0 || ranks.size() == 1) return faster;
+  const std::string found = ranks.rank() == 0 ? PrintGraph(faster) : std::string();
   ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, "the search for a faster step", found));
   return ParseGraph(all[0]);
 }

@@ -165,6 +165,9 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
                {"steps", trainer.position()},
                {"weights_sha256", sha256},
                {"ended_by", trainer.ended_by()}};
+  line["state_bytes"] = trainer.state_bytes();
+  line["arena_bytes"] = trainer.running().step->arena_bytes();
+  line["peak_live_bytes"] = trainer.running().step->peak_live_bytes();
   if (ranks.size() > 1) {
     line["ranks"] = ranks.size();
     line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
@@ -204,9 +207,14 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, Communi
   });
 }
 
-absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Session& session) {
+absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
+  if (flags.search.memory_limit > 0 && (ranks.size() > 1 || flags.device == "reference")) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory-limit: found ", ranks.size(), " processes and device ",
+                                                   flags.device,
+                                                   ", expected one process and a device that plans memory"));
+  }
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
@@ -226,6 +234,7 @@ absl::StatusOr<Answer> Train(const TrainFlags& flags, Communicator& ranks, Sessi
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  flags.search.measured = !flags.profile.empty();
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
   options.sharing.layout = layout;
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
@@ -294,6 +303,14 @@ Action DeclareTrain(CLI::App& app) {
   AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
           "Seconds of search for a faster form of the step, by proved rules and measured costs");
   AddRules(app, &flags->search.rules);
+  AddBytes(
+      app, "--memory-limit", &flags->search.memory_limit,
+      "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
+      "are measured with --profile, else guessed")
+      ->type_name("SIZE");
+  app.add_flag("--keep-all", flags->search.keep_all,
+               "Compute nothing again, not even what takes next to no time, and take the memory that needs")
+      ->excludes("--memory-limit");
   AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
   AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
           "Seconds that a process waits for another one before all of them end");

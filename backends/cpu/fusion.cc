@@ -39,11 +39,12 @@ class CpuFuser : private Fuser<FusedGroup> {
     for (const Output& output : graph_.outputs()) {
       if (output.updates.node >= 0) next.insert(output.value);
     }
-    std::stable_partition(groups.begin(), groups.end(), [&](const FusedGroup& group) {
+    for (FusedGroup& group : groups) {
       const std::vector<Value>& outputs = group.group.outputs;
-      return group.kind != FusedGroup::Kind::kPointwise ||
-             !std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
-    });
+      group.is_last = group.kind == FusedGroup::Kind::kPointwise &&
+                      std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
+    }
+    std::stable_partition(groups.begin(), groups.end(), [](const FusedGroup& group) { return !group.is_last; });
     return groups;
   }
 

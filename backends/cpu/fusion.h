@@ -50,6 +50,7 @@ struct FusedGroup {
   Kind kind = Kind::kOther;
   Group group;
   std::vector<EpilogueStep> epilogue;  // kConv, kMatmul
+  bool is_last = false;                // next values of states, behind all groups that are not
 };
 
 // All groups, operands before users.

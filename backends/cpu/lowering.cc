@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/group.h"
+#include "backends/group_order.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/instance.h"
@@ -16,7 +17,7 @@ Lowering::Lowering(std::shared_ptr<const DnnlContext> context, const Graph& grap
     : context_(std::move(context)), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
-  const std::vector<FusedGroup> groups = FuseGraph(graph_);
+  const std::vector<FusedGroup> groups = OrderedGroups();
   RETURN_IF_ERROR(FoldConstants());
   for (const FusedGroup& group : groups) {
     schedule_.groups.push_back(group.group);
@@ -52,6 +53,19 @@ absl::StatusOr<Schedule> Lowering::Run() {
   current_ = nullptr;
   RETURN_IF_ERROR(Finish());
   return std::move(schedule_);
+}
+
+// At inference the order of the graph is good for memory, and better for caches.
+std::vector<FusedGroup> Lowering::OrderedGroups() const {
+  std::vector<FusedGroup> groups = FuseGraph(graph_);
+  if (graph_.mode() != Mode::kTraining || options_.keep_output_layouts) return groups;
+  std::vector<OrderedGroup> parts;
+  for (const FusedGroup& group : groups) {
+    parts.push_back({&group.group, group.kind == FusedGroup::Kind::kView, group.is_last});
+  }
+  std::vector<FusedGroup> ordered;
+  for (int position : OrderForMemory(graph_, parts)) ordered.push_back(std::move(groups[position]));
+  return ordered;
 }
 
 // ---------------------------------------------------------------- buffers

@@ -103,6 +103,7 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<Tensor> ConstantTensor(Value value);
 
  private:
+  std::vector<FusedGroup> OrderedGroups() const;
   absl::Status FoldConstants();
   // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;

@@ -165,6 +165,15 @@ class PassFinder {
 
 }  // namespace
 
+std::vector<double> GuessedSeconds(const Graph& graph) {
+  std::vector<double> seconds;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    seconds.push_back(graph.IsRun(node) ? SecondsOf(graph, node) : 0);
+  }
+  return seconds;
+}
+
 Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups,
                 const std::vector<double>& seconds) {
   return PassFinder(graph, groups, seconds).Run(weights);

@@ -30,6 +30,10 @@ struct Passes {
   std::vector<bool> may_cut;                 // by position: whether a layer may begin there
 };
 
+// A guess of what each node takes, by operations and bytes: by position in Graph::nodes(), 0 where a run computes
+// nothing.
+std::vector<double> GuessedSeconds(const Graph& graph);
+
 // Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the others are, in order.
 // `seconds` are by position in Graph::nodes(); empty: they are guessed. What a device runs as one, `groups`, is not
 // cut: parts of it would be slower, and may round otherwise.

@@ -295,6 +295,12 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   return report;
 }
 
+int64_t Trainer::state_bytes() const {
+  int64_t bytes = 0;
+  for (Value state : step_.states()) bytes += step_.type(state).num_bytes();
+  return bytes;
+}
+
 bool Trainer::IsDue(int64_t every_steps, int64_t every_epochs) const {
   return position_ % (every_steps > 0 ? every_steps : every_epochs * batches_per_epoch()) == 0;
 }

@@ -81,6 +81,8 @@ class Trainer {
 
   // What this rank runs.
   const ParallelStep& running() const { return running_; }
+  // Of the weights and of what the optimizer keeps.
+  int64_t state_bytes() const;
 
   // All weights of the model, under their names. This and what follows is called by all ranks together.
   absl::StatusOr<NamedTensors> Weights();

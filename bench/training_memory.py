@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The memory of a step of training: what is planned, what a process takes beside PyTorch's eager mode, and what a limit
+costs in time.
+
+    python bench/training_memory.py --rewright build/release/rewright [--out bench/results/training_memory.csv] [MODEL...]
+
+Wants what bench/vs_pytorch_training.py does, whose models these are. Planned: activations and gradients in the arena,
+against the largest sum of live tensors, states (weights, AdamW's moments) added to both. Processes: the largest resident
+memory of a process that trains some steps, less that of one that has only read its libraries. Three ways: all is kept
+(`--keep-all`), what is free is computed again (the default), and under a limit, states and half of what the arena has
+where all is kept (or `--share`; where that cannot be reached, what is said). Losses are compared bit by bit; the CPU time
+of a step is from runs of two lengths, so that the start does not count.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+from table import machine, write_table
+from vs_pytorch_training import MODELS, RATE, Torch
+
+STEPS = 3, 8  # two lengths of a run
+
+
+def usage_of(command):
+    """Output, largest resident bytes and CPU seconds of a process."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out = process.stdout.read()
+    err = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, out, err, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime
+
+
+def train(args, config, steps, *flags):
+    path = config.parent / f"{steps}.json"
+    path.write_text(json.dumps({**json.loads(config.read_text()), "steps": steps}))
+    status, out, err, peak, seconds = usage_of(
+        [args.rewright, "train", str(path), "--json", "--threads", str(args.threads), *flags])
+    if status != 0:
+        return {"error": err.strip().splitlines()[-1]}
+    lines = [json.loads(line) for line in out.splitlines()]
+    return {"losses": [line["loss"] for line in lines if "loss" in line], "last": lines[-1], "peak": peak,
+            "seconds": seconds, "notes": err}
+
+
+def write_config(model, args, folder):
+    model.write(args.rewright, str(folder / "model.onnx"))
+    rng = np.random.default_rng(1)
+    inputs, target = model.inputs(rng), model.target(rng)
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", array)
+    np.save(folder / "target.npy", target)
+    config = {"model": {"onnx": "model.onnx"},
+              "data": {"inputs": {name: f"{name}.npy" for name in inputs}, "target": "target.npy",
+                       "batch": len(target)},
+              "loss": model.loss,
+              "optimizer": {"kind": "adamw", "learning_rate": RATE, "weight_decay": 0.01}, "steps": 1}
+    if model.output:
+        config["model"]["output"] = model.output
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder / "config.json"
+
+
+def resident():
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s*(\d+) kB", status).group(1)) * 1024
+
+
+def pytorch_child(name, threads):
+    """Run in a process of its own: prints what it took beside its libraries and the file."""
+    torch.set_num_threads(threads)
+    model = MODELS[name]
+    import torchvision  # noqa: F401
+    import transformers  # noqa: F401
+    before = resident()
+    torch.manual_seed(1)
+    module = model.module()
+    rng = np.random.default_rng(1)
+    side = Torch(model, module, [(model.inputs(rng), model.target(rng))], False)
+    for _ in range(STEPS[0]):
+        side.step()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+
+
+def measure(name, args):
+    with tempfile.TemporaryDirectory() as folder:
+        config = write_config(MODELS[name], args, pathlib.Path(folder))
+        kept = [train(args, config, steps, "--keep-all") for steps in STEPS]
+        short, long = (train(args, config, steps) for steps in STEPS)
+        for run in (*kept, short, long):
+            if "error" in run:
+                raise SystemExit(run["error"])
+        states, arena, live = (short["last"][key] for key in ("state_bytes", "arena_bytes", "peak_live_bytes"))
+        limit = int(states + args.share * kept[0]["last"]["arena_bytes"])
+        less = [train(args, config, steps, "--memory-limit", str(limit)) for steps in STEPS]
+        start = usage_of([args.rewright, "train", "--help"])[3]
+        child = [sys.executable, __file__, "--pytorch-child", name, "--threads", str(args.threads)]
+        status, out, err, _, _ = usage_of(child)
+        if status != 0:
+            raise SystemExit(err)
+    per_step = lambda runs: (runs[1]["seconds"] - runs[0]["seconds"]) / (STEPS[1] - STEPS[0])
+    mb = lambda size: f"{size / 1e6:.1f}"
+    row = {
+        "model": name, "states_mb": mb(states), "kept_arena_mb": mb(kept[0]["last"]["arena_bytes"]), "arena_mb": mb(arena), "live_mb": mb(live),
+        "planned_over_live": f"{(states + arena) / (states + live):.4f}",
+        "process_mb": mb(long["peak"] - start), "pytorch_mb": mb(int(out)),
+        "process_over_pytorch": f"{(long['peak'] - start) / int(out):.3f}",
+        "same_losses": long["losses"] == kept[1]["losses"],
+        "kept_cpu_s_per_step": f"{per_step(kept):.3f}", "time_ratio": f"{per_step([short, long]) / per_step(kept):.3f}",
+        "limit_mb": mb(limit),
+    }
+    if "error" in less[0]:
+        row["limit_error"] = less[0]["error"]
+    else:
+        row.update({"limited_arena_mb": mb(less[0]["last"]["arena_bytes"]),
+                    "limited_process_mb": mb(less[1]["peak"] - start),
+                    "limited_same_losses": less[1]["losses"] == kept[1]["losses"],
+                    "limited_time_ratio": f"{per_step(less) / per_step(kept):.3f}"})
+    print(row, flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=[])
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--share", type=float, default=0.5, help="of the arena that the limit leaves")
+    parser.add_argument("--out")
+    parser.add_argument("--pytorch-child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.pytorch_child:
+        return pytorch_child(args.pytorch_child, args.threads)
+    rows = [measure(name, args) for name in args.models or ["resnet50", "bert_base"]]
+    if args.out:
+        write_table(args.out, f"{machine()}; torch {torch.__version__}; {args.threads} threads", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,354 @@
+#include "search/recompute.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "core/ir/pointwise.h"
+#include "search/free_recomputation.h"
+#include "search/waiting.h"
+
+namespace rewright {
+namespace {
+
+using InMemory = WaitingTensors::Tensor;
+using Kept = std::vector<bool>;
+
+struct Candidate {
+  Kept kept;
+  WaitingTensors::Rewritten rewritten;
+  RunPlan plan;
+  double seconds = 0;
+};
+
+class Chooser {
+ public:
+  Chooser(const Graph& graph, RunPlan plan, const RecomputeOptions& options, std::vector<double> seconds)
+      : options_(options),
+        first_(std::move(plan)),
+        waiting_(graph, first_.groups),
+        seconds_(std::move(seconds)),
+        end_(waiting_.end()) {
+    for (int i : waiting_.waiting()) mean_bytes_ += tensor(i).bytes / static_cast<int64_t>(waiting_.waiting().size());
+    for (Group& group : first_.groups) std::sort(group.nodes.begin(), group.nodes.end());
+    most_plans_ = options.most_plans;
+    if (most_plans_ == 0) most_plans_ = std::clamp(20'000 / static_cast<int>(first_.groups.size() + 1), 16, 400);
+  }
+
+  absl::StatusOr<Recomputation> Run() {
+    ASSIGN_OR_RETURN(best_, Judge(All()));
+    const Candidate unchanged = best_;
+    const Kept free = KeptWithoutFree(waiting_, All());
+    ASSIGN_OR_RETURN(const Candidate cheap, Judge(free));
+    if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
+    if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
+    return Recomputation{best_.rewritten.graph,
+                         best_.rewritten.replaced,
+                         unchanged.plan.bytes,
+                         best_.plan.bytes,
+                         unchanged.seconds,
+                         best_.seconds,
+                         plans_};
+  }
+
+ private:
+  const InMemory& tensor(int i) const { return waiting_.tensors()[i]; }
+  bool Fits(const Candidate& candidate) const { return candidate.plan.bytes <= *options_.limit; }
+  // Both under the limit: less time; else fewer bytes.
+  bool IsBetter(const Candidate& a, const Candidate& b) const {
+    if (Fits(a) && Fits(b)) return std::pair(a.seconds, a.plan.bytes) < std::pair(b.seconds, b.plan.bytes);
+    return std::pair(a.plan.bytes, a.seconds) < std::pair(b.plan.bytes, b.seconds);
+  }
+  void Take(const Candidate& candidate) {
+    if (IsBetter(candidate, best_)) best_ = candidate;
+  }
+
+  // All that is in memory: what escapes from the group that computes it.
+  Kept All() const {
+    Kept kept(waiting_.tensors().size(), false);
+    for (const Group& group : first_.groups) {
+      for (Value output : group.outputs) kept[waiting_.graph().index(output.node)] = true;
+    }
+    return kept;
+  }
+
+  // ---- judging
+
+  absl::StatusOr<Candidate> Judge(Kept kept) {
+    ++plans_;
+    Candidate candidate;
+    for (bool again = true; again;) {
+      ASSIGN_OR_RETURN(candidate.rewritten, waiting_.Rewrite(kept));
+      ASSIGN_OR_RETURN(candidate.plan, options_.plan(candidate.rewritten.graph));
+      again = false;
+      for (const Group& group : candidate.plan.groups) again |= Pin(candidate.rewritten, group, &kept);
+    }
+    candidate.kept = std::move(kept);
+    ASSIGN_OR_RETURN(const std::vector<double> seconds, options_.seconds(candidate.rewritten.graph));
+    candidate.seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    return candidate;
+  }
+
+  // Where the group runs by another kernel than before, keeps what it has been joined with; true where that is
+  // something. Pointwise kernels give the same bits however they are cut.
+  bool Pin(const WaitingTensors::Rewritten& rewritten, const Group& group, Kept* kept) const {
+    std::vector<NodeId> origins;
+    int library = -1;  // position of the last node that is not pointwise
+    for (NodeId id : group.nodes) {
+      const auto origin = rewritten.origins.find(id);
+      if (origin == rewritten.origins.end()) return false;  // a trigger
+      const int i = waiting_.graph().index(origin->second);
+      if (!IsPointwise(*waiting_.node(i).meaning) && !tensor(i).is_moved) library = static_cast<int>(origins.size());
+      origins.push_back(origin->second);
+    }
+    if (library < 0) return false;
+    const Group& before = first_.groups[tensor(waiting_.graph().index(origins[library])).written];
+    // A reduction may compute its operand in other ways, but not without having done so before.
+    const bool reduces = library + 1 == static_cast<int>(origins.size()) && origins.size() > 1;
+    std::sort(origins.begin(), origins.end());
+    if (reduces ? before.nodes.size() > 1 : origins == before.nodes) return false;
+    bool pinned = false;
+    for (NodeId id : origins) {
+      const int i = waiting_.graph().index(id);
+      if ((*kept)[i] || !Escapes(i)) continue;
+      (*kept)[i] = pinned = true;
+    }
+    return pinned;
+  }
+
+  bool Escapes(int i) const {
+    const std::vector<Value>& outputs = first_.groups[tensor(i).written].outputs;
+    const NodeId id = waiting_.graph().nodes()[i];
+    return std::any_of(outputs.begin(), outputs.end(), [&](Value output) { return output.node == id; });
+  }
+
+  // ---- trading
+
+  absl::Status Trade(const Candidate& cheap) {
+    std::vector<Candidate> starts = {cheap};
+    Kept waits = All();  // what late readers read, and nothing that it is computed from
+    for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
+      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = false;
+    }
+    ASSIGN_OR_RETURN(starts.emplace_back(), Judge(waits));
+    const int most = static_cast<int>(waiting_.waiting().size());
+    // The fewer there are, the less is computed again: the first that fit are the best.
+    for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
+      const Kept kept = InSegments(segments, cheap.kept);
+      const bool known = std::any_of(starts.begin(), starts.end(), [&](const Candidate& c) { return c.kept == kept; });
+      if (known) continue;
+      ASSIGN_OR_RETURN(starts.emplace_back(), Judge(kept));
+      if (Fits(starts.back())) break;
+    }
+    std::stable_sort(starts.begin(), starts.end(),
+                     [&](const Candidate& a, const Candidate& b) { return IsBetter(a, b); });
+    // The free plan keeps most, and gets its turn with the best of the others.
+    std::vector<Candidate> chosen(starts.begin(), starts.begin() + std::min<size_t>(3, starts.size()));
+    if (std::none_of(chosen.begin(), chosen.end(), [&](const Candidate& c) { return c.kept == cheap.kept; })) {
+      chosen.push_back(cheap);
+    }
+    for (const Candidate& start : starts) Take(start);
+    const int half = plans_ + (most_plans_ - plans_) / 2;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const int until = plans_ + (half - plans_) / static_cast<int>(chosen.size() - i);
+      RETURN_IF_ERROR(Lower(&chosen[i], plans_ + (until - plans_) / 2));
+      Take(chosen[i]);
+      if (Fits(chosen[i])) RETURN_IF_ERROR(Raise(chosen[i], until));
+    }
+    return Polish();
+  }
+
+  // ---- starts
+
+  int LastEarlyUse(int i) const {
+    int last = tensor(i).written;
+    for (int use : tensor(i).uses) {
+      if (tensor(i).late < 0 || use < tensor(i).late) last = std::max(last, use);
+    }
+    return last;
+  }
+
+  // By position before `end_`: bytes that are computed up to there and read behind it, before late readers.
+  std::vector<int64_t> CrossingBytes() const {
+    std::vector<int64_t> bytes(static_cast<size_t>(end_) + 2, 0);
+    for (int i = 0; i < static_cast<int>(waiting_.tensors().size()); ++i) {
+      if (tensor(i).root != i || tensor(i).written < 0 || tensor(i).written > end_) continue;
+      const int64_t own = tensor(i).late < 0 ? 2 * tensor(i).bytes : tensor(i).bytes;  // else it would not wait
+      bytes[tensor(i).written] += own;
+      bytes[std::min(LastEarlyUse(i), end_ + 1)] -= own;
+    }
+    std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+    return bytes;
+  }
+
+  // The narrowest places near those that part what waits into equal shares.
+  std::vector<int> NarrowPlaces(int segments) const {
+    std::vector<int64_t> waits(static_cast<size_t>(end_) + 1, 0);
+    for (int i : waiting_.waiting()) {
+      if (tensor(i).written <= end_ && tensor(i).late > end_) waits[tensor(i).written] += tensor(i).bytes;
+    }
+    std::partial_sum(waits.begin(), waits.end(), waits.begin());
+    const std::vector<int64_t> crossing = CrossingBytes();
+    const double share = static_cast<double>(waits.back()) / segments;
+    std::vector<int> places;
+    for (int part = 1; part < segments; ++part) {
+      int best = -1;
+      const auto distance = [&](int at) { return std::abs(static_cast<double>(waits[at]) - share * part); };
+      for (int at = places.empty() ? 0 : places.back() + 1; at < end_; ++at) {
+        if (distance(at) > share / 2) continue;
+        if (best < 0 || std::pair<double, double>(crossing[at], distance(at)) <
+                            std::pair<double, double>(crossing[best], distance(best))) {
+          best = at;
+        }
+      }
+      if (best >= 0) places.push_back(best);
+    }
+    return places;
+  }
+
+  // What crosses the narrow places is kept, and what lies behind the last of them as in `behind`; and what is small.
+  Kept InSegments(int segments, const Kept& behind) const {
+    const std::vector<int> places = NarrowPlaces(segments);
+    const Kept all = All();
+    Kept kept(all.size(), false);
+    for (int i = 0; i < static_cast<int>(kept.size()); ++i) {
+      if (!all[i] || tensor(i).root != i || tensor(i).written < 0) continue;
+      const bool crosses = std::any_of(places.begin(), places.end(), [&](int place) {
+        return tensor(i).written <= place && place < LastEarlyUse(i);
+      });
+      const bool last = places.empty() || tensor(i).written > places.back();
+      const bool small = tensor(i).late >= 0 && tensor(i).bytes * kSmall < mean_bytes_;
+      kept[i] = crosses || small || (last && behind[i]);
+    }
+    return kept;
+  }
+
+  // ---- moves
+
+  // Drops the tensor, and what it is computed from and would else be kept for it alone. The seconds of it all.
+  double Drop(int i, Kept* kept) const {
+    double seconds = seconds_[i];
+    (*kept)[i] = false;
+    for (int operand : waiting_.OperandsOf(i)) {
+      const bool waits = tensor(operand).late >= 0 || !tensor(operand).may_drop;
+      if (!(*kept)[operand] || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
+      seconds += Drop(operand, kept);
+    }
+    return seconds;
+  }
+
+  // The kept tensors that wait while the fullest group runs.
+  std::vector<int> WaitingAtFullest(const Candidate& candidate) const {
+    const WaitingTensors now(candidate.rewritten.graph, candidate.plan.groups);
+    std::set<int> found;
+    for (const auto& [old_id, new_id] : candidate.rewritten.early) {
+      if (!now.graph().contains(new_id)) continue;
+      const InMemory& there = now.tensors()[now.graph().index(new_id)];
+      const int i = waiting_.graph().index(old_id);
+      if (there.root != now.graph().index(new_id) || !candidate.kept[i] || tensor(i).late < 0) continue;
+      const int at = candidate.plan.fullest;
+      const bool used = std::binary_search(there.uses.begin(), there.uses.end(), at);
+      if (there.written < at && !there.uses.empty() && there.uses.back() > at && !used) found.insert(i);
+    }
+    return std::vector<int>(found.begin(), found.end());
+  }
+
+  absl::Status Lower(Candidate* candidate, int until) {
+    std::set<int> tried;
+    while (!Fits(*candidate) && plans_ < until) {
+      std::vector<std::pair<double, int>> moves;  // by seconds for a byte
+      for (int i : WaitingAtFullest(*candidate)) {
+        if (tried.contains(i)) continue;
+        Kept kept = candidate->kept;
+        moves.emplace_back(Drop(i, &kept) / static_cast<double>(tensor(i).bytes), i);
+      }
+      std::sort(moves.begin(), moves.end());
+      Kept kept = candidate->kept;
+      int64_t excess = candidate->plan.bytes - *options_.limit;
+      for (const auto& [seconds, i] : moves) {
+        if (excess <= 0) break;
+        tried.insert(i);
+        if (!kept[i]) continue;
+        Drop(i, &kept);
+        excess -= tensor(i).bytes;
+      }
+      if (kept == candidate->kept) break;
+      ASSIGN_OR_RETURN(Candidate next, Judge(kept));
+      if (next.plan.bytes < candidate->plan.bytes) *candidate = std::move(next);
+    }
+    return absl::OkStatus();
+  }
+
+  // Keeps again what saves most seconds for a byte, as many at once as fit.
+  absl::Status Raise(Candidate candidate, int until) {
+    const Kept all = All();
+    std::vector<std::pair<double, int>> moves;
+    for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+      if (!all[i] || candidate.kept[i] || tensor(i).root != i || !tensor(i).may_drop) continue;
+      moves.emplace_back(-seconds_[i] / static_cast<double>(std::max<int64_t>(1, tensor(i).bytes)), i);
+    }
+    std::sort(moves.begin(), moves.end());
+    for (size_t at = 0, step = std::max<size_t>(1, moves.size() / 2); at < moves.size() && plans_ < until;) {
+      const size_t end = std::min(moves.size(), at + step);
+      Kept kept = candidate.kept;
+      for (size_t k = at; k < end; ++k) kept[moves[k].second] = true;
+      ASSIGN_OR_RETURN(Candidate next, Judge(kept));
+      if (Fits(next) && IsBetter(next, candidate)) {
+        candidate = std::move(next);
+        at = end;
+        step *= 2;
+      } else if (step > 1) {
+        step = std::max<size_t>(1, step / 2);
+      } else {
+        ++at;
+      }
+    }
+    Take(candidate);
+    return absl::OkStatus();
+  }
+
+  // Single changes of the best plan, large tensors first, as long as they make it better.
+  absl::Status Polish() {
+    std::vector<int> order = waiting_.waiting();
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (int i : order) {
+        if (plans_ >= most_plans_) return absl::OkStatus();
+        Kept kept = best_.kept;
+        if (kept[i]) {
+          Drop(i, &kept);
+        } else {
+          kept[i] = true;
+        }
+        ASSIGN_OR_RETURN(const Candidate next, Judge(kept));
+        improved |= IsBetter(next, best_);
+        Take(next);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static constexpr int64_t kSmall = 64;
+
+  const RecomputeOptions& options_;
+  RunPlan first_;
+  const WaitingTensors waiting_;
+  const std::vector<double> seconds_;  // by node
+  const int end_;                      // of what is not late
+  int64_t mean_bytes_ = 0;             // of a tensor that waits
+  int most_plans_ = 0, plans_ = 0;
+  Candidate best_;
+};
+
+}  // namespace
+
+absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options) {
+  ASSIGN_OR_RETURN(RunPlan plan, options.plan(graph));
+  ASSIGN_OR_RETURN(std::vector<double> seconds, options.seconds(graph));
+  return Chooser(graph, std::move(plan), options, std::move(seconds)).Run();
+}
+
+}  // namespace rewright

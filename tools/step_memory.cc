@@ -1,0 +1,100 @@
+#include "tools/step_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+#include "runtime/host_memory.h"
+#include "runtime/memory_plan.h"
+#include "runtime/parallel/layers.h"
+#include "substitutions/rule_set.h"
+#include "tools/ranks.h"
+
+namespace rewright {
+namespace {
+
+constexpr size_t kNamed = 5;
+
+std::string Megabytes(int64_t bytes) { return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6); }
+
+// What lies in the buffer first.
+std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifetime& life) {
+  const Step& step = schedule.steps[life.first];
+  std::string type;
+  if (step.group >= 0) {
+    for (Value output : schedule.groups[step.group].outputs) {
+      if (graph.type(output).num_bytes() == life.bytes) type = graph.type(output).ToString() + " ";
+    }
+  }
+  return absl::StrCat(Megabytes(life.bytes), " ", type, "of ", step.label);
+}
+
+// That the law holds by which all is replaced.
+absl::Status CheckLaw() {
+  ASSIGN_OR_RETURN(const std::string path, FindRuleFile("recomputation.rules"));
+  ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({path}));
+  if (rules.Find(kRecomputationRule) != nullptr) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(path, ": has no rule ", kRecomputationRule));
+}
+
+absl::Status Unreachable(const Graph& graph, Device& device, int64_t limit) {
+  ASSIGN_OR_RETURN(const StepMemory least, MemoryOf(graph, device));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "--memory-limit: found ", Megabytes(limit), "; the least that was reached is ", Megabytes(least.run.bytes),
+      ": states of ", Megabytes(least.state_bytes), ", and activations and gradients, of which at the fullest point ",
+      Megabytes(least.live_bytes), " are alive, above all ", absl::StrJoin(least.largest, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device) {
+  ASSIGN_OR_RETURN(const Schedule schedule, device.Compile(graph));
+  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(schedule));
+  StepMemory memory;
+  memory.run.groups = schedule.groups;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.kind == Buffer::Kind::kState && buffer.alias_of < 0) {
+      memory.state_bytes += static_cast<int64_t>(buffer.bytes);
+    }
+  }
+  memory.run.bytes = memory.state_bytes + plan.arena_bytes;
+  memory.live_bytes = plan.peak_live_bytes;
+  std::vector<Lifetime> lifetimes;  // of those in the arena
+  for (const Lifetime& life : plan.lifetimes) {
+    if (life.bytes > 0) lifetimes.push_back(life);
+  }
+  if (lifetimes.empty()) return memory;
+  const int fullest = FullestStep(lifetimes);
+  for (int step = 0; step <= fullest; ++step) {
+    if (schedule.steps[step].group >= 0) memory.run.fullest = schedule.steps[step].group;
+  }
+  std::stable_sort(lifetimes.begin(), lifetimes.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
+  for (const Lifetime& life : lifetimes) {
+    if (life.first > fullest || life.last < fullest) continue;
+    if (memory.largest.size() < kNamed) memory.largest.push_back(TensorText(graph, schedule, life));
+  }
+  return memory;
+}
+
+absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured) {
+  RETURN_IF_ERROR(CheckLaw());
+  RecomputeOptions options;
+  options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
+    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device));
+    return std::move(memory.run);
+  };
+  options.seconds = [&](const Graph& candidate) -> absl::StatusOr<std::vector<double>> {
+    if (measured) return MeasuredSeconds(candidate, device);
+    return GuessedSeconds(candidate);
+  };
+  if (limit > 0) options.limit = limit;
+  ASSIGN_OR_RETURN(Recomputation found, Recompute(graph, options));
+  if (limit > 0 && found.bytes > limit) return Unreachable(found.graph, device, limit);
+  return found;
+}
+
+}  // namespace rewright

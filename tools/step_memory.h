@@ -1,0 +1,29 @@
+// The memory of a step of training, and what is computed again so that it takes less.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
+#include "search/recompute.h"
+
+namespace rewright {
+
+// By the plan of the schedule that the device compiles.
+struct StepMemory {
+  RunPlan run;                       // `bytes`: states, activations and gradients
+  int64_t state_bytes = 0;           // weights, and what the optimizer keeps
+  int64_t live_bytes = 0;            // the largest sum of live tensors beside them
+  std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
+};
+absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device);
+
+// What is free is computed again where that lowers the peak. `limit` 0: no more than that; else as much as it takes for
+// RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess. Error: the limit cannot be
+// reached.
+absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured);
+
+}  // namespace rewright
