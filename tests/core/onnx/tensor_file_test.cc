@@ -76,7 +76,7 @@ TEST(TensorFileTest, NpyErrorsSayWhatIsWrong) {
   EXPECT_EQ(error(Npy("{}", "", 4)), ".npy version 4");
   EXPECT_EQ(error(Npy("{}", "")), "bad .npy header at byte 2: expected the keys descr, fortran_order and shape");
   EXPECT_EQ(error(Npy("{'descr': '>f4', 'fortran_order': False, 'shape': ()}", four)),
-            "element type >f4 is not supported; expected one of <f4 <f8 <i8 <i4 |b1 |u1");
+            "element type >f4 is not supported; expected one of <f4 <f8 <i8 <i4 |b1 <f2 |i1 |u1 <i2 <u2 <u4 <u8 <V2");
   EXPECT_EQ(error(Npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}", four)),
             "the elements are in column-major (Fortran) order; expected row-major");
   EXPECT_EQ(error(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", four)),
