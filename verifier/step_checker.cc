@@ -82,38 +82,29 @@ class StepChecker::Comparison {
   Finding OfAtoms(const std::vector<Atom>& a, const IndexEnvironment& ea, const std::vector<Atom>& b,
                   const IndexEnvironment& eb) {
     if (a.size() != b.size()) return Finding::kWrong;
-    std::vector<bool> taken(b.size(), false);
-    Finding worst = Finding::kText;
-    for (size_t i = 0; i < a.size(); ++i) {
-      Finding best = Finding::kWrong;
-      size_t place = 0;
-      for (size_t k = 0; k < b.size() && best != Finding::kText; ++k) {
-        const size_t j = (i + k) % b.size();
-        if (taken[j]) continue;
-        const Finding finding = OfAtom(*a[i], ea, *b[j], eb);
-        if (finding < best) {
-          best = finding;
-          place = j;
-        }
-      }
-      if (best == Finding::kWrong) return best;
-      taken[place] = true;
-      worst = std::max(worst, best);
-    }
-    return worst;
+    return Paired(a.size(), [&](size_t i, size_t j) { return OfAtom(*a[i], ea, *b[j], eb); });
   }
 
   Finding OfForms(const NormalForm& a, const IndexEnvironment& ea, const NormalForm& b, const IndexEnvironment& eb) {
     if (a.size() != b.size()) return Finding::kWrong;
-    std::vector<bool> taken(b.size(), false);
+    return Paired(a.size(), [&](size_t i, size_t j) {
+      return a[i].coef == b[j].coef ? OfTerms(a[i], ea, b[j], eb) : Finding::kWrong;
+    });
+  }
+
+  // Each of `count` things has one of as many others, in the order in which they stand where that will do. The worst of
+  // what `of(i, j)` finds for thing i and the best other j that is left.
+  template <typename F>
+  static Finding Paired(size_t count, F of) {
+    std::vector<bool> taken(count, false);
     Finding worst = Finding::kText;
-    for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       Finding best = Finding::kWrong;
       size_t place = 0;
-      for (size_t k = 0; k < b.size() && best != Finding::kText; ++k) {
-        const size_t j = (i + k) % b.size();
-        if (taken[j] || a[i].coef != b[j].coef) continue;
-        const Finding finding = OfTerms(a[i], ea, b[j], eb);
+      for (size_t k = 0; k < count && best != Finding::kText; ++k) {
+        const size_t j = (i + k) % count;
+        if (taken[j]) continue;
+        const Finding finding = of(i, j);
         if (finding < best) {
           best = finding;
           place = j;

@@ -113,7 +113,8 @@ class ModuleTest(unittest.TestCase):
         for inputs, words in [
             ({}, "input x is not given"),
             ({"x": numpy.zeros((2, 5), numpy.float32)}, "axis 1: found size 5, expected 6"),
-            ({"x": numpy.zeros((2, 6), numpy.float16)}, "input x: its elements are of none of float32"),
+            ({"x": numpy.zeros((2, 6), numpy.complex64)}, "input x: its elements are of none of float32"),
+            ({"x": numpy.zeros((2, 6), numpy.float16)}, "found f16[2,6]"),
             ({"x": numpy.zeros((2, 6))}, "found f64[2,6]"),
             ({"x": object()}, "input x: found"),
             ({"x": input_of(2), "u": input_of(2)}, "u"),
