@@ -4,9 +4,10 @@ costs in time.
 
     python bench/training_memory.py --rewright build/release/rewright [--out bench/results/training_memory.csv] [MODEL...]
 
-Wants what bench/vs_pytorch_training.py does, whose models these are. Planned: activations and gradients in the arena,
+Wants torch and onnx; the models are those of bench/vs_pytorch_training.py. PyTorch's side is the same architecture in
+its own modules, with its own weights: what they are changes no memory. Planned: activations and gradients in the arena,
 against the largest sum of live tensors, states (weights, AdamW's moments) added to both. Processes: the largest resident
-memory of a process that trains some steps, less that of one that has only read its libraries. Three ways: all is kept
+memory of a process that trains some steps, of PyTorch's less what it had before there was a model. Three ways: all is kept
 (`--keep-all`), what is free is computed again (the default), and under a limit, states and half of what the arena has
 where all is kept (or `--share`; where that cannot be reached, what is said). Losses are compared bit by bit; the CPU time
 of a step is from runs of two lengths, so that the start does not count.
@@ -16,10 +17,10 @@ import json
 import os
 import pathlib
 import re
-import resource
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import torch
@@ -29,14 +30,28 @@ from vs_pytorch_training import MODELS, RATE, Torch
 STEPS = 3, 8  # two lengths of a run
 
 
+def resident(pid="self", which="VmRSS"):
+    """0 where the process has ended."""
+    found = re.search(which + r":\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())
+    return int(found.group(1)) * 1024 if found else 0
+
+
 def usage_of(command):
-    """Output, largest resident bytes and CPU seconds of a process."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out = process.stdout.read()
-    err = process.stderr.read()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, out, err, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime
+    """Output, largest resident bytes and CPU seconds of a process. (What wait4 calls its largest resident memory is
+    never less than that of the process that started it.)"""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        peak = 0
+        while True:
+            peak = max(peak, resident(process.pid, "VmHWM"))
+            pid, status, used = os.wait4(process.pid, os.WNOHANG)
+            if pid != 0:
+                break
+            time.sleep(0.02)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        return process.returncode, out.read(), err.read(), peak, used.ru_utime + used.ru_stime
 
 
 def train(args, config, steps, *flags):
@@ -69,25 +84,65 @@ def write_config(model, args, folder):
     return folder / "config.json"
 
 
-def resident():
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"VmRSS:\s*(\d+) kB", status).group(1)) * 1024
+
+
+class Bottleneck(torch.nn.Module):
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        out = 4 * width
+
+        def conv(a, b, kernel, step=1):
+            return [torch.nn.Conv2d(a, b, kernel, step, kernel // 2, bias=False), torch.nn.BatchNorm2d(b)]
+
+        relu = torch.nn.ReLU(inplace=True)
+        self.main = torch.nn.Sequential(*conv(channels, width, 1), relu, *conv(width, width, 3, stride), relu,
+                                        *conv(width, out, 1))
+        same = stride == 1 and channels == out
+        self.side = torch.nn.Identity() if same else torch.nn.Sequential(*conv(channels, out, 1, stride))
+
+    def forward(self, x):
+        return torch.relu_(self.main(x) + self.side(x))
+
+
+def resnet50():
+    layers = [torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(64), torch.nn.ReLU(inplace=True),
+              torch.nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for stage, (width, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)]):
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, width, 2 if stage > 0 and block == 0 else 1))
+            channels = 4 * width
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+                               torch.nn.Linear(channels, 1000))
+
+
+class BertBase(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(30522, 768), torch.nn.Embedding(512, 768)
+        self.kinds, self.norm = torch.nn.Embedding(2, 768), torch.nn.LayerNorm(768)
+        layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, dropout=0.0, activation="gelu", batch_first=True)
+        self.layers = torch.nn.TransformerEncoder(layer, 12)
+
+    def forward(self, words, kinds):
+        places = self.places(torch.arange(words.shape[1]))
+        return self.layers(self.norm(self.words(words) + places + self.kinds(kinds)))
+
+
+MODULES = {"resnet50": resnet50, "bert_base": BertBase}
 
 
 def pytorch_child(name, threads):
-    """Run in a process of its own: prints what it took beside its libraries and the file."""
+    """Run in a process of its own: prints what it took beside its libraries."""
     torch.set_num_threads(threads)
     model = MODELS[name]
-    import torchvision  # noqa: F401
-    import transformers  # noqa: F401
-    before = resident()
     torch.manual_seed(1)
-    module = model.module()
+    before = resident()
     rng = np.random.default_rng(1)
-    side = Torch(model, module, [(model.inputs(rng), model.target(rng))], False)
+    side = Torch(model, MODULES[name](), [(model.inputs(rng), model.target(rng))], False)
     for _ in range(STEPS[0]):
         side.step()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+    print(resident(which="VmHWM") - before)
 
 
 def measure(name, args):
@@ -101,7 +156,6 @@ def measure(name, args):
         states, arena, live = (short["last"][key] for key in ("state_bytes", "arena_bytes", "peak_live_bytes"))
         limit = int(states + args.share * kept[0]["last"]["arena_bytes"])
         less = [train(args, config, steps, "--memory-limit", str(limit)) for steps in STEPS]
-        start = usage_of([args.rewright, "train", "--help"])[3]
         child = [sys.executable, __file__, "--pytorch-child", name, "--threads", str(args.threads)]
         status, out, err, _, _ = usage_of(child)
         if status != 0:
@@ -111,8 +165,8 @@ def measure(name, args):
     row = {
         "model": name, "states_mb": mb(states), "kept_arena_mb": mb(kept[0]["last"]["arena_bytes"]), "arena_mb": mb(arena), "live_mb": mb(live),
         "planned_over_live": f"{(states + arena) / (states + live):.4f}",
-        "process_mb": mb(long["peak"] - start), "pytorch_mb": mb(int(out)),
-        "process_over_pytorch": f"{(long['peak'] - start) / int(out):.3f}",
+        "process_mb": mb(long["peak"]), "pytorch_mb": mb(int(out)),
+        "process_over_pytorch": f"{long['peak'] / int(out):.3f}",
         "same_losses": long["losses"] == kept[1]["losses"],
         "kept_cpu_s_per_step": f"{per_step(kept):.3f}", "time_ratio": f"{per_step([short, long]) / per_step(kept):.3f}",
         "limit_mb": mb(limit),
@@ -121,7 +175,7 @@ def measure(name, args):
         row["limit_error"] = less[0]["error"]
     else:
         row.update({"limited_arena_mb": mb(less[0]["last"]["arena_bytes"]),
-                    "limited_process_mb": mb(less[1]["peak"] - start),
+                    "limited_process_mb": mb(less[1]["peak"]),
                     "limited_same_losses": less[1]["losses"] == kept[1]["losses"],
                     "limited_time_ratio": f"{per_step(less) / per_step(kept):.3f}"})
     print(row, flush=True)
@@ -130,7 +184,7 @@ def measure(name, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", metavar="MODEL", default=[])
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=[], help=", ".join(MODULES))
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--share", type=float, default=0.5, help="of the arena that the limit leaves")
@@ -139,7 +193,7 @@ def main():
     args = parser.parse_args()
     if args.pytorch_child:
         return pytorch_child(args.pytorch_child, args.threads)
-    rows = [measure(name, args) for name in args.models or ["resnet50", "bert_base"]]
+    rows = [measure(name, args) for name in args.models or MODULES]
     if args.out:
         write_table(args.out, f"{machine()}; torch {torch.__version__}; {args.threads} threads", rows)
 

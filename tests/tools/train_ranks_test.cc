@@ -171,7 +171,11 @@ TEST_F(TrainRanksTest, ARunGoesOnOnAnotherNumberOfProcesses) {
   Trained(2, Config("second.json", R"({"steps": 35})") + arguments + " --resume");
   const Outcome rest = Rewright("train --threads 1 --json --quiet --resume " + config + arguments);
   ASSERT_EQ(rest.status, 0) << rest.err;
-  const auto last_line = [](const std::string& text) { return text.substr(text.rfind('{')); };
+  // Without the memory: a program that began on several processes computes nothing again.
+  const auto last_line = [](const std::string& text) {
+    const std::string line = text.substr(text.rfind('{'));
+    return line.substr(0, line.find(",\"state_bytes\""));
+  };
   EXPECT_EQ(last_line(rest.out), last_line(alone.out));
 }
 
