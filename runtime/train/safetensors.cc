@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -21,19 +22,11 @@ using Json = nlohmann::ordered_json;
 // As in the reference implementation.
 constexpr int64_t kMaxHeader = 100'000'000;
 
-constexpr std::pair<const char*, DType> kTypes[] = {{"F32", DType::kFloat32},
-                                                    {"F64", DType::kFloat64},
-                                                    {"I64", DType::kInt64},
-                                                    {"I32", DType::kInt32},
-                                                    {"BOOL", DType::kBool},
-                                                    {"F16", DType::kFloat16},
-                                                    {"BF16", DType::kBFloat16},
-                                                    {"I8", DType::kInt8},
-                                                    {"U8", DType::kUInt8},
-                                                    {"I16", DType::kInt16},
-                                                    {"U16", DType::kUInt16},
-                                                    {"U32", DType::kUInt32},
-                                                    {"U64", DType::kUInt64}};
+constexpr std::pair<const char*, DType> kTypes[] = {
+    {"F32", DType::kFloat32}, {"F64", DType::kFloat64}, {"I64", DType::kInt64},     {"I32", DType::kInt32},
+    {"BOOL", DType::kBool},   {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"I8", DType::kInt8},
+    {"U8", DType::kUInt8},    {"I16", DType::kInt16},   {"U16", DType::kUInt16},    {"U32", DType::kUInt32},
+    {"U64", DType::kUInt64}};
 
 const char* TypeName(DType dtype) {
   for (const auto& [name, type] : kTypes) {
@@ -95,8 +88,9 @@ absl::StatusOr<Place> PlaceOf(const std::string& name, const Json& json) {
   const auto* type =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return dtype == t.first; });
   if (type == std::end(kTypes)) {
-    return bad(absl::StrCat("dtype: found ", dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40),
-                            ", expected F32, F64, I64, I32 or BOOL"));
+    return bad(absl::StrCat(
+        "dtype: found ", dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40), ", expected one of ",
+        absl::StrJoin(kTypes, " ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); })));
   }
   place.type.dtype = type->second;
   if (!Integers(json.value("shape", Json()), &place.type.shape)) return bad("shape: expected a list of sizes");

@@ -29,12 +29,7 @@ std::vector<GraphCase> EveryOperator(int count, uint64_t seed) {
     for (int i = 0; i < count; ++i) {
       OpSample sample;
       Graph graph = RandomApplication(*op, rng, &sample);
-      const bool plain = std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) {
-        return std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), [](const TensorType& type) {
-          return std::count(std::begin(kPlainDTypes), std::end(kPlainDTypes), type.dtype) > 0;
-        });
-      });
-      if (!plain) continue;  // refused
+      if (!IsOfGpus(graph)) continue;
       cases.push_back({absl::StrCat(op->name, " ", i), std::move(graph), {}, sample.low, sample.high});
     }
   }

@@ -182,6 +182,14 @@ std::vector<const OpDef*> OpsOfGpus() {
   return ops;
 }
 
+bool IsOfGpus(const Graph& graph) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) {
+    return std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), [](const TensorType& type) {
+      return std::count(std::begin(kPlainDTypes), std::end(kPlainDTypes), type.dtype) > 0;
+    });
+  });
+}
+
 Graph RandomApplication(const OpDef& op, Rng& rng, OpSample* sample) {
   *sample = op.sample(rng);
   auto arena = std::make_shared<Arena>();

@@ -73,8 +73,8 @@ TEST(SafetensorsTest, SaysWhatIsWrong) {
   EXPECT_THAT(error(File("[]", "")), HasSubstr("the header is no JSON object"));
   EXPECT_THAT(error(File("{", "")), HasSubstr("the header is no JSON object"));
   EXPECT_THAT(error(File(R"({"a":3})", "")), HasSubstr("tensor a: expected an object"));
-  EXPECT_THAT(error(File(entry("\"BF16\"", "[4]", "[0,8]"), eight)),
-              HasSubstr("tensor a: dtype: found \"BF16\", expected F32, F64, I64, I32 or BOOL"));
+  EXPECT_THAT(error(File(entry("\"F8_E4M3\"", "[8]", "[0,8]"), eight)),
+              HasSubstr("tensor a: dtype: found \"F8_E4M3\", expected one of F32 F64 I64 I32 BOOL F16 BF16 I8 "));
   EXPECT_THAT(error(File(entry("\"F32\"", "[-2]", "[0,8]"), eight)), HasSubstr("tensor a: shape: expected"));
   EXPECT_THAT(error(File(entry("\"F32\"", "[1099511627776,1099511627776]", "[0,8]"), eight)), HasSubstr("shape: "));
   EXPECT_THAT(error(File(entry("\"F32\"", "[2]", "[8,0]"), eight)), HasSubstr("data_offsets: expected"));
