@@ -62,7 +62,9 @@ class Exporter {
         source_(source != nullptr && source->arena() == graph.arena() ? source
                                                                       : nullptr),  // else it has no values of it
         plan_(Plan()),
-        writer_(opset_) {}
+        writer_(opset_) {
+    for (int i = 0; source_ != nullptr && i < source_->num_nodes(); ++i) writer_.KeepNodeName(source_->node(i).name());
+  }
 
   absl::Status Build() {
     NameOutputs();

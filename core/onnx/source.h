@@ -23,6 +23,7 @@ class OnnxSource {
              absl::flat_hash_map<std::string, Value> values);
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
+  int num_nodes() const { return model_->graph().node_size(); }
   const onnx::NodeProto& node(int i) const { return model_->graph().node(i); }
   // Whether the node may be written into a model of that opset: it means the same there, and reads nothing but its
   // inputs, as subgraphs do.

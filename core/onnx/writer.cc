@@ -17,17 +17,22 @@ onnx::NodeProto* OnnxWriter::AddNode(const std::string& op_type, const std::vect
                                      const std::vector<std::string>& outputs) {
   onnx::NodeProto& node = nodes_.emplace_back();
   node.set_op_type(op_type);
-  do {
-    node.set_name(absl::StrCat(op_type, "_", node_counts_[op_type]++));
-  } while (copied_.contains(node.name()));
+  node.set_name(NumberedNodeName(op_type));
   for (const std::string& name : inputs) node.add_input(name);
   for (const std::string& name : outputs) node.add_output(name);
   return &node;
 }
 
 void OnnxWriter::AddCopy(onnx::NodeProto node) {
-  copied_.insert(node.name());
+  if (!node.name().empty() && !copied_.insert(node.name()).second) node.set_name(NumberedNodeName(node.name()));
   nodes_.push_back(std::move(node));
+}
+
+std::string OnnxWriter::NumberedNodeName(const std::string& stem) {
+  for (;;) {
+    std::string name = absl::StrCat(stem, "_", node_counts_[stem]++);
+    if (!file_names_.contains(name)) return name;
+  }
 }
 
 void OnnxWriter::SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {

@@ -57,8 +57,10 @@ class OnnxWriter {
 
   onnx::NodeProto* AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
                            const std::vector<std::string>& outputs);
-  // A node as it is; nodes that are added get other names.
+  // A node of the file that was read, as it is; under a number behind its name where a copy has the name already.
   void AddCopy(onnx::NodeProto node);
+  // Names of the file's nodes, which added nodes do not get: readers refuse two nodes of one name. Before all nodes.
+  void KeepNodeName(const std::string& name) { file_names_.insert(name); }
   static void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
   static void SetFloat(onnx::NodeProto* node, const std::string& name, double value);
   static void SetString(onnx::NodeProto* node, const std::string& name, const std::string& value);
@@ -77,11 +79,14 @@ class OnnxWriter {
   std::vector<std::pair<std::string, Tensor>>& initializers() { return initializers_; }
 
  private:
+  std::string NumberedNodeName(const std::string& stem);
+
   int64_t opset_;
   absl::flat_hash_set<std::string> taken_;
   std::vector<onnx::NodeProto> nodes_;
-  absl::flat_hash_map<std::string, int> node_counts_;  // by operator
-  absl::flat_hash_set<std::string> copied_;            // names of nodes
+  absl::flat_hash_map<std::string, int> node_counts_;  // by what stands before the number
+  absl::flat_hash_set<std::string> file_names_;        // of nodes
+  absl::flat_hash_set<std::string> copied_;            // of nodes
   std::vector<std::pair<std::string, Tensor>> initializers_;
   std::map<std::vector<int64_t>, std::string> ints_;
   std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes

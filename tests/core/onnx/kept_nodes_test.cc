@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/compare.h"
@@ -49,6 +51,10 @@ onnx::ModelProto Written(const ImportedModel& model, const Graph& graph) {
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   onnx::ModelProto written;
   EXPECT_TRUE(bytes.ok() && written.ParseFromString(*bytes));
+  std::set<std::string> names;
+  for (const onnx::NodeProto& node : written.graph().node()) {
+    EXPECT_TRUE(node.name().empty() || names.insert(node.name()).second) << written.DebugString();
+  }
   const auto again = ImportOnnxBytes(written.SerializeAsString(), "written", "");
   EXPECT_TRUE(again.ok()) << again.status() << written.DebugString();
   if (!again.ok()) return written;
@@ -96,6 +102,24 @@ TEST(KeptNodesTest, CompositesBehindARewriteStayNodes) {
   EXPECT_EQ(written.graph().node(3).doc_string(), "a note");
   EXPECT_EQ(written.graph().node(3).attribute(0).f(), 0.25f);
   EXPECT_THAT(InitializersOf(written), UnorderedElementsAre("w", "bias", "scale", "shift"));
+}
+
+std::vector<std::string> NodeNamesOf(const onnx::ModelProto& model) {
+  std::vector<std::string> names;
+  for (const onnx::NodeProto& node : model.graph().node()) names.push_back(node.name());
+  return names;
+}
+
+// Names that the file gives to nodes behind those that are new, and one that it gives twice.
+TEST(KeptNodesTest, EveryNodeHasANameOfItsOwn) {
+  TestModel file;
+  file.Input("x", {2}).Node("Softsign", {"x"}, {"a"}).Node("Relu", {"a"}, {"b"}).Node("Selu", {"b"}, {"y"}).Output("y");
+  file.proto().mutable_graph()->mutable_node(0)->set_name("Neg_0");
+  file.proto().mutable_graph()->mutable_node(1)->set_name("Neg_2");
+  file.proto().mutable_graph()->mutable_node(2)->set_name("Neg_2");
+  const ImportedModel model = Read(file);
+  EXPECT_THAT(NodeNamesOf(Written(model, OnNegatedX(model))),
+              ElementsAre("Neg_1", "Neg_3", "Neg_0", "Neg_2", "Neg_2_0"));
 }
 
 // The model's graph with the single application of `op` in it negated twice.
