@@ -386,14 +386,10 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
   console.json()["models"].push_back({{"model", model}, {"rows", std::move(rows)}, {"absent", std::move(missing)}});
 }
 
-ImportOptions OptionsToRead(const CompareFlags& flags) {
-  return {.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)};
-}
-
 // The graph of a file that is said to be `original`, optimized: a graph with the same inputs and outputs.
 absl::StatusOr<ImportedModel> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
                                     Console& console) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, OptionsToRead(flags), console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, OptionsToRead(flags.dims, flags.device), console));
   const std::vector<std::string> differences = InterfaceDifferences(original, model.graph);
   if (!differences.empty()) {
     return ErrorAt(path,
@@ -429,7 +425,9 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   bool equal = true;
   for (size_t i = 0; i < flags.models.size() && !InterruptGuard::interrupted(); ++i) {
     const std::string& path = flags.models[i];
-    absl::StatusOr<ImportedModel> model = LoadModel(path, OptionsToRead(flags), console);
+    ImportOptions reading = OptionsToRead(flags.dims, flags.device);
+    reading.keep_source = true;  // for the file that peers get
+    absl::StatusOr<ImportedModel> model = LoadModel(path, reading, console);
     if (!model.ok()) return model.status();
     if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*model);
     const std::string name = std::filesystem::path(path).stem().string();

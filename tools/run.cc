@@ -101,10 +101,7 @@ void Report(const Graph& graph, const Executable& executable, const Summary& sec
 
 absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> model = LoadModel(
-      flags.model,
-      {.dims = flags.dims, .keep_source = IsOnnxRuntime(flags.device), .keep_unknown = IsOnnxRuntime(flags.device)},
-      console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, OptionsToRead(flags.dims, flags.device), console);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);

@@ -72,6 +72,7 @@ absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeP
     if (name.empty()) continue;
     ASSIGN_OR_RETURN(operands.emplace_back(), Operand(name));
   }
+  if (operands.empty()) operands.push_back(state_.arena->AddConstant(Tensor::Int64s({})));  // one there must be
   const OpDef& op = ForeignOp(QualifiedName(node));
   ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(op, std::move(operands), ForeignAttrs(NumberOf(node), types)));
   std::vector<Value> values;
@@ -88,7 +89,7 @@ std::string GraphImporter::HintOf(const std::vector<const onnx::NodeProto*>& nod
                               return name.empty() || DeclaredType(name).ok();
                             });
                    });
-  return all ? "; --device onnxruntime takes the model with them, since the file declares the types of their outputs" : "";
+  return all ? "; optimize, run and compare take the model with --device onnxruntime, which knows them" : "";
 }
 
 }  // namespace rewright
