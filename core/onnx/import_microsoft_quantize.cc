@@ -1,7 +1,7 @@
 // Operators on quantized tensors of the domain com.microsoft, as onnxruntime's quantizer writes them: composed as those of
 // ONNX are (import_quantize.cc), with the roundings of onnxruntime's kernels on processors, which tests compare bit by
 // bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside it.
-#include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -29,7 +29,7 @@ absl::StatusOr<Value> AsNumber(OnnxNode& node, Value x) {
 }
 
 absl::StatusOr<Parameters> ParametersAt(OnnxNode& node, int at) {
-  if (!node.has_input(at)) return node.Invalid(absl::StrCat("input ", at, ", a scale, is missing"));
+  RETURN_IF_ERROR(node.CheckGiven({at}));
   Parameters read;
   ASSIGN_OR_RETURN(read.scale, AsNumber(node, node.input(at)));
   read.zero = node.Number(DType::kFloat32, 0);
@@ -57,6 +57,7 @@ Values Integers(OnnxNode& node, Value real, const Parameters& p, DType to) {
 // Inputs: a, its scale and zero point, b, its scale and zero point, those of the result. With the ratios r = scale /
 // scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a + r_b * zero_b).
 Values QLinearAdd(OnnxNode& node) {
+  RETURN_IF_ERROR(node.CheckGiven({0, 3}));
   ASSIGN_OR_RETURN(const Parameters a, ParametersAt(node, 1));
   ASSIGN_OR_RETURN(const Parameters b, ParametersAt(node, 4));
   ASSIGN_OR_RETURN(const Parameters c, ParametersAt(node, 6));
@@ -73,6 +74,7 @@ Values QLinearAdd(OnnxNode& node) {
 
 // ((a - zero) * (b - zero)) * (scale_a * scale_b / scale).
 Values QLinearMul(OnnxNode& node) {
+  RETURN_IF_ERROR(node.CheckGiven({0, 3}));
   ASSIGN_OR_RETURN(const Parameters a, ParametersAt(node, 1));
   ASSIGN_OR_RETURN(const Parameters b, ParametersAt(node, 4));
   ASSIGN_OR_RETURN(const Parameters c, ParametersAt(node, 6));
@@ -157,13 +159,11 @@ Values QLinearGlobalAveragePool(OnnxNode& node) {
 // Inputs: scale and zero point of the result, then each part with its own.
 Values QLinearConcat(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.Int("axis", std::nullopt));
-  if ((node.num_inputs() - 2) % 3 != 0) {
-    return node.Invalid(absl::StrCat(node.num_inputs(), " inputs; expected two and three for each part"));
-  }
   ASSIGN_OR_RETURN(const Parameters to, ParametersAt(node, 0));
   std::vector<Value> parts;
-  for (int i = 2; i + 2 < node.num_inputs(); i += 3) {
-    if (!node.has_input(i)) return node.Invalid(absl::StrCat("input ", i, " is missing"));
+  RETURN_IF_ERROR(node.CheckGiven({2}));
+  for (int i = 2; i < node.num_inputs(); i += 3) {
+    RETURN_IF_ERROR(node.CheckGiven({i}));
     ASSIGN_OR_RETURN(const Parameters of_part, ParametersAt(node, i + 1));
     ASSIGN_OR_RETURN(const Value real, Real(node, node.input(i), of_part));
     ASSIGN_OR_RETURN(const std::vector<Value> part, Integers(node, real, to, node.input_type(i).dtype));
@@ -173,17 +173,17 @@ Values QLinearConcat(OnnxNode& node) {
   return OneOutput(node.Concat(parts, at));
 }
 
-// Inputs: a, b, and by number the scales and zero points; the sums of products of i32. `columns`: b is transposed, so
-// that what it has for each column lies along its first axis.
+// The sums of products of i32; zero points by number of the input, for all of a matrix, its rows or its columns.
 absl::StatusOr<Value> Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_zero) {
-  ASSIGN_OR_RETURN(const Value left, CentredAt(node, a, a_zero, -2));
-  ASSIGN_OR_RETURN(const Value right, CentredAt(node, b, b_zero, -1));
+  ASSIGN_OR_RETURN(const Value left, Centred(node, a, a_zero, -2));
+  ASSIGN_OR_RETURN(const Value right, Centred(node, b, b_zero, -1));
   return Product(node, left, right);
 }
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the result,
 // without which it is of f32.
 Values QGemm(OnnxNode& node) {
+  RETURN_IF_ERROR(node.CheckGiven({0, 1, 3, 4}));
   ASSIGN_OR_RETURN(const int64_t transpose_a, node.Int("transA", 0));
   ASSIGN_OR_RETURN(const int64_t transpose_b, node.Int("transB", 0));
   ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
@@ -200,7 +200,7 @@ Values QGemm(OnnxNode& node) {
     ASSIGN_OR_RETURN(sums, node.Apply("add", {sums, node.input(6)}));
   }
   ASSIGN_OR_RETURN(const Value a_scale, AsNumber(node, node.input(1)));
-  ASSIGN_OR_RETURN(const Value b_scale, BesideColumns(node, sums, node.input(4)));
+  ASSIGN_OR_RETURN(const Value b_scale, Beside(node, sums, node.input(4), -1));
   Formula f(node);
   Value factor = f("mul", {f("mul", {f.Number(a_scale, alpha), a_scale}), b_scale});
   ASSIGN_OR_RETURN(const Value real, f.Done(f("cast", {sums}, {{"to", DType::kFloat32}})));
@@ -224,7 +224,7 @@ Values Dequantized(OnnxNode& node, Value sums, Value a_scale, Value b_scale, int
 Values MatMulIntegerToFloat(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Value sums, Sums(node, node.input(0), node.input(1), 4, 5));
   ASSIGN_OR_RETURN(const Value a_scale, AsNumber(node, node.input(2)));
-  ASSIGN_OR_RETURN(const Value b_scale, BesideColumns(node, sums, node.input(3)));
+  ASSIGN_OR_RETURN(const Value b_scale, Beside(node, sums, node.input(3), -1));
   return Dequantized(node, sums, a_scale, b_scale, 6);
 }
 
@@ -234,9 +234,9 @@ Values DynamicQuantizeMatMul(OnnxNode& node) {
   Formula f(node);
   const auto wide = [&](Value x) { return f("cast", {x}, {{"to", DType::kInt32}}); };
   ASSIGN_OR_RETURN(const Value left, f.Done(f("sub", {wide(a[0]), wide(a[2])})));
-  ASSIGN_OR_RETURN(const Value right, CentredAt(node, node.input(1), 3, -1));
+  ASSIGN_OR_RETURN(const Value right, Centred(node, node.input(1), 3, -1));
   ASSIGN_OR_RETURN(const Value sums, Product(node, left, right));
-  ASSIGN_OR_RETURN(const Value b_scale, BesideColumns(node, sums, node.input(2)));
+  ASSIGN_OR_RETURN(const Value b_scale, Beside(node, sums, node.input(2), -1));
   return Dequantized(node, sums, a[1], b_scale, 4);
 }
 
@@ -244,15 +244,15 @@ Values DynamicQuantizeMatMul(OnnxNode& node) {
 
 OnnxOperatorList MicrosoftQuantizedOperators() {
   return {
-      {"com.microsoft.QLinearAdd", {1, 1, 7, 8, QLinearAdd}},
-      {"com.microsoft.QLinearMul", {1, 1, 7, 8, QLinearMul}},
-      {"com.microsoft.QLinearSigmoid", {1, 1, 4, 5, QLinearSigmoid}},
-      {"com.microsoft.QLinearLeakyRelu", {1, 1, 4, 5, QLinearLeakyRelu}},
-      {"com.microsoft.QLinearSoftmax", {1, 1, 4, 5, QLinearSoftmax}},
-      {"com.microsoft.QLinearAveragePool", {1, 1, 4, 5, QLinearAveragePool}},
-      {"com.microsoft.QLinearGlobalAveragePool", {1, 1, 4, 5, QLinearGlobalAveragePool}},
-      {"com.microsoft.QLinearConcat", {1, 1, 5, -1, QLinearConcat}},
-      {"com.microsoft.QGemm", {1, 1, 6, 9, QGemm}},
+      {"com.microsoft.QLinearAdd", {1, 1, 1, 8, QLinearAdd}},
+      {"com.microsoft.QLinearMul", {1, 1, 1, 8, QLinearMul}},
+      {"com.microsoft.QLinearSigmoid", {1, 1, 1, 5, QLinearSigmoid}},
+      {"com.microsoft.QLinearLeakyRelu", {1, 1, 1, 5, QLinearLeakyRelu}},
+      {"com.microsoft.QLinearSoftmax", {1, 1, 1, 5, QLinearSoftmax}},
+      {"com.microsoft.QLinearAveragePool", {1, 1, 1, 5, QLinearAveragePool}},
+      {"com.microsoft.QLinearGlobalAveragePool", {1, 1, 1, 5, QLinearGlobalAveragePool}},
+      {"com.microsoft.QLinearConcat", {1, 1, 1, -1, QLinearConcat}},
+      {"com.microsoft.QGemm", {1, 1, 1, 9, QGemm}},
       {"com.microsoft.MatMulIntegerToFloat", {1, 1, 4, 7, MatMulIntegerToFloat}},
       {"com.microsoft.DynamicQuantizeMatMul", {1, 1, 3, 5, DynamicQuantizeMatMul}},
   };
