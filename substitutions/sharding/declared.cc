@@ -290,7 +290,17 @@ Obstacle Declared::ObstacleOf(const Atom* symbol) {
       if (std::any_of(shape.begin(), shape.end(), is_product)) return Obstacle::kStrided;
     }
   }
-  return Obstacle::kRefuted;
+  const auto has_it = [&](const Sizes& shape) {
+    return std::any_of(shape.begin(), shape.end(), [&](const Form& size) { return Contains(size, symbol); });
+  };
+  bool unread = std::any_of(whole_.operands.begin(), whole_.operands.end(), has_it), elsewhere = false;
+  for (const Reading& reading : readings_) {
+    if (!Contains(whole_.operands[reading.operand][reading.axis], symbol)) continue;
+    unread = false;
+    const Atom* leaf = scope_.FormOf(reading.at).AsAtom();
+    elsewhere |= leaf == nullptr || leaf->kind != Atom::Kind::kVariable;
+  }
+  return unread ? Obstacle::kUnread : elsewhere ? Obstacle::kElsewhere : Obstacle::kRefuted;
 }
 
 }  // namespace rewright::sharding
