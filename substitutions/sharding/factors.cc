@@ -50,7 +50,9 @@ class Analysis : Declared {
     ConjectureFixed(symbol, &factor);
     if (factor.obstacle == Obstacle::kInside) return factor;
     by_position_ = true;
-    ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
+    // What lies scattered would be read from everywhere.
+    const bool scattered = factor.obstacle == Obstacle::kSeam || factor.obstacle == Obstacle::kStrided;
+    if (!scattered) ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
     ConjectureHalos(symbol, &factor);
     by_position_ = false;
     return factor;
@@ -239,6 +241,7 @@ class Analysis : Declared {
     ForEachWindow(symbol, [&](const Reading& reading, int axis, const Form& step, const Form& rest) {
       const Form low = BoundOf(rest, /*upper=*/false), high = BoundOf(rest, /*upper=*/true);
       if (!low.IsKnown() || !high.IsKnown() || (rest.Is(0) && step.Is(1))) return;
+      if (by_position_ && (!IsPolynomial(low) || !IsPolynomial(high))) return;  // no window
       if (by_position_ || factor->conjectures.size() < kMaxConjectures) {
         ConjectureHalo(symbol, reading, axis, step, -low, high + 1 - step, factor);
       }
@@ -309,6 +312,13 @@ class Analysis : Declared {
     if (!condition->empty()) absl::StrAppend(&rule, " when ", *condition);
     const std::string reach = absl::StrCat(names.Text(before), " before, ", names.Text(after), " after");
     factor->conjectures.push_back({Effect::kHalo, Joined(reach, Positional()), std::move(rule), std::move(cut)});
+  }
+
+  static bool IsPolynomial(const Form& form) {
+    return std::all_of(form.terms().begin(), form.terms().end(), [](const Form::Term& term) {
+      const auto factors = index::FactorsOf(term.atom);
+      return std::all_of(factors.begin(), factors.end(), [](const Atom* atom) { return atom->IsLeaf(); });
+    });
   }
 
   // When the form is 0, as text: empty where it is, nothing where no rule can say it. 1 + a div b is 0 for -b <= a < 0.
@@ -384,6 +394,7 @@ const char* ObstacleText(Obstacle obstacle) {
     case Obstacle::kStrided: return "strided: blocks lie scattered";
     case Obstacle::kElsewhere: return "elsewhere: a block reads others";
     case Obstacle::kUnread: return "unread: only the shape counts";
+    case Obstacle::kAddend: return "addend: it would count once for every device";
     case Obstacle::kRefuted: return "no law holds";
   }
   return "";

@@ -48,6 +48,7 @@ enum class Obstacle : uint8_t {
   kStrided,    // blocks would lie scattered over the axis
   kElsewhere,  // a block of the result reads other blocks
   kUnread,     // of the operand only the shape counts
+  kAddend,     // something that is no part of the sum would be added once by every device
   kRefuted,    // nothing of these is seen; the laws are false or not proved
 };
 const char* ObstacleText(Obstacle obstacle);
