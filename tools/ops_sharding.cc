@@ -84,6 +84,7 @@ Json ToJson(const OpDef& op, const FactorLaws& laws) {
 
 struct Counts {
   int factors = 0, proved = 0, laws = 0, refuted = 0, unknown = 0;
+  double proof_ms = 0;
 };
 
 void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Session& session, Counts* counts) {
@@ -93,12 +94,14 @@ void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Ses
     structure = laws.structure;
     session.console.Result(absl::StrFormat("  %-28s %s", absl::StrJoin(laws.factor.axes, " "), Entry(laws)));
     for (const ShardingLaw& law : laws.laws) {
+      counts->proof_ms += law.verdict.cpu_ms;
       if (in_full) session.console.Result("    " + laws.factor.conjectures[law.conjecture].rule);
     }
     ++counts->factors;
     counts->proved += !laws.laws.empty();
     counts->laws += static_cast<int>(laws.laws.size());
     for (const ShardingLaw& failed : laws.failed) {
+      counts->proof_ms += failed.verdict.cpu_ms;
       const bool refuted = failed.verdict.verdict == Verdict::kRefuted;
       ++(refuted ? counts->refuted : counts->unknown);
       if (!in_full || !laws.laws.empty()) continue;
@@ -150,15 +153,18 @@ absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& sessio
   Counts counts;
   for (size_t i = 0; i < ops->size(); ++i) Show(*(*ops)[i], all[i], !flags.operators.empty(), session, &counts);
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
-  session.console.Result(absl::StrFormat(
-      "%d operators; %d factors, %d with a proved law; %d laws; %d conjectures refuted, %d unknown; %.1f s of CPU time",
-      ops->size(), counts.factors, counts.proved, counts.laws, counts.refuted, counts.unknown, cpu_seconds));
+  session.console.Result(
+      absl::StrFormat("%d operators; %d factors, %d with a proved law; %d laws; %d conjectures refuted, %d unknown; "
+                      "%.1f s of CPU time, %.1f of them in proofs",
+                      ops->size(), counts.factors, counts.proved, counts.laws, counts.refuted, counts.unknown,
+                      cpu_seconds, counts.proof_ms / 1e3));
   Json& json = session.console.json();
   json["proved"] = counts.proved;
   json["laws"] = counts.laws;
   json["refuted"] = counts.refuted;
   json["unknown"] = counts.unknown;
   json["cpu_seconds"] = cpu_seconds;
+  json["proof_seconds"] = counts.proof_ms / 1e3;
   if (!flags.output.empty()) {
     if (absl::Status written = WriteLaws(all, flags.output); !written.ok()) return written;
   }
