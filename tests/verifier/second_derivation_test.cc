@@ -16,6 +16,7 @@
 #include "tests/counts.h"
 #include "tests/support/distinguish.h"
 #include "tests/support/rule_mutation.h"
+#include "tests/verifier/rules_util.h"
 
 namespace rewright {
 namespace {
@@ -70,17 +71,9 @@ TEST(SecondDerivation, SaysWhatItGivesUp) {
   EXPECT_THAT(derivation.reason, HasSubstr("law of a function"));
 }
 
-std::vector<Rule> CoreRules() {
-  const auto path = FindRuleFile("core.rules");
-  EXPECT_TRUE(path.ok()) << path.status();
-  const auto rules = ReadRules(*path);
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return *rules;
-}
-
 // A tenth of the hand-written rules, all with REWRIGHT_FULL.
 TEST(SecondDerivation, ConfirmsShippedRules) {
-  const std::vector<Rule> rules = CoreRules();
+  const std::vector<Rule> rules = HandWrittenRules();
   const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
   int confirmed = 0, given_up = 0;
   for (size_t i = 0; i < rules.size(); i += step) {
@@ -97,7 +90,7 @@ TEST(SecondDerivation, ConfirmsShippedRules) {
 
 // Shipped rules changed at one place: what the interpreter tells apart is never confirmed.
 TEST(SecondDerivation, ConfirmsNoFalseMutant) {
-  const std::vector<Rule> rules = CoreRules();
+  const std::vector<Rule> rules = HandWrittenRules();
   MutationRng rng(20261123);
   SecondDerivationOptions options;
   options.structures = 3;  // all at which the interpreter looks

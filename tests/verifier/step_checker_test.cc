@@ -10,6 +10,7 @@
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/verifier/rules_util.h"
 #include "verifier/context.h"
 #include "verifier/prove_rule.h"
 #include "verifier/solver.h"
@@ -141,14 +142,11 @@ TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
 }
 
 TEST(StepChecker, TakesProofsOfTheShippedRules) {
-  const auto path = FindRuleFile("core.rules");
-  ASSERT_TRUE(path.ok()) << path.status();
-  const auto rules = ReadRules(*path);
-  ASSERT_TRUE(rules.ok()) << rules.status();
+  const std::vector<Rule> rules = HandWrittenRules();
   const size_t step = Cases(10) > 1 ? 1 : 12;
   int64_t steps = 0, questions = 0;
-  for (size_t i = 0; i < rules->size(); i += step) {
-    const Rule& rule = (*rules)[i];
+  for (size_t i = 0; i < rules.size(); i += step) {
+    const Rule& rule = rules[i];
     StepChecker checker;
     RuleProofOptions options;
     options.classify = false;
