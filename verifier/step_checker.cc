@@ -117,37 +117,74 @@ class StepChecker::Comparison {
 
   // But for the coefficient. The bound variables correspond in some order.
   Finding OfTerms(const Term& a, const IndexEnvironment& ea, const Term& b, const IndexEnvironment& eb) {
-    return OfBinders(a.bound, a.guard, ea, b.bound, b.guard, eb,
+    return OfBinders(a.bound, a.guard, ea, a.atoms, b.bound, b.guard, eb, b.atoms,
                      [&](Comparison& inner, const IndexEnvironment& ia, const IndexEnvironment& ib) {
                        return inner.OfAtoms(a.atoms, ia, b.atoms, ib);
                      });
   }
 
  private:
+  // Where v stands: names of reads and of the integers beside them, and the axes.
+  static void AddPlaces(const Context& ctx, Var v, const Atom& atom, std::multiset<std::string>* places) {
+    for (size_t axis = 0; axis < atom->at.size(); ++axis) {
+      if (Mentions(ctx, atom->at[axis], v)) places->insert(absl::StrCat(atom->name, " ", axis));
+    }
+    if (Mentions(ctx, atom->value, v)) places->insert(atom->name);
+    const auto of_form = [&](const NormalForm& form) {
+      for (const Term& t : form) {
+        for (const Atom& inner : t.atoms) AddPlaces(ctx, v, inner, places);
+      }
+    };
+    for (const NormalForm& form : atom->args) of_form(form);
+    for (const Branch& branch : atom->branches) of_form(branch.body);
+  }
+
+  // The numbers of the variables, in the order of the places where they stand.
+  std::vector<size_t> ByPlaces(const std::vector<Var>& vars, const std::vector<Atom>& atoms) const {
+    std::vector<std::pair<std::multiset<std::string>, size_t>> places(vars.size());
+    for (size_t i = 0; i < vars.size(); ++i) {
+      places[i].second = i;
+      for (const Atom& atom : atoms) AddPlaces(claim_.context(), vars[i], atom, &places[i].first);
+    }
+    std::sort(places.begin(), places.end());
+    std::vector<size_t> order;
+    for (const auto& entry : places) order.push_back(entry.second);
+    return order;
+  }
+
+  // `in_a` and `in_b`: atoms in which the variables stand.
   template <typename Body>
-  Finding OfBinders(const std::vector<Var>& a, const Guard& ga, const IndexEnvironment& ea, const std::vector<Var>& b,
-                    const Guard& gb, const IndexEnvironment& eb, const Body& body) {
+  Finding OfBinders(const std::vector<Var>& a, const Guard& ga, const IndexEnvironment& ea,
+                    const std::vector<Atom>& in_a, const std::vector<Var>& b, const Guard& gb,
+                    const IndexEnvironment& eb, const std::vector<Atom>& in_b, const Body& body) {
     constexpr size_t kMostPermuted = 4;
     if (a.size() != b.size()) return Finding::kWrong;
     claim_.Hide(a);
     claim_.Hide(b);
     std::vector<IndexSum> fresh;
     for (size_t i = 0; i < a.size(); ++i) fresh.push_back(claim_.Fresh());
-    std::vector<size_t> order(a.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    Finding best = Finding::kWrong;
     const IndexEnvironment ia = With(ea, a, fresh);
     const std::string left = claim_.Of(ga, ia);
-    do {
+    // With order[i] as the partner in a of variable i of b.
+    const auto in_order = [&](const std::vector<size_t>& order) {
       std::vector<IndexSum> permuted;
       for (size_t i : order) permuted.push_back(fresh[i]);
       const IndexEnvironment ib = With(eb, b, permuted);
       const std::string right = claim_.Of(gb, ib);
       Comparison inner(checker_, claim_, facts_);
       inner.facts_.push_back(left);
-      const Finding finding = std::max(OfGuards(ga, ia, left, gb, ib, right), body(inner, ia, ib));
-      best = std::min(best, finding);
-    } while (best != Finding::kText && a.size() <= kMostPermuted && std::next_permutation(order.begin(), order.end()));
+      return std::max(OfGuards(ga, ia, left, gb, ib, right), body(inner, ia, ib));
+    };
+    // First those that stand in the same places of reads.
+    std::vector<size_t> order(a.size());
+    const std::vector<size_t> mine = ByPlaces(a, in_a), theirs = ByPlaces(b, in_b);
+    for (size_t i = 0; i < order.size(); ++i) order[theirs[i]] = mine[i];
+    Finding best = in_order(order);
+    if (best == Finding::kText || a.size() > kMostPermuted) return best;
+    std::sort(order.begin(), order.end());
+    do {
+      best = std::min(best, in_order(order));
+    } while (best != Finding::kText && std::next_permutation(order.begin(), order.end()));
     return best;
   }
 
@@ -187,7 +224,7 @@ class StepChecker::Comparison {
         if (taken[j]) continue;
         const Branch &x = a.branches[i], &y = b.branches[j];
         const Finding finding =
-            OfBinders(x.bound, x.guard, ea, y.bound, y.guard, eb,
+            OfBinders(x.bound, x.guard, ea, AtomsOf(x.body), y.bound, y.guard, eb, AtomsOf(y.body),
                       [&](Comparison& inner, const IndexEnvironment& ia, const IndexEnvironment& ib) {
                         return inner.OfForms(x.body, ia, y.body, ib);
                       });

@@ -66,12 +66,6 @@ Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound,
   return names;
 }
 
-std::vector<Atom> AtomsOf(const NormalForm& n) {
-  std::vector<Atom> out;
-  for (const Term& t : n) out.insert(out.end(), t.atoms.begin(), t.atoms.end());
-  return out;
-}
-
 std::string JoinSorted(std::vector<std::string> parts, const char* separator) {
   std::sort(parts.begin(), parts.end());
   std::string out;
@@ -412,6 +406,12 @@ NormalForm RenameAll(Context& ctx, const NormalForm& n) {
 }
 
 // ---------------------------------------------------------------- canonical texts
+
+std::vector<Atom> AtomsOf(const NormalForm& n) {
+  std::vector<Atom> out;
+  for (const Term& t : n) out.insert(out.end(), t.atoms.begin(), t.atoms.end());
+  return out;
+}
 
 std::string TermHead(const Term& t) {
   std::vector<std::string> heads;

@@ -90,6 +90,8 @@ NormalForm RenameAll(Context& ctx, const NormalForm& n);
 std::string TermHead(const Term& t);
 std::string NormalFormHead(const NormalForm& n);
 std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names = {});
+// The atoms of all terms.
+std::vector<Atom> AtomsOf(const NormalForm& n);
 // Without the coefficient.
 std::string TermKey(const Context& ctx, const Term& t, const Context::Names& names = {});
 std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& names = {});

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "substitutions/rule_parser.h"
@@ -91,6 +92,33 @@ TEST_F(StepCheckerTest, Counting) {
   EXPECT_TRUE(Settled());
   after.atoms.back() = verifier::MakeIntAtom(ctx_, V(n_) - Poly(1));
   checker_.Counted(ctx_, before, after, v_, V(n_) - Poly(1));
+  EXPECT_TRUE(Refused());
+}
+
+// Two sums over six variables, which stand in the same places but in another order among those that are bound.
+TEST_F(StepCheckerTest, EqualTermsWithManyVariables) {
+  std::vector<Var> bound[2];
+  std::vector<Poly> at[2];
+  for (int i = 0; i < 6; ++i) {
+    for (int k : {0, 1}) {
+      bound[k].push_back(ctx_.NewLocal("b"));
+      at[k].push_back(V(bound[k].back()));
+    }
+  }
+  std::rotate(bound[1].begin(), bound[1].begin() + 2, bound[1].end());
+  NormalForm parts;
+  for (int k : {0, 1}) {
+    Guard guard = Guard::True();
+    for (int i = 0; i < 6; ++i) guard = Guard::And(guard, Guard::InRange(at[k][i], Poly(), V(n_) + Poly(i)));
+    parts.push_back({1, bound[k], guard, {verifier::MakeRead(ctx_, {"x@0", false, false}, at[k])}});
+  }
+  NormalForm sum = {parts[0]};
+  sum[0].coef = 2;
+  checker_.Collected(ctx_, parts, {0, 0}, sum);
+  EXPECT_TRUE(Settled());
+  // One range is another.
+  parts[1].guard = Guard::And(parts[1].guard, Guard::InRange(at[1][3], Poly(), V(n_) - Poly(1)));
+  checker_.Collected(ctx_, parts, {0, 0}, sum);
   EXPECT_TRUE(Refused());
 }
 
