@@ -60,6 +60,12 @@ std::string FaultOf(const Tensor& computed, const Tensor& exact) {
 
 }  // namespace
 
+OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds) {
+  constexpr double kFlopsPerSecond = 1e7;  // it does about ten times as much
+  options.interpreter_flops = std::min(options.interpreter_flops, kFlopsPerSecond * std::max(0.0, seconds));
+  return options;
+}
+
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
     : original_(WithoutUpdates(original)), runner_(runner), options_(options) {}
 
