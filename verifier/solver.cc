@@ -106,15 +106,14 @@ struct Solver::Impl {
     const bool index = tag == "index" || tag == "simplify";
     unsigned limit = linear ? (index ? kIndexLimit : kLinearLimit) : index ? kNonlinearIndexLimit : kNonlinearLimit;
     limit = std::min(limit, static_cast<unsigned>(record.RemainingSeconds() * kUnitsPerSecond) + 1000);
-    SmtQuery query;
-    if (record.certify) {
+    const auto text = [&] {
       std::vector<z3::expr> all = assertions;
       all.push_back(goal);
-      query = AsText(all, linear, tag);
-    }
+      return AsText(all, linear, tag);
+    };
     z3::check_result result = z3::unknown;
     if (record.known_unsat) {
-      if (record.known_unsat(query)) result = z3::unsat;
+      if (record.known_unsat(text())) result = z3::unsat;
     } else if (known != memory.answers.end()) {
       result = known->second.result;
     } else {
@@ -127,6 +126,7 @@ struct Solver::Impl {
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
       if (record.certify) {
+        SmtQuery query = text();
         record.steps.push_back("query " + query.Name() + ": " + query.purpose);
         record.smtlib.push_back(std::move(query));
       }

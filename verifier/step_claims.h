@@ -29,6 +29,7 @@ class Claim {
  public:
   explicit Claim(const Context& ctx) : ctx_(ctx) {}
 
+  const Context& context() const { return ctx_; }
   // The range of the variable is not known.
   void Hide(const std::vector<Var>& vars) { hidden_.insert(vars.begin(), vars.end()); }
   IndexSum Fresh() { return {{{NewConstant()}, 1}}; }

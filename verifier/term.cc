@@ -6,6 +6,8 @@
 namespace rewright::verifier {
 namespace {
 
+constexpr char kWholeValue[] = "value";
+
 void SortUnique(std::vector<Var>* vars) {
   std::sort(vars->begin(), vars->end());
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
@@ -62,12 +64,6 @@ Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound,
   Context::Names names = outer;
   for (Var v : order) names[v] = "$" + std::to_string(names.size());
   return names;
-}
-
-std::vector<Atom> AtomsOf(const NormalForm& n) {
-  std::vector<Atom> out;
-  for (const Term& t : n) out.insert(out.end(), t.atoms.begin(), t.atoms.end());
-  return out;
 }
 
 std::string JoinSorted(std::vector<std::string> parts, const char* separator) {
@@ -321,6 +317,12 @@ Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<B
   return node;
 }
 
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions) {
+  return MakeBinderAtom(ctx, kWholeValue, std::move(positions));
+}
+
+bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kMax && atom.name == kWholeValue; }
+
 // ---------------------------------------------------------------- variables and substitution
 
 std::vector<Var> FreeVars(const Context& ctx, const Term& t) {
@@ -404,6 +406,12 @@ NormalForm RenameAll(Context& ctx, const NormalForm& n) {
 }
 
 // ---------------------------------------------------------------- canonical texts
+
+std::vector<Atom> AtomsOf(const NormalForm& n) {
+  std::vector<Atom> out;
+  for (const Term& t : n) out.insert(out.end(), t.atoms.begin(), t.atoms.end());
+  return out;
+}
 
 std::string TermHead(const Term& t) {
   std::vector<std::string> heads;

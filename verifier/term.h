@@ -64,6 +64,9 @@ Atom MakeIntAtom(const Context& ctx, const Poly& value);
 Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args);
 // A binder over branches: "max", "prod", "argmax"... Only "max" is understood beyond equality.
 Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches);
+// A value as a whole: the set of its positions, each with its element.
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions);
+bool IsWholeValue(const AtomNode& atom);
 
 // ---- free variables, substitution (bound variables are renamed where they would capture)
 std::vector<Var> FreeVars(const Context& ctx, const Term& t);
@@ -87,6 +90,8 @@ NormalForm RenameAll(Context& ctx, const NormalForm& n);
 std::string TermHead(const Term& t);
 std::string NormalFormHead(const NormalForm& n);
 std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names = {});
+// The atoms of all terms.
+std::vector<Atom> AtomsOf(const NormalForm& n);
 // Without the coefficient.
 std::string TermKey(const Context& ctx, const Term& t, const Context::Names& names = {});
 std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& names = {});

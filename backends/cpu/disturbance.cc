@@ -10,16 +10,17 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int kDepth = 64;          // of a block of a matrix product; its operands stay in the first level of cache
+constexpr int kDepth = 64;  // of a block of a matrix product; its operands stay in the first level of cache
 constexpr int kBlocks = 100;
-constexpr double kTolerance = 1.15;  // times the least time
+constexpr double kTolerance = 1.15;   // times the least time
 constexpr double kCalibration = 0.2;  // seconds
+constexpr double kMostPatience = 0.25, kLeastPatience = 0.002;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
-DisturbanceProbe::DisturbanceProbe(int threads) : threads_(threads), least_(Seconds()) {
+DisturbanceProbe::DisturbanceProbe(int threads) : threads_(threads), least_(Seconds()), patience_(kMostPatience) {
   for (const double end = Now() + kCalibration; Now() < end;) least_ = std::min(least_, Seconds());
 }
 
@@ -27,6 +28,10 @@ bool DisturbanceProbe::Quiet() {
   const double seconds = Seconds();
   least_ = std::min(least_, seconds);
   return seconds <= least_ * kTolerance;
+}
+
+void DisturbanceProbe::Waited(bool in_vain) {
+  patience_ = std::clamp(patience_ * (in_vain ? 0.5 : 2), kLeastPatience, kMostPatience);
 }
 
 double DisturbanceProbe::Seconds() const {

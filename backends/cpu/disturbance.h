@@ -17,11 +17,17 @@ class DisturbanceProbe {
   // Runs a fixed piece of arithmetic (about 30 us) on all threads; true when it took about its least time so far.
   bool Quiet();
 
+  // Seconds that the next measurement should wait for quiet at most: half as long after each wait in vain, so that a
+  // machine that is busy all the time is not waited for again and again.
+  double patience() const { return patience_; }
+  void Waited(bool in_vain);
+
  private:
   double Seconds() const;
 
   int threads_;
   double least_ = 0;  // seconds
+  double patience_;
 };
 
 }  // namespace rewright::cpu

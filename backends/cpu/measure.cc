@@ -1,5 +1,7 @@
 #include "backends/cpu/measure.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -25,13 +27,28 @@ absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repetitions;
 }
 
+constexpr size_t kLine = 64;  // bytes of a line of cache
+
+void FlushInOrder(const char* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kLine) __builtin_ia32_clflush(data + at);
+}
+
+// Several times as fast: lines do not wait for one another.
+__attribute__((target("clflushopt"))) void FlushInAnyOrder(const char* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kLine) __builtin_ia32_clflushopt(const_cast<char*>(data) + at);
+}
+
+bool FlushesInAnyOrder() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_CLFLUSHOPT) != 0;
+}
+
 // Takes the constants out of all caches.
 void Cool(const Schedule& schedule) {
-  constexpr size_t kLine = 64;
+  static const auto flush = FlushesInAnyOrder() ? FlushInAnyOrder : FlushInOrder;
   for (const Buffer& buffer : schedule.buffers) {
     if (buffer.kind != Buffer::Kind::kConstant || buffer.data == nullptr) continue;
-    const char* const data = static_cast<const char*>(buffer.data.get());
-    for (size_t at = 0; at < buffer.bytes; at += kLine) __builtin_ia32_clflush(data + at);
+    flush(static_cast<const char*>(buffer.data.get()), buffer.bytes);
   }
   __builtin_ia32_mfence();
 }
@@ -65,7 +82,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   RETURN_IF_ERROR(instance->Run());
   ASSIGN_OR_RETURN(const double first, Seconds(*instance, 1));
   const int repetitions = how.cold ? 1 : std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
-  SampleLimits limits;
+  SampleLimits limits{.enough = how.enough};
   if (how.cold) limits.most = kMaxColdSamples;
   if (how.brief) limits = {.least = kBriefSamples, .most = kBriefSamples, .patient = false};
   return TakeSamples(

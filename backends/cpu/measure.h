@@ -1,6 +1,7 @@
 // The time of a group by itself.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -15,8 +16,9 @@ namespace rewright::cpu {
 
 // The way in which a group is timed.
 struct MeasureOptions {
-  std::string law;     // by which it is computed (LicensedLaws); empty: as its operators say
-  bool cold = false;   // weights are in no cache, as in a model that has many
+  std::string law;    // by which it is computed (LicensedLaws); empty: as its operators say
+  bool cold = false;  // weights are in no cache, as in a model that has many
+  double enough = std::numeric_limits<double>::infinity();  // as SampleLimits has it
   bool brief = false;  // a few runs whatever else goes on: to choose between kernels where nobody asks for costs
 };
 

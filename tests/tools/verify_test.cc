@@ -179,7 +179,7 @@ std::string ManyRules(int count) {
 
 TEST(Resumption, AnInterruptedRunGoesOnWhereItWas) {
   const TemporaryFolder folder;
-  constexpr int kRules = 60;
+  constexpr int kRules = 20;
   WriteContents(folder / "many.rules", ManyRules(kRules));
   const std::string verify = "verify --json --threads 1 " + (folder / "many.rules") + " --resume " +
                              (folder / "journal") + " --certificates " + (folder / "certs") + " -o " +

@@ -104,7 +104,7 @@ std::string RulesOf(const std::string& path) {
 TEST(Ranks, ShareTheWorkAndFindTheSame) {
   if (!HasMpirun()) GTEST_SKIP() << "there is no mpirun";
   const Folder folder;
-  const std::string space = "--ops matmul,relu,concat0_2d,split0 --inputs 2 --max-ops 3 --threads 1 ";
+  const std::string space = "--ops matmul,relu,transpose --inputs 2 --max-ops 3 --threads 1 ";
   Output(kProgram + space + "-o " + (folder / "one.rules"));
   Output(Mpirun(2) + kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "two.rules"));
   EXPECT_GT(RulesOf(folder / "one.rules").size(), 200u);
