@@ -95,9 +95,8 @@ class Watcher {
     };
     options->search.progress = [this, options](const SearchProgress& now) {
       const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
-      progress_.Update(of_budget,
-                       absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
-                                       now.best_cost * 1e3, now.explored));
+      progress_.Update(of_budget, absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
+                                                  now.best_cost * 1e3, now.explored));
     };
   }
 
@@ -151,14 +150,16 @@ absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& origi
 // The file of the rewritten graph. Where onnxruntime is the device and does not run it faster than the file that was
 // read, the report takes the original back.
 absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
-                                    const Engine& engine, const OptimizeOptions& options, const TimeLimit& limit, OptimizeReport* report) {
+                                    const Engine& engine, const OptimizeOptions& options, const TimeLimit& limit,
+                                    OptimizeReport* report) {
   if (limit.Left() <= 0) {
     TakeBack(original.graph, "no time was left to check its file", report);
     return WrittenModel();
   }
-  ASSIGN_OR_RETURN(WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, engine,
-                                                      flags.check ? std::optional(WithinSeconds(options.checking, limit.Left()))
-                                                                  : std::nullopt));
+  ASSIGN_OR_RETURN(
+      WrittenModel written,
+      BytesToWrite(report->graph, original, named, flags.output, engine,
+                   flags.check ? std::optional(WithinSeconds(options.checking, limit.Left())) : std::nullopt));
   if (!written.bytes) return written;
   if (flags.check) {
     report->check = written.check;
@@ -404,8 +405,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
-  absl::StatusOr<ImportedModel> model = source.Import(
-      {.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
+  absl::StatusOr<ImportedModel> model =
+      source.Import({.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
@@ -515,7 +516,8 @@ Action DeclareOptimize(CLI::App& app) {
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   AddInt(app, "--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
          "E-nodes that one saturation of eqsat may add (default 2000)");
-  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds for all of it at most: search, timing, checks, proof");
+  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL,
+          "Seconds for all of it at most: search, timing, checks, proof");
   AddBytes(app, "--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
   AddChoice(app, "--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
