@@ -211,7 +211,8 @@ class Lift {
       }
       return absl::OkStatus();
     };
-    b_.Opaque(outputs, reference, devices_ * Index(here(meaning_.work)));
+    const bool counted = meaning_.work != nullptr;
+    b_.Opaque(outputs, reference, counted ? devices_ * Index(here(meaning_.work)) : Index());
   }
 
   OpBuilder& b_;
