@@ -2,7 +2,7 @@
 """The true laws of tests/verifier/prototype_rules.txt that have a rule, as a file of goals for `rewright derive`.
 
     bench/prototype_goals.py > goals.rules
-    rewright derive --rules substitutions/rules/core.rules --rules ... --goals goals.rules
+    rewright derive --rules substitutions/rules/core.rules --rules substitutions/rules/laws.rules --rules ... --goals goals.rules
 """
 import pathlib
 import re

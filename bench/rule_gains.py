@@ -1,7 +1,7 @@
 """Which model gains by which rule: the cost of the graph that `rewright optimize` finds without the rule, relative to
 the cost with it, for every rule on the way to a best graph.
 
-    python bench/rule_gains.py build/release/rewright OUT.txt MODEL.onnx.. [--rules FILE] [--devices v100 zen3]
+    python bench/rule_gains.py build/release/rewright OUT.txt MODEL.onnx.. [--rules FILE ..] [--devices v100 zen3]
 
 Models are ONNX files, such as those of `rewright zoo` and of bench/exports.py --keep. Costs are those of described
 devices, so the figures are the same on every machine. A search that is forced to another way may end lower: a negative
@@ -20,8 +20,10 @@ SHOWN = 3
 
 def optimize(arguments, model, device, without=()):
     """The cost that is found in milliseconds, and the rules on the way; None where the model is refused."""
-    command = [arguments.rewright, "optimize", model, "--rules", arguments.rules, "--baseline", "--no-check",
-               "--no-prove", "--cost", f"analytic:{device}", "--budget", "1000", "--json", "--quiet"]
+    command = [arguments.rewright, "optimize", model, "--baseline", "--no-check", "--no-prove", "--cost",
+               f"analytic:{device}", "--budget", "1000", "--json", "--quiet"]
+    for file in arguments.rules:
+        command += ["--rules", file]
     for name in without:
         command += ["--disable-rule", name]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -59,11 +61,11 @@ def main():
     parser.add_argument("rewright")
     parser.add_argument("out")
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--rules", default="substitutions/rules/core.rules")
+    parser.add_argument("--rules", nargs="+", default=["substitutions/rules/core.rules", "substitutions/rules/laws.rules"])
     parser.add_argument("--devices", nargs="+", default=["v100", "zen3"])
     arguments = parser.parse_args()
     gains = measure(arguments)
-    lines = pathlib.Path(arguments.rules).read_text().splitlines()
+    lines = [line for file in arguments.rules for line in pathlib.Path(file).read_text().splitlines()]
     names = [line.split()[1] for line in lines if line.startswith("rule ")]
     rows = sorted(((gains[name][0][0], name) for name in names if name in gains), reverse=True)
     with open(arguments.out, "w") as out:

@@ -16,16 +16,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 INSTANCES = """rule rule_lexer rule_parser rule_printer rule_terms compiled_rule binding_order symbolic_builder arg_eval
 instances instance number""".split()
 # From the rule that is proved to the graph that is changed.
-APPLICATION = """match_binding match_plan match_scope match_search matcher node_looks rule_net rule_binding rule_set
+APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
 rule_symmetry applier lowering""".split()
 # The obligations, the composition of declarations, terms as data, how terms are paired, joint queries.
-OBLIGATIONS = """verifier prove_rule merged_axes elements elements_internal reductions term polynomial guard rational
+OBLIGATIONS = """verifier attempt prove_rule merged_axes elements elements_internal reductions term polynomial guard rational
 give_up prover encode encode_functions solver watchdog smt_query algebra""".split()
 # What reasons about terms and indices.
 REASONING = """algebra_internal simplify eliminate factors functions real_functions maxima conditions products signs increasing
 align inverse context decide print""".split()
 # What checks those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = "step_checker step_claims step_values step_listener concrete query_solver".split()
+CHECKING = "step_checker computed_steps step_claims step_values step_listener concrete query_solver".split()
 # Nothing that these say makes a rule proved.
 OTHER = """certificate classify_rule condition_family counterexample equal equal_by_claims equal_result
 gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region region

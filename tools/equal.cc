@@ -147,6 +147,13 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, {.dims = flags.dims}, console));
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers
+  if (rule_flags.files.empty()) {
+    // Those by which no search gains are laws all the same.
+    ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
+    ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
+    rule_flags.files = {std::move(core), std::move(laws)};
+    rule_flags.baseline = true;
+  }
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(rule_flags));
   const InterruptGuard interrupt;
   EqualOptions options;

@@ -37,7 +37,7 @@ namespace {
 
 struct GenerateFlags {
   std::string output;
-  std::vector<std::string> combine;
+  std::vector<std::string> base, combine;
   std::string preset = "taso";
   std::string space;  // empty: all of the preset's
   std::vector<std::string> ops;
@@ -55,16 +55,22 @@ struct GenerateFlags {
 
 absl::Status CheckRulesOutput(const GenerateFlags& flags, Session& session) {
   // A selection may take the place of the file that it adds to.
-  return CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}}, flags.combine, session);
+  std::vector<std::string> inputs = flags.base;
+  inputs.insert(inputs.end(), flags.combine.begin(), flags.combine.end());
+  return CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}}, inputs, session);
 }
 
 // The command that makes the same file.
 std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   if (!flags.combine.empty()) {
-    std::vector<std::string> names;
-    for (const std::string& file : flags.combine) names.push_back(std::filesystem::path(file).filename().string());
-    return absl::StrCat("rewright generate --combine ", absl::StrJoin(names, " "), " -o ",
-                        std::filesystem::path(flags.output).filename().string());
+    std::string command = "rewright generate";
+    for (const auto& [flag, files] : {std::pair("--base", flags.base), {"--combine", flags.combine}}) {
+      if (!files.empty()) absl::StrAppend(&command, " ", flag);
+      for (const std::string& file : files) {
+        absl::StrAppend(&command, " ", std::filesystem::path(file).filename().string());
+      }
+    }
+    return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
   }
   std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
   if (!flags.space.empty()) absl::StrAppend(&command, " --space ", flags.space);
@@ -388,12 +394,15 @@ absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
   LoadOptions all;
   all.allow_risky = all.allow_finite_only = true;
   // Proofs that are stale are an error.
-  if (const auto proved = RuleSet::FromFiles(flags.combine, all); !proved.ok()) return proved.status();
+  std::vector<std::string> paths = flags.base;
+  paths.insert(paths.end(), flags.combine.begin(), flags.combine.end());
+  if (const auto proved = RuleSet::FromFiles(paths, all); !proved.ok()) return proved.status();
   std::vector<std::vector<Rule>> files;
-  for (const std::string& path : flags.combine) {
-    absl::StatusOr<std::vector<Rule>> rules = ReadRules(path);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    absl::StatusOr<std::vector<Rule>> rules = ReadRules(paths[i]);
     if (!rules.ok()) return rules.status();
-    files.push_back(*std::move(rules));
+    if (i == 0 || i >= flags.base.size()) files.emplace_back();
+    files.back().insert(files.back().end(), rules->begin(), rules->end());
   }
   Progress progress(session.console, "combine");
   std::atomic<bool> stop{false};
@@ -526,8 +535,11 @@ Action DeclareGenerate(CLI::App& app) {
   app.add_option(
          "--combine", flags->combine,
          "No search: of these files of proved rules, in their order, those that a search has use for; the first "
-         "file's are given")
+         "file's are given, or those of --base")
       ->type_name("FILE...");
+  app.add_option("--base", flags->base, "For --combine: files of proved rules that are given")
+      ->type_name("FILE...")
+      ->needs("--combine");
   app.add_option("--preset", flags->preset,
                  absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
                               " (default taso)"))

@@ -372,7 +372,6 @@ void Elements::AddFamily(Branch family, std::vector<Branch>* families) {
   }
 }
 
-// A value as a whole: the set of its positions, each with its element.
 Atom Elements::WholeValue(SymbolicValue value) {
   Branch positions;
   std::vector<Poly> at;
@@ -389,7 +388,7 @@ Atom Elements::WholeValue(SymbolicValue value) {
   positions.body = AtomForm(MakeFnAtom(ctx_, "at", std::move(pair)));
   std::vector<Branch> branches;
   AddFamily(std::move(positions), &branches);
-  return MakeBinderAtom(ctx_, "value", std::move(branches));
+  return MakeWholeValue(ctx_, std::move(branches));
 }
 
 // An uninterpreted function, one for each output of the operator at its structural attributes, of the position, the

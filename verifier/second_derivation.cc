@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/ir/expr.h"
 #include "substitutions/random_application.h"
@@ -28,7 +29,16 @@ int64_t FloorDivide(int64_t a, int64_t b) { return (a - ((a % b + b) % b)) / b; 
 // The elements of graphs of one arena as terms.
 class Unroller {
  public:
-  Unroller(const Arena& arena, z3::context& context) : arena_(arena), z3_(context), facts_(context) {}
+  Unroller(const Arena& arena, z3::context& context)
+      : arena_(arena), z3_(context), facts_(context), sums_(SumsOfProducts(context)) {}
+
+  static z3::params SumsOfProducts(z3::context& context) {
+    z3::params sums(context);
+    sums.set("som", true);
+    sums.set("som_blowup", 20u);
+    sums.set("max_steps", 200000u);  // an exception beyond
+    return sums;
+  }
 
   z3::expr Element(Value value, int64_t at) {
     const auto key = std::pair(value, at);
@@ -44,6 +54,9 @@ class Unroller {
   void AssumePositive(Value leaf) {
     for (int64_t i = 0; i < arena_.type(leaf).num_elements(); ++i) facts_.push_back(Element(leaf, i) > 0);
   }
+
+  // The leaf is a constant of the rule's text.
+  void Write(Value leaf, double number) { written_.emplace(leaf, number); }
 
   const z3::expr_vector& facts() const { return facts_; }
   bool interprets_all() const { return interprets_all_; }
@@ -77,6 +90,13 @@ class Unroller {
     return number;
   }
 
+  // A number of a text, of a rule or of a declaration. One that is rounded in f32 and another in f64 may be either.
+  z3::expr Literal(double value) {
+    if (static_cast<double>(static_cast<float>(value)) == value) return Exactly(value);
+    rounds_constants_ = true;
+    return z3_.real_const(absl::StrFormat("literal!%.17g", value).c_str());
+  }
+
   z3::expr Number(DType dtype, double real, int64_t integer) {
     if (IsFloating(dtype)) return Exactly(real);
     if (dtype == DType::kBool) return z3_.bool_val(integer != 0);
@@ -88,6 +108,9 @@ class Unroller {
     const DType dtype = node.outputs[0].dtype;
     if (node.leaf != LeafKind::kConstant) {
       return z3_.constant(absl::StrCat(node.name, "!", at).c_str(), SortOf(dtype));
+    }
+    if (const auto written = written_.find(value); written != written_.end()) {
+      return Literal(written->second);
     }
     // Only halves of small integers are what they were before they were rounded.
     if (IsFloating(dtype) && std::abs(node.data.At(at)) < 1e6 &&
@@ -152,7 +175,8 @@ class Unroller {
   z3::expr OfScalar(const ExprNode& e, Frame& frame) {
     if (++count_ > kMostTerms) throw Stuck{"too many terms"};
     switch (e.kind()) {
-      case ExprKind::kConst: return Number(e.dtype(), e.real(), static_cast<int64_t>(e.real()));
+      case ExprKind::kConst:
+        return IsFloating(e.dtype()) ? Literal(e.real()) : Number(e.dtype(), e.real(), static_cast<int64_t>(e.real()));
       case ExprKind::kParam:
         return Number(e.dtype(), frame.bindings.params[e.param()],
                       static_cast<int64_t>(frame.bindings.params[e.param()]));
@@ -250,16 +274,31 @@ class Unroller {
     interprets_all_ = false;
     const FnInfo& info = InfoOf(fn);
     if (info.arity == 2) return z3_.function(info.name, sort, sort, sort)(a, b);
-    const z3::expr value = z3_.function(info.name, sort, sort)(a);
+    // Equal polynomials are equal operands.
+    const z3::expr value = z3_.function(info.name, sort, sort)(a.is_real() ? a.simplify(sums_) : a);
     if (FnHas(fn, FnTrait::kPositive)) facts_.push_back(value > 0);
     return value;
   }
 
-  z3::expr Inverse(const z3::expr& a) {
+  z3::expr Inverse(const z3::expr& of) {
+    const z3::expr a = of.simplify(sums_);
     const z3::expr inverse = z3_.function("inverse", z3_.real_sort(), z3_.real_sort())(a);
     facts_.push_back(z3::implies(a != 0, a * inverse == 1));
     interprets_all_ = false;
     return inverse;
+  }
+
+  // a^b for exponents that say how to compute it.
+  std::optional<z3::expr> Power(const z3::expr& a, const z3::expr& b) {
+    constexpr int64_t kMost = 8;
+    int64_t num = 0, den = 0;
+    const z3::expr exponent = b.simplify();
+    if (!exponent.is_numeral() || !Z3_get_numeral_small(z3_, exponent, &num, &den)) return std::nullopt;
+    if (num == 1 && den == 2) return Call(Fn::kSqrt, DType::kFloat64, a, a);
+    if (den != 1 || num < -kMost || num > kMost) return std::nullopt;
+    z3::expr product = z3_.real_val(1);
+    for (int64_t k = 0; k < std::abs(num); ++k) product = product * a;
+    return num < 0 ? Inverse(product) : product;
   }
 
   z3::expr Call(Fn fn, DType dtype, const z3::expr& a, const z3::expr& b) {
@@ -289,8 +328,9 @@ class Unroller {
         return root;
       }
       case Fn::kPow:
-        if (real && b.is_numeral() && b.simplify().to_string() == "2.0") return a * a;
+        if (const auto power = real ? Power(a, b) : std::nullopt) return *power;
         break;
+      case Fn::kSigmoid: return Inverse(1 + Call(Fn::kExp, dtype, -a, a));
       default: break;
     }
     if (FnHas(fn, FnTrait::kCompares)) throw Stuck{"a comparison"};
@@ -316,6 +356,8 @@ class Unroller {
   const Arena& arena_;
   z3::context& z3_;
   z3::expr_vector facts_;
+  const z3::params sums_;
+  std::map<Value, double> written_;
   std::map<std::pair<Value, int64_t>, z3::expr> elements_;
   int64_t count_ = 0;
   bool interprets_all_ = true;
@@ -399,11 +441,12 @@ class Derivation {
       for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
         const RuleNode& node = rule_.nodes()[i];
         if (node.op == nullptr && node.positive && !node.value) unroller.AssumePositive(application.match.nodes[i]);
+        if (node.value && node.value->kind == ArgExpr::Kind::kReal &&
+            IsFloating(arena.type(application.match.nodes[i]).dtype)) {
+          unroller.Write(application.match.nodes[i], node.value->real);
+        }
       }
-      z3::params sums(context);
-      sums.set("som", true);
-      sums.set("som_blowup", 20u);
-      sums.set("max_steps", 200000u);  // an exception beyond
+      const z3::params sums = Unroller::SumsOfProducts(context);
       z3::expr_vector apart(context);
       for (Value root : application.match.roots) {
         const auto replaced = right->find(root);
@@ -430,16 +473,27 @@ class Derivation {
     return SecondVerdict::kGivenUp;
   }
 
-  SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
-                    std::string* why) const {
+  z3::check_result Answer(z3::context& context, const Unroller& unroller, const z3::expr& question) const {
     z3::solver solver(context);
     z3::params limits(context);
     limits.set("rlimit", options_.resource_limit);
     limits.set("timeout", 3000u);  // some of Z3's preprocessing counts no resources
     solver.set(limits);
     for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);
-    solver.add(z3::mk_or(apart));
-    switch (solver.check()) {
+    solver.add(question);
+    return solver.check();
+  }
+
+  SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
+                    std::string* why) const {
+    z3::check_result answer = Answer(context, unroller, z3::mk_or(apart));
+    // One element at a time, where all of them are too much.
+    for (unsigned i = 0; answer == z3::unknown && i < apart.size(); ++i) {
+      const z3::check_result alone = Answer(context, unroller, apart[static_cast<int>(i)]);
+      if (alone == z3::unknown) break;
+      if (alone == z3::sat || i + 1 == apart.size()) answer = alone;
+    }
+    switch (answer) {
       case z3::unsat: return SecondVerdict::kConfirmed;
       case z3::sat:
         if (!unroller.interprets_all()) {

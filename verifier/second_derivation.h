@@ -4,8 +4,9 @@
 // but Z3's own: the sides are built by the applier, as they are where the rule is used.
 //
 // Real elements are real numbers, integers are bit vectors that wrap around, functions such as exp are uninterpreted
-// but for their sign. So a rule that needs a law of such a function is given up, and so is one whose elements select
-// positions. What is confirmed is confirmed at the sizes that were drawn.
+// but for their sign; powers by small integers and the logistic function are what they are by definition, and numbers
+// of texts that f32 rounds are symbols. So a rule that needs a law of such a function is given up, and so is one whose
+// elements select positions. What is confirmed is confirmed at the sizes that were drawn.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "verifier/give_up.h"
@@ -29,8 +28,6 @@ constexpr unsigned kLimit = 500000;     // of Z3, for one question
 constexpr double kMostSeconds = 1;      // where Z3 does not count
 constexpr double kMostCpuSeconds = 20;  // of one checker's questions that stay open; later ones are not asked
 constexpr size_t kMostRefused = 20;
-constexpr int kPoints = 10;  // at which elements are computed
-constexpr size_t kMostSizes = 3;
 
 bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
   return std::find(vars.begin(), vars.end(), v) != vars.end();
@@ -286,19 +283,66 @@ std::vector<std::string> StepChecker::FactsOf(const Context& ctx, Claim& claim) 
   return facts;
 }
 
-void StepChecker::Note(Finding finding, const std::string& law, const std::string& what) {
+namespace {
+
+// An element that selects positions, also below quotients and minima.
+bool HasElement(const verifier::Context& ctx, const verifier::Poly& p) {
+  const auto has = [&](verifier::Var v) {
+    const VarInfo& info = ctx.Info(v);
+    return info.kind == VarInfo::Kind::kValue || HasElement(ctx, info.a) || HasElement(ctx, info.b);
+  };
+  return std::any_of(p.items().begin(), p.items().end(), [&](const verifier::Poly::Item& item) {
+    return std::any_of(item.vars.begin(), item.vars.end(), has);
+  });
+}
+
+// A value as a whole, which opaque operators read.
+bool HasWholeValue(const verifier::NormalForm& n) {
+  const auto has = [](const Atom& a) {
+    return verifier::IsWholeValue(*a) || std::any_of(a->args.begin(), a->args.end(), HasWholeValue) ||
+           std::any_of(a->branches.begin(), a->branches.end(),
+                       [](const Branch& branch) { return HasWholeValue(branch.body); });
+  };
+  return std::any_of(n.begin(), n.end(),
+                     [&](const verifier::Term& t) { return std::any_of(t.atoms.begin(), t.atoms.end(), has); });
+}
+
+}  // namespace
+
+bool StepChecker::Subject::HasElements(const Context& ctx) const {
+  std::vector<Poly> polys = indices;
+  for (const Guard& g : guards) verifier::CollectPolys(g, &polys);
+  verifier::AllPolys(terms, &polys);
+  return HasWholeValue(terms) ||
+         std::any_of(polys.begin(), polys.end(), [&](const Poly& p) { return HasElement(ctx, p); });
+}
+
+std::string StepChecker::Subject::ToString(const Context& ctx) const {
+  std::vector<std::string> parts;
+  if (!note.empty()) parts.push_back(note);
+  for (const Term& t : terms) parts.push_back(absl::StrCat(t.coef.ToString(), " ", verifier::TermKey(ctx, t)));
+  for (const Guard& g : guards) parts.push_back(ctx.Print(g));
+  for (const Poly& p : indices) parts.push_back(ctx.Print(p));
+  return absl::StrJoin(parts, ", ");
+}
+
+void StepChecker::Note(const Context& ctx, Finding finding, const std::string& law,
+                       absl::FunctionRef<Subject()> subject) {
   ++report_.steps;
-  // What rules assume of indices that are elements, and what opaque operators give, is known to nobody here.
-  const bool of_elements = absl::StrContains(what, "value(") || absl::StrContains(what, "value{");
-  if (finding == Finding::kWrong && of_elements) finding = Finding::kOpen;
   switch (finding) {
     case Finding::kText: ++report_.by_text; return;
     case Finding::kQuestion: ++report_.by_question; return;
     case Finding::kOpen: ++report_.open[law]; return;
     case Finding::kWrong: break;
   }
+  const Subject wrong = subject();
+  // What rules assume of indices that are elements, and what opaque operators give, is known to nobody here.
+  if (wrong.HasElements(ctx)) {
+    ++report_.open[law];
+    return;
+  }
   if (report_.refused.size() < kMostRefused) {
-    report_.refused.push_back(absl::StrCat(law, ": ", what, instance_ == nullptr ? "" : " at ",
+    report_.refused.push_back(absl::StrCat(law, ": ", wrong.ToString(ctx), instance_ == nullptr ? "" : " at ",
                                            instance_ == nullptr ? "" : instance_->description));
   }
 }
@@ -307,11 +351,6 @@ void StepChecker::Note(Finding finding, const std::string& law, const std::strin
 
 void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
                            const Substitution& forward, const Substitution& backward) {
-  const auto shown = [&] {
-    std::string map;
-    for (const auto& [v, p] : forward.entries()) absl::StrAppend(&map, " ", ctx.Print(Poly::Of(v)), ":=", ctx.Print(p));
-    return absl::StrCat(verifier::TermKey(ctx, before), " as ", verifier::TermKey(ctx, after), map);
-  };
   Finding finding = before.coef == after.coef ? Finding::kText : Finding::kWrong;
   // From after to before: u are the variables of after.
   {
@@ -357,7 +396,11 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
     }
     finding = std::max(finding, Ask(claim, facts, goals));
   }
-  Note(finding, law, finding == Finding::kWrong ? shown() : "");
+  Note(ctx, finding, law, [&] {
+    Subject subject{.terms = {before, after}};
+    for (const auto& [v, p] : forward.entries()) subject.guards.push_back(Guard::Eq(Poly::Of(v) - p));
+    return subject;
+  });
 }
 
 void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) {
@@ -391,9 +434,7 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
                   {absl::StrCat("(= ", claim.Of(before.guard, {}), " (and ", range, " ", rest, "))"),
                    absl::StrCat("(=> ", rest, " ", Claim::AtLeastZero(n), ")")});
   }
-  Note(finding, "counting",
-       finding == Finding::kWrong ? absl::StrCat(verifier::TermKey(ctx, before), " as ", verifier::TermKey(ctx, after))
-                                  : "");
+  Note(ctx, finding, "counting", [&] { return Subject{.terms = {before, after}}; });
 }
 
 void StepChecker::Vanished(Context& ctx, const Term& term) {
@@ -402,7 +443,7 @@ void StepChecker::Vanished(Context& ctx, const Term& term) {
   std::vector<std::string> facts = FactsOf(ctx, claim);
   for (const Guard& part : Parts(term.guard)) facts.push_back(claim.Of(part, {}));
   const Finding finding = Ask(claim, facts, {"false"});
-  Note(finding, "empty guard", finding == Finding::kWrong ? verifier::TermKey(ctx, term) : "");
+  Note(ctx, finding, "empty guard", [&] { return Subject{.terms = {term}}; });
 }
 
 void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
@@ -416,17 +457,14 @@ void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::ve
       Claim claim(ctx);
       Comparison same(*this, claim, FactsOf(ctx, claim));
       const Finding finding = same.OfTerms(parts[i], {}, sum[at], {});
-      Note(finding, "equal terms",
-           finding == Finding::kWrong
-               ? absl::StrCat(verifier::TermKey(ctx, parts[i]), " and ", verifier::TermKey(ctx, sum[at]))
-               : "");
+      Note(ctx, finding, "equal terms", [&] { return Subject{.terms = {parts[i], sum[at]}}; });
     }
     met[at] = true;
   }
   for (size_t i = 0; i < sum.size(); ++i) {
     if (coefs[i] != sum[i].coef) {
-      Note(Finding::kWrong, "coefficients",
-           absl::StrCat(coefs[i].ToString(), " and ", sum[i].coef.ToString(), " of ", verifier::TermKey(ctx, sum[i])));
+      Note(ctx, Finding::kWrong, "coefficients",
+           [&] { return Subject{.note = absl::StrCat(coefs[i].ToString(), " is expected of"), .terms = {sum[i]}}; });
     }
   }
 }
@@ -453,7 +491,7 @@ void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const
                     coef < 0 ? absl::StrCat("(- ", -coef, ")") : absl::StrCat(coef), " 0)");
   }
   if (finding != Finding::kWrong) finding = std::max(finding, Ask(claim, facts, {absl::StrCat("(= ", total, ") 0)")}));
-  Note(finding, "cancelling coefficients", finding == Finding::kWrong ? verifier::NormalFormKey(ctx, members) : "");
+  Note(ctx, finding, "cancelling coefficients", [&] { return Subject{.terms = members}; });
 }
 
 // ---------------------------------------------------------------- indices
@@ -470,10 +508,7 @@ void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guar
     for (const Guard& part : Parts(g)) wanted.push_back(claim.Of(part, {}));
   }
   const Finding finding = Ask(claim, facts, wanted);
-  Note(finding, absl::StrCat("decision (", what, ")"),
-       finding == Finding::kWrong
-           ? absl::StrJoin(goals, ", ", [&](std::string* out, const Guard& g) { out->append(ctx.Print(g)); })
-           : "");
+  Note(ctx, finding, absl::StrCat("decision (", what, ")"), [&] { return Subject{.guards = goals}; });
 }
 
 void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) {
@@ -487,9 +522,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
       Ask(claim, facts,
           {Claim::AtLeastZero(rest),
            Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(d, rest, -1), {{{}, 1}}, -1))});
-  Note(finding, "quotient",
-       finding == Finding::kWrong ? absl::StrCat(ctx.Print(num), " div ", ctx.Print(den), " as ", ctx.Print(result))
-                                  : "");
+  Note(ctx, finding, "quotient", [&] { return Subject{.indices = {num, den, result}}; });
 }
 
 void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) {
@@ -499,155 +532,7 @@ void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& 
       Ask(claim, FactsOf(ctx, claim),
           {Claim::AtLeastZero(verifier::PlusTimes(x, least, -1)), Claim::AtLeastZero(verifier::PlusTimes(y, least, -1)),
            absl::StrCat("(or ", Claim::Equal(least, x), " ", Claim::Equal(least, y), ")")});
-  Note(finding, "minimum", finding == Finding::kWrong ? absl::StrCat("of ", ctx.Print(a), " and ", ctx.Print(b)) : "");
-}
-
-// ---------------------------------------------------------------- values
-
-void StepChecker::Joint(Context& ctx, const char*) {
-  (void)ctx;
-  ++report_.joint;
-}
-
-void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) {
-  instance_ = &instance;
-  concrete_.clear();
-  sizes_.clear();
-  for (const std::vector<int64_t>& sizes : assignments) {
-    if (concrete_.size() == kMostSizes) break;
-    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, &rng_);
-    if (!concrete->usable()) continue;
-    concrete_.push_back(std::move(concrete));
-    sizes_.push_back(sizes);
-  }
-}
-
-namespace {
-
-// Values of the variables that the polynomials of the forms need and that nothing says yet: within their ranges.
-bool DrawVariable(const verifier::Context& ctx, verifier::Var v, ElementValues* values, std::mt19937_64* rng) {
-  if (values->Knows(v)) return true;
-  const VarInfo& info = ctx.Info(v);
-  if (info.kind != VarInfo::Kind::kLocal) return true;
-  int64_t low = -2, high = 5;
-  if (info.range) {
-    for (const verifier::Poly* p : {&info.range->first, &info.range->second}) {
-      for (verifier::Var x : p->Vars()) {
-        if (!DrawVariable(ctx, x, values, rng)) return false;
-        for (verifier::Var y : ctx.Info(x).inner) {
-          if (!DrawVariable(ctx, y, values, rng)) return false;
-        }
-      }
-    }
-    const std::optional<int64_t> lo = values->Of(info.range->first), hi = values->Of(info.range->second);
-    if (!lo || !hi || *lo >= *hi) return false;
-    low = *lo;
-    high = *hi;
-  }
-  values->Set(v, low + static_cast<int64_t>((*rng)() % static_cast<uint64_t>(high - low)));
-  return true;
-}
-
-}  // namespace
-
-void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
-                        const NormalForm& after) {
-  // Once for every text: the names of variables are the same in all attempts at an instance.
-  const std::string left = verifier::NormalFormKey(ctx, before), right = verifier::NormalFormKey(ctx, after);
-  if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
-  std::vector<Var> free = verifier::FreeVars(ctx, before);
-  for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
-  int computed = 0, wrong = 0;
-  std::string where;
-  for (int point = 0; point < 4 * kPoints && computed < kPoints; ++point) {
-    const uint64_t seed = rng_();
-    const bool whole = point % 2 == 1;                          // integers, so that sums of them are exact
-    const double largest = point % 4 == 1 ? 4 : (1 << 14) - 1;  // sums of which wrap around
-    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
-      std::vector<double> position(at.begin(), at.end());
-      double value = verifier::HashedValue(read.name, position, seed);
-      if (read.boolean) return value > 0 ? 1.0 : 0.0;
-      value = whole ? std::round(largest * value) : 2 * value;
-      return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
-    });
-    if (!ctx.samples.empty()) {
-      for (const auto& [v, value] : ctx.samples[rng_() % ctx.samples.size()]) values.Set(v, value);
-    }
-    bool usable = true;
-    for (Var v : free) usable = usable && DrawVariable(ctx, v, &values, &rng_);
-    for (const auto* all : {&ctx.facts(), static_cast<const std::vector<Guard>*>(&ctx.assumptions)}) {
-      for (const Guard& g : *all) usable = usable && values.Of(g).value_or(true);
-    }
-    usable = usable && values.Of(also).value_or(false);
-    if (!usable) continue;
-    const std::optional<double> a = values.Of(before), b = values.Of(after);
-    if (!a || !b) continue;
-    ++computed;
-    if (std::abs(*a - *b) > 1e-6 * std::max({1.0, std::abs(*a), std::abs(*b)})) {
-      ++wrong;
-      where = absl::StrCat(*a, " and ", *b, " for ", left, " and ", right);
-    }
-  }
-  ++report_.steps;
-  if (computed == 0) {
-    ++report_.open[law];
-  } else if (wrong == 0) {
-    ++report_.by_value;
-  } else {
-    --report_.steps;
-    Note(Finding::kWrong, law, where);
-  }
-}
-
-void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
-  int computed = 0, wrong = 0;
-  std::string where;
-  const int points = concrete_.empty() ? 0 : 4 * kPoints;
-  for (int point = 0; point < points && computed < kPoints; ++point) {
-    const size_t k = static_cast<size_t>(point) % concrete_.size();
-    verifier::ConcreteInstance& concrete = *concrete_[k];
-    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
-      const size_t leaf = read.name.rfind('@'), real = read.name.rfind('%');
-      if (leaf != std::string::npos) return concrete.Element({std::atoi(read.name.c_str() + leaf + 1), 0}, position);
-      if (real != std::string::npos) return concrete.reals()[std::atoi(read.name.c_str() + real + 1)];
-      return std::atof(read.name.c_str());  // a constant
-    });
-    for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
-    bool usable = true;
-    std::vector<int64_t> position;
-    for (const Poly& p : at) {
-      for (Var v : p.Vars()) usable = usable && DrawVariable(ctx, v, &values, &rng_);
-      const std::optional<int64_t> index = usable ? values.Of(p) : std::nullopt;
-      usable = usable && index;
-      position.push_back(index.value_or(0));
-    }
-    const SymbolicValue value{node, output};
-    if (!usable) continue;
-    bool inside = true;
-    for (size_t axis = 0; axis < position.size(); ++axis) {
-      inside = inside && position[axis] >= 0 && position[axis] < concrete.ShapeOf(value)[axis];
-    }
-    if (!inside) continue;
-    concrete.Clear();
-    const double expected = concrete.Element(value, position);
-    const std::optional<double> found = values.Of(form);
-    if (concrete.undefined() || concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
-    ++computed;
-    if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
-      ++wrong;
-      where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of ",
-                           verifier::NormalFormKey(ctx, form));
-    }
-  }
-  ++report_.steps;
-  if (computed == 0) {
-    ++report_.open["composition"];
-  } else if (wrong == 0) {
-    ++report_.by_value;
-  } else {
-    --report_.steps;
-    Note(Finding::kWrong, "composition", where);
-  }
+  Note(ctx, finding, "minimum", [&] { return Subject{.indices = {a, b, result}}; });
 }
 
 }  // namespace rewright

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "verifier/concrete.h"
 #include "verifier/query_solver.h"
 #include "verifier/step_claims.h"
@@ -70,17 +71,29 @@ class StepChecker : public verifier::StepListener {
   void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
              const NormalForm& after) override;
   void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members) override;
-  void Joint(Context& ctx, const char* what) override;
+  void Joint(Context&, const char*) override { ++report_.joint; }
   void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
 
  private:
   enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
   class Comparison;
+  // What a step says something of.
+  struct Subject {
+    std::string note;
+    NormalForm terms;
+    std::vector<Guard> guards;
+    std::vector<Poly> indices;
+
+    // Whether it mentions elements that select positions, or values as a whole.
+    bool HasElements(const Context& ctx) const;
+    std::string ToString(const Context& ctx) const;
+  };
 
   SmtAnswer AnswerTo(SmtQuery query);
   // Whether the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
-  void Note(Finding finding, const std::string& law, const std::string& what);
+  // Counts the step; `subject` is asked for where it is wrong.
+  void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
   static std::vector<std::string> FactsOf(const Context& ctx, verifier::Claim& claim);
 
   std::mt19937_64 rng_;

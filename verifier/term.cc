@@ -6,6 +6,8 @@
 namespace rewright::verifier {
 namespace {
 
+constexpr char kWholeValue[] = "value";
+
 void SortUnique(std::vector<Var>* vars) {
   std::sort(vars->begin(), vars->end());
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
@@ -314,6 +316,12 @@ Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<B
   node->branches = std::move(branches);
   return node;
 }
+
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions) {
+  return MakeBinderAtom(ctx, kWholeValue, std::move(positions));
+}
+
+bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kMax && atom.name == kWholeValue; }
 
 // ---------------------------------------------------------------- variables and substitution
 

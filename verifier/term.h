@@ -64,6 +64,9 @@ Atom MakeIntAtom(const Context& ctx, const Poly& value);
 Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args);
 // A binder over branches: "max", "prod", "argmax"... Only "max" is understood beyond equality.
 Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches);
+// A value as a whole: the set of its positions, each with its element.
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions);
+bool IsWholeValue(const AtomNode& atom);
 
 // ---- free variables, substitution (bound variables are renamed where they would capture)
 std::vector<Var> FreeVars(const Context& ctx, const Term& t);

@@ -208,9 +208,10 @@ absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options) {
   if (!passes.ok()) return passes.status();
   absl::StatusOr<std::string> own = FindDataFile("baseline/baseline.rules", REWRIGHT_SUBSTITUTIONS_DIR);
   if (!own.ok()) return own.status();
-  absl::StatusOr<std::string> core = FindRuleFile("core.rules");
+  absl::StatusOr<std::string> core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
   if (!core.ok()) return core.status();
-  return Load(*passes, {*core, *own}, options);
+  if (!laws.ok()) return laws.status();
+  return Load(*passes, {*core, *laws, *own}, options);
 }
 
 absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const std::vector<std::string>& rule_files,

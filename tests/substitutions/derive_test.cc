@@ -94,7 +94,7 @@ TEST(DeriveTest, AGoalWithoutInstancesIsAnError) {
 class ShippedRules : public ::testing::Test {
  protected:
   ShippedRules() {
-    auto set = RuleSet::FromFiles({Path("substitutions/rules/core.rules")});
+    auto set = RuleSet::FromFiles({Path("substitutions/rules/core.rules"), Path("substitutions/rules/laws.rules")});
     EXPECT_TRUE(set.ok()) << set.status();
     rules_ = DirectedRules(set->matchers(), /*both_ways=*/true);
     index_ = *std::move(set);

@@ -431,7 +431,8 @@ TEST(SaturateTest, AFalseRuleMakesMembersDiffer) {
 TEST(SaturateTest, EveryMemberOfAClassIsEqual) {
   constexpr uint64_t kSeed = 20250714;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
-  auto set = RuleSet::FromFiles({std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/core.rules"});
+  const std::string folder = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/";
+  auto set = RuleSet::FromFiles({folder + "core.rules", folder + "laws.rules"});
   ASSERT_TRUE(set.ok()) << set.status();
   const std::vector<DirectedRule> rules = DirectedRules(set->matchers(), /*both_ways=*/true);
   std::mt19937_64 rng(kSeed);

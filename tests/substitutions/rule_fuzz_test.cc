@@ -20,9 +20,10 @@ using Rng = std::mt19937_64;
 const std::vector<std::string>& RuleTexts() {
   static const auto* const kTexts = [] {
     auto* texts = new std::vector<std::string>;
-    for (const char* file : {"/substitutions/rules/core.rules", "/tests/cases/rules/false.rules",
-                             "/tests/verifier/matmul.rules", "/tests/verifier/conv.rules",
-                             "/tests/verifier/elementwise.rules", "/tests/verifier/extra.rules"}) {
+    for (const char* file :
+         {"/substitutions/rules/core.rules", "/substitutions/rules/laws.rules", "/tests/cases/rules/false.rules",
+          "/tests/verifier/matmul.rules", "/tests/verifier/conv.rules", "/tests/verifier/elementwise.rules",
+          "/tests/verifier/extra.rules"}) {
       const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + file);
       EXPECT_TRUE(rules.ok()) << rules.status();
       for (const Rule& rule : *rules) texts->push_back(PrintRule(rule));
@@ -59,9 +60,10 @@ void Damage(std::string* text, Rng& rng) {
       break;
     }
     case 4: {
-      static constexpr const char* kWords[] = {"rule", "let",  "in",   "when",   "proved", "split", "..",  "[~",
-                                               "?",    "attrs=?c", "99999999999", "-",  "scalar(", "conv2d", "{", "}",
-                                               ")",    "=>",   "\"",   "concat(", "iota(", "1e999", "x[", "div 0"};
+      static constexpr const char* kWords[] = {"rule",    "let",     "in",    "when",     "proved",      "split",
+                                               "..",      "[~",      "?",     "attrs=?c", "99999999999", "-",
+                                               "scalar(", "conv2d",  "{",     "}",        ")",           "=>",
+                                               "\"",      "concat(", "iota(", "1e999",    "x[",          "div 0"};
       text->replace(begin, end - begin, kWords[rng() % std::size(kWords)]);
       break;
     }

@@ -99,10 +99,10 @@ TEST(RuleNetTest, RulesShareTheirTops) {
 
 // At random applications of every shipped rule: no rule that matches is missing, in the graph and in its e-graph.
 TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
-  const auto core = FindRuleFile("core.rules");
-  ASSERT_TRUE(core.ok()) << core.status();
+  const auto core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
+  ASSERT_TRUE(core.ok() && laws.ok());
   const auto set =
-      RuleSet::FromFiles({*core}, {.trust_unverified = true, .allow_risky = true, .allow_finite_only = true});
+      RuleSet::FromFiles({*core, *laws}, {.trust_unverified = true, .allow_risky = true, .allow_finite_only = true});
   ASSERT_TRUE(set.ok()) << set.status();
   const auto& matchers = set->matchers();
   std::vector<const CompiledRule*> rules;

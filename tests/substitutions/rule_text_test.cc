@@ -32,7 +32,8 @@ void ExpectRoundTrip(const Rule& rule) {
 }
 
 TEST(RuleTextTest, RulesPrintAndParseBack) {
-  for (const char* file : {"/substitutions/rules/core.rules", "/tests/cases/rules/false.rules"}) {
+  for (const char* file :
+       {"/substitutions/rules/core.rules", "/substitutions/rules/laws.rules", "/tests/cases/rules/false.rules"}) {
     auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + file);
     ASSERT_TRUE(rules.ok()) << rules.status();
     EXPECT_GE(rules->size(), 12u);

@@ -41,7 +41,7 @@ const std::vector<DirectedRule>& Rules() {
   static const auto* const rules = [] {
     LoadOptions options;
     options.allow_finite_only = true;
-    const auto set = RuleSet::FromFiles({*FindRuleFile("core.rules")}, options);
+    const auto set = RuleSet::FromFiles({*FindRuleFile("core.rules"), *FindRuleFile("laws.rules")}, options);
     EXPECT_TRUE(set.ok()) << set.status();
     return new std::vector<DirectedRule>(RulesForEqual(set->matchers()));
   }();

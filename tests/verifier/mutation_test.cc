@@ -63,9 +63,9 @@ INSTANTIATE_TEST_SUITE_P(Rules, MutationTest,
 std::vector<Rule> TrueRules() {
   std::vector<Rule> all;
   for (const char* file :
-       {"substitutions/rules/core.rules", "tests/verifier/conv.rules", "tests/verifier/matmul.rules",
-        "tests/verifier/elementwise.rules", "tests/verifier/extra.rules", "tests/verifier/structure.rules",
-        "tests/verifier/taso_axioms.rules", "tests/verifier/missed.rules"}) {
+       {"substitutions/rules/core.rules", "substitutions/rules/laws.rules", "tests/verifier/conv.rules",
+        "tests/verifier/matmul.rules", "tests/verifier/elementwise.rules", "tests/verifier/extra.rules",
+        "tests/verifier/structure.rules", "tests/verifier/taso_axioms.rules", "tests/verifier/missed.rules"}) {
     auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/" + file);
     EXPECT_TRUE(rules.ok()) << rules.status();
     for (const Rule& rule : rules.ok() ? *rules : std::vector<Rule>()) {

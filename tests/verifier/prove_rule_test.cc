@@ -8,6 +8,7 @@
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/verifier/rules_util.h"
 #include "verifier/classify_rule.h"
 
 namespace rewright {
@@ -146,11 +147,9 @@ TEST(ProveRule, CountsInstancesAndTellsTheDomain) {
 // Other random numbers than those that the records were made with: rules recorded as exact keep every bit, and rules
 // not recorded as finite-only are finite where their left side is.
 TEST(ProveRule, RecordedClassesHoldForOtherNumbers) {
-  const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/core.rules");
-  ASSERT_TRUE(rules.ok()) << rules.status();
   constexpr uint64_t kSeed = 77;
   int exact = 0, finite = 0;
-  for (const Rule& rule : *rules) {
+  for (const Rule& rule : HandWrittenRules()) {
     ASSERT_TRUE(rule.proof.has_value()) << rule.name;
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
@@ -213,12 +212,12 @@ TEST(ProveRule, WhatHidesFromCounterexamplesIsNotProved) {
 }
 
 TEST(ProveRule, SaysAtWhichSizesConstantsHaveElements) {
-  const RuleVerdict some = ProveText(
-      "rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 0");
+  const RuleVerdict some =
+      ProveText("rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 0");
   EXPECT_EQ(some.verdict, Verdict::kProved) << some.reason;
   EXPECT_THAT(some.domain, HasSubstr("every size with ?a >= 1;"));
-  const RuleVerdict all = ProveText(
-      "rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 2");
+  const RuleVerdict all =
+      ProveText("rule r pad(x[n], before=[0], after=[?a]) => concat(x, 0[?a], axis=0) when ?a >= 2");
   EXPECT_EQ(all.verdict, Verdict::kProved) << all.reason;
   EXPECT_THAT(all.domain, HasSubstr("every size;"));
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
+#include "substitutions/rule_set.h"
 
 namespace rewright {
 
@@ -39,6 +40,16 @@ std::vector<RuleCase> LoadRules(const std::string& file) {
     if (instances.ok()) cases.push_back({rule.name, rule.expect, *std::move(instances)});
   }
   return cases;
+}
+
+std::vector<Rule> HandWrittenRules() {
+  std::vector<Rule> all;
+  for (const char* file : {"core.rules", "laws.rules"}) {
+    const auto rules = ReadRules(absl::StrCat(REWRIGHT_SOURCE_DIR, "/substitutions/rules/", file));
+    EXPECT_TRUE(rules.ok()) << rules.status();
+    if (rules.ok()) all.insert(all.end(), rules->begin(), rules->end());
+  }
+  return all;
 }
 
 std::vector<std::string> ShippedRuleFiles(bool combined) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "substitutions/instance.h"
+#include "substitutions/rule.h"
 
 namespace rewright {
 
@@ -16,6 +17,9 @@ struct RuleCase {
 
 // The rules of tests/verifier/<file>, instantiated at small ranks. A rule that does not compile fails the test.
 std::vector<RuleCase> LoadRules(const std::string& file);
+
+// core.rules and laws.rules.
+std::vector<Rule> HandWrittenRules();
 
 // The rule files that come with the program, in order of their paths. `combined`: all.rules, too, which is made of the
 // others.

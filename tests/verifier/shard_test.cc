@@ -240,9 +240,9 @@ TEST(Shard, ErrorsNameThePlacement) {
 
 // Random graphs, every leaf of them cut along a random axis.
 TEST(Shard, RandomGraphsMeanTheSame) {
-  const auto core = FindRuleFile("core.rules");
-  ASSERT_TRUE(core.ok());
-  const auto rules = RuleSet::FromFiles({*core}, {.allow_finite_only = true});
+  const auto core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
+  ASSERT_TRUE(core.ok() && laws.ok());
+  const auto rules = RuleSet::FromFiles({*core, *laws}, {.allow_finite_only = true});
   ASSERT_TRUE(rules.ok()) << rules.status();
   const RandomGraphs graphs(rules->matchers());
   const int wanted = Cases(1000);

@@ -11,6 +11,7 @@
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/verifier/rules_util.h"
 #include "verifier/context.h"
 #include "verifier/prove_rule.h"
 #include "verifier/solver.h"
@@ -149,15 +150,31 @@ TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
   EXPECT_TRUE(Refused());
 }
 
+// What rules assume of indices that are elements is known to nobody, and neither is what opaque operators give.
+TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
+  const Poly element = ctx_.ValueOf({Sum(Guard::True(), {}, V(i_))}, "x[i]", {i_});
+  checker_.Decided(ctx_, "index", {}, {Guard::Ge(element)}, {});
+  checker_.Decided(ctx_, "index", {}, {Guard::Ge(ctx_.FloorDiv(element, V(n_)))}, {});
+  Term whole = Sum(Guard::True(), {}, V(i_));
+  whole.atoms = {verifier::MakeFnAtom(
+      ctx_, "opaque", {{{1, {}, Guard::True(), {verifier::MakeWholeValue(ctx_, {{{}, Guard::True(), {whole}}})}}}})};
+  checker_.Vanished(ctx_, whole);
+  EXPECT_FALSE(Refused());
+  EXPECT_THAT(checker_.report().open, ::testing::UnorderedElementsAre(::testing::Pair("decision (index)", 2),
+                                                                      ::testing::Pair("empty guard", 1)));
+  // What is only called so is no element.
+  Term named = Sum(Guard::True(), {}, V(i_));
+  named.atoms = {verifier::MakeFnAtom(ctx_, "value", {{named}})};
+  checker_.Vanished(ctx_, named);
+  EXPECT_TRUE(Refused());
+}
+
 TEST(StepChecker, TakesProofsOfTheShippedRules) {
-  const auto path = FindRuleFile("core.rules");
-  ASSERT_TRUE(path.ok()) << path.status();
-  const auto rules = ReadRules(*path);
-  ASSERT_TRUE(rules.ok()) << rules.status();
+  const std::vector<Rule> rules = HandWrittenRules();
   const size_t step = Cases(10) > 1 ? 1 : 12;
   int64_t steps = 0, questions = 0;
-  for (size_t i = 0; i < rules->size(); i += step) {
-    const Rule& rule = (*rules)[i];
+  for (size_t i = 0; i < rules.size(); i += step) {
+    const Rule& rule = rules[i];
     StepChecker checker;
     RuleProofOptions options;
     options.classify = false;

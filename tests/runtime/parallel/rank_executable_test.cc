@@ -111,9 +111,9 @@ void ExpectSame(const Sharded& sharded, int size, const std::vector<Tensor>& inp
 }
 
 TEST(RankExecutable, RandomGraphsGiveWhatTheInterpreterGives) {
-  const auto core = FindRuleFile("core.rules");
-  ASSERT_TRUE(core.ok());
-  const auto rules = RuleSet::FromFiles({*core}, {.allow_finite_only = true});
+  const auto core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
+  ASSERT_TRUE(core.ok() && laws.ok());
+  const auto rules = RuleSet::FromFiles({*core, *laws}, {.allow_finite_only = true});
   ASSERT_TRUE(rules.ok()) << rules.status();
   const RandomGraphs graphs(rules->matchers());
   const bool whole = Cases(1000) == 1000;

@@ -135,16 +135,18 @@ TEST(CombineRules, SaysWhatIsWrong) {
 TEST(CombineRules, TheDefaultSetIsWhatItsCommandMakes) {
   const std::string folder = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/";
   std::ifstream in(folder + "all.rules");
-  std::string command, word;
+  std::string command, word, option;
   ASSERT_TRUE(std::getline(in, command));
   std::vector<std::vector<Rule>> files;
   std::istringstream words(command);
   while (words >> word) {
     if (word == "-o") break;
+    if (word.starts_with("--")) option = word;
     if (word.ends_with(".rules")) {
       auto rules = ReadRules(folder + word);
       ASSERT_TRUE(rules.ok()) << rules.status();
-      files.push_back(*std::move(rules));
+      if (files.empty() || option != "--base") files.emplace_back();
+      files.back().insert(files.back().end(), rules->begin(), rules->end());
     }
   }
   ASSERT_GT(files.size(), 2u);

@@ -155,12 +155,16 @@ TEST(Definitions, AreTheLawsThatWereWrittenByHand) {
     ASSERT_TRUE(rule.proof.has_value()) << rule.name;
     matchers.push_back(std::make_shared<const Matcher>(*CompileRule(rule), rule.proof->domain));
   }
-  const auto core = ReadRules(Folder() + "core.rules");
-  ASSERT_TRUE(core.ok()) << core.status();
+  std::vector<Rule> written;
+  for (const char* file : {"core.rules", "laws.rules"}) {
+    const auto rules = ReadRules(Folder() + file);
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    written.insert(written.end(), rules->begin(), rules->end());
+  }
   const std::set<std::string> by_hand = {"gelu-from-erf", "gelu-from-erf-half-first", "layer-norm-from-parts",
                                          "layer-norm-from-parts-with-power", "batch-norm-as-scale-and-shift"};
   size_t derived = 0;
-  for (const Rule& rule : *core) {
+  for (const Rule& rule : written) {
     if (by_hand.count(rule.name) == 0) continue;
     const auto derivation = Derive(**CompileRule(rule), DirectedRules(matchers, /*both_ways=*/false));
     ASSERT_TRUE(derivation.ok()) << derivation.status();
