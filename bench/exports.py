@@ -3,10 +3,11 @@ that is written: whether the model is read, whether the checker accepts the file
 it, its nodes after onnxruntime's own extended optimization, and its size.
 
     python bench/exports.py build/release/rewright OUT.csv [--only PATTERN] [--keep FOLDER] [--time-limit 10]
-                            [--dtype float16|bfloat16]
+                            [--dtype float16|bfloat16] [--quantized qdq|qoperator|dynamic]
 
-Weights are random, sizes small: what is looked at is the graph. Needs torch, torchvision, transformers, onnx,
-onnxscript, onnxruntime. One row an export: name, exporter, nodes of the file, verdict, rewrites, nodes written, nodes of
+Weights are random, sizes small: what is looked at is the graph. Models may be exported in 16 bits, or quantized by
+onnxruntime afterwards. Needs torch, torchvision, transformers, onnx, onnxscript, onnxruntime; of these
+tools/python_env.sh does not install torchvision and transformers. One row an export: name, exporter, nodes of the file, verdict, rewrites, nodes written, nodes of
 both after onnxruntime, bytes of both, greatest difference relative to the greatest magnitude. Models of bfloat16 are not
 run in onnxruntime, whose interface for Python does not take such arrays: there `rewright diff` tells whether the outputs
 are equal.
@@ -26,7 +27,13 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-import torchvision
+
+try:
+    import torchvision
+    import transformers
+except ImportError as missing:
+    sys.exit(f"exports.py: {missing}; it exports models of torchvision and transformers, which tools/python_env.sh does "
+             "not install: run it with a Python that has them")
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
@@ -96,7 +103,6 @@ def segmentation(name):
 
 
 def transformer(kind, config):
-    import transformers
     settings = getattr(transformers, kind + "Config")(**config)
     settings._attn_implementation = "eager"
     return getattr(transformers, kind + "Model")(settings)
@@ -209,6 +215,29 @@ def export(make, exporter, path, dtype):
             torch.onnx.export(model, inputs, str(path), dynamo=True, external_data=False, verbose=False)
 
 
+class Samples:
+    """For calibration: two sets of inputs."""
+
+    def __init__(self, path):
+        session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        self.samples = iter([inputs_of(session, seed) for seed in range(1, 3)])
+
+    def get_next(self):
+        return next(self.samples, None)
+
+
+def quantize(path, kind):
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
+    to = path.with_suffix(f".{kind}.onnx")
+    if kind == "dynamic":
+        quantize_dynamic(str(path), str(to))
+    else:
+        quantize_static(str(path), str(to), Samples(path), activation_type=QuantType.QUInt8,
+                        weight_type=QuantType.QInt8,
+                        quant_format=QuantFormat.QDQ if kind == "qdq" else QuantFormat.QOperator)
+    to.replace(path)
+
+
 def after_onnxruntime(path, folder):
     """The number of nodes that are left."""
     options = ort.SessionOptions()
@@ -219,8 +248,8 @@ def after_onnxruntime(path, folder):
     return session, len(onnx.load(folder / "ort.onnx", load_external_data=False).graph.node)
 
 
-def inputs_of(session):
-    random = np.random.default_rng(0)
+def inputs_of(session, seed=0):
+    random = np.random.default_rng(seed)
     feeds = {}
     for info in session.get_inputs():
         shape = [s if isinstance(s, int) else 1 for s in info.shape]
@@ -235,7 +264,7 @@ def equal_in_rewright(rewright, path, written):
     return run.returncode == 0
 
 
-def look(rewright, path, folder, limit, dtype):
+def look(rewright, path, folder, limit, dtype, quantized):
     written = folder / "optimized.onnx"
     command = [rewright, "optimize", str(path), "-o", str(written), "--json", "--cost", "analytic:zen3",
                "--time-limit", str(limit)]
@@ -246,7 +275,8 @@ def look(rewright, path, folder, limit, dtype):
     report = json.loads(run.stdout)
     row = {"rewrites": sum(r["count"] if isinstance(r, dict) and "count" in r else 1 for r in report.get("rewrites", []))
            if isinstance(report.get("rewrites"), list) else report.get("rewrites", "")}
-    onnx.checker.check_model(str(written), full_check=True)
+    if not quantized:  # onnxruntime's own operators are none of ONNX's
+        onnx.checker.check_model(str(written), full_check=True)
     if dtype == torch.bfloat16:
         row["nodes_written"] = len(onnx.load(written).graph.node)
         row["bytes"], row["bytes_written"] = path.stat().st_size, written.stat().st_size
@@ -263,7 +293,9 @@ def look(rewright, path, folder, limit, dtype):
         worst = max(worst, float(np.abs(x.astype(np.float64) - y).max() / (scale or 1)) if x.size else 0)
     row["difference"] = f"{worst:.2g}"
     # Of 16 bits eight roundings, as the check of outputs allows.
-    row["verdict"] = "equal" if worst < (1e-3 if dtype == torch.float32 else 8 * 2.0**-11) else "DIFFERENT"
+    # A quantized element that lies at a half may be rounded to its other side.
+    allowed = 2e-2 if quantized else 1e-3 if dtype == torch.float32 else 8 * 2.0**-11
+    row["verdict"] = "equal" if worst < allowed else "DIFFERENT"
     return row
 
 
@@ -275,6 +307,7 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--time-limit", type=float, default=10)
     parser.add_argument("--dtype", default="float32", choices=["float32", "float16", "bfloat16"])
+    parser.add_argument("--quantized", choices=["qdq", "qoperator", "dynamic"])
     arguments = parser.parse_args()
     dtype = getattr(torch, arguments.dtype)
     fields = ["model", "exporter", "nodes", "verdict", "rewrites", "nodes_written", "ort_nodes", "ort_nodes_written",
@@ -292,12 +325,14 @@ def main():
                 try:
                     if not path.exists():
                         export(make, exporter, path, dtype)
+                        if arguments.quantized:
+                            quantize(path, arguments.quantized)
                 except Exception as e:
                     row["verdict"] = f"not exported: {type(e).__name__}: {str(e)[:120]}"
                 else:
                     row["nodes"] = len(onnx.load(path).graph.node)
                     try:
-                        row |= look(arguments.rewright, path, folder, arguments.time_limit, dtype)
+                        row |= look(arguments.rewright, path, folder, arguments.time_limit, dtype, arguments.quantized)
                     except Exception as e:
                         row["verdict"] = f"failed: {type(e).__name__}: {str(e)[:300]}"
                 table.writerow(row)

@@ -3,11 +3,12 @@
 
     bench/narrow_types.py build/release/tests/core/onnx/onnx_program [--folder FOLDER]
 
-Four small models with random weights are exported by PyTorch (as float16, as bfloat16, by both exporters where onnxscript
-is there) and quantized by onnxruntime (QDQ, integer operators with dynamic scales). For each, the greatest difference,
-relative to the largest element, from onnxruntime without its optimizations to: the interpreter (`ours`), the file with
-the nodes that were read in it (`kept`), the file in our own forms (`own`), and for scale onnxruntime with its
-optimizations (`ort`). Models of bfloat16 are compared with PyTorch instead.
+Five small models with random weights are exported by PyTorch (as float16, as bfloat16, by both exporters where onnxscript
+is there), quantized by onnxruntime (QDQ, its own quantized operators, integer operators with dynamic scales), and fused by
+its extended optimizations. For each, the greatest difference, relative to the largest element, from onnxruntime without
+its optimizations to: the interpreter (`ours`), the file with the nodes that were read in it (`kept`), the file in our own
+forms (`own`), and for scale onnxruntime with its optimizations (`ort`). Models of bfloat16 are compared with PyTorch
+instead.
 """
 import argparse
 import logging
@@ -56,6 +57,22 @@ class Mixture(nn.Module):
         return nn.functional.avg_pool2d(torch.cat([a, self.up(self.deep(a))], 1), 3).cumsum(-1)
 
 
+class Residual(nn.Module):
+    """Sums, products, a sigmoid and concatenations of quantized tensors, and pools of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.second = nn.Conv2d(8, 8, 3, padding=1)
+        self.gate = nn.Conv2d(8, 8, 1)
+        self.out = nn.Linear(16, 5)
+
+    def forward(self, x):
+        a = nn.functional.leaky_relu(self.first(x), 0.1)
+        b = nn.functional.avg_pool2d(torch.sigmoid(self.gate(a)) * self.second(a) + a, 2)
+        return torch.softmax(self.out(nn.functional.adaptive_avg_pool2d(torch.cat([b, b * b], 1), 1).flatten(1)), -1)
+
+
 MODELS = {
     "conv": ((1, 3, 16, 16), lambda: nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 12, 3, stride=2), nn.ReLU(),
@@ -64,6 +81,7 @@ MODELS = {
                                            nn.Linear(19, 5))),
     "attention": ((1, 9, 32), Attention),
     "mixture": ((1, 3, 14, 14), Mixture),
+    "residual": ((1, 3, 16, 16), Residual),
 }
 
 
@@ -162,12 +180,19 @@ def main():
             path = folder / f"{name}.onnx"
             exported(name, torch.float32, False, path)
             x = np.random.default_rng(99).standard_normal(shape).astype(np.float32)
-            for kind in ("qdq", "dynamic"):
+            for kind in ("qdq", "qoperator", "dynamic", "fused"):
                 quantized = folder / f"{name}.{kind}.onnx"
-                if kind == "dynamic":
+                if kind == "fused":  # floats, by onnxruntime's extended optimizations
+                    options = ort.SessionOptions()
+                    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+                    options.optimized_model_filepath = str(quantized)
+                    options.log_severity_level = 4
+                    ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+                elif kind == "dynamic":
                     quantize_dynamic(str(path), str(quantized))
                 else:
-                    quantize_static(str(path), str(quantized), Samples(shape), quant_format=QuantFormat.QDQ,
+                    quantize_static(str(path), str(quantized), Samples(shape),
+                                    quant_format=QuantFormat.QDQ if kind == "qdq" else QuantFormat.QOperator,
                                     activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
                 print(f"{name} {kind}: {look(program, quantized, x, folder)}", flush=True)
 

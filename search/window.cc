@@ -1,11 +1,13 @@
 #include "search/window.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/base/check.h"
 
 namespace rewright {
@@ -24,6 +26,19 @@ bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
   return false;
 }
 
+// What values inside of a window are called in its arena: by their place, so that equal windows have the same names.
+constexpr char kPlaceFormat[] = "node %d output %d";
+
+std::string PlaceName(size_t node, int32_t output) { return absl::StrFormat(kPlaceFormat, node, output); }
+
+// The value of the graph that the window was cut from; no node where the name is none of these.
+Value ValueAt(const GraphWindow& window, const std::string& name) {
+  int node = -1, output = -1;
+  if (std::sscanf(name.c_str(), kPlaceFormat, &node, &output) != 2) return {};
+  const bool is_there = node >= 0 && static_cast<size_t>(node) < window.nodes.size();
+  return is_there ? Value{window.nodes[static_cast<size_t>(node)], output} : Value{};
+}
+
 class Cutter {
  public:
   explicit Cutter(const Graph& graph) : graph_(graph), arena_(std::make_shared<Arena>(graph.mode())) {}
@@ -34,6 +49,9 @@ class Cutter {
       const NodeId id = graph_.nodes()[i];
       window_.nodes.push_back(id);
       Copy(id);
+      for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
+        arena_->SetName({copies_.at(id), k}, PlaceName(window_.nodes.size() - 1, k));
+      }
     }
     for (NodeId id : window_.nodes) {
       for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
@@ -198,7 +216,12 @@ std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leave
     std::vector<Value> operands;
     for (Value operand : node.operands) operands.push_back(values.at(operand));
     const NodeId copy = outer.AddLike(node, std::move(operands));
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) values[{id, k}] = {copy, k};
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      values[{id, k}] = {copy, k};
+      const Value stood = ValueAt(window, solution.arena()->name({id, k}));
+      const bool is_named = stood.node >= 0 && !outer.name(stood).empty() && outer.type(stood) == outer.type({copy, k});
+      if (is_named && outer.name({copy, k}).empty()) outer.SetName({copy, k}, outer.name(stood));
+    }
   }
   std::vector<Value> outputs;
   for (const Output& output : solution.outputs()) outputs.push_back(values.at(output.value));

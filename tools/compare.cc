@@ -387,9 +387,9 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
 }
 
 // The graph of a file that is said to be `original`, optimized: a graph with the same inputs and outputs.
-absl::StatusOr<Graph> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
+absl::StatusOr<ImportedModel> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
                                     Console& console) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims}, console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, OptionsToRead(flags.dims, flags.device), console));
   const std::vector<std::string> differences = InterfaceDifferences(original, model.graph);
   if (!differences.empty()) {
     return ErrorAt(path,
@@ -399,7 +399,7 @@ absl::StatusOr<Graph> LoadOptimized(const std::string& path, const Graph& origin
   if (InputNames(original) != InputNames(model.graph) || OutputNames(original) != OutputNames(model.graph)) {
     return ErrorAt(path, absl::InvalidArgumentError("its inputs or outputs are in another order than the model's"));
   }
-  return model.graph;
+  return model;
 }
 
 absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session) {
@@ -425,14 +425,18 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   bool equal = true;
   for (size_t i = 0; i < flags.models.size() && !InterruptGuard::interrupted(); ++i) {
     const std::string& path = flags.models[i];
-    absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = flags.dims, .keep_source = true}, console);
+    ImportOptions reading = OptionsToRead(flags.dims, flags.device);
+    reading.keep_source = true;  // for the file that peers get
+    absl::StatusOr<ImportedModel> model = LoadModel(path, reading, console);
     if (!model.ok()) return model.status();
-    if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(model->metadata, model->source);
+    if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*model);
     const std::string name = std::filesystem::path(path).stem().string();
+    std::optional<ImportedModel> file;  // its nodes are written while it is there
     std::optional<std::pair<std::string, Graph>> optimized;
     if (!flags.optimized.empty()) {
-      ASSIGN_OR_RETURN(Graph graph, LoadOptimized(flags.optimized[i], model->graph, flags, console));
-      optimized.emplace(flags.optimized[i], std::move(graph));
+      ASSIGN_OR_RETURN(file, LoadOptimized(flags.optimized[i], model->graph, flags, console));
+      if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*file);
+      optimized.emplace(flags.optimized[i], file->graph);
     }
     Progress progress(console, name);
     Contest contest(flags, session, *engine, progress);

@@ -119,9 +119,14 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Engine& engine, const Graph& g
   return outputs;
 }
 
-absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const Graph& a, const Graph& b, Session& session) {
+absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& model_a, const ImportedModel& model_b,
+                                   Session& session) {
+  const Graph &a = model_a.graph, &b = model_b.graph;
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
   if (!engine.ok()) return engine.status();
+  if (engine->onnxruntime() != nullptr) {
+    for (const ImportedModel* model : {&model_a, &model_b}) engine->onnxruntime()->UseSource(*model);
+  }
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(a, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<std::vector<Tensor>> expected = RunOnce(*engine, a, *inputs);
@@ -145,9 +150,9 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const Graph& a, const
 
 absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, {.dims = flags.dims}, console);
+  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, OptionsToRead(flags.dims, flags.device), console);
   if (!a.ok()) return a.status();
-  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, {.dims = flags.dims}, console);
+  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, OptionsToRead(flags.dims, flags.device), console);
   if (!b.ok()) return b.status();
   const bool same = ReportStructure(a->graph, b->graph, console);
   if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;
@@ -158,7 +163,7 @@ absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
     console.json()["interface"] = interface;
     return Answer::kNo;
   }
-  absl::StatusOr<bool> equal = ReportOutputs(flags, a->graph, b->graph, session);
+  absl::StatusOr<bool> equal = ReportOutputs(flags, *a, *b, session);
   if (!equal.ok()) return equal.status();
   return *equal ? Answer::kYes : Answer::kNo;
 }

@@ -77,21 +77,29 @@ void ReportGraph(const Graph& graph, Console& console) {
   json["operators"] = ToJson(counts);
 }
 
+void ReportOpaque(const ImportedModel& model, Console& console) {
+  console.json()["opaque"] = OpaqueJson(model);
+  if (model.opaque.empty()) return;
+  console.Result("opaque, run by onnxruntime alone:");
+  for (const OpaqueNode& node : model.opaque) console.Result(absl::StrCat("  ", node.node, ": ", node.why));
+}
+
 absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
   Console& console = session.console;
   absl::StatusOr<OnnxContents> contents = InspectOnnx(flags.model);
   if (!contents.ok()) return contents.status();
-  if (!contents->unsupported.empty()) {
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims, .keep_unknown = true}, console);
+  if (!model.ok() && !contents->unsupported.empty()) {
     // There is no graph to speak of, but all the file says can be told.
     ReportContents(*contents, console);
     console.Result(absl::StrCat("operators of the file:\n", CountTable(contents->operators)));
     console.Result(absl::StrCat("not supported:\n", CountTable(contents->unsupported)));
     return Answer::kYes;
   }
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims}, console);
   if (!model.ok()) return model.status();
   ReportContents(*contents, console);
   ReportGraph(model->graph, console);
+  ReportOpaque(*model, console);
   return Answer::kYes;
 }
 

@@ -130,6 +130,27 @@ std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
   return lines;
 }
 
+std::string OpaqueText(const ImportedModel& model) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown;
+  for (const OpaqueNode& node : model.opaque) {
+    if (shown.size() < kShown) shown.push_back(node.node);
+  }
+  return absl::StrCat(absl::StrJoin(shown, ", "), model.opaque.size() > kShown ? ", ..." : "");
+}
+
+Json OpaqueJson(const ImportedModel& model) {
+  Json list = Json::array();
+  for (const OpaqueNode& node : model.opaque) list.push_back({{"node", node.node}, {"why", node.why}});
+  return list;
+}
+
+bool IsOnnxRuntime(const std::string& device) { return device == "onnxruntime" || device == "onnxruntime:cpu"; }
+
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device) {
+  return {.dims = dims, .keep_source = IsOnnxRuntime(device), .keep_unknown = IsOnnxRuntime(device)};
+}
+
 std::string BytesText(double bytes) {
   if (bytes < 1000) return absl::StrFormat("%.0f B", bytes);
   if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);
@@ -149,7 +170,7 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
             int64_t ordinal = 0;
             const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
                                                   absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
-            const bool known = found == "cpu" || cuda || found == "onnxruntime" || found == "onnxruntime:cpu" ||
+            const bool known = found == "cpu" || cuda || IsOnnxRuntime(found) ||
                                (with_reference && found == "reference");
             return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
           },

@@ -45,6 +45,15 @@ std::vector<std::string> OutputNames(const Graph& graph);
 std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b);
 
 // "12.3 MB" and so on, powers of 1000.
+// Nodes that are kept as they were read: the first few by name, for a line; and all of them.
+std::string OpaqueText(const ImportedModel& model);
+Json OpaqueJson(const ImportedModel& model);
+
+// Whether the name of a device is onnxruntime's.
+bool IsOnnxRuntime(const std::string& device);
+// How a model is read that the device runs: for onnxruntime with its nodes, of which not all need to be known.
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device);
+
 std::string BytesText(double bytes);
 
 // --device: "cpu", "cuda" or "cuda:N", or "reference" where the verb only runs models.

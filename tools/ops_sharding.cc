@@ -40,37 +40,51 @@ absl::StatusOr<std::vector<const OpDef*>> Chosen(const std::vector<std::string>&
   return ops;
 }
 
-// "cut", "halo (1 before, 1 after)", "partial (sum)", or why not.
-std::string Entry(const FactorLaws& laws) {
-  if (!laws.law) return absl::StrCat("-- ", ObstacleText(laws.factor.obstacle));
-  const sharding::Conjecture& law = laws.factor.conjectures[laws.proved];
+std::string Entry(const sharding::Conjecture& law) {
   const std::string effect = sharding::EffectName(law.effect);
   return law.detail.empty() ? effect : absl::StrCat(effect, " (", law.detail, ")");
 }
 
+// "cut", "halo (1 before, 1 after)", "partial (sum)", or why not.
+std::string Entry(const FactorLaws& laws) {
+  if (laws.laws.empty()) return absl::StrCat("-- ", ObstacleText(laws.factor.obstacle));
+  std::vector<std::string> entries;
+  for (const ShardingLaw& law : laws.laws) entries.push_back(Entry(laws.factor.conjectures[law.conjecture]));
+  return absl::StrJoin(entries, "; ");
+}
+
+Json ToJson(const ShardingLaw& law, const sharding::Conjecture& conjecture) {
+  return {{"effect", sharding::EffectName(conjecture.effect)},
+          {"detail", conjecture.detail},
+          {"law", conjecture.rule},
+          {"class", RuleClassName(law.verdict.rule_class)},
+          {"cpu_ms", law.verdict.cpu_ms}};
+}
+
 Json ToJson(const OpDef& op, const FactorLaws& laws) {
   Json json = {{"operator", op.name}, {"structure", laws.structure}, {"axes", laws.factor.axes}};
-  if (laws.law) {
-    const sharding::Conjecture& law = laws.factor.conjectures[laws.proved];
-    json["effect"] = sharding::EffectName(law.effect);
-    json["detail"] = law.detail;
-    json["law"] = law.rule;
-    json["class"] = RuleClassName(laws.law->verdict.rule_class);
-    json["cpu_ms"] = laws.law->verdict.cpu_ms;
-  } else {
-    json["obstacle"] = ObstacleText(laws.factor.obstacle);
+  for (const ShardingLaw& law : laws.laws) {
+    Json of_law = ToJson(law, laws.factor.conjectures[law.conjecture]);
+    if (&law == &laws.laws.front()) {
+      json.update(of_law);
+    } else {
+      json["others"].push_back(std::move(of_law));
+    }
   }
+  if (laws.laws.empty()) json["obstacle"] = ObstacleText(laws.factor.obstacle);
   for (const ShardingLaw& failed : laws.failed) {
     json["failed"].push_back({{"law", PrintRule(failed.rule)},
                               {"verdict", VerdictName(failed.verdict.verdict)},
                               {"reason", failed.verdict.reason},
-                              {"witness", failed.verdict.witness}});
+                              {"witness", failed.verdict.witness},
+                              {"cpu_ms", failed.verdict.cpu_ms}});
   }
   return json;
 }
 
 struct Counts {
-  int factors = 0, proved = 0, refuted = 0, unknown = 0;
+  int factors = 0, proved = 0, laws = 0, refuted = 0, unknown = 0;
+  double proof_ms = 0;
 };
 
 void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Session& session, Counts* counts) {
@@ -79,13 +93,18 @@ void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Ses
     if (laws.structure != structure) session.console.Result(absl::StrCat(op.name, "  ", laws.structure));
     structure = laws.structure;
     session.console.Result(absl::StrFormat("  %-28s %s", absl::StrJoin(laws.factor.axes, " "), Entry(laws)));
-    if (in_full && laws.law) session.console.Result("    " + laws.factor.conjectures[laws.proved].rule);
+    for (const ShardingLaw& law : laws.laws) {
+      counts->proof_ms += law.verdict.cpu_ms;
+      if (in_full) session.console.Result("    " + laws.factor.conjectures[law.conjecture].rule);
+    }
     ++counts->factors;
-    counts->proved += laws.law.has_value();
+    counts->proved += !laws.laws.empty();
+    counts->laws += static_cast<int>(laws.laws.size());
     for (const ShardingLaw& failed : laws.failed) {
+      counts->proof_ms += failed.verdict.cpu_ms;
       const bool refuted = failed.verdict.verdict == Verdict::kRefuted;
       ++(refuted ? counts->refuted : counts->unknown);
-      if (!in_full || laws.law) continue;
+      if (!in_full || !laws.laws.empty()) continue;
       session.console.Result(absl::StrCat("    ", VerdictName(failed.verdict.verdict), ": ",
                                           PrintRule(failed.rule).substr(failed.rule.name.size() + 6)));
       session.console.Result(absl::StrCat("      ", failed.verdict.reason));
@@ -98,11 +117,12 @@ absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const st
   std::vector<Rule> rules;
   for (const std::vector<FactorLaws>& of_op : all) {
     for (const FactorLaws& laws : of_op) {
-      if (!laws.law) continue;
-      absl::StatusOr<ProofRecord> record = RecordOf(laws.law->rule, laws.law->verdict);
-      if (!record.ok()) return record.status();
-      rules.push_back(laws.law->rule);
-      rules.back().proof = *std::move(record);
+      for (const ShardingLaw& law : laws.laws) {
+        absl::StatusOr<ProofRecord> record = RecordOf(law.rule, law.verdict);
+        if (!record.ok()) return record.status();
+        rules.push_back(law.rule);
+        rules.back().proof = *std::move(record);
+      }
     }
   }
   const std::vector<std::string> header = {
@@ -133,14 +153,18 @@ absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& sessio
   Counts counts;
   for (size_t i = 0; i < ops->size(); ++i) Show(*(*ops)[i], all[i], !flags.operators.empty(), session, &counts);
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
-  session.console.Result(absl::StrFormat(
-      "%d operators; %d factors, %d with a proved law; %d conjectures refuted, %d unknown; %.1f s of CPU time",
-      ops->size(), counts.factors, counts.proved, counts.refuted, counts.unknown, cpu_seconds));
+  session.console.Result(
+      absl::StrFormat("%d operators; %d factors, %d with a proved law; %d laws; %d conjectures refuted, %d unknown; "
+                      "%.1f s of CPU time, %.1f of them in proofs",
+                      ops->size(), counts.factors, counts.proved, counts.laws, counts.refuted, counts.unknown,
+                      cpu_seconds, counts.proof_ms / 1e3));
   Json& json = session.console.json();
   json["proved"] = counts.proved;
+  json["laws"] = counts.laws;
   json["refuted"] = counts.refuted;
   json["unknown"] = counts.unknown;
   json["cpu_seconds"] = cpu_seconds;
+  json["proof_seconds"] = counts.proof_ms / 1e3;
   if (!flags.output.empty()) {
     if (absl::Status written = WriteLaws(all, flags.output); !written.ok()) return written;
   }

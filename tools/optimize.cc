@@ -140,7 +140,7 @@ absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& origi
 // read, the report takes the original back.
 absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
                                     const Engine& engine, const OptimizeOptions& options, OptimizeReport* report) {
-  ASSIGN_OR_RETURN(WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, engine.runner(),
+  ASSIGN_OR_RETURN(WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, engine,
                                                       flags.check ? std::optional(options.checking) : std::nullopt));
   if (!written.bytes) return written;
   if (flags.check) {
@@ -264,6 +264,10 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   console.Result(absl::StrFormat("nodes:    %d -> %d", report.nodes_before, report.nodes_after));
   console.Result(absl::StrFormat("cost:     %.4g ms -> %.4g ms%s", report.cost_before * 1e3, report.cost_after * 1e3,
                                  change(report.cost_before, report.cost_after)));
+  if (!model.opaque.empty()) {
+    console.Result(absl::StrCat("opaque:   ", Counted(model.opaque.size(), "node"),
+                                " kept as read, at no cost: ", OpaqueText(model)));
+  }
   if (report.latency_before && report.latency_after) {
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
@@ -380,7 +384,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
-  absl::StatusOr<ImportedModel> model = source.Import({.dims = flags.dims, .keep_source = true});
+  absl::StatusOr<ImportedModel> model = source.Import(
+      {.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
@@ -401,7 +406,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
   if (engine->onnxruntime() != nullptr) {
-    engine->onnxruntime()->UseSource(model->metadata, model->source);
+    engine->onnxruntime()->UseSource(*model);
     options.measuring.seconds = kPairSeconds;
   }
   if (analytic == nullptr && !engine->device()->runs()) {
@@ -445,6 +450,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     Json& fixed = console.json()["fixed_sizes"] = Json::object();
     for (const auto& [name, why] : named.fixed) fixed[name] = why;
   }
+  console.json()["opaque"] = OpaqueJson(*model);
   console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();

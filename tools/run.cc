@@ -101,7 +101,7 @@ void Report(const Graph& graph, const Executable& executable, const Summary& sec
 
 absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims}, console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, OptionsToRead(flags.dims, flags.device), console);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
@@ -109,6 +109,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<Engine> engine =
       Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
+  if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*model);
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
   if (!executable.ok()) return executable.status();
 

@@ -77,14 +77,15 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
       FactorLaws laws{.structure = Describe(op, structure), .factor = std::move(factor)};
       const std::string name = absl::StrReplaceAll(
           absl::StrCat(op.name, "-", number, "-", absl::StrJoin(laws.factor.axes, "-")), {{".", ""}, {"_", "-"}});
-      for (size_t k = 0; k < laws.factor.conjectures.size() && !laws.law; ++k) {
-        ASSIGN_OR_RETURN(ShardingLaw law, Judge(laws.factor.conjectures[k], name, time_limit_s));
-        if (law.verdict.verdict == Verdict::kProved) {
-          laws.proved = static_cast<int>(k);
-          laws.law = std::move(law);
-        } else {
-          laws.failed.push_back(std::move(law));
-        }
+      for (size_t k = 0; k < laws.factor.conjectures.size(); ++k) {
+        const Conjecture& conjecture = laws.factor.conjectures[k];
+        if (conjecture.special && !laws.laws.empty()) continue;
+        const std::string suffix = laws.laws.empty() ? "" : "-by-position";
+        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, time_limit_s));
+        law.conjecture = static_cast<int>(k);
+        const bool proved = law.verdict.verdict == Verdict::kProved;
+        (proved ? laws.laws : laws.failed).push_back(std::move(law));
+        if (proved && !conjecture.special) break;
       }
       all.push_back(std::move(laws));
     }
@@ -117,11 +118,14 @@ absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& o
   std::vector<sharding::Law> laws;
   ASSIGN_OR_RETURN(const std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
   for (const Factor& factor : factors) {
+    bool some = false;
     for (const Conjecture& conjecture : factor.conjectures) {
+      if (conjecture.special && some) continue;
       ASSIGN_OR_RETURN(const sharding::Law* law, Proved(op, conjecture));
       if (law == nullptr) continue;
       laws.push_back(*law);
-      break;
+      some = true;
+      if (!conjecture.special) break;
     }
   }
   return laws;

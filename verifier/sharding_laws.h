@@ -1,5 +1,6 @@
 // The sharding laws of an operator, proved: for every factor of a few of its applications (substitutions/sharding) the
-// first conjecture that holds for all sizes and every number of devices.
+// first conjecture that holds for all sizes and every number of devices, and where it holds at neutral values of some
+// attributes alone, the first that holds at all.
 #pragma once
 
 #include <map>
@@ -19,14 +20,13 @@ namespace rewright {
 struct ShardingLaw {
   Rule rule;  // named operator-structure-axes
   RuleVerdict verdict;
+  int conjecture = 0;  // of which of the factor
 };
 
 struct FactorLaws {
   std::string structure;  // "ranks 2 2; groups=1"
   sharding::Factor factor;
-  // The conjecture that is proved, and its number.
-  int proved = -1;
-  std::optional<ShardingLaw> law;
+  std::vector<ShardingLaw> laws;
   // Those that are not, with counterexample or reason.
   std::vector<ShardingLaw> failed;
 };

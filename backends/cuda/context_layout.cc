@@ -1,5 +1,6 @@
 #include "backends/cuda/context_layout.h"
 
+#include "backends/cuda/concat.h"
 #include "backends/cuda/lowering.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"
@@ -17,10 +18,11 @@ Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
   }
   if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
   if (node.op == ops::Matmul()) return ProductLayout(graph, value);
+  if (node.op == ops::Concat()) return ConcatLayout(shape, channels_last_);
   for (Value operand : node.operands) {
     const Layout layout = Known(graph, operand);
     if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;
-    return layout.IsDense() ? DenseLike(layout, shape) : row_major;
+    return DenseLike(layout, shape);
   }
   return row_major;
 }

@@ -297,6 +297,11 @@ std::string Lowering::KeyOf(const Step& step) const {
   return absl::StrCat(key, " ", GroupSignature(graph_, schedule_.groups[step.group], layout));
 }
 
+std::optional<Layout> Lowering::LayoutOf(Value value) const {
+  const auto found = places_.find(value);
+  return found == places_.end() ? std::nullopt : std::optional(found->second.front().layout);
+}
+
 void Lowering::AddStates() {
   if (graph_.mode() != Mode::kTraining) return;
   for (Value state : graph_.states()) {
@@ -377,22 +382,20 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
   const Node& node = graph_.node(id);
   for (Value result : group.group.outputs) {
     const TensorType& type = graph_.type(result);
-    Layout layout;
-    int64_t offset = 0;
-    const std::optional<CopyAccess> access = CopyAccessOf(graph_, node, result.output);
-    const Value from = node.operands[access ? static_cast<size_t>(access->input) : 0];
-    absl::StatusOr<Place> place = Find(from);
-    if (!place.ok()) return place.status();
-    const bool view = type.num_elements() > 0 && (access ? ViewOf(place->layout, *access, type.shape, &layout, &offset)
-                                                         : ReshapeLayout(place->layout, type.shape, &layout));
-    if (!view) {
+    absl::StatusOr<Place> place = Place();  // of the operand that is moved
+    const std::optional<MovedView> moved = MovedViewOf(graph_, result, [&](size_t operand) {
+      place = Find(node.operands[operand]);
+      return place.ok() ? place->layout : Layout::RowMajor(type.shape);
+    });
+    RETURN_IF_ERROR(place.status());
+    if (!moved || !moved->is_view || type.num_elements() == 0) {
       const Place out = Define(result, Layout::RowMajor(type.shape));
       if (absl::Status status = EmitGenerated({id}, result, out, node.op->name); !status.ok()) return status;
       continue;
     }
-    const size_t bytes = offset * ElementBytes(result, place->storage);
-    places_[result].push_back({AddView(place->buffer, bytes, Bytes(result, layout, place->storage)), layout,
-                               place->aligned && bytes % kVectorBytes == 0, place->storage});
+    const size_t bytes = moved->offset * ElementBytes(result, place->storage);
+    places_[result].push_back({AddView(place->buffer, bytes, Bytes(result, moved->layout, place->storage)),
+                               moved->layout, place->aligned && bytes % kVectorBytes == 0, place->storage});
   }
   return absl::OkStatus();
 }
@@ -401,14 +404,12 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
   const std::string label = GroupLabel(graph_, group.group);
   for (Value result : group.group.outputs) {
     const Shape& shape = graph_.type(result).shape;
-    // The first operand of the same rank passes the order of its axes on.
+    // The first operand of the same rank passes the order of its axes on; CudaLayouts tells the same.
     Layout layout = Layout::RowMajor(shape);
     for (Value input : group.group.inputs) {
-      const auto found = places_.find(input);
-      if (found == places_.end() || graph_.IsKnown(input) || graph_.type(input).rank() != layout.rank()) {
-        continue;
-      }
-      if (found->second.front().layout.IsDense()) layout = DenseLike(found->second.front().layout, shape);
+      const std::optional<Layout> found = LayoutOf(input);
+      if (!found || graph_.IsKnown(input) || found->rank() != layout.rank()) continue;
+      layout = DenseLike(*found, shape);
       break;
     }
     const Place out = Define(result, layout);

@@ -57,6 +57,8 @@ class Lowering : private ScheduleBuilder {
   // `gpu` outlives the schedule.
   Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options);
   absl::StatusOr<Schedule> Run();
+  // After Run: how a value lies that a group was to leave in memory; nothing for all others.
+  std::optional<Layout> LayoutOf(Value value) const;
 
  private:
   struct Place {

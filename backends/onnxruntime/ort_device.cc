@@ -14,6 +14,7 @@
 #include "backends/processor.h"
 #include "backends/schedule_builder.h"
 #include "core/base/status_macros.h"
+#include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 
 namespace rewright::ort {
@@ -72,8 +73,12 @@ struct OrtDevice::Parts {
   std::shared_ptr<const Library> library;
   int threads;
   std::string name;
-  ModelMetadata metadata;
-  std::shared_ptr<const OnnxSource> source;
+  struct File {
+    std::weak_ptr<Arena> arena;
+    ModelMetadata metadata;
+    std::weak_ptr<const OnnxSource> source;
+  };
+  std::vector<File> files;
   mutable std::mutex mutex;  // of what follows
   MeasuredCosts costs;
   std::optional<cpu::DisturbanceProbe> probe;
@@ -102,9 +107,9 @@ OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::u
 
 OrtDevice::~OrtDevice() = default;
 
-void OrtDevice::UseSource(ModelMetadata metadata, std::shared_ptr<const OnnxSource> source) {
-  parts_->metadata = std::move(metadata);
-  parts_->source = std::move(source);
+void OrtDevice::UseSource(const ImportedModel& model) {
+  std::erase_if(parts_->files, [](const Parts::File& file) { return file.source.expired(); });
+  parts_->files.push_back({model.graph.arena(), model.metadata, model.source});
 }
 
 std::string OrtDevice::name() const { return parts_->name; }
@@ -112,6 +117,7 @@ std::string OrtDevice::name() const { return parts_->name; }
 std::vector<Group> OrtDevice::Partition(const Graph& graph) const { return GroupsOf(graph); }
 
 absl::StatusOr<double> OrtDevice::Cost(const Graph& graph, const Group& group) {
+  if (IsForeign(graph.node(group.nodes[0]))) return 0;  // by itself, see GroupsOf
   const std::lock_guard<std::mutex> lock(parts_->mutex);
   if (!OnlyReshapes(graph, group)) return parts_->Measured(graph, group);
   // In a graph it moves nothing; alone, it would copy an input to an output.
@@ -142,9 +148,14 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
     return absl::UnimplementedError(absl::StrCat(name(), ": found a graph for training, expected one for inference"));
   }
   ExportOptions options;
-  options.source = parts_->source;
   options.max_inline_bytes = std::numeric_limits<int32_t>::max();
-  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, parts_->metadata, options));
+  ModelMetadata metadata;
+  for (const Parts::File& file : parts_->files) {
+    if (file.arena.lock() != graph.arena()) continue;
+    options.source = file.source.lock();
+    metadata = file.metadata;
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata, options));
   return CompileBytes(graph, bytes);
 }
 

@@ -23,16 +23,16 @@ class OrtDevice : public Device {
   OrtDevice(std::shared_ptr<const Library> library, int threads, std::unique_ptr<ProfileDb> profile);
   ~OrtDevice() override;
 
-  // Graphs of the arena of this model are written from now on as its file is: with its nodes where no rule touched
-  // them.
-  void UseSource(ModelMetadata metadata, std::shared_ptr<const OnnxSource> source);
+  // Graphs of the arena of this model, which keeps its source, are written from now on as its file is: with its nodes
+  // where no rule touched them. While the source lives.
+  void UseSource(const ImportedModel& model);
   // A model that computes the graph, or is said to, as it is in a file or serialized.
   absl::StatusOr<Schedule> CompileFile(const Graph& graph, const std::string& path) const;
   absl::StatusOr<Schedule> CompileBytes(const Graph& graph, const std::string& bytes) const;
 
   std::string name() const override;
   std::vector<Group> Partition(const Graph& graph) const override;
-  // kRefusedSeconds for what onnxruntime refuses; faults() has its words.
+  // kRefusedSeconds for what onnxruntime refuses; faults() has its words. 0 for nodes that are not known here.
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override;
   std::vector<std::string> faults() const override;
   absl::StatusOr<Schedule> Compile(const Graph& graph) override;

@@ -135,6 +135,10 @@ class Registry {
   }
 
   absl::StatusOr<const Derived*> Get(const OpDef& base, DerivedKind kind, int input) {
+    if (BlockFrom(base) != nullptr) {
+      return absl::UnimplementedError(
+          absl::StrCat(base.name, ": has no gradient; a graph is cut over devices when its gradients are in it"));
+    }
     const auto key = std::tuple(&base, kind, input);
     {
       const std::lock_guard<std::mutex> lock(mutex_);

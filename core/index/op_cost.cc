@@ -147,7 +147,7 @@ CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& i
                         const std::vector<TensorType>& outputs) {
   CostFeatures features;
   const Bindings bindings = BindingsOf(meaning, inputs, attrs);
-  if (meaning.IsOpaque()) {
+  if (meaning.IsOpaque() && meaning.work != nullptr) {
     features.flops = static_cast<double>(EvalIndex(meaning.work, bindings.variables).value_or(0));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -117,6 +117,9 @@ NodeId Arena::Intern(Node node) {
 }
 
 void Arena::NoteLeaves(Node* application) const {
+  // What nobody here computes is not known before a run.
+  const Meaning& meaning = *application->meaning;
+  application->reads_input = meaning.IsOpaque() && meaning.work == nullptr;
   for (Value operand : application->operands) {
     application->reads_input |= node(operand.node).reads_input;
     application->reads_state |= node(operand.node).reads_state;

@@ -127,7 +127,7 @@ struct Meaning {
   using Reference =
       std::function<absl::Status(const Bindings&, const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs)>;
   Reference reference;
-  ExprPtr work;  // Index over sizes and symbolic attributes: scalar operations of the reference
+  ExprPtr work;  // Index over sizes, attributes: scalar operations of the reference; null: nobody here computes it
   bool IsOpaque() const { return reference != nullptr; }
 };
 

@@ -45,11 +45,13 @@ std::string ShapeString(const Shape& shape) {
 std::string TensorType::ToString() const { return DTypeName(dtype) + ShapeString(shape); }
 
 Tensor::Tensor(TensorType type) : type_(std::move(type)) {
-  const size_t bytes = (static_cast<size_t>(num_bytes()) + 63) / 64 * 64 + 64;
-  data_ = std::aligned_alloc(64, bytes);
-  CHECK(data_ != nullptr) << "out of memory: " << bytes << " bytes for " << type_.ToString();
-  std::memset(data_, 0, bytes);
-  owner_ = std::shared_ptr<void>(data_, std::free);
+  constexpr size_t kAlignment = 64;
+  const size_t bytes = static_cast<size_t>(num_bytes()) + 2 * kAlignment;
+  // Of large tensors no page is there before it is written: the zeros with which an optimizer begins take no memory.
+  owner_ = std::shared_ptr<void>(std::calloc(bytes, 1), std::free);
+  CHECK(owner_ != nullptr) << "out of memory: " << bytes << " bytes for " << type_.ToString();
+  const auto address = reinterpret_cast<uintptr_t>(owner_.get());
+  data_ = reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
 }
 
 Tensor::Tensor(TensorType type, std::shared_ptr<void> owner, void* data)

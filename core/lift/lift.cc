@@ -16,7 +16,7 @@
 namespace rewright {
 namespace {
 
-constexpr char kMark[] = "each_";
+constexpr char kEach[] = "each_", kBlock[] = "block_";
 
 struct Lifted {
   const OpDef* base = nullptr;
@@ -24,21 +24,33 @@ struct Lifted {
   OpDef op;
 };
 
-// The attribute that says how many devices there are where no operand does: degree, in a mesh degree2.
-std::string DegreeOf(const OpDef& base) {
-  std::string name = "degree";
-  for (int k = 2; base.FindAttr(name) != nullptr; ++k) name = absl::StrCat("degree", k);
+// A name that no attribute of the base has: degree, in a mesh degree2.
+std::string FreeName(const OpDef& base, const std::string& stem) {
+  std::string name = stem;
+  for (int k = 2; base.FindAttr(name) != nullptr; ++k) name = absl::StrCat(stem, k);
   return name;
 }
+// The attribute that says how many devices there are where no operand does.
+std::string DegreeOf(const OpDef& base) { return FreeName(base, "degree"); }
 
-// What is structural of the base's application on one device.
-absl::StatusOr<StructuralKey> KeyOnDevice(const OpDef& base, const OpBuilder& b) {
+// How the devices have operands and results: by number the axis of the whole that is cut; -1: none is.
+struct Cuts {
+  std::vector<int64_t> operands, results;
+  bool edges = false;  // devices have edges of their neighbours' blocks
+};
+
+// What is structural of the base's application: on one device, or to the whole where blocks are `cut`.
+absl::StatusOr<StructuralKey> KeyOfBase(const OpDef& base, const OpBuilder& b, const Cuts& cuts) {
   StructuralKey key = b.key();
   const size_t operands = key.ranks.size();
   for (size_t k = 0; k < operands; ++k) {
     if (key.ranks[k]-- == 0) return b.Error("an operand must have the device as its first axis");
-    if (base.broadcasts) key.units[k] >>= 1;
+    if (!base.broadcasts) continue;
+    key.units[k] >>= 1;
+    if (k < cuts.operands.size() && cuts.operands[k] >= 0) key.units[k] &= ~(1u << cuts.operands[k]);
   }
+  std::erase_if(key.attrs, [&](const auto& attr) { return base.FindAttr(attr.first) == nullptr; });
+  std::erase_if(key.lengths, [&](const auto& attr) { return base.FindAttr(attr.first) == nullptr; });
   return key;
 }
 
@@ -54,13 +66,29 @@ Tensor PartOf(const Tensor& whole, int64_t device) {
 
 class Lift {
  public:
+  // each_f
   Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning)
-      : b_(b), meaning_(meaning), devices_(base.inputs.empty() ? b.Sym(DegreeOf(base)) : b.size(0, 0)) {
-    for (const Meaning::Variable& var : meaning.variables) {
-      const bool is_size = var.kind == Meaning::VarKind::kSize, is_attr = var.kind == Meaning::VarKind::kAttr;
-      symbols_.push_back(is_size   ? b.size(var.input, var.axis + 1).node()
-                         : is_attr ? b.Sym(var.attr, var.axis).node()
-                                   : nullptr);
+      : b_(b),
+        meaning_(meaning),
+        names_(base),
+        devices_(base.inputs.empty() ? b.Sym(DegreeOf(base)) : b.size(0, 0)),
+        degree_(devices_),
+        first_(0) {
+    SetSymbols();
+  }
+  // block_f
+  Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning, Cuts cuts)
+      : b_(b),
+        meaning_(meaning),
+        names_(base),
+        cuts_(std::move(cuts)),
+        devices_(base.inputs.empty() ? b.Sym(names_.here) : b.size(0, 0)),
+        degree_(b.Sym(names_.degree)),
+        first_(b.Sym(names_.first)) {
+    SetSymbols();
+    b.Require(first_ + devices_ <= degree_, "no device may have a number of degree or above");
+    for (int k = 0; k < b.num_inputs(); ++k) {
+      if (CutOf(k) >= 0) b.Require(Own(k) >= 1, "a block must not be empty");
     }
   }
 
@@ -73,28 +101,76 @@ class Lift {
       b_.Require(Cond(here(requirement.condition)), requirement.message);
     }
     if (meaning_.IsOpaque()) return Opaque(here);
-    for (const OutputMeaning& output : meaning_.outputs) Output(output, here);
+    for (size_t k = 0; k < meaning_.outputs.size(); ++k) {
+      Output(meaning_.outputs[k], cuts_.results.empty() ? -1 : cuts_.results[k], here);
+    }
   }
 
  private:
+  void SetSymbols() {
+    for (const Meaning::Variable& var : meaning_.variables) {
+      const bool is_size = var.kind == Meaning::VarKind::kSize, is_attr = var.kind == Meaning::VarKind::kAttr;
+      symbols_.push_back(is_size   ? SizeOf(var.input, var.axis).node()
+                         : is_attr ? b_.Sym(var.attr, var.axis).node()
+                                   : nullptr);
+    }
+  }
+
+  int64_t CutOf(int operand) const { return cuts_.operands.empty() ? -1 : cuts_.operands[operand]; }
+  Index Before(int operand) const { return b_.Sym(names_.before, operand); }
+  // The size of the operand's block, without edges.
+  Index Own(int operand) const {
+    const Index size = b_.size(operand, static_cast<int>(CutOf(operand)) + 1);
+    return cuts_.edges ? size - Before(operand) - b_.Sym(names_.after, operand) : size;
+  }
+  // The size of the base's operand.
+  Index SizeOf(int operand, int axis) const {
+    return axis == CutOf(operand) ? degree_ * Own(operand) : b_.size(operand, axis + 1);
+  }
+
   std::vector<Index> OnDevices(const std::vector<ExprPtr>& shape, Transplant& here) const {
     std::vector<Index> sizes = {devices_};
     for (const ExprPtr& size : shape) sizes.emplace_back(here(size));
     return sizes;
   }
 
-  void Output(const OutputMeaning& output, Transplant& here) {
+  // The base's operand at a position, as the device has it: 0 where that is in the blocks of others.
+  Scalar ReadOf(int operand, const Index& device, const std::vector<Index>& at, DType dtype) const {
+    std::vector<Index> there = {device};
+    there.insert(there.end(), at.begin(), at.end());
+    const int64_t cut = CutOf(operand);
+    if (cut < 0) return ReadOperand(operand, there, dtype);
+    const Index own = Own(operand), block = first_ + device;
+    Index& position = there[cut + 1];
+    Cond has;
+    if (cuts_.edges) {
+      position = position - block * own + Before(operand);
+      has = InRange(position, 0, b_.size(operand, static_cast<int>(cut) + 1));
+    } else {
+      has = FloorDiv(position, own) == block;
+      position = Mod(position, own);
+    }
+    return Select(has, ReadOperand(operand, there, dtype), Constant(0, dtype));
+  }
+
+  void Output(const OutputMeaning& output, int64_t cut, Transplant& here) {
     std::vector<std::string> names = {"p"};
     for (int variable : output.index_vars) names.push_back(meaning_.variables[variable].name);
+    std::vector<Index> shape = OnDevices(output.shape, here);
+    if (cut >= 0) {
+      const Index whole = shape[cut + 1];
+      shape[cut + 1] = FloorDiv(whole, degree_);
+      b_.Require(whole == degree_ * shape[cut + 1], "the size of the result's axis must be a multiple of degree");
+    }
     const auto element = [&](const std::vector<Index>& position) {
       std::vector<ExprPtr> variables = symbols_;
       for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
-        variables[output.index_vars[axis]] = position[axis + 1].node();
+        Index at = position[axis + 1];
+        if (static_cast<int64_t>(axis) == cut) at = (first_ + position[0]) * shape[cut + 1] + at;
+        variables[output.index_vars[axis]] = at.node();
       }
       Transplant element(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
-        std::vector<Index> on_device = {position[0]};
-        on_device.insert(on_device.end(), at.begin(), at.end());
-        return ReadOperand(operand, on_device, dtype);
+        return ReadOf(operand, position[0], at, dtype);
       });
       for (const ExprPtr& shift : meaning_.shifts) {
         const auto is_shift = [&](const ExprNode& node) { return &node == shift.get(); };
@@ -102,7 +178,7 @@ class Lift {
       }
       return Scalar(element(output.element));
     };
-    b_.Output(output.dtype, OnDevices(output.shape, here), element, names);
+    b_.Output(output.dtype, shape, element, names);
   }
 
   // One device after the other.
@@ -135,12 +211,16 @@ class Lift {
       }
       return absl::OkStatus();
     };
-    b_.Opaque(outputs, reference, devices_ * Index(here(meaning_.work)));
+    const bool counted = meaning_.work != nullptr;
+    b_.Opaque(outputs, reference, counted ? devices_ * Index(here(meaning_.work)) : Index());
   }
 
   OpBuilder& b_;
   const Meaning& meaning_;
-  const Index devices_;
+  const BlockNames names_;
+  const Cuts cuts_;
+  const Index devices_;           // that are here: numbers first_ to first_ + devices_ - 1..
+  const Index degree_, first_;    // ..of degree_
   std::vector<ExprPtr> symbols_;  // by the base's variables
 };
 
@@ -156,19 +236,24 @@ OpSample SampleOf(const OpDef& base, Rng& rng) {
   return sample;
 }
 
-std::unique_ptr<Lifted> Make(const OpDef& base) {
+std::unique_ptr<Lifted> MadeFrom(const OpDef& base, const char* mark) {
   auto lifted = std::make_unique<Lifted>();
   lifted->base = &base;
+  lifted->op = base;
+  lifted->op.name = mark + base.name;
+  lifted->op.attrs = WithPlainAxes(base.attrs);
+  return lifted;
+}
+
+std::unique_ptr<Lifted> MakeEach(const OpDef& base) {
+  std::unique_ptr<Lifted> lifted = MadeFrom(base, kEach);
   OpDef& op = lifted->op;
-  op = base;
-  op.name = kMark + base.name;
   op.summary = absl::StrCat("On every device (axis 0): ", base.name, ".");
-  op.attrs = WithPlainAxes(base.attrs);
   if (base.inputs.empty()) {
     op.attrs.push_back({.name = DegreeOf(base), .kind = AttrKind::kInt, .doc = "number of devices", .min = 1});
   }
   op.meaning = [self = lifted.get()](OpBuilder& b) -> absl::Status {
-    ASSIGN_OR_RETURN(const StructuralKey key, KeyOnDevice(*self->base, b));
+    ASSIGN_OR_RETURN(const StructuralKey key, KeyOfBase(*self->base, b, {}));
     const auto meaning = self->meanings.Get(*self->base, key);
     if (!meaning.ok()) return b.Error(std::string(meaning.status().message()));
     Lift(*self->base, b, **meaning).Run();
@@ -178,18 +263,132 @@ std::unique_ptr<Lifted> Make(const OpDef& base) {
   return lifted;
 }
 
+// Errors: lists of other lengths than there are operands and results, axes that these have not.
+absl::StatusOr<Cuts> CutsOf(const OpDef& base, const OpBuilder& b) {
+  const BlockNames names(base);
+  Cuts cuts{b.Ints(names.cut), b.Ints(names.result), b.Length(names.before) > 0};
+  if (cuts.operands.size() != static_cast<size_t>(b.num_inputs())) {
+    return b.Error(absl::StrCat(names.cut, " must have an axis, or -1, for each operand"));
+  }
+  for (int k = 0; k < b.num_inputs(); ++k) {
+    if (cuts.operands[k] + 1 >= b.rank(k)) return b.Error(absl::StrCat(names.cut, " must be axes of the operands"));
+  }
+  const int edges = cuts.edges ? b.num_inputs() : 0;
+  if (b.Length(names.before) != edges || b.Length(names.after) != edges) {
+    return b.Error(absl::StrCat(names.before, " and ", names.after, " must have a number for each operand, or none"));
+  }
+  return cuts;
+}
+
+absl::Status BlockMeaning(Lifted& self, OpBuilder& b) {
+  ASSIGN_OR_RETURN(Cuts cuts, CutsOf(*self.base, b));
+  ASSIGN_OR_RETURN(const StructuralKey key, KeyOfBase(*self.base, b, cuts));
+  const auto meaning = self.meanings.Get(*self.base, key);
+  if (!meaning.ok()) return b.Error(std::string(meaning.status().message()));
+  if ((*meaning)->IsOpaque()) return b.Error("no declaration says what its elements are");
+  const std::vector<OutputMeaning>& outputs = (*meaning)->outputs;
+  const std::string& name = BlockNames(*self.base).result;
+  if (cuts.results.size() != outputs.size()) return b.Error(name + " must have an axis, or -1, for each result");
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (cuts.results[k] >= static_cast<int64_t>(outputs[k].shape.size())) {
+      return b.Error(name + " must be axes of the results");
+    }
+  }
+  Lift(*self.base, b, **meaning, std::move(cuts)).Run();
+  return absl::OkStatus();
+}
+
+// Blocks along some axis of an operand and of the result whose sizes the devices divide.
+OpSample BlockSampleOf(const OpDef& base, Rng& rng) {
+  const BlockNames names(base);
+  OpSample sample = base.sample(rng);
+  MeaningCache cache;
+  const absl::StatusOr<Application> whole = Apply(base, sample.inputs, sample.attrs, cache);
+  CHECK(whole.ok()) << whole.status().ToString();
+  sample.attrs = whole->attrs;
+  const auto degree = static_cast<int64_t>(1 + rng() % 3), first = static_cast<int64_t>(rng() % degree);
+  const auto some_axis = [&](const TensorType& type) {
+    std::vector<int64_t> axes = {-1};
+    for (int axis = 0; axis < type.rank(); ++axis) {
+      const bool stretches = base.broadcasts && type.shape[axis] == 1;  // along with another operand
+      if (!stretches && type.shape[axis] > 0 && type.shape[axis] % degree == 0) axes.push_back(axis);
+    }
+    return axes[rng() % axes.size()];
+  };
+  std::vector<int64_t> cut, result, before, after;
+  const bool edges = rng() % 2 == 0;
+  for (TensorType& type : sample.inputs) {
+    cut.push_back(some_axis(type));
+    for (std::vector<int64_t>* side : {&before, &after}) {
+      if (edges) side->push_back(static_cast<int64_t>(rng() % 2));
+    }
+    if (cut.back() >= 0) {
+      type.shape[cut.back()] = type.shape[cut.back()] / degree + (edges ? before.back() + after.back() : 0);
+    }
+    type.shape.insert(type.shape.begin(), degree - first);
+  }
+  for (const TensorType& type : whole->outputs) result.push_back(some_axis(type));
+  sample.attrs.insert({{names.cut, cut},
+                       {names.result, result},
+                       {names.before, before},
+                       {names.after, after},
+                       {names.degree, degree},
+                       {names.first, first}});
+  if (base.inputs.empty()) sample.attrs[names.here] = degree - first;
+  return sample;
+}
+
+std::unique_ptr<Lifted> MakeBlock(const OpDef& base) {
+  const BlockNames names(base);
+  std::unique_ptr<Lifted> lifted = MadeFrom(base, kBlock);
+  OpDef& op = lifted->op;
+  op.summary = absl::StrCat("On every device (axis 0) what it can say of ", base.name, " of the whole.");
+  const auto add = [&](AttrSpec spec) { op.attrs.push_back(std::move(spec)); };
+  add({.name = names.cut,
+       .kind = AttrKind::kInts,
+       .structural = true,
+       .doc = "for each operand the axis of the whole that is cut, or -1",
+       .min = -1});
+  add({.name = names.result,
+       .kind = AttrKind::kInts,
+       .structural = true,
+       .doc = "for each result the axis of which a device makes its block, or -1",
+       .min = -1});
+  const Attr none = std::vector<int64_t>();
+  add({.name = names.before,
+       .kind = AttrKind::kInts,
+       .fallback = none,
+       .doc = "for each operand: elements that precede its block",
+       .min = INT64_MIN});
+  add({.name = names.after,
+       .kind = AttrKind::kInts,
+       .fallback = none,
+       .doc = "for each operand: elements that follow its block",
+       .min = INT64_MIN});
+  add({.name = names.degree, .kind = AttrKind::kInt, .doc = "number of all devices", .min = 1});
+  add({.name = names.first,
+       .kind = AttrKind::kInt,
+       .fallback = Attr(int64_t{0}),
+       .doc = "number of the first device that is here",
+       .min = 0});
+  if (base.inputs.empty()) {
+    add({.name = names.here, .kind = AttrKind::kInt, .doc = "number of devices that are here", .min = 1});
+  }
+  op.meaning = [self = lifted.get()](OpBuilder& b) { return BlockMeaning(*self, b); };
+  op.sample = [&base](Rng& rng) { return BlockSampleOf(base, rng); };
+  return lifted;
+}
+
 class Registry {
  public:
-  static Registry& Global() {
-    static auto* const registry = new Registry;
-    return *registry;
-  }
+  using Maker = std::unique_ptr<Lifted> (*)(const OpDef& base);
+  explicit Registry(Maker make) : make_(make) {}
 
   const OpDef* Of(const OpDef& base) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::unique_ptr<Lifted>& lifted = made_[&base];
     if (lifted == nullptr) {
-      lifted = Make(base);
+      lifted = make_(base);
       bases_[&lifted->op] = &base;
     }
     return &lifted->op;
@@ -201,21 +400,58 @@ class Registry {
   }
 
  private:
+  const Maker make_;
   std::mutex mutex_;
   std::map<const OpDef*, std::unique_ptr<Lifted>> made_;
   std::map<const OpDef*, const OpDef*> bases_;
 };
 
+Registry& AllEach() {
+  static auto* const registry = new Registry(MakeEach);
+  return *registry;
+}
+
+Registry& AllBlocks() {
+  static auto* const registry = new Registry(MakeBlock);
+  return *registry;
+}
+
 }  // namespace
 
-const OpDef* LiftedOp(const OpDef& op) { return Registry::Global().Of(op); }
-const OpDef* LiftedFrom(const OpDef& op) { return Registry::Global().BaseOf(op); }
+BlockNames::BlockNames(const OpDef& base)
+    : cut(FreeName(base, "cut")),
+      result(FreeName(base, "result")),
+      before(FreeName(base, "before")),
+      after(FreeName(base, "after")),
+      degree(FreeName(base, "degree")),
+      first(FreeName(base, "first")),
+      here(FreeName(base, "here")) {}
+
+const OpDef* LiftedOp(const OpDef& op) { return AllEach().Of(op); }
+const OpDef* LiftedFrom(const OpDef& op) { return AllEach().BaseOf(op); }
+const OpDef* BlockOp(const OpDef& op) { return AllBlocks().Of(op); }
+const OpDef* BlockFrom(const OpDef& op) { return AllBlocks().BaseOf(op); }
+
+bool IsOnDevices(const OpDef& op) { return LiftedFrom(op) != nullptr || BlockFrom(op) != nullptr; }
+
+Attrs OnlyBlockOf(const OpDef& op, Attrs attrs, int64_t device) {
+  const OpDef& base = *BlockFrom(op);
+  const BlockNames names(base);
+  attrs[names.first] = std::get<int64_t>(attrs.at(names.first)) + device;
+  if (base.inputs.empty()) attrs[names.here] = int64_t{1};
+  return attrs;
+}
 
 const OpDef* FindLiftedOp(const std::string& name, const OpDef* (*find)(const std::string&)) {
-  absl::string_view base = name;
-  if (!absl::ConsumePrefix(&base, kMark)) return nullptr;
-  const OpDef* op = find(std::string(base));
-  return op != nullptr ? LiftedOp(*op) : nullptr;
+  using Maker = const OpDef* (*)(const OpDef&);
+  for (const auto& [mark, make] :
+       std::initializer_list<std::pair<absl::string_view, Maker>>{{kEach, LiftedOp}, {kBlock, BlockOp}}) {
+    absl::string_view base = name;
+    if (!absl::ConsumePrefix(&base, mark)) continue;
+    const OpDef* op = find(std::string(base));
+    if (op != nullptr) return make(*op);
+  }
+  return nullptr;
 }
 
 }  // namespace rewright

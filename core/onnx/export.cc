@@ -19,6 +19,7 @@
 #include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
+#include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -109,6 +110,7 @@ class Exporter {
       property->set_key(key);
       property->set_value(value);
     }
+    AddFunctions(&model);
     onnx::GraphProto& graph = *model.mutable_graph();
     graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
     graph.set_doc_string(metadata_.graph_doc);
@@ -149,6 +151,18 @@ class Exporter {
   }
 
  private:
+  // Those of the file, with each other, where a node that is kept calls one.
+  void AddFunctions(onnx::ModelProto* model) {
+    if (source_ == nullptr) return;
+    const auto& functions = source_->functions();
+    const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(), [&](const onnx::NodeProto& node) {
+      return std::any_of(functions.begin(), functions.end(), [&](const onnx::FunctionProto& function) {
+        return function.name() == node.op_type() && function.domain() == node.domain();
+      });
+    });
+    if (called) *model->mutable_functions() = functions;
+  }
+
   void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
     info->set_name(name);
     onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
@@ -407,6 +421,12 @@ class Exporter {
   absl::Status WriteNode(NodeId id) {
     const Node& node = graph_.node(id);
     const OnnxForm* form = FindOnnxForm(node.op->name);
+    if (IsForeign(node)) {
+      return absl::UnimplementedError(
+          absl::StrCat("the node that gives \"", GivenName(Value{id, 0}), "\" (", node.op->name,
+                       ") is not known here, and cannot be written as it was read: in opset ", writer_.opset(),
+                       " it may mean something else, or the file is not at hand"));
+    }
     if (form == nullptr) {
       return absl::UnimplementedError(absl::StrCat("operator ", node.op->name, " has no form in ONNX"));
     }

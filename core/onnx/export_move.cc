@@ -268,6 +268,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& MovementForms() {
       {"cumsum", {CumSum}},
       {"top_k", {TopK}},
       {"random_uniform", {RandomUniform}},
+      {"random_uniform_from", {RandomUniform}},
   };
   return *forms;
 }

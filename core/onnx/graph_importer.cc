@@ -52,14 +52,14 @@ void UnsupportedList::Add(const std::string& what, const onnx::NodeProto& node) 
   if (static_cast<int>(entry.nodes.size()) < kMaxListedNodes) entry.nodes.push_back(NodeText(node));
 }
 
-absl::Status UnsupportedList::ToStatus(const std::string& subject) const {
+absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::string& hint) const {
   std::vector<std::string> lines;
   for (const auto& [what, entry] : entries_) {
     const bool more = entry.count > kMaxListedNodes;
     lines.push_back(absl::StrCat(what, " [", entry.count, entry.count == 1 ? " node: " : " nodes: ",
                                  absl::StrJoin(entry.nodes, ", "), more ? ", ..." : "", "]"));
   }
-  return absl::UnimplementedError(absl::StrCat(subject, " not supported: ", absl::StrJoin(lines, "; ")));
+  return absl::UnimplementedError(absl::StrCat(subject, " not supported: ", absl::StrJoin(lines, "; "), hint));
 }
 
 GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
@@ -73,12 +73,12 @@ GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers
 }
 
 absl::StatusOr<Graph> GraphImporter::Import() {
-  RETURN_IF_ERROR(CheckOperators());
+  if (!options_.keep_unknown) RETURN_IF_ERROR(CheckOperators());
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
   RETURN_IF_ERROR(FindProducers());
   for (const onnx::NodeProto& node : graph_.node()) RETURN_IF_ERROR(ImportNode(node));
-  if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are");
+  if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are", HintOf(unread_));
   ASSIGN_OR_RETURN(std::vector<Output> outputs, ImportOutputs());
   outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
   const Graph graph(state_.arena, inputs_, std::move(outputs));
@@ -86,12 +86,17 @@ absl::StatusOr<Graph> GraphImporter::Import() {
   return options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
 }
 
-absl::Status GraphImporter::CheckOperators() const {
+absl::Status GraphImporter::CheckOperators() {
   UnsupportedList unsupported;
+  std::vector<const onnx::NodeProto*> nodes;
   for (const onnx::NodeProto& node : graph_.node()) {
-    if (FindOperator(node, state_.opset) == nullptr && !IsControlFlow(node)) unsupported.Add(QualifiedName(node), node);
+    if (FindOperator(node, state_.opset) != nullptr || IsControlFlow(node)) continue;
+    unsupported.Add(QualifiedName(node), node);
+    nodes.push_back(&node);
   }
-  return unsupported.empty() ? absl::OkStatus() : unsupported.ToStatus("operators are");
+  if (unsupported.empty()) return absl::OkStatus();
+  ImportInputs().IgnoreError();  // declared types may name their sizes
+  return unsupported.ToStatus("operators are", HintOf(nodes));
 }
 
 absl::Status GraphImporter::Define(const std::string& name, Value value, const std::string& what) {
@@ -231,8 +236,18 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
         absl::StrCat("more than ", kMaxNodes, " nodes, those of loops counted as often as they run"));
   }
   auto values = IsControlFlow(node) ? ControlFlow(node) : NodeValues(node);
+  if (absl::IsUnimplemented(values.status()) && options_.keep_unknown && scope_ == nullptr) {
+    const std::string why(values.status().message());
+    values = OpaqueValues(node);
+    if (values.ok()) {
+      opaque_.push_back({NodeText(node), why});
+    } else {
+      values = absl::UnimplementedError(absl::StrCat(why, " (", values.status().message(), ")"));
+    }
+  }
   if (absl::IsUnimplemented(values.status())) {
     unsupported_.Add(absl::StrCat(QualifiedName(node), ": ", std::string(values.status().message())), node);
+    if (scope_ == nullptr) unread_.push_back(&node);
     unknown_.insert(node.output().begin(), node.output().end());
     unknown_.erase("");
     return absl::OkStatus();
@@ -253,7 +268,7 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
 
 absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodeProto& node) {
   const OnnxOperator* const found = FindOperator(node, state_.opset);
-  if (found == nullptr) return absl::UnimplementedError("the operator");  // in a subgraph
+  if (found == nullptr) return absl::UnimplementedError("the operator is not known");
   const OnnxOperator& op = *found;
   std::vector<std::optional<Value>> operands;
   for (const std::string& name : node.input()) {

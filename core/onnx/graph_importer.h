@@ -34,8 +34,8 @@ class UnsupportedList {
  public:
   void Add(const std::string& what, const onnx::NodeProto& node);
   bool empty() const { return entries_.empty(); }
-  // `subject`: "operators are"
-  absl::Status ToStatus(const std::string& subject) const;
+  // `subject`: "operators are"; `hint`: what stands at the end.
+  absl::Status ToStatus(const std::string& subject, const std::string& hint = "") const;
 
  private:
   struct Entry {
@@ -60,9 +60,10 @@ class GraphImporter {
   const std::map<std::string, int64_t>& dims() const { return dims_; }
   const std::vector<std::vector<std::string>>& dim_names() const { return dim_names_; }
   const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
+  const std::vector<OpaqueNode>& opaque() const { return opaque_; }
 
  private:
-  absl::Status CheckOperators() const;
+  absl::Status CheckOperators();
 
   absl::Status Define(const std::string& name, Value value, const std::string& what);
 
@@ -83,6 +84,13 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
 
   absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
+
+  // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares. Errors: it declares
+  // none, or the node holds a graph, which reads what is no input.
+  absl::StatusOr<std::vector<Value>> OpaqueValues(const onnx::NodeProto& node);
+  absl::StatusOr<TensorType> DeclaredType(const std::string& name);
+  // For errors, of nodes that are not read: what runs the model nevertheless; empty where nothing does.
+  std::string HintOf(const std::vector<const onnx::NodeProto*>& nodes);
 
   // control_flow.cc: If, Loop and Scan whose conditions and counts are known are their subgraphs, so many times.
   absl::StatusOr<std::vector<Value>> ControlFlow(const onnx::NodeProto& node);
@@ -109,6 +117,9 @@ class GraphImporter {
   absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
   absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
   UnsupportedList unsupported_;
+  std::vector<const onnx::NodeProto*> unread_;  // nodes in that list
+  std::vector<OpaqueNode> opaque_;
+  absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
   std::map<std::string, int64_t> dims_;              // the symbolic ones of the inputs
   std::vector<std::vector<std::string>> dim_names_;  // by input and axis
   std::vector<std::string> notes_;

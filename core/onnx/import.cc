@@ -154,6 +154,7 @@ struct OnnxModel::Parts {
     imported.notes = importer.notes();
     imported.dims = importer.dims();
     imported.dim_names = importer.dim_names();
+    imported.opaque = importer.opaque();
     const auto& nodes = model->graph().node();
     imported.has_subgraphs = std::any_of(nodes.begin(), nodes.end(), HoldsSubgraph);
     if (options.keep_source) {

@@ -8,13 +8,7 @@
 #include "core/onnx/operators.h"
 
 namespace rewright {
-namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// [b, s, heads * d] as [b, heads, s, d].
 absl::StatusOr<Value> ToHeads(OnnxNode& node, Value x, int64_t heads) {
   const Shape& shape = node.shape(x);
   if (heads < 1 || shape[2] % heads != 0) {
@@ -29,6 +23,12 @@ absl::StatusOr<Value> FromHeads(OnnxNode& node, Value x) {
   const Shape& shape = node.shape(turned);
   return node.Reshape(turned, {shape[0], shape[1], shape[2] * shape[3]});
 }
+
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Who attends whom: of queries [b, h, q, ..] and keys [b, h, k, ..].
 class AttentionMask {
@@ -218,10 +218,10 @@ Values Attention(OnnxNode& node) {
 }
 
 // Pairs of elements turned by angles that belong to the position (Su et al. 2021): halves of a row, or neighbours.
-Values RotaryEmbedding(OnnxNode& node) {
+// `cosines` and `sines`: inputs by number; without positions they are given by batch and position.
+Values Rotary(OnnxNode& node, int cosines, int sines, std::optional<Value> positions, int64_t heads) {
   ASSIGN_OR_RETURN(const int64_t interleaved, node.Int("interleaved", 0));
   ASSIGN_OR_RETURN(int64_t turned, node.Int("rotary_embedding_dim", 0));
-  ASSIGN_OR_RETURN(const int64_t heads, node.Int("num_heads", 0));
   Value x = node.input(0);
   const int rank = node.type(x).rank();
   if (rank != 3 && rank != 4)
@@ -236,19 +236,19 @@ Values RotaryEmbedding(OnnxNode& node) {
     return node.Invalid(absl::StrCat("rotary_embedding_dim ", turned, " of ", node.type(x).ToString()));
   }
   const int64_t half = turned / 2;
-  // [b, 1, s, half]: without positions the caches are given by batch and position.
+  // [b, 1, s, half]
   const auto angles = [&](int input) -> absl::StatusOr<Value> {
     Value cache = node.input(input);
-    if (node.has_input(3)) {
-      ASSIGN_OR_RETURN(cache, node.Apply("gather", {cache, node.input(3)}, {{"axis", int64_t{0}}}));
+    if (positions) {
+      ASSIGN_OR_RETURN(cache, node.Apply("gather", {cache, *positions}, {{"axis", int64_t{0}}}));
     }
     if (node.type(cache).rank() != 3 || node.shape(cache)[2] != half) {
       return node.Invalid(absl::StrCat("cache ", node.type(cache).ToString(), "; expected [b, s, ", half, "]"));
     }
     return node.Reshape(cache, {node.shape(cache)[0], 1, node.shape(cache)[1], half});
   };
-  ASSIGN_OR_RETURN(const Value cosine, angles(1));
-  ASSIGN_OR_RETURN(const Value sine, angles(2));
+  ASSIGN_OR_RETURN(const Value cosine, angles(cosines));
+  ASSIGN_OR_RETURN(const Value sine, angles(sines));
   ASSIGN_OR_RETURN(const Value part, node.SliceAxis(x, 3, 0, turned));
   std::vector<Value> pair;
   for (int64_t i = 0; i < 2; ++i) {
@@ -281,12 +281,38 @@ Values RotaryEmbedding(OnnxNode& node) {
   return rank == 3 ? OneOutput(FromHeads(node, joined)) : OneOutput(joined);
 }
 
+Values RotaryEmbedding(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t heads, node.Int("num_heads", 0));
+  return Rotary(node, 1, 2, node.has_input(3) ? std::optional(node.input(3)) : std::nullopt, heads);
+}
+
+// onnxruntime's: x, positions, cosines, sines. One position alone is that of the first row, of all batches.
+Values MicrosoftRotaryEmbedding(OnnxNode& node) {
+  ASSIGN_OR_RETURN(int64_t heads, node.Int("num_heads", 0));
+  ASSIGN_OR_RETURN(const int64_t packed, node.Int("is_packed_batching", 0));
+  ASSIGN_OR_RETURN(const double scale, node.Float("scale", 1));
+  if (packed != 0 || scale != 1) return node.Unsupported("is_packed_batching, or a scale");
+  const TensorType x = node.input_type(0), cache = node.input_type(2);
+  if (x.rank() < 3) return node.Invalid(absl::StrCat("operand ", x.ToString()));
+  if (cache.rank() != 2 || cache.shape[1] == 0) return node.Invalid(absl::StrCat("cache ", cache.ToString()));
+  if (x.rank() == 3 && heads == 0) heads = x.shape[2] / (2 * cache.shape[1]);
+  Value positions = node.input(1);
+  if (node.type(positions).rank() == 1) {
+    ASSIGN_OR_RETURN(const Value rows, node.CountAlong(x.shape[x.rank() - 2], 0, 1));
+    Formula f(node);
+    ASSIGN_OR_RETURN(positions, f.Done(f("add", {rows, positions})));
+    ASSIGN_OR_RETURN(positions, node.Reshape(positions, {1, node.shape(positions)[0]}));
+  }
+  return Rotary(node, 2, 3, positions, heads);
+}
+
 }  // namespace
 
 OnnxOperatorList AttentionOperators() {
   return {
       {"Attention", {23, 25, 3, 7, Attention}},
       {"RotaryEmbedding", {23, 23, 3, 4, RotaryEmbedding}},
+      {"com.microsoft.RotaryEmbedding", {1, 1, 4, 4, MicrosoftRotaryEmbedding}},
   };
 }
 

@@ -48,7 +48,12 @@ class GridSampler {
     std::iota(perm.begin(), perm.end(), 0);
     perm.erase(perm.begin() + 1);
     perm.push_back(1);
-    ASSIGN_OR_RETURN(Value table, node_.Transpose(node_.input(0), perm));
+    // The image and the grid may be of two types; the wider one of them computes.
+    const DType type = node_.input_type(0).dtype, of_grid = node_.input_type(1).dtype;
+    computed_ = IsFloating(type) && IsFloating(of_grid) && BitsOf(of_grid) > BitsOf(type) ? of_grid : type;
+    ASSIGN_OR_RETURN(const Value image, node_.CastTo(node_.input(0), computed_));
+    ASSIGN_OR_RETURN(const Value positions, node_.CastTo(node_.input(1), computed_));
+    ASSIGN_OR_RETURN(Value table, node_.Transpose(image, perm));
     const int64_t points = std::accumulate(x.begin() + 2, x.end(), int64_t{1}, std::multiplies<>());
     ASSIGN_OR_RETURN(table, node_.Reshape(table, {x[0] * points, x[1]}));
     std::vector<std::vector<Tap>> taps;
@@ -56,7 +61,7 @@ class GridSampler {
       // The last axis of the image is the first coordinate.
       const auto at = static_cast<int64_t>(axes - 1 - k);
       ASSIGN_OR_RETURN(const Value coordinate,
-                       node_.SliceAxis(node_.input(1), static_cast<int64_t>(axes) + 1, at, at + 1));
+                       node_.SliceAxis(positions, static_cast<int64_t>(axes) + 1, at, at + 1));
       taps.push_back(TapsOf(coordinate, x[2 + k]));
     }
     ASSIGN_OR_RETURN(const Value sum, SumOf(table, taps, x, points));
@@ -64,11 +69,12 @@ class GridSampler {
     std::iota(back.begin(), back.end(), 0);
     back.pop_back();
     back.insert(back.begin() + 1, static_cast<int64_t>(x.size()) - 1);
-    return OneOutput(node_.Transpose(sum, back));
+    ASSIGN_OR_RETURN(const Value y, node_.Transpose(sum, back));
+    return OneOutput(node_.CastTo(y, type));
   }
 
  private:
-  Value Number(double value) { return f_.Number(node_.input(0), value); }
+  Value Number(double value) { return node_.Number(computed_, value); }
   Value Add(Value a, Value b) { return f_("add", {a, b}); }
   Value Sub(Value a, Value b) { return f_("sub", {a, b}); }
   Value Mul(Value a, Value b) { return f_("mul", {a, b}); }
@@ -152,6 +158,7 @@ class GridSampler {
   Formula f_;
   std::string mode_, padding_;
   bool align_ = false;
+  DType computed_ = DType::kFloat32;
 };
 
 Values GridSample(OnnxNode& node) { return GridSampler(node).Run(); }

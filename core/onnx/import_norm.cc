@@ -185,11 +185,7 @@ Values RmsNormalization(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, rank));
   ASSIGN_OR_RETURN(const double epsilon, node.Float("epsilon", kEpsilon));
   node.Ignore({"stash_type"});
-  Formula f(node);
-  const Attrs over = {{"axes", AxesFrom(axis, rank)}, {"keepdims", int64_t{1}}};
-  const Value squares = f("reduce_mean", {f("mul", {x, x})}, over);
-  const Value deviation = f("sqrt", {f("add", {squares, f.Number(x, epsilon)})});
-  return f.Output(f("mul", {f("div", {x, deviation}), node.input(1)}));
+  return OneOutput(RmsNormalized(node, x, node.input(1), axis, epsilon));
 }
 
 Values Lrn(OnnxNode& node) {
@@ -255,14 +251,23 @@ Values MeanVarianceNormalization(OnnxNode& node) {
 
 }  // namespace
 
+absl::StatusOr<Value> RmsNormalized(OnnxNode& node, Value x, Value scale, int64_t axis, double epsilon) {
+  Formula f(node);
+  const Attrs over = {{"axes", AxesFrom(axis, node.type(x).rank())}, {"keepdims", int64_t{1}}};
+  const Value squares = f("reduce_mean", {f("mul", {x, x})}, over);
+  const Value deviation = f("sqrt", {f("add", {squares, f.Number(x, epsilon)})});
+  return f.Done(f("mul", {f("div", {x, deviation}), scale}));
+}
+
 OnnxOperatorList NormOperators() {
   return {
       {"MeanVarianceNormalization", {9, 13, 1, 1, MeanVarianceNormalization}},
       {"BatchNormalization", {7, 15, 5, 5, BatchNormalization}},
-      {"LayerNormalization", {17, 17, 2, 3, LayerNormalization}},
+      {"LayerNormalization", {1, 17, 2, 3, LayerNormalization}},  // before opset 17 onnxruntime's own
       {"InstanceNormalization", {6, 22, 3, 3, InstanceNormalization}},
       {"GroupNormalization", {18, 21, 3, 3, GroupNormalization}},
       {"RMSNormalization", {23, 23, 2, 2, RmsNormalization}},
+      {"SimplifiedLayerNormalization", {1, 1, 2, 2, RmsNormalization}},  // onnxruntime's, in ONNX's domain
       {"LpNormalization", {1, 22, 1, 1, LpNormalization}},
       {"LRN", {1, 13, 1, 1, Lrn}},
       {"Softmax", {1, 13, 1, 1, Softmax, "softmax"}},

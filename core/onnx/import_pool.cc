@@ -99,12 +99,12 @@ absl::StatusOr<Value> AveragePool2d(OnnxNode& node, Value x, const OnnxWindow& w
 
 // Windows are boxes, so a pool over three axes is one over the last two and then one over the first; the elements that
 // a mean is over are a box as well, also at the border.
-Values Pool(OnnxNode& node, Pool2d pool, bool ceil_mode, bool count_include_pad) {
+Values Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_mode, bool count_include_pad) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, PoolKernel(node));
   const Shape x = node.input_type(0).shape;
   if (x.size() < 5) {
     ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, x, kernel));
-    ASSIGN_OR_RETURN(const Value images, ToImages(node, window, node.input(0)));
+    ASSIGN_OR_RETURN(const Value images, ToImages(node, window, input));
     ASSIGN_OR_RETURN(const Value y, pool(node, images, window, ceil_mode, count_include_pad));
     return OneOutput(FromImages(node, window, y));
   }
@@ -118,7 +118,7 @@ Values Pool(OnnxNode& node, Pool2d pool, bool ceil_mode, bool count_include_pad)
                         part(all.dilations, 1)};
   const OnnxWindow depth{
       {all.kernel[0], 1}, {all.strides[0], 1}, {all.pads[0], 0, all.pads[3], 0}, {all.dilations[0], 1}};
-  ASSIGN_OR_RETURN(Value y, node.Reshape(node.input(0), {x[0], x[1] * x[2], x[3], x[4]}));
+  ASSIGN_OR_RETURN(Value y, node.Reshape(input, {x[0], x[1] * x[2], x[3], x[4]}));
   ASSIGN_OR_RETURN(y, pool(node, y, rows, ceil_mode, count_include_pad));
   const Shape pooled = node.shape(y);
   ASSIGN_OR_RETURN(y, node.Reshape(y, {x[0], x[1], x[2], pooled[2] * pooled[3]}));
@@ -129,7 +129,7 @@ Values Pool(OnnxNode& node, Pool2d pool, bool ceil_mode, bool count_include_pad)
 Values MaxPool(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t ceil_mode, node.Int("ceil_mode", 0));
   node.Ignore({"storage_order"});  // of the second output
-  return Pool(node, MaxPool2d, ceil_mode != 0, false);
+  return Pool(node, node.input(0), MaxPool2d, ceil_mode != 0, false);
 }
 
 // The sum of each window, by a convolution with ones; any number of axes, dilated ones too. `counts` are, by axis, the
@@ -174,9 +174,9 @@ absl::StatusOr<WindowSums> SumWindows(OnnxNode& node, Value x, const OnnxWindow&
   return result;
 }
 
-Values DilatedAveragePool(OnnxNode& node, const std::vector<int64_t>& kernel, bool ceil_mode, bool count_include_pad) {
+Values DilatedAveragePool(OnnxNode& node, Value x, const std::vector<int64_t>& kernel, bool ceil_mode, bool count_include_pad) {
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadAxes(node, node.input_type(0).shape, kernel));
-  ASSIGN_OR_RETURN(const WindowSums sums, SumWindows(node, node.input(0), window, ceil_mode, count_include_pad));
+  ASSIGN_OR_RETURN(const WindowSums sums, SumWindows(node, x, window, ceil_mode, count_include_pad));
   Formula f(node);
   Value y = sums.sum;
   for (size_t i = 0; i < sums.counts.size(); ++i) {
@@ -187,15 +187,18 @@ Values DilatedAveragePool(OnnxNode& node, const std::vector<int64_t>& kernel, bo
   return f.Output(y);
 }
 
-Values AveragePool(OnnxNode& node) {
+Values AveragePool(OnnxNode& node) { return OneOutput(AveragePoolOf(node, node.input(0))); }
+
+// The same for what stands in the place of input 0.
+Values AveragePoolAt(OnnxNode& node, Value x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, PoolKernel(node));
   ASSIGN_OR_RETURN(const int64_t ceil_mode, node.Int("ceil_mode", 0));
   ASSIGN_OR_RETURN(const int64_t count_include_pad, node.Int("count_include_pad", 0));
   ASSIGN_OR_RETURN(const std::vector<int64_t> dilations, node.Ints("dilations", {}));
   if (std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; })) {
-    return DilatedAveragePool(node, kernel, ceil_mode != 0, count_include_pad != 0);
+    return DilatedAveragePool(node, x, kernel, ceil_mode != 0, count_include_pad != 0);
   }
-  return Pool(node, AveragePool2d, ceil_mode != 0, count_include_pad != 0);
+  return Pool(node, x, AveragePool2d, ceil_mode != 0, count_include_pad != 0);
 }
 
 // The p-norm of each window.
@@ -225,6 +228,11 @@ Values GlobalPool(OnnxNode& node) {
 }
 
 }  // namespace
+
+absl::StatusOr<Value> AveragePoolOf(OnnxNode& node, Value x) {
+  ASSIGN_OR_RETURN(const std::vector<Value> values, AveragePoolAt(node, x));
+  return values[0];
+}
 
 absl::StatusOr<OnnxWindow> ReadAxes(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel) {
   const size_t count = shape.size() - 2;

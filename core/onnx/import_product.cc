@@ -18,36 +18,6 @@ absl::StatusOr<Value> Scaled(OnnxNode& node, Value x, double factor) {
   return node.Apply("mul", {x, node.Number(node.type(x).dtype, factor)});
 }
 
-// alpha * A' B' + beta * C
-Values Gemm(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t transpose_a, node.Int("transA", 0));
-  ASSIGN_OR_RETURN(const int64_t transpose_b, node.Int("transB", 0));
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  ASSIGN_OR_RETURN(const double beta, node.Float("beta", 1));
-  if (node.input_rank(0) != 2 || node.input_rank(1) != 2) {
-    return node.Invalid(absl::StrCat("operands ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString(),
-                                     "; expected two matrices"));
-  }
-  Value a = node.input(0);
-  Value b = node.input(1);
-  if (transpose_a != 0) {
-    ASSIGN_OR_RETURN(a, node.Transpose(a, {1, 0}));
-  }
-  if (transpose_b != 0) {
-    ASSIGN_OR_RETURN(b, node.Transpose(b, {1, 0}));
-  }
-  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
-  ASSIGN_OR_RETURN(const Value result, Scaled(node, product, alpha));
-  if (!node.has_input(2) || beta == 0) return std::vector<Value>{result};
-  ASSIGN_OR_RETURN(const Value c, Scaled(node, node.input(2), beta));
-  ASSIGN_OR_RETURN(const Value sum, node.Apply("add", {result, c}));
-  if (node.shape(sum) != node.shape(result)) {
-    return node.Invalid(absl::StrCat("C is ", node.input_type(2).ToString(), ", which does not broadcast to ",
-                                     ShapeString(node.shape(result))));
-  }
-  return std::vector<Value>{sum};
-}
-
 // The bias B of a convolution, one number per channel.
 absl::StatusOr<Value> AddBias(OnnxNode& node, Value y) {
   if (!node.has_input(2)) return y;
@@ -61,10 +31,8 @@ absl::StatusOr<Value> AddBias(OnnxNode& node, Value y) {
   return node.Apply("add", {y, bias});
 }
 
-Values Conv(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value y, Convolve(node, node.input(0), node.input(1)));
-  return OneOutput(AddBias(node, y));
-}
+Values Conv(OnnxNode& node) { return OneOutput(ConvOf(node)); }
+Values Gemm(OnnxNode& node) { return OneOutput(GemmOf(node)); }
 
 // W[C, M/g, k..] of a transposed convolution as the kernel [M, C/g, k..] of the convolution that it is: channels
 // exchanged within each group, taps in reverse order.
@@ -148,6 +116,40 @@ Values ConvTranspose(OnnxNode& node) {
 }
 
 }  // namespace
+
+absl::StatusOr<Value> GemmOf(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t transpose_a, node.Int("transA", 0));
+  ASSIGN_OR_RETURN(const int64_t transpose_b, node.Int("transB", 0));
+  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
+  ASSIGN_OR_RETURN(const double beta, node.Float("beta", 1));
+  if (node.input_rank(0) != 2 || node.input_rank(1) != 2) {
+    return node.Invalid(absl::StrCat("operands ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString(),
+                                     "; expected two matrices"));
+  }
+  Value a = node.input(0);
+  Value b = node.input(1);
+  if (transpose_a != 0) {
+    ASSIGN_OR_RETURN(a, node.Transpose(a, {1, 0}));
+  }
+  if (transpose_b != 0) {
+    ASSIGN_OR_RETURN(b, node.Transpose(b, {1, 0}));
+  }
+  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
+  ASSIGN_OR_RETURN(const Value result, Scaled(node, product, alpha));
+  if (!node.has_input(2) || beta == 0) return result;
+  ASSIGN_OR_RETURN(const Value c, Scaled(node, node.input(2), beta));
+  ASSIGN_OR_RETURN(const Value sum, node.Apply("add", {result, c}));
+  if (node.shape(sum) != node.shape(result)) {
+    return node.Invalid(absl::StrCat("C is ", node.input_type(2).ToString(), ", which does not broadcast to ",
+                                     ShapeString(node.shape(result))));
+  }
+  return sum;
+}
+
+absl::StatusOr<Value> ConvOf(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Value y, Convolve(node, node.input(0), node.input(1)));
+  return AddBias(node, y);
+}
 
 absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b) {
   const int rank_a = node.type(a).rank();

@@ -8,14 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
+#include "core/onnx/quantized.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
-namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
-// A scale or zero point beside x: a number, one for each index of `axis`, or one for each block of them.
 absl::StatusOr<Value> Beside(OnnxNode& node, Value x, Value parameter, int64_t axis, int64_t block) {
   const Shape shape = node.shape(x), given = node.shape(parameter);
   if (NumElements(given) == 1 && given.size() <= 1) return node.Reshape(parameter, {});
@@ -36,30 +33,15 @@ absl::StatusOr<Value> Beside(OnnxNode& node, Value x, Value parameter, int64_t a
   return node.Reshape(parameter, along);
 }
 
-struct Layout {
-  int64_t axis = 1;
-  int64_t block = 0;
-};
-
-absl::StatusOr<Layout> LayoutOf(OnnxNode& node) {
-  Layout layout;
-  ASSIGN_OR_RETURN(layout.axis, node.Int("axis", 1));
-  ASSIGN_OR_RETURN(layout.block, node.Int("block_size", 0));
-  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("block_size", {layout.block}));
-  return layout;
-}
-
-// x - zero point, of i32; input number `zero` of the node, which may be left away.
-absl::StatusOr<Value> Centred(OnnxNode& node, Value x, int zero, const Layout& layout) {
+absl::StatusOr<Value> Centred(OnnxNode& node, Value x, int zero, int64_t axis, int64_t block) {
   const Value operand = x;
   ASSIGN_OR_RETURN(x, node.CastTo(x, DType::kInt32));
   if (!node.has_input(zero)) return x;
-  ASSIGN_OR_RETURN(Value point, Beside(node, operand, node.input(zero), layout.axis, layout.block));
+  ASSIGN_OR_RETURN(Value point, Beside(node, operand, node.input(zero), axis, block));
   ASSIGN_OR_RETURN(point, node.CastTo(point, DType::kInt32));
   return node.Apply("sub", {x, point});
 }
 
-// The reals x, multiples of a scale, as integers of the type: rounded, moved by the zero point, held in its range.
 absl::StatusOr<Value> Quantized(OnnxNode& node, Value x, std::optional<Value> zero, DType to) {
   double low = 0, high = 0;
   VisitDType(to, [&](auto t) {
@@ -82,6 +64,39 @@ absl::StatusOr<Value> Quantized(OnnxNode& node, Value x, std::optional<Value> ze
 absl::Status CheckQuantized(const OnnxNode& node, DType type) {
   if (IsInteger(type) && BitsOf(type) <= 16) return absl::OkStatus();
   return node.Unsupported(absl::StrCat("quantized elements of type ", DTypeName(type)));
+}
+
+absl::StatusOr<std::vector<Value>> DynamicallyQuantized(OnnxNode& node, Value x) {
+  std::vector<int64_t> axes(node.shape(x).size());
+  std::iota(axes.begin(), axes.end(), 0);
+  Formula f(node);
+  const Value nothing = f.Number(x, 0);
+  const Value high = f("max", {f("reduce_max", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
+  const Value low = f("min", {f("reduce_min", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
+  const Value range = f("sub", {high, low});
+  const Value is_zero = f("equal", {range, nothing});
+  const Value scale = f("where", {is_zero, f.Number(x, 1), f("div", {range, f.Number(x, 255)})});
+  const Value point = f("round", {f("clip", {f("div", {f("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
+  ASSIGN_OR_RETURN(const Value zero, f.Done(f("cast", {point}, {{"to", DType::kUInt8}})));
+  ASSIGN_OR_RETURN(const Value y, Quantized(node, f("div", {x, scale}), zero, DType::kUInt8));
+  return std::vector<Value>{y, scale, zero};
+}
+
+namespace {
+
+using Values = absl::StatusOr<std::vector<Value>>;
+
+struct Layout {
+  int64_t axis = 1;
+  int64_t block = 0;
+};
+
+absl::StatusOr<Layout> LayoutOf(OnnxNode& node) {
+  Layout layout;
+  ASSIGN_OR_RETURN(layout.axis, node.Int("axis", 1));
+  ASSIGN_OR_RETURN(layout.block, node.Int("block_size", 0));
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("block_size", {layout.block}));
+  return layout;
 }
 
 Values QuantizeLinear(OnnxNode& node) {
@@ -120,7 +135,7 @@ Values DequantizeLinear(OnnxNode& node) {
   if (output_type != 0) {
     ASSIGN_OR_RETURN(to, DTypeFromOnnx(output_type));
   }
-  ASSIGN_OR_RETURN(Value real, Centred(node, x, 2, layout));
+  ASSIGN_OR_RETURN(Value real, Centred(node, x, 2, layout.axis, layout.block));
   ASSIGN_OR_RETURN(real, node.CastTo(real, DType::kFloat32));
   ASSIGN_OR_RETURN(Value scale, Beside(node, x, node.input(1), layout.axis, layout.block));
   ASSIGN_OR_RETURN(scale, node.CastTo(scale, DType::kFloat32));
@@ -128,26 +143,8 @@ Values DequantizeLinear(OnnxNode& node) {
   return OneOutput(node.CastTo(real, to));
 }
 
-// The scale that spreads the elements and 0 over u8, and the zero point.
-Values DynamicQuantizeLinear(OnnxNode& node) {
-  const Value x = node.input(0);
-  std::vector<int64_t> axes(node.shape(x).size());
-  std::iota(axes.begin(), axes.end(), 0);
-  Formula f(node);
-  const Value nothing = f.Number(x, 0);
-  const Value high = f("max", {f("reduce_max", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
-  const Value low = f("min", {f("reduce_min", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
-  const Value range = f("sub", {high, low});
-  const Value is_zero = f("equal", {range, nothing});
-  const Value scale = f("where", {is_zero, f.Number(x, 1), f("div", {range, f.Number(x, 255)})});
-  const Value point = f("round", {f("clip", {f("div", {f("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
-  ASSIGN_OR_RETURN(const Value zero, f.Done(f("cast", {point}, {{"to", DType::kUInt8}})));
-  ASSIGN_OR_RETURN(const Value y, Quantized(node, f("div", {x, scale}), zero, DType::kUInt8));
-  return std::vector<Value>{y, scale, zero};
-}
-
 // Rows of the left operand and columns of the right one may have zero points of their own.
-constexpr Layout kRows{.axis = -2}, kColumns{.axis = -1}, kKernels{.axis = 0};
+constexpr int64_t kRows = -2, kColumns = -1, kChannels = 1, kKernels = 0;
 
 absl::StatusOr<Value> IntegerProduct(OnnxNode& node, int b, int a_zero, int b_zero) {
   ASSIGN_OR_RETURN(const Value left, Centred(node, node.input(0), a_zero, kRows));
@@ -155,10 +152,12 @@ absl::StatusOr<Value> IntegerProduct(OnnxNode& node, int b, int a_zero, int b_ze
   return Product(node, left, right);
 }
 
+Values DynamicQuantizeLinear(OnnxNode& node) { return DynamicallyQuantized(node, node.input(0)); }
+
 Values MatMulInteger(OnnxNode& node) { return OneOutput(IntegerProduct(node, 1, 2, 3)); }
 
 Values ConvInteger(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, {}));
+  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, kChannels));
   ASSIGN_OR_RETURN(const Value w, Centred(node, node.input(1), 3, kKernels));
   return OneOutput(Convolve(node, x, w));
 }
@@ -187,7 +186,7 @@ Values QLinearMatMul(OnnxNode& node) {
 
 // Inputs: x, its scale and zero point, w, its scale and zero point, those of the result, a bias of i32.
 Values QLinearConv(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, {}));
+  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, kChannels));
   ASSIGN_OR_RETURN(const Value w, Centred(node, node.input(3), 5, kKernels));
   ASSIGN_OR_RETURN(Value sums, Convolve(node, x, w));
   if (node.has_input(8)) {
@@ -203,6 +202,8 @@ OnnxOperatorList QuantizedOperators() {
   return {
       {"QuantizeLinear", {10, 28, 2, 3, QuantizeLinear}},
       {"DequantizeLinear", {10, 28, 2, 3, DequantizeLinear}},
+      {"com.microsoft.QuantizeLinear", {1, 1, 2, 3, QuantizeLinear}},
+      {"com.microsoft.DequantizeLinear", {1, 1, 2, 3, DequantizeLinear}},
       {"DynamicQuantizeLinear", {11, 11, 1, 1, DynamicQuantizeLinear}},
       {"MatMulInteger", {10, 10, 2, 4, MatMulInteger}},
       {"ConvInteger", {10, 10, 2, 4, ConvInteger}},

@@ -95,7 +95,8 @@ Values RandomUniform(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> shape, node.Ints("shape", {}));
   ASSIGN_OR_RETURN(const int64_t stream, node.Int("stream", 0));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("shape", shape));
-  return OneOutput(node.Apply("random_uniform", node.inputs(), {{"shape", shape}, {"stream", stream}}));
+  const char* op = node.inputs().size() > 1 ? "random_uniform_from" : "random_uniform";
+  return OneOutput(node.Apply(op, node.inputs(), {{"shape", shape}, {"stream", stream}}));
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ OnnxOperatorList ScatterOperators() {
       {"ScatterElements", {11, 18, 3, 3, ScatterElements}},
       {"ScatterND", {11, 18, 3, 3, ScatterNd}},
       {"TopK", {1, 24, 1, 2, TopK}},
-      {absl::StrCat(kOwnDomain, ".RandomUniform"), {1, 1, 1, 1, RandomUniform}},
+      {absl::StrCat(kOwnDomain, ".RandomUniform"), {1, 1, 1, 2, RandomUniform}},
   };
 }
 

@@ -49,6 +49,13 @@ std::vector<Value> OnnxNode::inputs() const {
   return values;
 }
 
+absl::Status OnnxNode::CheckGiven(std::initializer_list<int> required) const {
+  for (int i : required) {
+    if (!has_input(i)) return Invalid(absl::StrCat("input ", i, " is missing"));
+  }
+  return absl::OkStatus();
+}
+
 const Tensor* OnnxNode::KnownTensor(Value value) const {
   const Node& node = state_.arena->node(value.node);
   return node.leaf == LeafKind::kConstant ? &node.data : nullptr;

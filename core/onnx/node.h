@@ -70,6 +70,8 @@ class OnnxNode {
   bool has_input(int i) const { return i < num_inputs() && inputs_[i].has_value(); }
   Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
+  // Where some that may be left away stand before one that may not.
+  absl::Status CheckGiven(std::initializer_list<int> required) const;
   const TensorType& type(Value value) const { return state_.arena->type(value); }
   const Shape& shape(Value value) const { return type(value).shape; }
   const TensorType& input_type(int i) const { return type(input(i)); }

@@ -57,12 +57,22 @@ struct ImportOptions {
   std::map<std::string, int64_t> dims;
   // Fills in ImportedModel::source, which holds what the file says apart from the elements of initializers.
   bool keep_source = false;
+  // Nodes whose operator is not read, or not in that use, become opaque (core/ops/foreign.h) where the file declares the
+  // types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files; nothing
+  // here computes it.
+  bool keep_unknown = false;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
 
 // The nodes of a model that was read, for writing it again.
 class OnnxSource;
+
+// A node that is kept as it was read, and nothing more.
+struct OpaqueNode {
+  std::string node;  // as errors name it: node "frob" (com.acme.Frob)
+  std::string why;   // it is not read
+};
 
 struct ImportedModel {
   Graph graph;
@@ -77,6 +87,7 @@ struct ImportedModel {
   std::vector<std::string> notes;
   std::shared_ptr<const OnnxSource> source;  // null unless asked for
   bool has_subgraphs = false;                // nodes of the file hold graphs, as If and Loop do
+  std::vector<OpaqueNode> opaque;            // none without ImportOptions::keep_unknown
 };
 
 // A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements

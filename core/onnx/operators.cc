@@ -12,7 +12,8 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
   static const auto* const table = [] {
     auto* result = new absl::flat_hash_map<std::string, OnnxOperator>;
     for (OnnxOperatorList (*family)() :
-         {ElementwiseOperators, ActivationOperators, ProductOperators, QuantizedOperators, EinsumOperators, PoolOperators, NormOperators,
+         {ElementwiseOperators, ActivationOperators, ProductOperators, QuantizedOperators,
+          MicrosoftQuantizedOperators, MicrosoftOperators, MicrosoftAttentionOperators, EinsumOperators, PoolOperators, NormOperators,
           TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators, ResizeOperators, AttentionOperators,
           RecurrentOperators, LinearAttentionOperators, SelectOperators, GridOperators, SignalOperators,
           ConstantOperators, ScatterOperators}) {

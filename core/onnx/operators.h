@@ -32,6 +32,9 @@ OnnxOperatorList ElementwiseOperators();      // import_elementwise.cc
 OnnxOperatorList ActivationOperators();       // import_activation.cc
 OnnxOperatorList ProductOperators();          // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
 OnnxOperatorList QuantizedOperators();        // import_quantize.cc: integers that stand for reals
+OnnxOperatorList MicrosoftQuantizedOperators();  // import_microsoft_quantize.cc: those of onnxruntime's quantizer
+OnnxOperatorList MicrosoftOperators();           // import_microsoft.cc: what onnxruntime fuses
+OnnxOperatorList MicrosoftAttentionOperators();  // import_microsoft_attention.cc
 OnnxOperatorList EinsumOperators();           // import_einsum.cc
 OnnxOperatorList PoolOperators();             // import_pool.cc
 OnnxOperatorList NormOperators();             // import_norm.cc
@@ -60,6 +63,19 @@ absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>
 absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b);
 // The convolution of x by w with the attributes of Conv.
 absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w);
+
+// Conv and Gemm: alpha * A' B' + beta * C.
+absl::StatusOr<Value> ConvOf(OnnxNode& node);
+absl::StatusOr<Value> GemmOf(OnnxNode& node);
+// AveragePool of x, in the place of input 0.
+absl::StatusOr<Value> AveragePoolOf(OnnxNode& node, Value x);
+
+// x over the root of its mean square along the axes from `axis` on, times the scale.
+absl::StatusOr<Value> RmsNormalized(OnnxNode& node, Value x, Value scale, int64_t axis, double epsilon);
+
+// [b, s, heads * d] as [b, heads, s, d], and back.
+absl::StatusOr<Value> ToHeads(OnnxNode& node, Value x, int64_t heads);
+absl::StatusOr<Value> FromHeads(OnnxNode& node, Value x);
 
 // Indices along an axis of input 0 that are known lie in it; they may count from its end.
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);

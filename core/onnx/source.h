@@ -29,6 +29,9 @@ class OnnxSource {
   // inputs, as subgraphs do.
   bool CanBeKept(int i, int64_t opset) const;
 
+  // The functions of the file, which its nodes may call.
+  const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions() const { return model_->functions(); }
+
   // What a tensor of the model became; one that was read has a value.
   Value value(const std::string& name) const { return values_.at(name); }
   // The elements of a tensor that is a leaf and known; null for all others, and where there is none of that name.

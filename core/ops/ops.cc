@@ -7,6 +7,7 @@
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
 #include "core/lift/lift.h"
+#include "core/ops/foreign.h"
 
 namespace rewright {
 namespace {
@@ -69,7 +70,7 @@ const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
   if (found != by_name.end()) return found->second;
-  for (const auto find_made : {FindLiftedOp, FindDerivedOp, FindFreeShiftOp}) {
+  for (const auto find_made : {FindLiftedOp, FindDerivedOp, FindFreeShiftOp, FindForeignOp}) {
     if (const OpDef* made = find_made(name, FindOp); made != nullptr) return made;
   }
   return nullptr;

@@ -26,7 +26,7 @@
   X(Concat) X(Split) X(Slice) X(DynamicSlice) X(DynamicUpdateSlice) X(Reverse) X(Pad) X(Transpose) X(Reshape) \
   X(Expand) X(BroadcastInDim) X(Iota) X(Gather) X(GatherElements) X(DepthToSpace) X(SpaceToDepth) \
   /* Sums where data says, orders, random numbers */ \
-  X(ScatterAdd) X(ScatterElementsAdd) X(TopK) X(RandomUniform) \
+  X(ScatterAdd) X(ScatterElementsAdd) X(TopK) X(RandomUniform) X(RandomUniformFrom) \
   /* Placements on devices */ \
   X(Partition) X(Combine) X(Replicate) X(Halo) X(GatherRows)
 // clang-format on

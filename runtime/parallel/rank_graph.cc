@@ -81,7 +81,7 @@ class Projector {
   // Whether the value has the device as its first axis. On another number of devices it is a tensor like any other.
   bool OnDevices(Value value) const {
     const OpDef* op = cut_.node(value.node).op;
-    return op != nullptr && (IsPlacement(op) || LiftedFrom(*op) != nullptr) && cut_.type(value).shape[0] == size_;
+    return op != nullptr && (IsPlacement(op) || IsOnDevices(*op)) && cut_.type(value).shape[0] == size_;
   }
 
   bool IsPartition(NodeId id) const { return cut_.node(id).op == ops::Partition() && OnDevices({id, 0}); }
@@ -159,11 +159,13 @@ class Projector {
       ASSIGN_OR_RETURN(parts_[Value(id, 0)], Placed(id));
       return absl::OkStatus();
     }
-    const OpDef* base = OnDevices({id, 0}) ? LiftedFrom(*node.op) : nullptr;
+    const bool on_devices = OnDevices({id, 0});
+    const OpDef* base = on_devices ? LiftedFrom(*node.op) : nullptr;
     std::vector<Value> operands;
     for (Value operand : node.operands) {
-      ASSIGN_OR_RETURN(operands.emplace_back(), base == nullptr ? Whole(operand) : Part(operand));
+      ASSIGN_OR_RETURN(operands.emplace_back(), on_devices ? Part(operand) : Whole(operand));
     }
+    if (on_devices && base == nullptr) return OwnBlock(id, std::move(operands));
     if (base == nullptr) {
       const NodeId whole = arena_->AddLike(node, std::move(operands));
       for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) wholes_[{id, k}] = {whole, k};
@@ -177,6 +179,29 @@ class Projector {
       CHECK(arena_->type({part, k}) == PartType(node.outputs[k])) << node.op->name;
     }
     return absl::OkStatus();
+  }
+
+  // block_f, where this rank is the only device.
+  absl::Status OwnBlock(NodeId id, std::vector<Value> operands) {
+    const Node& node = cut_.node(id);
+    for (Value& operand : operands) {
+      ASSIGN_OR_RETURN(operand, AsRow(operand));
+    }
+    ASSIGN_OR_RETURN(const NodeId block,
+                     arena_->Add(*node.op, std::move(operands), OnlyBlockOf(*node.op, node.attrs, rank_)));
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      ASSIGN_OR_RETURN(const Value part,
+                       arena_->Apply("reshape", {{block, k}}, {{"shape", PartType(node.outputs[k]).shape}}));
+      parts_[{id, k}] = part;
+    }
+    return absl::OkStatus();
+  }
+
+  // With an axis of one device before the others.
+  absl::StatusOr<Value> AsRow(Value part) {
+    Shape shape = arena_->type(part).shape;
+    shape.insert(shape.begin(), 1);
+    return arena_->Apply("reshape", {part}, {{"shape", shape}});
   }
 
   absl::StatusOr<Value> Placed(NodeId id) {
@@ -264,9 +289,7 @@ class Projector {
   // A value on devices as it is in the cut graph.
   absl::StatusOr<Value> Stacked(Value value) {
     ASSIGN_OR_RETURN(const Value part, Part(value));
-    Shape shape = arena_->type(part).shape;
-    shape.insert(shape.begin(), 1);
-    ASSIGN_OR_RETURN(const Value row, arena_->Apply("reshape", {part}, {{"shape", shape}}));
+    ASSIGN_OR_RETURN(const Value row, AsRow(part));
     return Exchanged({Collective::Kind::kAllGather}, row, value, cut_.type(value));
   }
 

@@ -1,6 +1,7 @@
 // The part of one rank of a graph that is cut over devices (docs/sharding.md): the device axis is struck out.
 //
 //   each_f(x, ..)                   f of this rank's parts
+//   block_f(x, ..)                  block_f of them, this rank being the only one that is here
 //   partition of an input or state  the rank's block, which is an input or state itself
 //   partition of what all have      the rank's slice of it
 //   replicate                       nothing

@@ -16,6 +16,10 @@
 namespace rewright {
 namespace {
 
+constexpr std::pair<const char*, PipelineSchedule> kSchedules[] = {{"1f1b", PipelineSchedule::k1F1B},
+                                                                   {"gpipe", PipelineSchedule::kGPipe},
+                                                                   {"interleaved", PipelineSchedule::kInterleaved}};
+
 constexpr const char* kKept[] = {".momentum", ".adam_m", ".adam_v"};
 
 }  // namespace
@@ -29,16 +33,33 @@ std::string WeightOf(const std::string& state) {
   return state;
 }
 
-std::vector<int> Layout::GroupOfRank(int rank) const {
+namespace {
+
+// Numbers first, first + step, ..
+std::vector<int> Stepping(int first, int step, int count) {
   std::vector<int> ranks;
-  for (int part = 0; part < group_size(); ++part) ranks.push_back(rank / group_size() * group_size() + part);
+  for (int k = 0; k < count; ++k) ranks.push_back(first + k * step);
   return ranks;
 }
 
-std::vector<int> Layout::PartnersOfRank(int rank) const {
-  std::vector<int> ranks;
-  for (int group = 0; group < dp; ++group) ranks.push_back(group * group_size() + rank % group_size());
-  return ranks;
+}  // namespace
+
+std::vector<int> Layout::GroupOfRank(int rank) const {
+  return Stepping(rank / group_size() * group_size(), 1, group_size());
+}
+std::vector<int> Layout::TogetherOfRank(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
+std::vector<int> Layout::LineOfRank(int rank) const {
+  return Stepping(rank / group_size() * group_size() + rank % tp, tp, pp);
+}
+std::vector<int> Layout::PartnersOfRank(int rank) const { return Stepping(rank % group_size(), group_size(), dp); }
+
+std::vector<int> Layout::BlocksOrder() const {
+  std::vector<int> order;
+  for (int number = 0; number < group_size(); ++number) {
+    const std::vector<int> partners = PartnersOfRank(number);
+    order.insert(order.end(), partners.begin(), partners.end());
+  }
+  return order;
 }
 
 absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
@@ -65,12 +86,15 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
         {"pp", 1, 1 << 20, [&](int64_t number) { layout.pp = static_cast<int>(number); }},
         {"zero", 0, 3, [&](int64_t number) { layout.zero = static_cast<int>(number); }},
         {"micro", 1, 1 << 24, [&](int64_t number) { layout.micro = number; }},
+        {"chunks", 2, 1 << 10, [&](int64_t number) { layout.chunks = static_cast<int>(number); }},
     };
     int64_t number = 0;
     bool good = given.insert(key).second;
     if (key == "schedule") {
-      good &= value == "gpipe" || value == "1f1b";
-      layout.gpipe = value == "gpipe";
+      const auto found = std::find_if(std::begin(kSchedules), std::end(kSchedules),
+                                      [&](const auto& schedule) { return schedule.first == value; });
+      good &= found != std::end(kSchedules);
+      if (good) layout.schedule = found->second;
     } else {
       const auto* field =
           std::find_if(std::begin(fields), std::end(fields), [&](const Field& f) { return f.key == key; });
@@ -78,10 +102,15 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
               number <= field->most;
       if (good) field->set(number);
     }
-    if (!good) return error("dp=N, tp=N, pp=N, zero=0..3, micro=M or schedule=gpipe|1f1b, each at most once");
+    if (!good) {
+      return error(
+          "dp=N, tp=N, pp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved or chunks=C above 1, each at most "
+          "once");
+    }
   }
-  if (layout.tp > 1 && layout.pp > 1) return error("tp or pp");
-  if (layout.zero > 0 && layout.tp > 1) return error(absl::StrCat("zero=", layout.zero, " without tp"));
+  const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;
+  if (given.contains("chunks") && !interleaved) return error("chunks with schedule=interleaved");
+  if (interleaved && !given.contains("chunks")) layout.chunks = 2;
   if (layout.zero > 0 && layout.pp > 1) return error(absl::StrCat("zero=", layout.zero, " without pp"));
   if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");
   const int64_t needed = int64_t{layout.dp} * layout.tp * layout.pp;

@@ -8,25 +8,31 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
+#include "runtime/train/pipeline_schedule.h"
 
 namespace rewright {
 
 struct Layout {
-  int dp = 1;          // groups of ranks that share the micro-batches of a step
-  int tp = 1;          // ranks of such a group, which compute one micro-batch together
-  int pp = 1;          // ranks of such a group, each of which has a stage of the model
-  int zero = 0;        // cut over the ranks are 1: what the optimizer keeps, 2: gradients, too, 3: and weights
-  int64_t micro = 0;   // micro-batches of a step; 0: as the configuration says
-  bool gpipe = false;  // of a pipeline: all forward passes, then all backward passes; otherwise 1F1B
+  int dp = 1;         // groups of ranks that share the micro-batches of a step
+  int tp = 1;         // ranks of such a group that compute a micro-batch, or a stage of it, together
+  int pp = 1;         // parts of such a group, each of which has stages of the model
+  int zero = 0;       // cut over the ranks are 1: what the optimizer keeps, 2: gradients, too, 3: and weights
+  int64_t micro = 0;  // micro-batches of a step; 0: as the configuration says
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  int chunks = 1;  // stages of a rank; more than one where the schedule is interleaved
 
-  int group_size() const { return tp * pp; }  // one of them is 1
-  // Rank r is number r mod group_size of group r div group_size.
-  std::vector<int> GroupOfRank(int rank) const;     // those that compute together with it
-  std::vector<int> PartnersOfRank(int rank) const;  // those of other groups that have the same part
+  int group_size() const { return tp * pp; }
+  // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
+  std::vector<int> GroupOfRank(int rank) const;     // those that work on a micro-batch with it
+  std::vector<int> TogetherOfRank(int rank) const;  // of them, those that compute the same stages
+  std::vector<int> LineOfRank(int rank) const;      // of them, those that have the same part of other stages
+  std::vector<int> PartnersOfRank(int rank) const;  // those of other groups that have the same part of the same stages
+  // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of partners are neighbours.
+  std::vector<int> BlocksOrder() const;
 };
 
-// "dp=4", "tp=2", "dp=2,tp=2", "dp=4,zero=1", "pp=2,micro=8,schedule=gpipe"; empty: dp of all ranks. Errors: another
-// text, other than `ranks` ranks, kinds that do not go together.
+// "dp=4", "dp=2,tp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2";
+// empty: dp of all ranks. Errors: another text, other than `ranks` ranks, kinds that do not go together.
 absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks);
 
 // By name, the axis along which a state is cut.

@@ -1,5 +1,6 @@
 #include "runtime/train/parallel_step.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -8,19 +9,23 @@
 #include "core/base/status_macros.h"
 #include "runtime/comm/group.h"
 #include "runtime/parallel/rank_executable.h"
+#include "runtime/train/group_gradients.h"
 #include "runtime/train/layered_gradients.h"
 
 namespace rewright {
 namespace {
 
+absl::Status CheckPlaces(const TrainConfig& config, int size) {
+  if (!config.places.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
+}
+
 // Tensor parallel: both graphs are run by the group together.
 absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph, const TrainConfig& config,
                                                                const SharingOptions& sharing, Communicator& group,
                                                                GraphRunner& runner) {
-  if (config.places.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.places: is missing; the layout tp=", group.size(), " cuts weights as it says"));
-  }
+  RETURN_IF_ERROR(CheckPlaces(config, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group, /*exact_only=*/false));
   return RankExecutable::Create(cut, group, runner);
@@ -45,20 +50,74 @@ DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& rank
   return device;
 }
 
+// A pass of a stage, cut over those that compute it together where it reads weights that are placed.
+absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, const StateAxes& placed,
+                                                            const SharingOptions& sharing, Communicator& together,
+                                                            GraphRunner& runner) {
+  StateAxes axes;
+  for (Value input : pass.inputs()) {
+    const auto is_it = [&](const auto& place) { return place.first == pass.node(input.node).name; };
+    const auto found = std::find_if(placed.begin(), placed.end(), is_it);
+    if (found != placed.end()) axes.push_back(*found);
+  }
+  if (axes.empty()) return runner.Prepare(pass);
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together, /*exact_only=*/false));
+  return RankExecutable::Create(cut, together, runner);
+}
+
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
-                                          const std::vector<std::string>& trained, int64_t micro_batches,
+                                          const std::vector<std::string>& trained, const TrainConfig& config,
                                           const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
   const Layout& layout = sharing.layout;
+  const int64_t micro_batches = config.step.micro_batches;
   if (gradients == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", micro_batches,
                                                    ", expected at least 2 with the layout pp=", layout.pp));
   }
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, layout.pp, KnownByAll(sharing, ranks));
+  StateAxes placed;
+  if (layout.tp > 1) {
+    RETURN_IF_ERROR(CheckPlaces(config, layout.tp));
+    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places));
+  }
+  const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
   ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
-  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), micro_batches, layout.gpipe, ranks.group(),
-                                               ranks.partners(), runner, *update));
+  const PreparePass prepare = [&](const Graph& pass) {
+    return PrepareTogether(pass, placed, sharing, ranks.together(), runner);
+  };
+  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), micro_batches, layout.schedule,
+                                               {ranks.group(), ranks.line(), ranks.partners()}, prepare, *update));
+  made.step = std::move(update);
+  return made;
+}
+
+// Tensor parallel in groups, and what the optimizer keeps cut over all ranks.
+absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gradients,
+                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              GraphRunner& runner) {
+  const Layout& layout = sharing.layout;
+  const int64_t count = config.step.micro_batches;
+  if (gradients == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", count,
+                                                   ", expected at least 2 with the layout tp=", layout.tp,
+                                                   ",zero=", layout.zero));
+  }
+  ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+  const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks(), /*exact_only=*/true));
+  ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
+  std::vector<TensorType> sums;
+  std::vector<int> axes;
+  for (const RankLeaf& input : update->inputs()) {
+    sums.push_back(input.whole);
+    axes.push_back(input.axis);
+  }
+  ParallelStep made;
+  made.sums = std::make_unique<GroupGradients>(std::move(together), trained, std::move(sums), std::move(axes),
+                                               layout.zero, count, ranks.group(), ranks.partners());
   made.step = std::move(update);
   return made;
 }
@@ -68,7 +127,10 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
 RankGroups::RankGroups(Communicator& all, const Layout& layout)
     : all_(all),
       group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
-      partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))) {}
+      together_(GroupOf(all, layout.TogetherOfRank(all.rank()))),
+      line_(GroupOf(all, layout.LineOfRank(all.rank()))),
+      partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))),
+      blocks_(GroupOf(all, layout.BlocksOrder())) {}
 
 absl::Status ApplyLayout(const Layout& layout, TrainConfig* config) {
   if (layout.micro == 0) return absl::OkStatus();
@@ -96,6 +158,10 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
+  if (layout.pp > 1) return MakePipeline(step, gradients, trained, config, sharing, ranks, runner);
+  if (layout.tp > 1 && layout.zero > 0) {
+    return MakeZeroOfGroups(step, gradients, trained, config, sharing, ranks, runner);
+  }
   ParallelStep made;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, config, sharing, ranks.group(), runner));
@@ -106,7 +172,6 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), count, ranks.partners());
     return made;
   }
-  if (layout.pp > 1) return MakePipeline(step, gradients, trained, count, sharing, ranks, runner);
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
   RankExecutable* update = nullptr;
   LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};

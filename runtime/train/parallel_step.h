@@ -35,12 +35,15 @@ class RankGroups {
   RankGroups(Communicator& all, const Layout& layout);
 
   Communicator& all() const { return all_; }
-  Communicator& group() const { return *group_; }        // those that compute a micro-batch together
-  Communicator& partners() const { return *partners_; }  // those of other groups that do the same
+  Communicator& group() const { return *group_; }        // Layout::GroupOfRank
+  Communicator& together() const { return *together_; }  // TogetherOfRank
+  Communicator& line() const { return *line_; }          // LineOfRank
+  Communicator& partners() const { return *partners_; }  // PartnersOfRank
+  Communicator& blocks() const { return *blocks_; }      // all, in the order of their blocks
 
  private:
   Communicator& all_;
-  const std::unique_ptr<Communicator> group_, partners_;
+  const std::unique_ptr<Communicator> group_, together_, line_, partners_, blocks_;
 };
 
 // Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,

@@ -13,34 +13,80 @@
 
 namespace rewright {
 
-std::vector<StageAction> StageSchedule(int stage, int stages, int64_t micro_batches, bool gpipe) {
-  // Forward passes before the first backward pass.
-  const int64_t ahead = gpipe ? micro_batches : std::min<int64_t>(micro_batches, stages - stage);
-  std::vector<StageAction> actions;
-  for (int64_t i = 0; i < micro_batches + ahead; ++i) {
-    if (i < micro_batches) actions.push_back({true, i});
-    if (i + 1 >= ahead && i + 1 - ahead < micro_batches) actions.push_back({false, i + 1 - ahead});
-  }
-  return actions;
-}
-
-int64_t PipelinePlan::BytesSent(int stage, int64_t micro_batches) const {
+int64_t PipelinePlan::BytesSent(int rank, int64_t micro_batches) const {
   int64_t bytes = 0;
-  const auto add = [&](const std::vector<Message>& sent, int64_t times) {
-    for (const Message& message : sent) {
-      if (message.from != stage) continue;
-      bytes += times * layers.pieces.tensors[static_cast<size_t>(message.tensor)].num_bytes();
-    }
-  };
-  add(messages, micro_batches);
-  add(weight_messages, 1);
+  const auto size = [&](int tensor) { return layers.pieces.tensors[static_cast<size_t>(tensor)].num_bytes(); };
+  for (const Message& message : messages) {
+    if (message.stage % shape.ranks == rank / shape.together) bytes += micro_batches * size(message.tensor);
+  }
+  for (const WeightMessage& message : weight_messages) {
+    if (message.from == rank) bytes += size(message.tensor);
+  }
   return bytes;
 }
 
+namespace {
+
+// Which rank of the group updates a weight: of those of the stage that makes its gradient, the one that has least.
+void ShareWeights(const Graph& step, const std::vector<std::string>& weights, PipelinePlan* plan) {
+  const PipelineShape& shape = plan->shape;
+  std::vector<int64_t> bytes(static_cast<size_t>(shape.ranks * shape.together), 0);
+  plan->adders.push_back(shape.RankOf(plan->layers.homes[0], 0));
+  for (size_t k = 0; k < weights.size(); ++k) {
+    const int first = shape.RankOf(plan->layers.homes[k + 1], 0);
+    const auto begin = bytes.begin() + first;
+    const auto least = std::min_element(begin, begin + shape.together);
+    *least += step.type(step.inputs()[k + 1]).num_bytes();
+    const auto owner = static_cast<int>(least - bytes.begin());
+    plan->weights.emplace_back(weights[k], owner);
+    plan->adders.push_back(owner);
+  }
+  for (size_t k = 0; k < step.inputs().size(); ++k) {
+    plan->owners[step.node(step.inputs()[k].node).name] = plan->adders[k];
+  }
+  const std::map<std::string, int> homes(plan->weights.begin(), plan->weights.end());
+  for (Value state : step.states()) {
+    const std::string& name = step.node(state.node).name;
+    if (const auto home = homes.find(WeightOf(name)); home != homes.end()) plan->owners[name] = home->second;
+  }
+}
+
+// What stages read that others make, and weights that others update. To a rank a tensor goes once, for the first pass
+// that reads it.
+void FindMessages(PipelinePlan* plan) {
+  const PipelineShape& shape = plan->shape;
+  const Pieces& pieces = plan->layers.pieces;
+  const size_t first_state = plan->gradients.inputs().size();
+  const std::vector<Value> states = plan->gradients.states();
+  const std::map<std::string, int> homes(plan->weights.begin(), plan->weights.end());
+  std::set<std::pair<int, int>> found;  // tensor, rank of the line
+  for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
+    const int to = plan->layers.LayerOf(p) % shape.ranks;
+    for (int tensor : pieces.pieces[static_cast<size_t>(p)].inputs) {
+      const int maker = pieces.makers[static_cast<size_t>(tensor)];
+      if (maker >= 0) {
+        const int stage = plan->layers.LayerOf(maker);
+        if (stage % shape.ranks == to || !found.emplace(tensor, to).second) continue;
+        plan->messages.push_back({tensor, stage, p, to, stage < plan->layers.LayerOf(p)});
+      } else if (static_cast<size_t>(tensor) >= first_state && found.emplace(tensor, to).second) {
+        const auto home = homes.find(plan->gradients.node(states[static_cast<size_t>(tensor) - first_state].node).name);
+        if (home == homes.end()) continue;
+        for (int number = 0; number < shape.together; ++number) {
+          const int rank = shape.RankOf(to, number);
+          if (rank != home->second) plan->weight_messages.push_back({tensor, home->second, rank});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, int stages,
+                                          const std::vector<std::string>& trained, const PipelineShape& shape,
                                           const DeviceKnowledge& device) {
   PipelinePlan plan;
+  plan.shape = shape;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));
   const std::vector<std::string> weights = WeightsOfInputs(step, trained);
   std::vector<double> measured;
@@ -49,171 +95,200 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   }
   const std::vector<Group> groups = device.groups == nullptr ? std::vector<Group>() : device.groups(plan.gradients);
   const Passes passes = PassesOf(plan.gradients, weights, groups, measured);
-  ASSIGN_OR_RETURN(const std::vector<int> layer_of_position, LayersByTime(passes, stages));
-  plan.seconds.assign(static_cast<size_t>(stages), 0);
+  ASSIGN_OR_RETURN(const std::vector<int> layer_of_position, LayersByTime(passes, shape.stages()));
+  plan.seconds.assign(static_cast<size_t>(shape.stages()), 0);
   for (size_t i = 0; i < layer_of_position.size(); ++i) {
     plan.seconds[static_cast<size_t>(layer_of_position[i])] += passes.seconds[i];
   }
   plan.layers = CutIntoLayers(plan.gradients, passes, layer_of_position);
-  const Pieces& pieces = plan.layers.pieces;
-
-  // A stage has the weights whose gradients it makes.
-  std::map<std::string, int> homes;
-  for (size_t k = 0; k < weights.size(); ++k) {
-    homes[weights[k]] = plan.layers.homes[k + 1];
-    plan.weights.emplace_back(weights[k], plan.layers.homes[k + 1]);
-  }
-  for (size_t k = 0; k < step.inputs().size(); ++k) {
-    plan.owners[step.node(step.inputs()[k].node).name] = plan.layers.homes[k];
-  }
-  for (Value state : step.states()) {
-    const std::string& name = step.node(state.node).name;
-    if (const auto home = homes.find(WeightOf(name)); home != homes.end()) plan.owners[name] = home->second;
-  }
-
-  const size_t first_state = plan.gradients.inputs().size();
-  const std::vector<Value> states = plan.gradients.states();
-  std::set<std::tuple<int, int>> found;  // tensor, to
-  for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
-    const int to = plan.layers.LayerOf(p);
-    for (int tensor : pieces.pieces[static_cast<size_t>(p)].inputs) {
-      const size_t state = static_cast<size_t>(tensor) - first_state;
-      const int maker = pieces.makers[static_cast<size_t>(tensor)];
-      if (maker >= 0) {
-        const int from = plan.layers.LayerOf(maker);
-        if (from != to && found.emplace(tensor, to).second) plan.messages.push_back({tensor, from, to, from < to});
-      } else if (static_cast<size_t>(tensor) >= first_state) {
-        const auto home = homes.find(plan.gradients.node(states[state].node).name);
-        if (home == homes.end() || home->second == to || !found.emplace(tensor, to).second) continue;
-        plan.weight_messages.push_back({tensor, home->second, to});
-      }
-    }
-  }
+  ShareWeights(step, weights, &plan);
+  FindMessages(&plan);
   return plan;
 }
 
-Pipeline::Pipeline(PipelinePlan plan, int64_t micro_batches, bool gpipe, Communicator& group, Communicator& partners)
+Pipeline::Pipeline(PipelinePlan plan, int64_t micro_batches, PipelineSchedule schedule, const PipelineRanks& ranks)
     : plan_(std::move(plan)),
-      gpipe_(gpipe),
-      group_(group),
-      partners_(partners),
-      leaves_(LeavesOfRanks(micro_batches, partners.size())) {}
+      schedule_(schedule),
+      ranks_(ranks),
+      leaves_(LeavesOfRanks(micro_batches, ranks.partners.size())) {}
 
-absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, int64_t micro_batches, bool gpipe,
-                                                           Communicator& group, Communicator& partners,
-                                                           GraphRunner& runner, const OwnedExecutable& update) {
-  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), micro_batches, gpipe, group, partners));
-  RETURN_IF_ERROR(made->Init(runner, update));
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, int64_t micro_batches,
+                                                           PipelineSchedule schedule, const PipelineRanks& ranks,
+                                                           const PreparePass& prepare, const OwnedExecutable& update) {
+  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), micro_batches, schedule, ranks));
+  RETURN_IF_ERROR(made->Init(prepare, update));
   return made;
 }
 
-absl::Status Pipeline::Init(GraphRunner& runner, const OwnedExecutable& update) {
-  const int stage = group_.rank(), pieces[] = {2 * plan_.layers.count - 1 - stage, stage};
-  for (int forward : {0, 1}) {
-    const Pieces::Piece& piece = plan_.layers.pieces.pieces[static_cast<size_t>(pieces[forward])];
-    if (piece.outputs.empty()) continue;
-    ASSIGN_OR_RETURN(passes_[forward], runner.Prepare(piece.graph));
+const Pieces::Piece& Pipeline::PieceOf(bool forward, int stage) const {
+  const int number = forward ? stage : 2 * plan_.layers.count - 1 - stage;
+  return plan_.layers.pieces.pieces[static_cast<size_t>(number)];
+}
+
+absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& update) {
+  for (int chunk = 0; chunk < plan_.shape.chunks; ++chunk) {
+    for (int forward : {0, 1}) {
+      passes_[forward].emplace_back();
+      const Pieces::Piece& piece = PieceOf(forward != 0, StageOf(ranks_.line.rank(), chunk));
+      if (piece.outputs.empty()) continue;
+      ASSIGN_OR_RETURN(passes_[forward].back(), prepare(piece.graph));
+    }
   }
   first_state_ = plan_.gradients.inputs().size();
-  std::map<std::string, int> homes(plan_.weights.begin(), plan_.weights.end());
+  const std::map<std::string, int> homes(plan_.weights.begin(), plan_.weights.end());
   for (Value state : plan_.gradients.states()) {
     const std::string& name = plan_.gradients.node(state.node).name;
     const auto home = homes.find(name);
     if (home == homes.end()) {
       states_.push_back(*plan_.gradients.arena()->Elements(state.node));  // frozen
-    } else if (home->second == stage) {
+    } else if (home->second == ranks_.group.rank()) {
       ASSIGN_OR_RETURN(Tensor own, update.LocalState(name));
       states_.push_back(std::move(own));
     } else {
       states_.emplace_back();
     }
   }
-  for (const PipelinePlan::Message& message : plan_.weight_messages) {
-    if (message.to != stage) continue;
+  for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
+    if (message.to != ranks_.group.rank()) continue;
     states_[static_cast<size_t>(message.tensor) - first_state_] =
         Tensor(plan_.layers.pieces.tensors[static_cast<size_t>(message.tensor)]);
   }
   return absl::OkStatus();
 }
 
+void Pipeline::ExpectMessages(int64_t count) {
+  const int ranks = plan_.shape.ranks;
+  arrivals_.assign(static_cast<size_t>(ranks), {});
+  seen_.assign(static_cast<size_t>(ranks), 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<StageAction> actions = StageSchedule(rank, plan_.shape, count, schedule_);
+    for (size_t i = 0; i < actions.size(); ++i) {
+      const StageAction& action = actions[i];
+      action_of_[{rank, action.forward, action.chunk, action.micro_batch}] = i;
+      for (const PipelinePlan::Message& message : plan_.messages) {
+        const bool sends = message.stage == StageOf(rank, action.chunk) && message.forward == action.forward;
+        if (!sends || message.to != ranks_.line.rank()) continue;
+        arrivals_[static_cast<size_t>(rank)].push_back({message.tensor, action.micro_batch, i});
+      }
+    }
+  }
+}
+
 absl::Status Pipeline::ReadWeights(Executable&) {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
-  for (const PipelinePlan::Message& message : plan_.weight_messages) {
+  for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
     Tensor& weight = states_[static_cast<size_t>(message.tensor) - first_state_];
     const auto bytes = static_cast<size_t>(weight.num_bytes());
-    if (message.from == group_.rank()) out.push_back({message.to, weight.data(), bytes});
-    if (message.to == group_.rank()) in.push_back({message.from, weight.data(), bytes});
+    if (message.from == ranks_.group.rank()) out.push_back({message.to, weight.data(), bytes});
+    if (message.to == ranks_.group.rank()) in.push_back({message.from, weight.data(), bytes});
   }
-  return group_.Exchange("weights that several stages use", out, in);
+  return ranks_.group.Exchange("weights that several ranks use", out, in);
 }
 
-absl::Status Pipeline::Receive(const std::string& what, bool forward, Slot* slot) {
-  std::vector<Incoming> in;
+Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {
+  std::unique_ptr<Slot>& slot = slots_[micro_batch];
+  if (slot == nullptr) {
+    if (free_.empty()) {
+      slot = std::make_unique<Slot>();
+    } else {
+      slot = std::move(free_.back());
+      free_.pop_back();
+    }
+    slot->tensors.resize(plan_.layers.pieces.tensors.size());
+    slot->chunks_left = plan_.shape.chunks;
+  }
+  return *slot;
+}
+
+absl::Status Pipeline::ReceiveNext(const std::string& what, int from) {
+  const Arrival next = arrivals_[static_cast<size_t>(from)].front();
+  Tensor& tensor = SlotOf(next.micro_batch).tensors[static_cast<size_t>(next.tensor)];
+  if (tensor.data() == nullptr) tensor = Tensor(plan_.layers.pieces.tensors[static_cast<size_t>(next.tensor)]);
+  RETURN_IF_ERROR(ranks_.line.Receive(what, from, tensor.data(), static_cast<size_t>(tensor.num_bytes())));
+  arrivals_[static_cast<size_t>(from)].pop_front();
+  seen_[static_cast<size_t>(from)] = next.action + 1;
+  return absl::OkStatus();
+}
+
+// Messages arrive in the order in which they are sent, which need not be that in which they are read: those before are
+// received, too.
+absl::Status Pipeline::Receive(const std::string& what, const Pieces::Piece& piece, int64_t micro_batch) {
   for (const PipelinePlan::Message& message : plan_.messages) {
-    if (message.to != group_.rank() || message.forward != forward) continue;
-    Tensor& tensor = slot->tensors[static_cast<size_t>(message.tensor)];
-    if (tensor.data() == nullptr) tensor = Tensor(plan_.layers.pieces.tensors[static_cast<size_t>(message.tensor)]);
-    in.push_back({message.from, tensor.data(), static_cast<size_t>(tensor.num_bytes())});
+    if (message.to != ranks_.line.rank()) continue;
+    if (std::count(piece.inputs.begin(), piece.inputs.end(), message.tensor) == 0) continue;
+    const int from = message.stage % plan_.shape.ranks;
+    const std::deque<Arrival>& arrivals = arrivals_[static_cast<size_t>(from)];
+    const auto is_it = [&](const Arrival& arrival) {
+      return arrival.tensor == message.tensor && arrival.micro_batch == micro_batch;
+    };
+    while (std::any_of(arrivals.begin(), arrivals.end(), is_it)) RETURN_IF_ERROR(ReceiveNext(what, from));
   }
-  return group_.Exchange(what, {}, in);
+  return absl::OkStatus();
 }
 
-absl::Status Pipeline::Send(const std::string& what, bool forward, Slot* slot) {
+absl::Status Pipeline::Send(const std::string& what, const StageAction& action) {
+  Departure departure;
   std::vector<Outgoing> out;
   for (const PipelinePlan::Message& message : plan_.messages) {
-    if (message.from != group_.rank() || message.forward != forward) continue;
-    const Tensor& tensor = slot->tensors[static_cast<size_t>(message.tensor)];
+    if (message.stage != StageOf(ranks_.line.rank(), action.chunk) || message.forward != action.forward) continue;
+    departure.tensors.push_back(SlotOf(action.micro_batch).tensors[static_cast<size_t>(message.tensor)]);
+    const Tensor& tensor = departure.tensors.back();
     out.push_back({message.to, tensor.data(), static_cast<size_t>(tensor.num_bytes())});
+    const bool forward = message.reader < plan_.layers.count;
+    const int chunk = plan_.layers.LayerOf(message.reader) / plan_.shape.ranks;
+    departure.actions.emplace_back(message.to, action_of_.at({message.to, forward, chunk, action.micro_batch}));
   }
   if (out.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(slot->sends.emplace_back(), group_.Start(what, out, {}));
+  ASSIGN_OR_RETURN(departure.transfer, ranks_.line.Start(what, out, {}));
+  departures_.push_back(std::move(departure));
   return absl::OkStatus();
 }
 
-absl::Status Pipeline::WaitForSends(Slot* slot) {
-  for (const auto& send : slot->sends) RETURN_IF_ERROR(group_.Wait(*send));
-  slot->sends.clear();
+absl::Status Pipeline::EndDepartures(bool all) {
+  std::vector<Departure> left;
+  for (Departure& departure : departures_) {
+    const bool arrived = std::all_of(departure.actions.begin(), departure.actions.end(), [&](const auto& needs) {
+      return seen_[static_cast<size_t>(needs.first)] > needs.second;
+    });
+    if (all || arrived) {
+      RETURN_IF_ERROR(ranks_.line.Wait(*departure.transfer));
+    } else {
+      left.push_back(std::move(departure));
+    }
+  }
+  departures_ = std::move(left);
   return absl::OkStatus();
 }
 
-// Where what the last backward pass sends may still be on its way, one more than are in flight.
-absl::StatusOr<std::unique_ptr<Pipeline::Slot>> Pipeline::TakeSlot(size_t needed) {
-  const size_t slots = free_.size() + needed - 1;
-  if (slots < needed || (!free_.front()->sends.empty() && slots == needed)) return std::make_unique<Slot>();
-  std::unique_ptr<Slot> slot = std::move(free_.front());
-  free_.pop_front();
-  RETURN_IF_ERROR(WaitForSends(slot.get()));
-  return slot;
-}
-
-absl::Status Pipeline::RunPass(bool forward, Slot* slot) {
-  if (passes_[forward] == nullptr) return absl::OkStatus();
-  const int stage = group_.rank();
-  const int number = forward ? stage : 2 * plan_.layers.count - 1 - stage;
-  const Pieces::Piece& piece = plan_.layers.pieces.pieces[static_cast<size_t>(number)];
+absl::Status Pipeline::RunPass(const StageAction& action, Slot* slot) {
+  Executable* const pass = passes_[action.forward][static_cast<size_t>(action.chunk)].get();
+  if (pass == nullptr) return absl::OkStatus();
+  const Pieces::Piece& piece = PieceOf(action.forward, StageOf(ranks_.line.rank(), action.chunk));
   std::vector<Tensor> inputs, outputs;
   for (int tensor : piece.inputs) {
     inputs.push_back(IsState(tensor) ? states_[static_cast<size_t>(tensor) - first_state_]
                                      : slot->tensors[static_cast<size_t>(tensor)]);
   }
   for (int tensor : piece.outputs) outputs.push_back(slot->tensors[static_cast<size_t>(tensor)]);
-  RETURN_IF_ERROR(passes_[forward]->Run(inputs, &outputs));
+  RETURN_IF_ERROR(pass->Run(inputs, &outputs));
   for (size_t k = 0; k < outputs.size(); ++k) {
     slot->tensors[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
   }
   return absl::OkStatus();
 }
 
-void Pipeline::AddGradients(Slot* slot, std::vector<TreeSum>* sums) {
+void Pipeline::AddGradients(int stage, Slot* slot, std::vector<TreeSum>* sums) {
+  const auto& pieces = plan_.layers.pieces.pieces;
+  const auto& outputs = plan_.layers.pieces.outputs;
   for (size_t k = 0; k < sums->size(); ++k) {
-    if (plan_.layers.homes[k] != group_.rank()) continue;
-    const int number = plan_.layers.pieces.outputs[k];
+    if (plan_.layers.homes[k] != stage || plan_.adders[k] != ranks_.group.rank()) continue;
+    const int number = outputs[k];
     Tensor& made = slot->tensors[static_cast<size_t>(number)];
-    // Others may read it still, or it may be several of the sums: a sum takes over what it is given.
-    const bool is_read = std::any_of(plan_.messages.begin(), plan_.messages.end(),
-                                     [&](const PipelinePlan::Message& message) { return message.tensor == number; });
-    const auto& outputs = plan_.layers.pieces.outputs;
+    // Other pieces may read it still, or it may be several of the sums: a sum takes over what it is given.
+    const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
+      return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
+    });
     if (is_read || std::count(outputs.begin(), outputs.end(), number) > 1) {
       Tensor copy(made.type());
       std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
@@ -224,40 +299,46 @@ void Pipeline::AddGradients(Slot* slot, std::vector<TreeSum>* sums) {
   }
 }
 
-absl::StatusOr<std::vector<Tensor>> Pipeline::Sums(const std::string& what, Prefetcher& batches) {
-  const int64_t count = leaves_[static_cast<size_t>(partners_.rank())].count;
-  std::vector<TreeSum> sums(plan_.layers.homes.size());
-  std::vector<std::unique_ptr<Slot>> in_flight;  // in the order of micro-batches
-  for (const StageAction& action : StageSchedule(group_.rank(), group_.size(), count, gpipe_)) {
-    const std::string of = absl::StrCat(what, action.forward ? ", forward" : ", backward", " pass of micro-batch ",
-                                        action.micro_batch + 1, " of ", count, ", stage ", group_.rank());
-    if (action.forward) {
-      ASSIGN_OR_RETURN(in_flight.emplace_back(), TakeSlot(in_flight.size() + 1));
-      most_in_flight_ = std::max(most_in_flight_, static_cast<int>(in_flight.size()));
-      Slot* const slot = in_flight.back().get();
-      slot->tensors.resize(plan_.layers.pieces.tensors.size());
-      ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
-      std::copy(batch.begin(), batch.end(), slot->tensors.begin());
-      RETURN_IF_ERROR(Receive(of, true, slot));
-      RETURN_IF_ERROR(RunPass(true, slot));
-      RETURN_IF_ERROR(Send(of, true, slot));
-      continue;
-    }
-    std::unique_ptr<Slot> slot = std::move(in_flight.front());
-    in_flight.erase(in_flight.begin());
-    RETURN_IF_ERROR(Receive(of, false, slot.get()));
-    RETURN_IF_ERROR(WaitForSends(slot.get()));  // forwards: arrived long ago
-    RETURN_IF_ERROR(RunPass(false, slot.get()));
-    RETURN_IF_ERROR(Send(of, false, slot.get()));
-    AddGradients(slot.get(), &sums);
-    free_.push_back(std::move(slot));
+void Pipeline::Release(int64_t micro_batch) {
+  const auto found = slots_.find(micro_batch);
+  for (const PipelinePlan::Message& message : plan_.messages) {  // what is sent may be on its way still
+    if (message.stage % plan_.shape.ranks != ranks_.line.rank()) continue;
+    found->second->tensors[static_cast<size_t>(message.tensor)] = Tensor();
   }
-  for (const auto& slot : free_) RETURN_IF_ERROR(WaitForSends(slot.get()));
+  free_.push_back(std::move(found->second));
+  slots_.erase(found);
+}
+
+absl::StatusOr<std::vector<Tensor>> Pipeline::Sums(const std::string& what, Prefetcher& batches) {
+  const int64_t count = leaves_[static_cast<size_t>(ranks_.partners.rank())].count;
+  ExpectMessages(count);
+  std::vector<TreeSum> sums(plan_.layers.homes.size());
+  int in_flight = 0;
+  for (const StageAction& action : StageSchedule(ranks_.line.rank(), plan_.shape, count, schedule_)) {
+    const int stage = StageOf(ranks_.line.rank(), action.chunk);
+    const std::string of = absl::StrCat(what, action.forward ? ", forward" : ", backward", " pass of micro-batch ",
+                                        action.micro_batch + 1, " of ", count, ", stage ", stage);
+    Slot& slot = SlotOf(action.micro_batch);
+    in_flight += action.forward ? 1 : -1;
+    most_in_flight_ = std::max(most_in_flight_, in_flight);
+    if (action.forward && action.chunk == 0) {
+      ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
+      std::copy(batch.begin(), batch.end(), slot.tensors.begin());
+    }
+    RETURN_IF_ERROR(Receive(of, PieceOf(action.forward, stage), action.micro_batch));
+    RETURN_IF_ERROR(EndDepartures(/*all=*/false));
+    RETURN_IF_ERROR(RunPass(action, &slot));
+    RETURN_IF_ERROR(Send(of, action));
+    if (action.forward) continue;
+    AddGradients(stage, &slot, &sums);
+    if (--slot.chunks_left == 0) Release(action.micro_batch);
+  }
+  RETURN_IF_ERROR(EndDepartures(/*all=*/true));
   std::vector<Tensor> inputs(sums.size());
   for (size_t k = 0; k < sums.size(); ++k) {
-    if (plan_.layers.homes[k] != group_.rank()) continue;
+    if (plan_.adders[k] != ranks_.group.rank()) continue;
     inputs[k] = sums[k].Take();
-    RETURN_IF_ERROR(AllReduce(partners_, absl::StrCat(what, ", sum of gradients"), leaves_, &inputs[k]));
+    RETURN_IF_ERROR(AllReduce(ranks_.partners, absl::StrCat(what, ", sum of gradients"), leaves_, &inputs[k]));
   }
   return inputs;
 }

@@ -1,14 +1,11 @@
-// Pipeline parallel: each rank of a group has a stage of the model, its weights and what the optimizer keeps for them.
-// Micro-batches go through the stages forwards, their gradients backwards.
+// Pipeline parallel: each rank of a group has stages of the model. Micro-batches go through the stages forwards, their
+// gradients backwards, as pipeline_schedule.h says.
 //
-//   GPipe  All forward passes, then all backward passes (Huang et al. 2019): a stage holds what every micro-batch hands
-//          from the one to the other.
-//   1F1B   As soon as it can a stage takes a backward pass, so stage s of p holds at most p - s micro-batches
-//   (Narayanan
-//          et al. 2019, without its stale weights). Bubbles are those of GPipe.
+// All schedules make the backward passes of a stage in the order of the micro-batches, and gradients are added in the
+// order of their tree (runtime/comm/all_reduce.h): the weights have the same bits with any number of stages.
 //
-// Both make the backward passes in the order of the micro-batches, and gradients are added in the order of their tree
-// (runtime/comm/all_reduce.h): the weights have the same bits with any number of stages.
+// A stage may be computed by several ranks together, by laws of tensor parallel (docs/sharding.md). They share what the
+// optimizer keeps, tensor by tensor: each weight of a stage is updated by one of them, which sends it to the others.
 #pragma once
 
 #include <cstdint>
@@ -17,38 +14,41 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "runtime/parallel/layers.h"
 #include "runtime/parallel/owned_executable.h"
 #include "runtime/train/micro_batches.h"
+#include "runtime/train/pipeline_schedule.h"
 
 namespace rewright {
 
-// What a stage does next.
-struct StageAction {
-  bool forward = true;
-  int64_t micro_batch = 0;  // of those that the group has, from 0
-};
-std::vector<StageAction> StageSchedule(int stage, int stages, int64_t micro_batches, bool gpipe);
-
 struct PipelinePlan {
-  // A tensor that a stage sends to another one.
+  // A tensor that ranks get from a stage.
   struct Message {
-    int tensor = 0, from = 0, to = 0;
-    bool forward = true;  // sent behind the forward pass; otherwise behind the backward pass
+    int tensor = 0, stage = 0;  // that makes it
+    int reader = 0;             // the first piece there that reads it
+    int to = 0;                 // rank of those that have stages
+    bool forward = true;        // sent behind the forward pass; otherwise behind the backward pass
   };
+  // A weight that a rank of the group gets from the one that updates it.
+  struct WeightMessage {
+    int tensor = 0, from = 0, to = 0;
+  };
+  PipelineShape shape;
   Graph gradients;                                   // unpacked
   Layers layers;                                     // stages
   std::vector<Message> messages;                     // of a micro-batch
-  std::vector<std::pair<std::string, int>> weights;  // by input of the step but the first, with the stage that has it
-  std::vector<Message> weight_messages;              // of a step: weights that several stages use
-  std::map<std::string, int> owners;                 // of states and inputs of the step
+  std::vector<std::pair<std::string, int>> weights;  // by input of the step but the first, with the rank that has it
+  std::vector<WeightMessage> weight_messages;        // of a step
+  std::map<std::string, int> owners;                 // of states and inputs of the step, ranks of the group
+  std::vector<int> adders;                           // by input of the step: the rank that adds it
   std::vector<double> seconds;                       // by stage, as they were cut
 
-  // What a stage sends in a step, without what the update sends.
-  int64_t BytesSent(int stage, int64_t micro_batches) const;
+  // What a rank of the group sends in a step, without what the update and what ranks that compute together send.
+  int64_t BytesSent(int rank, int64_t micro_batches) const;
 };
 
 // What is known of the device when a graph is cut into layers; each may be null.
@@ -61,56 +61,92 @@ struct DeviceKnowledge {
 
 // `gradients` and `step` are StepGraphs'. Errors: those of `device`, more stages than the forward pass can be cut into.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, int stages,
+                                          const std::vector<std::string>& trained, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
+
+// The ranks of a pipeline, as one of them sees them. What is passed by reference outlives the pipeline.
+struct PipelineRanks {
+  Communicator& group;     // all of them
+  Communicator& line;      // those that have stages, with the same part of them
+  Communicator& partners;  // those of other groups that do the same
+};
+
+// Makes what runs a pass of a stage, with whole inputs and results.
+using PreparePass = std::function<absl::StatusOr<std::unique_ptr<Executable>>(const Graph& pass)>;
 
 class Pipeline : public GradientSums {
  public:
-  // `group` are the stages, `partners` have the same stage in other groups, `micro_batches` are shared by the groups.
-  // `update` was made by plan.owners. What is passed by reference outlives the pipeline. Errors: those of the runner.
-  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(PipelinePlan plan, int64_t micro_batches, bool gpipe,
-                                                          Communicator& group, Communicator& partners,
-                                                          GraphRunner& runner, const OwnedExecutable& update);
+  // `micro_batches` are shared by the groups. `update` was made by plan.owners and outlives the pipeline. Errors: those
+  // of `prepare`.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(PipelinePlan plan, int64_t micro_batches,
+                                                          PipelineSchedule schedule, const PipelineRanks& ranks,
+                                                          const PreparePass& prepare, const OwnedExecutable& update);
 
   absl::Status ReadWeights(Executable& from) override;
-  // Inputs of other stages are empty.
+  // Inputs that other ranks add are empty.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
 
   const PipelinePlan& plan() const { return plan_; }
-  // The most micro-batches whose forward pass was begun and whose backward pass was not done.
+  // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.
   int most_in_flight() const { return most_in_flight_; }
 
  private:
   // What a micro-batch keeps between its passes.
   struct Slot {
     std::vector<Tensor> tensors;
-    std::vector<std::unique_ptr<Transfer>> sends;
+    int chunks_left = 0;  // whose backward pass is not done
+  };
+  // A message that another rank sends, in the order in which it does.
+  struct Arrival {
+    int tensor = 0;
+    int64_t micro_batch = 0;
+    size_t action = 0;  // of its schedule, behind which it is sent
+  };
+  // What is on its way to another rank: arrived for sure once that rank has sent something behind `action` of its own.
+  struct Departure {
+    std::unique_ptr<Transfer> transfer;
+    std::vector<Tensor> tensors;
+    std::vector<std::pair<int, size_t>> actions;  // rank, action that needs it
   };
 
-  Pipeline(PipelinePlan plan, int64_t micro_batches, bool gpipe, Communicator& group, Communicator& partners);
-  absl::Status Init(GraphRunner& runner, const OwnedExecutable& update);
-  // The messages of a pass that this stage gets before it, and sends behind it.
-  absl::Status Receive(const std::string& what, bool forward, Slot* slot);
-  absl::Status Send(const std::string& what, bool forward, Slot* slot);
-  absl::Status WaitForSends(Slot* slot);
-  // For a micro-batch, the `needed`-th in flight.
-  absl::StatusOr<std::unique_ptr<Slot>> TakeSlot(size_t needed);
-  absl::Status RunPass(bool forward, Slot* slot);
-  // Adds this stage's gradients of a micro-batch to the sums.
-  void AddGradients(Slot* slot, std::vector<TreeSum>* sums);
+  Pipeline(PipelinePlan plan, int64_t micro_batches, PipelineSchedule schedule, const PipelineRanks& ranks);
+  absl::Status Init(const PreparePass& prepare, const OwnedExecutable& update);
+  int StageOf(int rank, int chunk) const { return chunk * plan_.shape.ranks + rank; }
+  // The piece of a pass of a stage.
+  const Pieces::Piece& PieceOf(bool forward, int stage) const;
+  // At the beginning of a step: what is to come, arrivals_, action_of_ and seen_.
+  void ExpectMessages(int64_t count);
+  // The micro-batch's slot; there is one from the first thing that is known of it.
+  Slot& SlotOf(int64_t micro_batch);
+  // What the pass reads that other ranks send.
+  absl::Status Receive(const std::string& what, const Pieces::Piece& piece, int64_t micro_batch);
+  absl::Status ReceiveNext(const std::string& what, int from);
+  absl::Status Send(const std::string& what, const StageAction& action);
+  // Ends what has arrived; all of it waits for the rest, too.
+  absl::Status EndDepartures(bool all);
+  absl::Status RunPass(const StageAction& action, Slot* slot);
+  // Adds the gradients of a micro-batch that a stage made to the sums that are this rank's.
+  void AddGradients(int stage, Slot* slot, std::vector<TreeSum>* sums);
+  // Its memory is free for others.
+  void Release(int64_t micro_batch);
   bool IsState(int tensor) const {
     return static_cast<size_t>(tensor) >= first_state_ && static_cast<size_t>(tensor) < first_state_ + states_.size();
   }
 
   const PipelinePlan plan_;
-  const bool gpipe_;
-  Communicator& group_;
-  Communicator& partners_;
-  const std::vector<LeafRange> leaves_;  // micro-batches by group
-  std::unique_ptr<Executable> passes_[2];
+  const PipelineSchedule schedule_;
+  const PipelineRanks ranks_;
+  const std::vector<LeafRange> leaves_;                 // micro-batches by group
+  std::vector<std::unique_ptr<Executable>> passes_[2];  // by chunk
   size_t first_state_ = 0;
-  std::vector<Tensor> states_;              // weights as this stage reads them
-  std::deque<std::unique_ptr<Slot>> free_;  // of no micro-batch, in the order in which they were last used
+  std::vector<Tensor> states_;  // weights as this rank reads them
+  std::map<int64_t, std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<Slot>> free_;
+  std::vector<std::deque<Arrival>> arrivals_;  // by rank of the line
+  std::vector<size_t> seen_;                   // likewise: actions of that rank that are known to be done
+  // By rank of the line, direction, chunk and micro-batch: the number of the action.
+  std::map<std::tuple<int, bool, int, int64_t>, size_t> action_of_;
+  std::vector<Departure> departures_;
   int most_in_flight_ = 0;
 };
 

@@ -176,22 +176,73 @@ absl::StatusOr<Graph> AddUpdate(const Forward& forward, const OptimizerOptions& 
   if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
   outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
   for (const Output& output : forward.model.outputs()) {
-    if (output.updates.node < 0) continue;
+    if (output.updates.node < 0 || arena != forward.model.arena()) continue;  // a graph of its own has no such states
     const Term next(*arena, output.value), old(*arena, output.updates);
     outputs.push_back({Where(Term(*arena, update.finite), next, old).value(), output.name, output.updates});
   }
   return Graph(arena, inputs, std::move(outputs));
 }
 
-// Of which micro-batch the next value of such a state would be, nobody has said.
-absl::Status CheckNoNextValues(const Graph& model, int64_t micro_batches) {
+// The state that is a seed of random numbers and of nothing else but its own next value; none where there are no masks.
+// Errors: other states with next values. Of which micro-batch these would be, nobody has said.
+absl::StatusOr<std::optional<Value>> SeedOf(const Graph& model, int64_t micro_batches) {
+  std::optional<Value> seed;
   for (const Output& output : model.outputs()) {
-    if (output.updates.node < 0) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "data.micro_batches: found ", micro_batches, ", expected 1: a step of the model changes its state ",
-        model.arena()->node(output.updates.node).name, " (batch normalization or dropout in training)"));
+    const Value state = output.updates;
+    if (state.node < 0) continue;
+    const std::vector<int>& users = model.users(model.index(state.node));
+    const bool is_seed = !seed && std::all_of(users.begin(), users.end(), [&](int user) {
+      const NodeId id = model.nodes()[user];
+      return id == output.value.node || model.node(id).op == ops::RandomUniform();
+    });
+    if (!is_seed) {
+      return absl::UnimplementedError(absl::StrCat("data.micro_batches: found ", micro_batches,
+                                                   ", expected 1: a step of the model changes its state ",
+                                                   NameOf(model, state), " (batch normalization in training)"));
+    }
+    seed = state;
   }
-  return absl::OkStatus();
+  return seed;
+}
+
+// The graph with the seed as an input, and masks that are parts of those of all micro-batches.
+absl::StatusOr<Graph> WithPartsOfMasks(const Graph& graph, Value seed) {
+  const auto arena = std::make_shared<Arena>(graph.mode());
+  ValueMap copies;
+  std::vector<Value> inputs;
+  const TensorType number{DType::kInt64, {}};
+  for (Value input : graph.inputs()) {
+    ASSIGN_OR_RETURN(copies[input], arena->AddInput(NameOf(graph, input), graph.type(input)));
+    inputs.push_back(copies[input]);
+  }
+  ASSIGN_OR_RETURN(copies[seed], arena->AddInput(NameOf(graph, seed), number));
+  ASSIGN_OR_RETURN(const Value micro_batch, arena->AddInput(kMicroBatchInput, number));
+  inputs.insert(inputs.end(), {copies[seed], micro_batch});
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (copies.contains(Value{id, 0})) continue;
+    if (node.leaf == LeafKind::kState) {
+      ASSIGN_OR_RETURN(copies[Value(id, 0)], arena->AddState(node.name, *graph.arena()->Elements(id)));
+      continue;
+    }
+    if (node.leaf == LeafKind::kConstant) {
+      copies[Value{id, 0}] = arena->AddConstant(node.data);
+      continue;
+    }
+    if (node.op == ops::RandomUniform() && node.operands[0] == seed) {
+      const auto count = static_cast<double>(node.outputs[0].num_elements());
+      const Value first = (Term(*arena, micro_batch) * count).value();
+      ASSIGN_OR_RETURN(copies[Value(id, 0)], arena->Apply("random_uniform_from", {copies[seed], first}, node.attrs));
+      continue;
+    }
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(copies.at(operand));
+    const NodeId copy = arena->AddLike(node, std::move(operands));
+    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) copies[{id, k}] = {copy, k};
+  }
+  std::vector<Output> outputs = graph.outputs();
+  for (Output& output : outputs) output.value = copies.at(output.value);
+  return Graph(arena, std::move(inputs), std::move(outputs));
 }
 
 // The graphs of a step in micro-batches.
@@ -201,7 +252,17 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
   std::vector<Value> values = {forward.loss.mean};
   values.insert(values.end(), gradients.begin(), gradients.end());
   const std::vector<Packed> packs = Pack(*arena, values);
+  ASSIGN_OR_RETURN(const std::optional<Value> seed, SeedOf(forward.model, options.micro_batches));
   graphs->gradients = CopyGraph(Graph(arena, forward.inputs, AddPacked(*arena, packs, values)));
+  if (seed) {
+    const std::string& name = NameOf(forward.model, *seed);
+    for (Value state : graphs->gradients.states()) {
+      if (NameOf(graphs->gradients, state) != name) continue;
+      graphs->first_seed = arena->Elements(seed->node)->AtInt(0);
+      ASSIGN_OR_RETURN(graphs->gradients, WithPartsOfMasks(graphs->gradients, state));
+      break;
+    }
+  }
 
   const auto update = std::make_shared<Arena>(Mode::kTraining);
   std::vector<Value> states, inputs;
@@ -301,7 +362,6 @@ absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOpti
   StepGraphs graphs;
   graphs.trained = NamesOf(*arena, weights);
   if (options.micro_batches > 1) {
-    RETURN_IF_ERROR(CheckNoNextValues(forward.model, options.micro_batches));
     RETURN_IF_ERROR(AddMicroBatches(forward, options, weights, gradients, &graphs));
   } else {
     ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, weights, gradients,

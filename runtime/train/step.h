@@ -4,6 +4,8 @@
 // these, which are added in between (runtime/comm/all_reduce.h).
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +55,8 @@ inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, whe
 
 // Names of inputs of a step of micro-batches.
 inline constexpr char kLossSum[] = "loss.sum";
-std::string SumOfGradients(const std::string& weight);  // "gradients.layer0.weight"
+inline constexpr char kMicroBatchInput[] = "micro_batch";  // its number in the step, i64[]
+std::string SumOfGradients(const std::string& weight);     // "gradients.layer0.weight"
 
 struct StepGraphs {
   // Inputs: those of the model, then the target; with micro-batches the sums over these of the loss and the gradients,
@@ -63,7 +66,11 @@ struct StepGraphs {
   // With micro-batches: the loss of one and its gradients by the weights of `trained`, one after another in a vector
   // for each element type, `gradients.f32` and so on; the loss stands first in the first one. Inputs are those of the
   // model and the target; there are no next values. Without: no arena.
+  // Where it has masks of random numbers (dropout), there are two more inputs behind these, numbers: the seed of the
+  // step, with the name that its state has elsewhere, and kMicroBatchInput. A mask is a part of that of the whole
+  // batch, where its first axis is the batch.
   Graph gradients;
+  std::optional<int64_t> first_seed;  // of the first step, where `gradients` has masks
   bool has_gradients() const { return gradients.arena() != nullptr; }
   // At inference, with the same inputs; for training, without next values, so that its weights can be set. Results: the
   // loss of every sample, [n], and where the loss has it the share of labels that are right, [n].

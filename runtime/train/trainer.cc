@@ -180,6 +180,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     }
   }
   trained_ = graphs.trained;
+  first_seed_ = graphs.first_seed;
   program_ = PrintGraph(graphs.step);
   if (graphs.has_gradients()) gradients_program_ = PrintGraph(graphs.gradients);
   if (checkpoint) {
@@ -265,7 +266,15 @@ absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) 
 
 absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
   const int64_t size = config_.micro_batch(), count = static_cast<int64_t>(own_.size());
-  return data_.Gather(order_.Rows(number / count, own_[static_cast<size_t>(number % count)] * size, size));
+  const int64_t step = number / count, micro_batch = own_[static_cast<size_t>(number % count)];
+  ASSIGN_OR_RETURN(std::vector<Tensor> batch, data_.Gather(order_.Rows(step, micro_batch * size, size)));
+  if (first_seed_) {
+    for (const int64_t value : {*first_seed_ + step, micro_batch}) {
+      batch.emplace_back(TensorType{DType::kInt64, {}});
+      batch.back().SetInt(0, value);
+    }
+  }
+  return batch;
 }
 
 absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {

@@ -129,6 +129,7 @@ class Trainer {
   std::string program_, gradients_program_;
   Graph step_;
   std::vector<std::string> trained_;
+  std::optional<int64_t> first_seed_;  // StepGraphs::first_seed
   ParallelStep running_;
   std::unique_ptr<Executable> evaluation_;
   std::vector<std::string> evaluated_;  // weights that the evaluation reads

@@ -42,7 +42,8 @@ Declared::Declared(const OpDef& op, const Application& application, const std::v
     } else if (var.kind == Meaning::VarKind::kAttr) {
       const auto is_it = [&](const AttrSpec& spec) { return spec.name == var.attr; };
       const auto spec = std::find_if(op.attrs.begin(), op.attrs.end(), is_it);
-      const Form value = scope_.FormOf(expr);
+      const bool unit = spec->is_shape && op.broadcasts && (UnitsOf(key, *spec) >> var.axis & 1) != 0;
+      const Form value = unit ? Form(1) : scope_.FormOf(expr);
       whole_.variables[spec - op.attrs.begin()].push_back(value);
       const Atom* atom = value.AsAtom();
       const bool is_symbol = atom != nullptr && atom->kind == Atom::Kind::kSymbol;
@@ -65,6 +66,13 @@ Declared::Declared(const OpDef& op, const Application& application, const std::v
     Visit(output.element, [&](const ExprPtr& node) { Note(node); });
   }
   Tie(BindingsOf(meaning_, inputs, application.attrs));
+}
+
+// Behind those of operands stand those of attributes that are shapes.
+uint32_t Declared::UnitsOf(const StructuralKey& key, const AttrSpec& shape) const {
+  size_t number = key.ranks.size();
+  for (const AttrSpec* spec = op_.attrs.data(); spec != &shape; ++spec) number += spec->is_shape;
+  return key.units[number];
 }
 
 void Declared::Tie(const Bindings& here) {
@@ -290,7 +298,19 @@ Obstacle Declared::ObstacleOf(const Atom* symbol) {
       if (std::any_of(shape.begin(), shape.end(), is_product)) return Obstacle::kStrided;
     }
   }
-  return Obstacle::kRefuted;
+  const auto has_it = [&](const Sizes& shape) {
+    return std::any_of(shape.begin(), shape.end(), [&](const Form& size) { return Contains(size, symbol); });
+  };
+  bool unread = std::any_of(whole_.operands.begin(), whole_.operands.end(), has_it), elsewhere = false;
+  for (const Reading& reading : readings_) {
+    if (!Contains(whole_.operands[reading.operand][reading.axis], symbol)) continue;
+    unread = false;
+    const Atom* leaf = scope_.FormOf(reading.at).AsAtom();
+    elsewhere |= leaf == nullptr || leaf->kind != Atom::Kind::kVariable;
+  }
+  if (unread) return Obstacle::kUnread;
+  if (elsewhere) return Obstacle::kElsewhere;
+  return IsReduced(symbol) ? Obstacle::kAddend : Obstacle::kRefuted;
 }
 
 }  // namespace rewright::sharding

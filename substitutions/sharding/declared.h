@@ -69,6 +69,8 @@ class Declared {
   // The factors of a product of two or more symbols, in the order of the axes.
   static bool SymbolsOf(const index::Form& form, std::vector<const index::Atom*>* symbols);
   void Note(const ExprPtr& node);
+  // Which sizes of an attribute that is a shape are one.
+  uint32_t UnitsOf(const StructuralKey& key, const AttrSpec& shape) const;
   // The form mentions the symbol, or a variable that runs over a size which does.
   bool Meets(const index::Form& form, const index::Atom* symbol) const;
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/index/form_builder.h"
+#include "core/lift/lift.h"
 #include "substitutions/sharding/declared.h"
 #include "substitutions/sharding/sides.h"
 
@@ -47,6 +48,13 @@ class Analysis : Declared {
     ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
     ConjectureHalos(symbol, &factor);
     ConjectureFixed(symbol, &factor);
+    if (factor.obstacle == Obstacle::kInside) return factor;
+    by_position_ = true;
+    // What lies scattered would be read from everywhere.
+    const bool scattered = factor.obstacle == Obstacle::kSeam || factor.obstacle == Obstacle::kStrided;
+    if (!scattered) ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
+    ConjectureHalos(symbol, &factor);
+    by_position_ = false;
     return factor;
   }
 
@@ -97,6 +105,7 @@ class Analysis : Declared {
       const size_t before = factor->conjectures.size();
       ConjectureCut(symbol, at, 1, absl::StrJoin(details, ", "), factor);
       for (const Form& step : steps) ConjectureCut(symbol, at, step, absl::StrJoin(details, ", "), factor);
+      for (size_t k = before; k < factor->conjectures.size(); ++k) factor->conjectures[k].special = true;
       if (factor->conjectures.size() > before) fixed = std::min(fixed, choice.fixed);
     }
   }
@@ -150,20 +159,48 @@ class Analysis : Declared {
     const std::string before =
         absl::StrCat(op_.name, "(", absl::StrJoin(left, ", "), AttrsText(whole_, names, whole), ") => ");
     const std::string blocks_of =
-        absl::StrCat("each_", op_.name, "(", absl::StrJoin(right, ", "), AttrsText(whole_, names, local), ")");
+        by_position_
+            ? BlocksOf(right, AttrsText(whole_, names, whole), operands, results, "d", names)
+            : absl::StrCat("each_", op_.name, "(", absl::StrJoin(right, ", "), AttrsText(whole_, names, local), ")");
     if (all_results) {
-      factor->conjectures.push_back({Effect::kCut, detail, before + Combined(blocks_of, results), operands});
+      factor->conjectures.push_back(
+          {Effect::kCut, Joined(Positional(), detail), before + Combined(blocks_of, results), operands});
       return;
     }
-    if (results.size() != 1 || !IsReduced(symbol)) return;
+    if (results.size() != 1 || IsReduced(symbol) == by_position_) return;
     for (const char* reduction : Reductions(meaning_.outputs[0].dtype)) {
       factor->conjectures.push_back(
-          {Effect::kPartial, Joined(reduction, detail),
+          {Effect::kPartial, Joined(Joined(reduction, Positional()), detail),
            absl::StrCat(before, "reduce_", reduction, "(", blocks_of, ", axes=[0], keepdims=0)"), operands});
     }
   }
 
-  static std::string Joined(const std::string& a, const std::string& b) { return b.empty() ? a : a + ", " + b; }
+  static std::string Joined(const std::string& a, const std::string& b) {
+    return b.empty() ? a : a.empty() ? b : a + ", " + b;
+  }
+
+  std::string Positional() const { return by_position_ ? "by position" : ""; }
+
+  // Edges of neighbours' blocks that the devices have, by operand.
+  struct Edges {
+    Sizes before, after;
+  };
+  // block_f of those operands.
+  std::string BlocksOf(const std::vector<std::string>& operands, const std::string& attrs, const std::vector<int>& cut,
+                       const std::vector<int>& results, const std::string& degree, Names& names,
+                       const Edges& edges = {}) const {
+    const BlockNames called(op_);
+    std::string all =
+        absl::StrCat(absl::StrJoin(operands, ", "), attrs, ", ", called.cut, "=[", absl::StrJoin(cut, ", "), "], ",
+                     called.result, "=[", absl::StrJoin(results, ", "), "]");
+    if (!edges.before.empty()) {
+      absl::StrAppend(&all, ", ", called.before, "=", ShapeText(edges.before, names), ", ", called.after, "=",
+                      ShapeText(edges.after, names));
+    }
+    absl::StrAppend(&all, ", ", called.degree, "=", degree);
+    if (operands.empty()) absl::StrAppend(&all, ", ", called.here, "=", degree);
+    return absl::StrCat("block_", op_.name, "(", operands.empty() ? all.substr(2) : all, ")");
+  }
 
   // The axis is in no operand.
   void ConjectureMade(const Atom* symbol, const Substitution& fixed, const std::vector<int>& results,
@@ -184,13 +221,16 @@ class Analysis : Declared {
       const std::string all = absl::StrJoin(operands, ", ") + attrs;
       return absl::StrCat(name, "(", operands.empty() ? all.substr(std::min<size_t>(2, all.size())) : all, ")");
     };
-    std::string there = AttrsText(whole_, names, local);
-    if (whole_.operands.empty()) absl::StrAppend(&there, ", degree=?d");
-    factor->conjectures.push_back(
-        {Effect::kMade, detail,
-         absl::StrCat("partition(", application(op_.name, left, AttrsText(whole_, names, whole)), ", axis=", results[0],
-                      ", degree=?d) => ", application("each_" + op_.name, right, there)),
-         std::vector<int>(whole_.operands.size(), -1)});
+    const std::string attrs = AttrsText(whole_, names, whole);
+    const std::vector<int> none(whole_.operands.size(), -1);
+    const std::string blocks_of =
+        by_position_ ? BlocksOf(right, attrs, none, results, "?d", names)
+                     : application("each_" + op_.name, right,
+                                   AttrsText(whole_, names, local) + (whole_.operands.empty() ? ", degree=?d" : ""));
+    factor->conjectures.push_back({Effect::kMade, Joined(Positional(), detail),
+                                   absl::StrCat("partition(", application(op_.name, left, attrs), ", axis=", results[0],
+                                                ", degree=?d) => ", blocks_of),
+                                   none});
   }
 
   // ---------------------------------------------------------------- windows that overlap
@@ -201,7 +241,8 @@ class Analysis : Declared {
     ForEachWindow(symbol, [&](const Reading& reading, int axis, const Form& step, const Form& rest) {
       const Form low = BoundOf(rest, /*upper=*/false), high = BoundOf(rest, /*upper=*/true);
       if (!low.IsKnown() || !high.IsKnown() || (rest.Is(0) && step.Is(1))) return;
-      if (factor->conjectures.size() < kMaxConjectures) {
+      if (by_position_ && (!IsPolynomial(low) || !IsPolynomial(high))) return;  // no window
+      if (by_position_ || factor->conjectures.size() < kMaxConjectures) {
         ConjectureHalo(symbol, reading, axis, step, -low, high + 1 - step, factor);
       }
     });
@@ -223,20 +264,23 @@ class Analysis : Declared {
     for (const Form& form : {before, extent}) {
       for (const Atom* leaf : LeavesOf(form)) {
         const bool window = Contains(step, leaf) || Contains(before + after + step, leaf);
-        if (IsAttribute(leaf) && !window) padding[leaf] = {0};
+        if (IsAttribute(leaf) && !window && !by_position_) padding[leaf] = {0};
       }
     }
     const auto at_blocks = [&](const Form& form) { return Compose(Compose(form, padding), {{symbol, {with_edges}}}); };
     const auto whole = [&](const Form& form) { return Compose(form, {{symbol, {degree_ * step * block_}}}); };
     const Form local_extent = at_blocks(extent), apart = whole(extent) - degree_ * block_;
-    const bool crops = !(local_extent == block_);
+    const bool crops = !by_position_ && !(local_extent == block_);
     if (crops && !(local_extent == with_edges && step.Is(1))) return;
     Names names = NewNames();
     const std::optional<std::string> condition = crops ? std::string() : IsZero(apart, names);
     if (!condition) return;
     std::vector<std::string> left, right;
     std::vector<int> cut(whole_.operands.size(), -1);
+    Edges edges{Sizes(cut.size(), 0), Sizes(cut.size(), 0)};
     cut[reading.operand] = reading.axis;
+    edges.before[reading.operand] = before;
+    edges.after[reading.operand] = after;
     for (size_t k = 0; k < whole_.operands.size(); ++k) {
       const std::string name = OperandName(op_, k);
       Sizes shape = whole_.operands[k];
@@ -252,8 +296,10 @@ class Analysis : Declared {
       right.push_back(absl::StrCat("halo(", name, ", axis=", reading.axis, ", before=", names.Text(before),
                                    ", after=", names.Text(after), ")"));
     }
-    std::string blocks_of =
-        absl::StrCat("each_", op_.name, "(", absl::StrJoin(right, ", "), AttrsText(whole_, names, at_blocks), ")");
+    std::string blocks_of = by_position_
+                                ? BlocksOf(right, AttrsText(whole_, names, whole), cut, {result}, "d", names, edges)
+                                : absl::StrCat("each_", op_.name, "(", absl::StrJoin(right, ", "),
+                                               AttrsText(whole_, names, at_blocks), ")");
     if (crops) {
       Sizes starts(whole_.results[0].size(), 0), stops = whole_.results[0];
       starts[result] = before;
@@ -264,9 +310,15 @@ class Analysis : Declared {
     std::string rule = absl::StrCat(op_.name, "(", absl::StrJoin(left, ", "), AttrsText(whole_, names, whole), ") => ",
                                     Combined(blocks_of, {result}));
     if (!condition->empty()) absl::StrAppend(&rule, " when ", *condition);
-    factor->conjectures.push_back({Effect::kHalo,
-                                   absl::StrCat(names.Text(before), " before, ", names.Text(after), " after"),
-                                   std::move(rule), std::move(cut)});
+    const std::string reach = absl::StrCat(names.Text(before), " before, ", names.Text(after), " after");
+    factor->conjectures.push_back({Effect::kHalo, Joined(reach, Positional()), std::move(rule), std::move(cut)});
+  }
+
+  static bool IsPolynomial(const Form& form) {
+    return std::all_of(form.terms().begin(), form.terms().end(), [](const Form::Term& term) {
+      const auto factors = index::FactorsOf(term.atom);
+      return std::all_of(factors.begin(), factors.end(), [](const Atom* atom) { return atom->IsLeaf(); });
+    });
   }
 
   // When the form is 0, as text: empty where it is, nothing where no rule can say it. 1 + a div b is 0 for -b <= a < 0.
@@ -278,6 +330,8 @@ class Analysis : Declared {
     return absl::StrCat(names.Comparison(-atom->a, /*strict=*/true), " and ",
                         names.Comparison(atom->a + atom->b, /*strict=*/false));
   }
+
+  bool by_position_ = false;  // conjectures are about block_f
 
   // ---------------------------------------------------------------- text
 
@@ -338,6 +392,9 @@ const char* ObstacleText(Obstacle obstacle) {
     case Obstacle::kInside: return "reduced inside";
     case Obstacle::kSeam: return "seam: pieces of several sizes";
     case Obstacle::kStrided: return "strided: blocks lie scattered";
+    case Obstacle::kElsewhere: return "elsewhere: a block reads others";
+    case Obstacle::kUnread: return "unread: only the shape counts";
+    case Obstacle::kAddend: return "addend: it would count once for every device";
     case Obstacle::kRefuted: return "no law holds";
   }
   return "";

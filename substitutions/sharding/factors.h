@@ -6,6 +6,8 @@
 //
 //   matmul(combine(x[d, m, k], axis=1), combine(y[d, k, n], axis=0)) => reduce_sum(each_matmul(x, y), axes=[0], ..)
 //
+// Where it matters which block a device has, the law is one of block_f (core/lift/lift.h), `by position`.
+//
 // They are conjectures: what the declaration suggests. The verifier says which of them hold; where none does, there is
 // a named obstacle.
 #pragma once
@@ -32,25 +34,30 @@ struct Conjecture {
   std::string detail;  // of a partial result: the reduction; of others what attributes must be, "groups=1"; or empty
   std::string rule;    // "left => right when condition", as in a file of rules, without its name
   std::vector<int> operands;  // by operand: the axis that is cut; -1: every device has all of it
+  bool special = false;       // only where some attributes have neutral values
 };
 
 // Why an axis is not cut, in the terms of the field.
 enum class Obstacle : uint8_t {
-  kNone,      // no axis has the symbol
-  kOpaque,    // the operator has a reference function and no declaration of its elements
-  kData,      // elements are the indices along the axis
-  kPosition,  // the position along the axis is itself an element, or counted
-  kInside,    // reduced inside of the element: the operator must be taken apart
-  kSeam,      // pieces of several sizes meet on the axis
-  kStrided,   // blocks would lie scattered over the axis
-  kRefuted,   // nothing of these is seen; the laws are false or not proved
+  kNone,       // no axis has the symbol
+  kOpaque,     // the operator has a reference function and no declaration of its elements
+  kData,       // elements are the indices along the axis
+  kPosition,   // the position along the axis is itself an element, or counted
+  kInside,     // reduced inside of the element: the operator must be taken apart
+  kSeam,       // pieces of several sizes meet on the axis
+  kStrided,    // blocks would lie scattered over the axis
+  kElsewhere,  // a block of the result reads other blocks
+  kUnread,     // of the operand only the shape counts
+  kAddend,     // something that is no part of the sum would be added once by every device
+  kRefuted,    // nothing of these is seen; the laws are false or not proved
 };
 const char* ObstacleText(Obstacle obstacle);
 
 struct Factor {
-  std::string symbol;                   // "|x|0"
-  std::vector<std::string> axes;        // "x.0", "out.1": what is cut
-  std::vector<Conjecture> conjectures;  // the first that is proved is the law
+  std::string symbol;             // "|x|0"
+  std::vector<std::string> axes;  // "x.0", "out.1": what is cut
+  // The first that is proved is the law; where that is special, the first after it that is not is one, too.
+  std::vector<Conjecture> conjectures;
   Obstacle obstacle = Obstacle::kNone;  // where none is
 };
 

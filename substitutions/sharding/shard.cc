@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -81,10 +82,72 @@ class Sharder {
                       absl::StrCat("placement ", placement.tensor, ": no input or weight has that name"));
   }
 
-  // combine(partition(value)), which is the value.
+  // The value, joined from blocks along the axis: combine(partition(value)), unless every device can make its block.
   absl::StatusOr<Value> Cut(Value value, int64_t axis) {
+    const auto [made, is_new] = made_.try_emplace({value, axis});
+    if (is_new) {
+      ASSIGN_OR_RETURN(made->second, Made(value, axis));
+    }
+    if (made->second) return *made->second;
     ASSIGN_OR_RETURN(const Value parts, arena_.Apply("partition", {value}, {{"axis", axis}, {"degree", degree_}}));
     return arena_.Apply("combine", {parts}, {{"axis", axis}});
+  }
+
+  // Whether the value may be made of no tensor that is on devices or would have to be cut, such as a mask of random
+  // numbers: by operators of what is smaller, or may be made itself.
+  bool MayBeMade(Value value) {
+    const auto [found, is_new] = may_be_made_.try_emplace(value.node, false);
+    const Node& node = arena_.node(value.node);
+    if (!is_new || node.op == nullptr || IsOnDevices(*node.op) || AxisOf(value) >= 0) return found->second;
+    const bool may = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      const Node& maker = arena_.node(operand.node);
+      if (AxisOf(operand) >= 0 || (maker.op != nullptr && IsOnDevices(*maker.op))) return false;
+      return arena_.type(operand).num_elements() < arena_.type(value).num_elements() || MayBeMade(operand);
+    });
+    return may_be_made_[value.node] = may;
+  }
+
+  // Such a value in blocks. None where there are no laws.
+  absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
+    if (!MayBeMade(value)) return std::nullopt;
+    const Node& node = arena_.node(value.node);
+    std::vector<TensorType> types;
+    for (Value operand : node.operands) types.push_back(arena_.type(operand));
+    ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
+    for (const Law& law : laws) {
+      if (exact_only_ && !law.exact) continue;
+      const size_t steps = result_.steps.size();
+      const auto counts = std::pair(result_.exact, result_.cut);
+      std::optional<Value> made;
+      if (law.effect == Effect::kMade) {
+        ASSIGN_OR_RETURN(const Value parts, arena_.Apply("partition", {value}, {{"axis", axis}, {"degree", degree_}}));
+        ASSIGN_OR_RETURN(made, Rewritten(law, parts, node.op->name));
+        if (made) {
+          ASSIGN_OR_RETURN(made, arena_.Apply("combine", {*made}, {{"axis", axis}}));
+        }
+      } else if (law.effect == Effect::kCut) {
+        ASSIGN_OR_RETURN(made, MadeOf(law, value));
+      }
+      if (made && AxisOf(*made) == axis) return made;
+      result_.steps.resize(steps);
+      std::tie(result_.exact, result_.cut) = counts;
+    }
+    return std::nullopt;
+  }
+
+  // By a law about blocks of the operands, all of which can be made. None where one cannot.
+  absl::StatusOr<std::optional<Value>> MadeOf(const Law& law, Value value) {
+    std::vector<Value> operands = arena_.node(value.node).operands;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (law.operands[k] < 0) continue;
+      if (arena_.type(operands[k]).shape[law.operands[k]] % degree_ != 0) return std::nullopt;
+      ASSIGN_OR_RETURN(const std::optional<Value> made, Made(operands[k], law.operands[k]));
+      if (!made) return std::nullopt;
+      operands[k] = *made;
+    }
+    const std::string name = arena_.node(value.node).op->name;
+    const NodeId left = arena_.AddLike(arena_.node(value.node), std::move(operands));
+    return Rewritten(law, {left, value.output}, name);
   }
 
   // The axis along which the value is joined; -1: it is not on devices.
@@ -152,27 +215,41 @@ class Sharder {
       ASSIGN_OR_RETURN(operands[k], Cut(operands[k], law.operands[k]));
     }
     const NodeId left = arena_.AddLike(node, std::move(operands));
-    std::vector<Output> outputs;
+    ASSIGN_OR_RETURN(const std::optional<ValueMap> made, RewrittenAt(law, left, node.op->name));
+    if (!made) return false;
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
+      const auto found = made->find(Value{left, k});
+      values_[{id, k}] = found == made->end() ? Value{left, k} : found->second;
+    }
+    return true;
+  }
+
+  absl::StatusOr<std::optional<Value>> Rewritten(const Law& law, Value value, const std::string& replaced) {
+    ASSIGN_OR_RETURN(const std::optional<ValueMap> made, RewrittenAt(law, value.node, replaced));
+    if (!made) return std::nullopt;
+    const auto found = made->find(value);
+    return found == made->end() ? std::nullopt : std::optional<Value>(found->second);
+  }
+
+  // What stands for the results of an application by the law; none where its conditions do not hold.
+  absl::StatusOr<std::optional<ValueMap>> RewrittenAt(const Law& law, NodeId left, const std::string& replaced) {
+    std::vector<Output> outputs;
+    for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(left).outputs.size()); ++k) {
       outputs.push_back({Value{left, k}, absl::StrCat("y", k)});
     }
     const Graph graph(graph_.arena(), graph_.inputs(), std::move(outputs));
     std::vector<Match> matches;
     law.matcher->MatchAt(graph, left, &matches);
     for (const Match& match : matches) {
-      const absl::StatusOr<ValueMap> made = Instantiate(graph, match);
+      absl::StatusOr<ValueMap> made = Instantiate(graph, match);
       if (!made.ok() && made.status().code() == absl::StatusCode::kOutOfRange) continue;
       if (!made.ok()) return made.status();
-      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-        const auto found = made->find(Value{left, k});
-        values_[{id, k}] = found == made->end() ? Value{left, k} : found->second;
-      }
-      result_.steps.push_back({law.matcher->rule().name(), node.op->name, match.Describe()});
+      result_.steps.push_back({law.matcher->rule().name(), replaced, match.Describe()});
       result_.exact &= law.exact;
       ++result_.cut;
-      return true;
+      return *std::move(made);
     }
-    return false;
+    return std::nullopt;
   }
 
   const Graph& graph_;
@@ -181,6 +258,8 @@ class Sharder {
   const LawSource& laws_;
   const bool exact_only_;
   absl::flat_hash_map<Value, Value> values_;
+  absl::flat_hash_map<std::pair<Value, int64_t>, std::optional<Value>> made_;  // by axis, joined from its blocks
+  absl::flat_hash_map<NodeId, bool> may_be_made_;
   std::set<std::string> whole_;
   Sharded result_;
 };
@@ -251,7 +330,7 @@ std::vector<Exchange> ExchangesOf(const Graph& graph) {
     const TensorType& operand = graph.type(node.operands[0]);
     const Node& producer = graph.node(node.operands[0].node);
     const bool over_devices = node.op->name.starts_with("reduce_") && producer.op != nullptr &&
-                              LiftedFrom(*producer.op) != nullptr &&
+                              IsOnDevices(*producer.op) &&
                               std::get<std::vector<int64_t>>(node.attrs.at("axes")) == std::vector<int64_t>{0};
     if (node.op == ops::Halo()) {
       const double whole = static_cast<double>(node.outputs[0].num_bytes() - operand.num_bytes());

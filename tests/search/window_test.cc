@@ -139,6 +139,40 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
   }
 }
 
+// The nodes of a file are found by the names of their results, so those inside of windows must not get lost: also where
+// what was found for one window is put into another that is equal.
+TEST(WindowTest, NamesStayWithTheValuesThatTakeOver) {
+  const Graph graph = GraphFrom(
+      "input x: f32[4]\ninput z: f32[4]\n%0 = relu(x)\n%1 = relu(%0)\n%2 = exp(%1)\n%3 = neg(%2)\n"
+      "%4 = relu(z)\n%5 = relu(%4)\n%6 = exp(%5)\n%7 = neg(%6)\noutput y = %3\noutput u = %7\n");
+  Arena& arena = *graph.arena();
+  std::vector<std::vector<int>> halves;
+  for (size_t k = 0; k < 2; ++k) {
+    std::vector<int> positions;
+    Value at = graph.outputs()[k].value;
+    for (; graph.node(at.node).op != nullptr; at = graph.node(at.node).operands[0]) {
+      positions.insert(positions.begin(), graph.index(at.node));
+    }
+    halves.push_back(positions);
+    arena.SetName({graph.nodes()[static_cast<size_t>(positions[2])], 0}, absl::StrCat("exponential ", k));
+  }
+  const GraphWindow first = CutWindow(graph, halves[0]), second = CutWindow(graph, halves[1]);
+  const Graph& inside = first.graph;
+  const auto relu_of_relu = std::find_if(inside.nodes().begin(), inside.nodes().end(), [&](NodeId id) {
+    const Node& node = inside.node(id);
+    return node.op != nullptr && inside.node(node.operands[0].node).op == node.op;
+  });
+  ASSERT_NE(relu_of_relu, inside.nodes().end());
+  const auto solution = ReplaceValues(inside, {{Value{*relu_of_relu, 0}, inside.node(*relu_of_relu).operands[0]}});
+  ASSERT_TRUE(solution.ok()) << solution.status();
+  const std::vector<const GraphWindow*> windows = {&first, &second};
+  for (size_t k = 0; k < 2; ++k) {
+    const Value made = Splice(*solution, first.leaves, *windows[k], arena)[0];
+    EXPECT_NE(made, graph.outputs()[k].value);
+    EXPECT_EQ(arena.name(arena.node(made.node).operands[0]), absl::StrCat("exponential ", k));
+  }
+}
+
 WindowKey KeyOf(const std::string& text) {
   const Graph graph = GraphFrom(text);
   NodeSignatures signatures;

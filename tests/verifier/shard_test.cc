@@ -152,6 +152,66 @@ TEST(Shard, RowsOfAnImageHaveEdges) {
   }
 }
 
+// Windows over rows that overlap, with padding that takes no part in a maximum and does not count in a mean.
+TEST(Shard, RowsOfPooledImagesKnowTheirBorders) {
+  const Graph graph = Parse(R"(
+    input x: f32[2,3,24,5]
+    %1 = max_pool2d(x, kernel=[3,3], strides=[2,1], pads=[1,1,1,1])
+    %2 = avg_pool2d(%1, kernel=[3,1], strides=[1,1], pads=[1,0,1,0])
+    output y = %2
+  )");
+  for (int64_t degree : {2, 3, 4}) {
+    const Sharded sharded = Cut(graph, {{"x", 2}}, degree);
+    EXPECT_EQ(sharded.cut, 2) << degree;
+    EXPECT_TRUE(sharded.exact);
+    EXPECT_THAT(PrintGraph(sharded.graph),
+                testing::AllOf(HasSubstr("block_max_pool2d"), HasSubstr("block_avg_pool2d")));
+    ExpectSame(graph, sharded, Drawn(graph, 5));
+  }
+}
+
+TEST(Shard, TheRowsOfATableAreLookedUpWhereTheyAre) {
+  const Graph graph = Parse(R"(
+    input t: f32[48,4]
+    input i: i64[3,5]
+    %1 = gather(t, i, axis=0)
+    output y = %1
+  )");
+  absl::flat_hash_map<std::string, Tensor> inputs = Drawn(graph, 6);
+  Tensor indices(graph.type(graph.inputs()[1]));
+  for (int64_t k = 0; k < 15; ++k) indices.Set(k, static_cast<double>((k * 19) % 96 - 48));  // from the end, too
+  inputs["i"] = indices;
+  for (int64_t degree : {2, 3}) {
+    const Sharded sharded = Cut(graph, {{"t", 0}}, degree);
+    EXPECT_EQ(sharded.cut, 1);
+    EXPECT_THAT(PrintGraph(sharded.graph), HasSubstr("block_gather("));
+    ExpectSame(graph, sharded, inputs);
+  }
+}
+
+// Dropout: every device makes its block of the mask of the whole.
+constexpr char kDropout[] = R"(
+  input x: f32[4,6,8]
+  input seed: i64[]
+  %1 = random_uniform(seed, shape=[4,6,8], stream=3)
+  const %2: f32[] = [0.25]
+  %3 = less(%1, %2)
+  const %4: f32[] = [0]
+  %5 = where(%3, %4, x)
+  output y = %5
+)";
+
+TEST(Shard, TheMaskOfDropoutIsThatOfTheWhole) {
+  const Graph graph = Parse(kDropout);
+  for (const int axis : {0, 1, 2}) {
+    const Sharded sharded = Cut(graph, {{"x", axis}}, 2);
+    EXPECT_EQ(sharded.cut, 3);  // of the mask, too
+    EXPECT_TRUE(sharded.exact);
+    EXPECT_THAT(PrintGraph(sharded.graph), testing::AllOf(HasSubstr("block_random_uniform("), HasSubstr("each_less(")));
+    ExpectSame(graph, sharded, Drawn(graph, 7));
+  }
+}
+
 TEST(Shard, WhatHasNoLawIsJoined) {
   const Graph graph = Parse(R"(
     input x: f32[4,6]

@@ -246,7 +246,7 @@ struct Model::Impl {
   void Save(const std::string& path) const {
     if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
     const NamedModel named = Take(models->Names());
-    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine.runner(), checking));
+    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine, checking));
     Take(written.bytes ? WriteText(path, *written.bytes)
                        : ExportOnnx(*rewritten, original().metadata, path, OptionsToWrite(original(), named)));
   }

@@ -20,7 +20,8 @@ class Namer {
     auto graph = std::make_shared<NamedGraph>(names, sizes);
     std::vector<Resized> replayed;
     for (const index::NamedSizes& dims : sizes) {
-      absl::StatusOr<ImportedModel> model = source_.Import({.dims = dims, .keep_source = true});
+      absl::StatusOr<ImportedModel> model = source_.Import(
+          {.dims = dims, .keep_source = true, .keep_unknown = !original_.opaque.empty()});
       if (!model.ok()) {
         return absl::FailedPreconditionError(absl::StrCat("at ", TextOf(names, dims), ": ", model.status().message()));
       }
@@ -87,6 +88,7 @@ absl::StatusOr<NamedModel> NameSizes(OnnxModel& source, const ImportedModel& ori
   named.names = names;
   ImportOptions smallest;
   smallest.dims = original.dims;
+  smallest.keep_source = smallest.keep_unknown = !original.opaque.empty();
   for (const std::string& name : names) smallest.dims[name] = 1;
   if (absl::StatusOr<ImportedModel> model = source.Import(smallest); model.ok()) named.smallest = *std::move(model);
   return named;

@@ -9,6 +9,7 @@
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "search/output_check.h"
+#include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 
 namespace rewright {
@@ -32,7 +33,7 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 // original, where names are kept also with all of them 1. Errors: they cannot be read, the outputs differ (kInternal).
 // `name` stands in errors for the path.
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const NamedModel& named, const std::string& name, GraphRunner& runner,
+                                          const NamedModel& named, const std::string& name, const Engine& engine,
                                           const std::optional<OutputCheckOptions>& checking);
 
 }  // namespace rewright

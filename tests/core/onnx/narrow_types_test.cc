@@ -142,5 +142,23 @@ TEST(NarrowTypesTest, OtherNumbersOfQuantizedTypesAreRefused) {
   EXPECT_THAT(model.Error(), testing::HasSubstr("QuantizeLinear: quantized elements of type i32"));
 }
 
+// What PyTorch exports of a model in float16 whose grid is computed in float32.
+TEST(NarrowTypesTest, GridsAreOfAnotherTypeThanImages) {
+  const auto sampled = [](DType image, DType grid) {
+    TestModel model(20);
+    model.Input("x", {1, 1, 2, 2}, image).Input("grid", {1, 1, 3, 2}, grid).Node("GridSample", {"x", "grid"}, {"y"});
+    const Graph graph = Imported(model.Output("y"));
+    return OutputsOf(graph, {{"x", Of(image, {1, 1, 2, 2}, {1, 2, 3, 4})},
+                             {"grid", Of(grid, {1, 1, 3, 2}, {0, 0, -0.5, -0.5, 0.25, 0.5})}})[0];
+  };
+  const Tensor expected = sampled(DType::kFloat32, DType::kFloat32);
+  for (DType half : {DType::kFloat16, DType::kBFloat16}) {
+    const Tensor of_halves = sampled(half, DType::kFloat32);
+    EXPECT_EQ(of_halves.dtype(), half);
+    EXPECT_EQ(Elements(of_halves), Elements(sampled(DType::kFloat32, half)));
+    EXPECT_EQ(Elements(of_halves), Elements(expected));
+  }
+}
+
 }  // namespace
 }  // namespace rewright

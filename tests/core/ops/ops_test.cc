@@ -66,7 +66,7 @@ TEST(OpsTest, DescriptionsShowMatrices) {
     EXPECT_THAT(DescribeOp(*FindOp(name)), testing::ContainsRegex("meaning, for inputs of ranks 2")) << name;
   }
   for (const OpDef* op : AllOps()) {
-    if (op->name == "random_uniform") continue;  // of a seed, which is a scalar
+    if (op->name.starts_with("random_uniform")) continue;  // of a seed, which is a scalar
     EXPECT_THAT(DescribeOp(*op), testing::Not(HasSubstr("for inputs of ranks 0"))) << op->name;
   }
 }
@@ -335,6 +335,7 @@ TEST(OpsTest, Shapes) {
       {"top_k", {F32({5, 7})}, {{"k", 3}}, {F32({5, 3}), I64({5, 3})}},
       {"top_k", {F32({5, 7})}, {{"k", 0}, {"axis", 0}}, {F32({0, 7}), I64({0, 7})}},
       {"random_uniform", {I64({})}, {{"shape", Ints{2, 5}}}, {F32({2, 5})}},
+      {"random_uniform_from", {I64({}), I64({})}, {{"shape", Ints{2, 5}}}, {F32({2, 5})}},
       {"depth_to_space", {F32({1, 8, 2, 3})}, {{"block", 2}}, {F32({1, 2, 4, 6})}},
       {"space_to_depth", {F32({1, 2, 4, 6})}, {{"block", 2}}, {F32({1, 8, 2, 3})}},
   };

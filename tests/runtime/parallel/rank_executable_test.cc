@@ -143,6 +143,65 @@ TEST(RankExecutable, RandomGraphsGiveWhatTheInterpreterGives) {
   EXPECT_THAT(collectives, Contains("all-to-all"));
 }
 
+// What depends on where a block begins: random numbers, borders of windows, rows of a table.
+TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
+  struct Case {
+    const char* text;
+    std::vector<Placement> placements;
+    const char* uses;
+  };
+  const Case cases[] = {
+      {R"(input x: f32[4,12,8]
+          input seed: i64[]
+          input w: f32[8,8]
+          %1 = random_uniform(seed, shape=[4,12,8], stream=3)
+          const %2: f32[] = [0.25]
+          %3 = less(%1, %2)
+          const %4: f32[] = [0]
+          %5 = where(%3, %4, x)
+          %6 = matmul(%5, w)
+          output y = %6)",
+       {{"x", 1}},
+       "block_random_uniform("},
+      {R"(input x: f32[2,3,24,5]
+          %1 = max_pool2d(x, kernel=[3,3], strides=[2,1], pads=[1,1,1,1])
+          %2 = avg_pool2d(%1, kernel=[3,1], strides=[1,1], pads=[1,0,1,0])
+          output y = %2)",
+       {{"x", 2}},
+       "block_avg_pool2d("},
+      {R"(input t: f32[48,4]
+          input i: i64[3,2]
+          %1 = gather(t, i, axis=0)
+          output y = %1)",
+       {{"t", 0}},
+       "block_gather("},
+  };
+  const auto device = MakeDevice("cpu", DeviceOptions{.threads = 1});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const Case& one : cases) {
+    const Graph graph = Parse(one.text);
+    std::vector<Tensor> inputs = *RandomInputs(graph, 3);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      for (int64_t i = 0; !IsFloating(inputs[k].dtype()) && i < inputs[k].num_elements(); ++i) {
+        inputs[k].Set(i, static_cast<double>(i * 19 % 48));
+      }
+    }
+    for (const int size : {2, 3, 4}) {
+      SCOPED_TRACE(size);
+      const Sharded sharded = Cut(graph, one.placements, size);
+      EXPECT_THAT(PrintGraph(sharded.graph), HasSubstr(one.uses));
+      OnRanksResult result;
+      ExpectSame(sharded, size, inputs, &result);
+      // On a device that compiles: the same but for the order of sums.
+      const OnRanksResult compiled = RunOnRanks(sharded.graph, size, inputs, [&] { return MakeGraphRunner(**device); });
+      for (size_t rank = 0; rank < compiled.status.size(); ++rank) {
+        ASSERT_TRUE(compiled.status[rank].ok()) << compiled.status[rank];
+        EXPECT_TRUE(Compare(compiled.outputs[rank][0], result.outputs[rank][0], 1e-5, 1e-5).close);
+      }
+    }
+  }
+}
+
 TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
   struct Case {
     const char* text;

@@ -1,14 +1,11 @@
 // Training with a step cut over ranks: tensor parallel, ZeRO, gradients that are summed layer by layer.
-#include <cmath>
-#include <mutex>
-
 #include "absl/strings/str_cat.h"
+#include "core/ir/text.h"
+#include "runtime/parallel/owned_executable.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/train/layered_gradients.h"
 #include "runtime/train/layout.h"
-#include "substitutions/sharding/shard.h"
-#include "tests/runtime/train/ranks_util.h"
-#include "verifier/sharding_laws.h"
+#include "tests/runtime/train/layouts_util.h"
 
 namespace rewright {
 namespace {
@@ -16,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 TEST(LayoutTest, IsReadAndChecked) {
@@ -28,20 +26,28 @@ TEST(LayoutTest, IsReadAndChecked) {
   const auto pipeline = ParseLayout("dp=2,pp=3,micro=8,schedule=gpipe", 6);
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ(pipeline->micro, 8);
-  EXPECT_TRUE(pipeline->gpipe);
+  EXPECT_EQ(pipeline->schedule, PipelineSchedule::kGPipe);
   EXPECT_THAT(pipeline->GroupOfRank(4), ElementsAre(3, 4, 5));
   EXPECT_THAT(pipeline->PartnersOfRank(4), ElementsAre(1, 4));
+  const auto all = ParseLayout("dp=2,tp=2,pp=3,schedule=interleaved", 12);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->chunks, 2);
+  EXPECT_THAT(all->GroupOfRank(9), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(all->TogetherOfRank(9), ElementsAre(8, 9));
+  EXPECT_THAT(all->LineOfRank(9), ElementsAre(7, 9, 11));
+  EXPECT_THAT(all->PartnersOfRank(9), ElementsAre(3, 9));
+  EXPECT_THAT(ParseLayout("dp=2,tp=2,zero=1", 4)->BlocksOrder(), ElementsAre(0, 2, 1, 3));
   const auto error = [](const char* text, int ranks) {
     return std::string(ParseLayout(text, ranks).status().message());
   };
-  for (const char* text : {"tp", "xp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=4", "dp=2,", "tp=99999999999",
-                           "pp=2,micro=0", "pp=2,schedule=fast", "pp=2,schedule"}) {
+  for (const char* text :
+       {"tp", "xp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=4", "dp=2,", "tp=99999999999", "pp=2,micro=0",
+        "pp=2,schedule=fast", "pp=2,schedule", "pp=2,schedule=interleaved,chunks=1"}) {
     EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N, pp=N")));
   }
   EXPECT_THAT(error("dp=2,tp=2", 3), HasSubstr("expected mpirun -n 4 rewright train .., found 3 ranks"));
-  EXPECT_THAT(error("tp=2,zero=1", 2), HasSubstr("expected zero=1 without tp"));
   EXPECT_THAT(error("pp=2,zero=3", 2), HasSubstr("expected zero=3 without pp"));
-  EXPECT_THAT(error("pp=2,tp=2", 4), HasSubstr("expected tp or pp"));
+  EXPECT_THAT(error("pp=2,chunks=2", 2), HasSubstr("expected chunks with schedule=interleaved"));
   EXPECT_THAT(error("dp=2,schedule=gpipe", 2), HasSubstr("expected schedule with pp=N"));
 }
 
@@ -85,63 +91,6 @@ TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
                                               Pair("layer0.weight.adam_v", 0), Pair("gradients.layer0.weight", 0)));
   EXPECT_THAT(ZeroAxes(graphs->step, 5, 3), IsEmpty());
 }
-
-// The laws that steps need, proved once.
-absl::StatusOr<Graph> Cut(const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only,
-                          double* bytes) {
-  static std::mutex mutex;
-  static auto* const laws = new ProvedLaws(2);
-  std::vector<sharding::Placement> placements;
-  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
-  const std::lock_guard<std::mutex> lock(mutex);
-  ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                   sharding::Shard(graph, placements, ranks.size(), std::ref(*laws), exact_only));
-  if (bytes != nullptr) {
-    *bytes = 0;
-    for (const sharding::Exchange& exchange : sharding::ExchangesOf(sharded.graph)) *bytes += exchange.bytes;
-  }
-  return sharded.graph;
-}
-
-class LayoutsTest : public RanksTest {
- protected:
-  // For runs on as many ranks as it names; one rank needs none.
-  void Use(const std::string& text, const StateAxes& places = {}) {
-    with_ = [this, text](TrainerOptions* options) {
-      if (text.empty() || options->ranks->size() == 1) return;
-      const auto layout = ParseLayout(text, options->ranks->size());
-      ASSERT_TRUE(layout.ok()) << layout.status();
-      options->sharing.layout = *layout;
-      options->sharing.bucket_bytes = bucket_bytes_;
-      options->sharing.cut = [this](const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only) {
-        return Cut(graph, axes, ranks, exact_only, ranks.rank() == 0 ? &bytes_of_step_ : nullptr);
-      };
-    };
-    json_["model"]["places"] = Json::object();
-    for (const auto& [name, axis] : places) json_["model"]["places"][name] = axis;
-    if (places.empty()) json_["model"].erase("places");
-  }
-  // A configuration with the places that are in use.
-  Json Placed(Json json) const {
-    json["model"]["places"] = json_["model"]["places"];
-    return json;
-  }
-  void UseDegree(const std::string& kind, int size, const std::string& more = "", const StateAxes& places = {}) {
-    Use(absl::StrCat(kind, "=", size, more), places);
-  }
-
-  // What rank 0 sends in a step, without what is sent once.
-  double BytesOfStep(const Json& json, int size) {
-    Json longer = json;
-    const auto steps = json["steps"].get<int64_t>();
-    longer["steps"] = 2 * steps;
-    return static_cast<double>(Common(Train(longer, size)).bytes_sent - Common(Train(json, size)).bytes_sent) /
-           static_cast<double>(steps);
-  }
-
-  int64_t bucket_bytes_ = 4096;
-  double bytes_of_step_ = 0;  // as the placements promise
-};
 
 TEST_F(LayoutsTest, ZeroGivesTheSameBitsOnAnyNumberOfRanks) {
   json_["steps"] = 20;
@@ -240,14 +189,6 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
 
 const StateAxes kColumnsThenRows = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};
 
-double Distance(const NamedTensors& a, const NamedTensors& b) {
-  double sum = 0;
-  for (const auto& [name, tensor] : a) {
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) sum += std::pow(tensor.At(i) - b.at(name).At(i), 2);
-  }
-  return std::sqrt(sum);
-}
-
 TEST_F(LayoutsTest, TensorParallelIsOneRankButForRounding) {
   Json json = With(R"({"data": {"micro_batches": 1}, "steps": 20})");
   const NamedTensors alone = Common(Train(json, 1)).weights;
@@ -287,6 +228,132 @@ TEST_F(LayoutsTest, GroupsOfRanksAreDataAndTensorParallel) {
   Use("");
   const Trained resumed = Common(Train(json_, 1, "ck", true));
   EXPECT_EQ(resumed.position, 12);
+  EXPECT_LT(Distance(alone, resumed.weights), 1e-4);
+}
+
+TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 12]}}, "steps": 1})"));
+  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
+                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
+  const std::pair<const char*, int> layouts[] = {
+      {"tp=2", 2},        {"dp=2,zero=3", 2},      {"dp=2,tp=2", 4},
+      {"tp=2,zero=1", 2}, {"dp=2,tp=2,zero=2", 4}, {"dp=2,tp=2,zero=3", 4},
+      {"pp=2,tp=2", 4},   {"dp=2,pp=2,tp=2", 8},   {"pp=2,tp=2,schedule=interleaved", 4}};
+  for (const auto& [layout, size] : layouts) {
+    SCOPED_TRACE(layout);
+    Use(layout, places);
+    cut_graphs_.clear();
+    Common(Train(json_, size));
+    EXPECT_THAT(cut_graphs_, Not(IsEmpty()));
+    for (const CutGraph& made : cut_graphs_) ExpectSameMeaning(made);
+  }
+}
+
+// Channels are cut, and with them what is dropped: a rank makes its block of the mask.
+TEST_F(LayoutsTest, TensorParallelDropsWhatOneRankDrops) {
+  const auto json = [](double dropout) {
+    Json config = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10}},
+      "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 12},
+      "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "steps": 4})");
+    config["model"]["conv_net"]["dropout"] = dropout;
+    return config;
+  };
+  const NamedTensors alone = Common(Train(json(0.4), 1)).weights;
+  ASSERT_GT(Distance(alone, Common(Train(json(0), 1)).weights), 1e-2);
+  Use("tp=2", {{"conv1.weight", 0}, {"norm1.*", 0}, {"head.weight", 0}});
+  EXPECT_LT(Distance(alone, Common(Train(Placed(json(0.4)), 2)).weights), 1e-4);
+  ASSERT_EQ(cut_graphs_.size(), 1u);
+  EXPECT_THAT(PrintGraph(cut_graphs_[0].cut), HasSubstr("block_random_uniform("));
+  ExpectSameMeaning(cut_graphs_[0]);
+}
+
+// What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
+// however many groups there are.
+TEST_F(LayoutsTest, ZeroOfGroupsGivesTheBitsOfOneGroup) {
+  json_["steps"] = 12;
+  const NamedTensors alone = Common(Train(json_, 1)).weights;
+  Use("tp=2,zero=1", kColumnsThenRows);
+  const Trained group = Common(Train(json_, 2));
+  EXPECT_LT(Distance(alone, group.weights), 1e-4);
+  for (const char* layout : {"tp=2,zero=2", "tp=2,zero=3"}) {
+    Use(layout, kColumnsThenRows);
+    EXPECT_EQ(Common(Train(json_, 2)).sha256, group.sha256) << layout;
+  }
+  for (const char* layout : {"dp=2,tp=2,zero=1", "dp=2,tp=2,zero=2", "dp=2,tp=2,zero=3"}) {
+    Use(layout, kColumnsThenRows);
+    EXPECT_EQ(Common(Train(json_, 4)).sha256, group.sha256) << layout;
+  }
+}
+
+TEST_F(LayoutsTest, ZeroOfGroupsKeepsItsBlocksAlone) {
+  json_["steps"] = 1;
+  json_["model"]["mlp"]["sizes"] = {64, 24, 12};
+  const int64_t parameters = 64 * 24 + 24 + 24 * 12 + 12;
+  for (int zero : {1, 2, 3}) {
+    int64_t states = 0;
+    look_ = [&](int rank, Trainer& trainer) {
+      if (rank == 0) states = dynamic_cast<const RankExecutable&>(*trainer.running().step).state_bytes();
+    };
+    Use(absl::StrCat("dp=2,tp=2,zero=", zero), kColumnsThenRows);
+    Common(Train(json_, 4));
+    EXPECT_EQ(states, 4 * parameters / (zero == 3 ? 4 : 1) + 8 * parameters / 4 + 8);  // optimizer.step
+  }
+  look_ = nullptr;
+  json_["data"]["micro_batches"] = 1;
+  Use("tp=2,zero=1", kColumnsThenRows);
+  EXPECT_THAT(std::string(Train(json_, 2)[0].status.message()),
+              HasSubstr("data.micro_batches: found 1, expected at least 2 with the layout tp=2,zero=1"));
+}
+
+// Stages that are computed by several ranks each: what one group of ranks gives of the passes, and nothing else.
+TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 8})"));
+  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
+                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
+  const NamedTensors alone = Common(Train(json_, 1)).weights;
+  Use("tp=2", places);
+  EXPECT_LT(Distance(alone, Common(Train(json_, 2)).weights), 1e-4);
+  std::string sha256;
+  for (const auto& [layout, size] :
+       {std::pair("pp=2,tp=2", 4), {"pp=2,tp=2,schedule=gpipe", 4}, {"dp=2,pp=2,tp=2", 8}}) {
+    Use(layout, places);
+    const Trained trained = Common(Train(json_, size));
+    EXPECT_LT(Distance(alone, trained.weights), 1e-4) << layout;
+    if (sha256.empty()) sha256 = trained.sha256;
+    EXPECT_EQ(trained.sha256, sha256) << layout;
+  }
+  Use("pp=2,tp=2,schedule=interleaved", places);
+  EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
+}
+
+// Of weights and of what the optimizer keeps, a rank updates its own alone.
+TEST_F(LayoutsTest, RanksOfAStageShareItsUpdate) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 1})"));
+  std::vector<int64_t> states(4, 0);
+  look_ = [&](int rank, Trainer& trainer) {
+    states[static_cast<size_t>(rank)] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes();
+  };
+  Use("pp=2,tp=2", {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}});
+  Common(Train(json_, 4));
+  const int64_t parameters = 64 * 24 + 24 + 24 * 16 + 16 + 16 * 24 + 24 + 24 * 10 + 10;
+  int64_t all = 0;
+  for (int64_t bytes : states) {
+    EXPECT_GE(bytes, 8);
+    all += bytes - 8;
+  }
+  EXPECT_EQ(all, 12 * parameters);
+}
+
+TEST_F(LayoutsTest, ARunGoesOnInStagesOfSeveralRanks) {
+  json_.merge_patch(Json::parse(R"({"steps": 9, "checkpoint": {"every_steps": 3}})"));
+  const NamedTensors alone = Common(Train(json_, 1)).weights;
+  Use("pp=2,tp=2", kColumnsThenRows);
+  EXPECT_EQ(Common(Train(json_, 4, "ck", false, 3)).position, 3);
+  Use("dp=2,tp=2,zero=3", kColumnsThenRows);
+  EXPECT_EQ(Common(Train(json_, 4, "ck", true, 6)).position, 6);
+  Use("");
+  const Trained resumed = Common(Train(json_, 1, "ck", true));
+  EXPECT_EQ(resumed.position, 9);
   EXPECT_LT(Distance(alone, resumed.weights), 1e-4);
 }
 

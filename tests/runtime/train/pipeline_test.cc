@@ -20,16 +20,80 @@ using ::testing::HasSubstr;
 
 std::string Shown(const std::vector<StageAction>& actions) {
   std::string text;
-  for (const StageAction& action : actions) absl::StrAppend(&text, action.forward ? "F" : "B", action.micro_batch, " ");
+  for (const StageAction& action : actions) {
+    absl::StrAppend(&text, action.forward ? "F" : "B", action.micro_batch, std::string(action.chunk, '\''), " ");
+  }
   return text;
 }
 
 TEST(StageScheduleTest, IsThatOfThePapers) {
-  EXPECT_EQ(Shown(StageSchedule(0, 2, 4, true)), "F0 F1 F2 F3 B0 B1 B2 B3 ");
-  EXPECT_EQ(Shown(StageSchedule(0, 2, 4, false)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
-  EXPECT_EQ(Shown(StageSchedule(1, 2, 4, false)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
-  EXPECT_EQ(Shown(StageSchedule(0, 4, 2, false)), "F0 F1 B0 B1 ");
-  EXPECT_EQ(Shown(StageSchedule(2, 4, 3, false)), "F0 F1 B0 F2 B1 B2 ");
+  const auto shown = [](int rank, int ranks, int64_t micro_batches, PipelineSchedule schedule, int chunks = 1) {
+    return Shown(StageSchedule(rank, {.ranks = ranks, .chunks = chunks}, micro_batches, schedule));
+  };
+  EXPECT_EQ(shown(0, 2, 4, PipelineSchedule::kGPipe), "F0 F1 F2 F3 B0 B1 B2 B3 ");
+  EXPECT_EQ(shown(0, 2, 4, PipelineSchedule::k1F1B), "F0 F1 B0 F2 B1 F3 B2 B3 ");
+  EXPECT_EQ(shown(1, 2, 4, PipelineSchedule::k1F1B), "F0 B0 F1 B1 F2 B2 F3 B3 ");
+  EXPECT_EQ(shown(0, 4, 2, PipelineSchedule::k1F1B), "F0 F1 B0 B1 ");
+  EXPECT_EQ(shown(2, 4, 3, PipelineSchedule::k1F1B), "F0 F1 B0 F2 B1 B2 ");
+  EXPECT_EQ(shown(0, 2, 4, PipelineSchedule::kInterleaved, 2),
+            "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 ");
+  EXPECT_EQ(shown(1, 2, 4, PipelineSchedule::kInterleaved, 2),
+            "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
+}
+
+// Every pass once it can: how long the schedule takes where a forward pass takes 1 and a backward pass 2; -1: ranks
+// wait for each other for ever.
+int64_t TimeOf(const PipelineShape& shape, int64_t micro_batches, PipelineSchedule schedule) {
+  std::map<std::tuple<bool, int, int64_t>, int64_t> done;  // direction, stage, micro-batch
+  std::vector<std::vector<StageAction>> actions;
+  std::vector<size_t> next(static_cast<size_t>(shape.ranks), 0);
+  std::vector<int64_t> time(next.size(), 0);
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    actions.push_back(StageSchedule(rank, shape, micro_batches, schedule));
+  }
+  const int last = shape.stages() - 1;
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (size_t rank = 0; rank < next.size(); ++rank) {
+      for (; next[rank] < actions[rank].size(); ++next[rank]) {
+        const StageAction& action = actions[rank][next[rank]];
+        const int stage = action.chunk * shape.ranks + static_cast<int>(rank);
+        std::vector<std::tuple<bool, int, int64_t>> needs;
+        if (action.forward && stage > 0) needs.emplace_back(true, stage - 1, action.micro_batch);
+        if (!action.forward) needs.emplace_back(true, stage, action.micro_batch);
+        if (!action.forward && stage < last) needs.emplace_back(false, stage + 1, action.micro_batch);
+        const bool ready =
+            std::all_of(needs.begin(), needs.end(), [&](const auto& need) { return done.contains(need); });
+        if (!ready) break;
+        for (const auto& need : needs) time[rank] = std::max(time[rank], done[need]);
+        time[rank] += action.forward ? 1 : 2;
+        done[{action.forward, stage, action.micro_batch}] = time[rank];
+        moves = true;
+      }
+    }
+  }
+  const auto all = static_cast<size_t>(2 * shape.stages() * micro_batches);
+  return done.size() == all ? *std::max_element(time.begin(), time.end()) : -1;
+}
+
+TEST(StageScheduleTest, EveryPassIsMadeOnceAndNobodyWaitsForEver) {
+  for (int ranks = 2; ranks <= 6; ++ranks) {
+    for (int64_t micro_batches = 1; micro_batches <= 15; ++micro_batches) {
+      const PipelineShape plain{.ranks = ranks};
+      const int64_t bubbles = 3 * (micro_batches + ranks - 1);
+      EXPECT_EQ(TimeOf(plain, micro_batches, PipelineSchedule::kGPipe), bubbles);
+      EXPECT_EQ(TimeOf(plain, micro_batches, PipelineSchedule::k1F1B), bubbles);
+      for (int chunks = 2; chunks <= 4; ++chunks) {
+        const PipelineShape shape{.ranks = ranks, .chunks = chunks};
+        EXPECT_GT(TimeOf(shape, micro_batches, PipelineSchedule::kInterleaved), 0)
+            << ranks << " ranks, " << chunks << " chunks, " << micro_batches << " micro-batches";
+        if (micro_batches % ranks != 0) continue;
+        // Bubbles that are shorter by the number of chunks, in passes that are as well.
+        EXPECT_EQ(TimeOf(shape, micro_batches, PipelineSchedule::kInterleaved),
+                  3 * (micro_batches * chunks + ranks - 1));
+      }
+    }
+  }
 }
 
 StepGraphs Graphs(const std::vector<int64_t>& sizes, int64_t micro_batches, double clip = 1) {
@@ -41,14 +105,14 @@ StepGraphs Graphs(const std::vector<int64_t>& sizes, int64_t micro_batches, doub
 
 TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   const StepGraphs graphs = Graphs({512, 512, 512, 512, 512}, 4);
-  const auto plan = PlanPipeline(graphs.gradients, graphs.step, graphs.trained, 4);
+  const auto plan = PlanPipeline(graphs.gradients, graphs.step, graphs.trained, {.ranks = 4});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto [least, most] = std::minmax_element(plan->seconds.begin(), plan->seconds.end());
   EXPECT_LT(*most, 1.6 * *least);  // the first one makes no gradient of its input
   // Forwards an activation [6,512] to the next stage, backwards its gradient.
   ASSERT_EQ(plan->messages.size(), 6u);
   for (const PipelinePlan::Message& message : plan->messages) {
-    EXPECT_EQ(message.to, message.from + (message.forward ? 1 : -1));
+    EXPECT_EQ(message.to, message.stage + (message.forward ? 1 : -1));
     EXPECT_EQ(plan->layers.pieces.tensors[static_cast<size_t>(message.tensor)].ToString(), "f32[6,512]");
   }
   EXPECT_TRUE(plan->weight_messages.empty());
@@ -61,8 +125,9 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   EXPECT_THAT(owned[1],
               ElementsAre("gradients.layer1.bias", "gradients.layer1.weight", "layer1.bias", "layer1.bias.adam_m",
                           "layer1.bias.adam_v", "layer1.weight", "layer1.weight.adam_m", "layer1.weight.adam_v"));
-  EXPECT_THAT(std::string(PlanPipeline(graphs.gradients, graphs.step, graphs.trained, 99).status().message()),
-              HasSubstr("found 99 stages, expected at most "));
+  EXPECT_THAT(
+      std::string(PlanPipeline(graphs.gradients, graphs.step, graphs.trained, {.ranks = 99}).status().message()),
+      HasSubstr("found 99 stages, expected at most "));
 }
 
 class PipelineTest : public RanksTest {
@@ -91,9 +156,18 @@ class PipelineTest : public RanksTest {
 TEST_F(PipelineTest, AnyNumberOfStagesGivesTheSameBits) {
   json_.merge_patch(validation_);
   const Trained alone = Common(Train(json_, 1));
-  for (const char* layout : {"pp=2", "pp=3", "pp=4", "pp=2,schedule=gpipe", "pp=3,schedule=gpipe", "dp=2,pp=2"}) {
+  const std::pair<const char*, int> layouts[] = {{"pp=2", 2},
+                                                 {"pp=3", 3},
+                                                 {"pp=4", 4},
+                                                 {"pp=2,schedule=gpipe", 2},
+                                                 {"pp=3,schedule=gpipe", 3},
+                                                 {"dp=2,pp=2", 4},
+                                                 {"pp=2,schedule=interleaved", 2},
+                                                 {"pp=2,schedule=interleaved,chunks=4", 2},
+                                                 {"pp=3,schedule=interleaved", 3},
+                                                 {"dp=2,pp=2,schedule=interleaved", 4}};
+  for (const auto& [layout, size] : layouts) {
     Use(layout);
-    const int size = std::string(layout) == "dp=2,pp=2" ? 4 : layout[3] - '0';
     const Trained staged = Common(Train(json_, size));
     EXPECT_EQ(staged.sha256, alone.sha256) << layout;
     EXPECT_EQ(staged.losses, alone.losses) << layout;
@@ -132,11 +206,20 @@ TEST_F(PipelineTest, HoldsAsManyMicroBatchesAsThereAreStagesBehind) {
       EXPECT_THAT(in_flight, ElementsAre(3, 2, 1));
     }
   }
+  // Of two stages a rank: the first turn of three micro-batches, and two for each rank that is behind.
+  std::vector<int> in_flight(3, 0);
+  look_ = [&](int rank, Trainer& trainer) {
+    in_flight[static_cast<size_t>(rank)] = dynamic_cast<const Pipeline&>(*trainer.running().sums).most_in_flight();
+  };
+  json_["data"]["micro_batches"] = 6;
+  Use("pp=3,schedule=interleaved");
+  Common(Train(json_, 3));
+  EXPECT_THAT(in_flight, ElementsAre(8, 6, 4));
 }
 
 TEST_F(PipelineTest, SendsWhatThePlanSays) {
   json_["steps"] = 4;
-  for (const char* layout : {"pp=2", "pp=3"}) {
+  for (const char* layout : {"pp=2", "pp=3", "pp=2,schedule=interleaved"}) {
     Use(layout);
     const int size = layout[3] - '0';
     for (int rank = 0; rank < size; ++rank) {

@@ -1,0 +1,108 @@
+#include "runtime/train/group_gradients.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "runtime/comm/collectives.h"
+
+namespace rewright {
+
+GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+                               std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count,
+                               Communicator& group, Communicator& partners)
+    : executable_(std::move(executable)),
+      trained_(trained),
+      sums_(std::move(sums)),
+      axes_(std::move(axes)),
+      zero_(zero),
+      count_(count),
+      group_(group),
+      partners_(partners) {}
+
+absl::Status GroupGradients::ReadWeights(Executable& from) {
+  for (const std::string& name : trained_) {
+    ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
+    RETURN_IF_ERROR(executable_->WriteState(name, value));
+  }
+  return absl::OkStatus();
+}
+
+TensorType GroupGradients::LeafType(size_t sum) const {
+  return axes_[sum] < 0 ? sums_[sum] : BlockType(sums_[sum], axes_[sum], group_.size());
+}
+
+absl::StatusOr<std::vector<Tensor>> GroupGradients::Leaf(Prefetcher& batches) {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
+  std::vector<Tensor> results, leaf;
+  RETURN_IF_ERROR(executable_->Run(batch, &results));
+  const std::vector<Tensor> views = ViewsOf(results, sums_);
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    leaf.emplace_back(LeafType(k));
+    if (axes_[k] >= 0) {
+      CopyBlock(views[k], axes_[k], group_.rank(), &leaf.back());
+    } else {
+      std::memcpy(leaf.back().data(), views[k].data(), static_cast<size_t>(views[k].num_bytes()));
+    }
+  }
+  return leaf;
+}
+
+absl::StatusOr<std::vector<Tensor>> GroupGradients::Sums(const std::string& what, Prefetcher& batches) {
+  const std::string of = absl::StrCat(what, ", sum of gradients");
+  return zero_ >= 2 ? SumsInTurns(of, batches) : SumsOfOwn(of, batches);
+}
+
+absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsOfOwn(const std::string& what, Prefetcher& batches) {
+  const std::vector<LeafRange> leaves = LeavesOfRanks(count_, partners_.size());
+  std::vector<TreeSum> sums(sums_.size());
+  for (int64_t i = 0; i < leaves[static_cast<size_t>(partners_.rank())].count; ++i) {
+    ASSIGN_OR_RETURN(std::vector<Tensor> leaf, Leaf(batches));
+    for (size_t k = 0; k < sums.size(); ++k) sums[k].Add(std::move(leaf[k]));
+  }
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    Tensor total = sums[k].Take();
+    if (axes_[k] < 0) {
+      RETURN_IF_ERROR(AllReduce(partners_, what, leaves, &total));
+      inputs.push_back(std::move(total));
+      continue;
+    }
+    RETURN_IF_ERROR(ReduceOwnBlocks(partners_, what, leaves, {{&total, axes_[k]}}));
+    inputs.emplace_back(BlockType(total.type(), axes_[k], partners_.size()));
+    CopyBlock(total, axes_[k], partners_.rank(), &inputs.back());
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
+  std::vector<TreeSum> sums(sums_.size());
+  std::vector<std::pair<TensorType, int>> tensors;
+  std::vector<TreeSum*> to;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    tensors.emplace_back(LeafType(k), axes_[k]);
+    to.push_back(&sums[k]);
+  }
+  for (int64_t first = 0; first < count_; first += partners_.size()) {
+    const int givers = static_cast<int>(std::min<int64_t>(partners_.size(), count_ - first));
+    std::vector<Tensor> leaf;
+    if (partners_.rank() < givers) {
+      ASSIGN_OR_RETURN(leaf, Leaf(batches));
+    }
+    RETURN_IF_ERROR(AddLeaves(partners_, what, givers, tensors, leaf, to));
+  }
+  std::vector<Tensor> inputs;
+  std::vector<Joined> whole;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    inputs.push_back(sums[k].Take());
+    if (axes_[k] >= 0) continue;
+    whole.push_back({inputs[k], -1, Tensor(sums_[k])});
+    inputs[k] = whole.back().whole;
+  }
+  RETURN_IF_ERROR(AllGather(partners_, what, whole));
+  return inputs;
+}
+
+}  // namespace rewright

@@ -1,0 +1,96 @@
+// Models with a node that is not read: refused where it would have to be computed here, rewritten around it for
+// onnxruntime, which knows it.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "core/onnx/proto.h"
+#include "tests/core/onnx/model_util.h"
+#include "tests/tools/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// x twice through relu, inverted, negated twice. Inverse is of onnxruntime's own operators.
+TestModel Inverted(const std::string& rows) {
+  TestModel model;
+  model.SymbolicInput("x", {"N", rows})
+      .Node("Relu", {"x"}, {"a"})
+      .Node("Relu", {"a"}, {"b"})
+      .Node("Inverse", {"b"}, {"t"})
+      .Node("Neg", {"t"}, {"n"})
+      .Node("Neg", {"n"}, {"y"})
+      .Output("y");
+  onnx::GraphProto& graph = *model.proto().mutable_graph();
+  graph.mutable_node(2)->set_domain("com.microsoft");
+  graph.mutable_node(2)->set_name("inv");
+  onnx::OperatorSetIdProto* import = model.proto().add_opset_import();
+  import->set_domain("com.microsoft");
+  import->set_version(1);
+  *graph.add_value_info() = graph.input(0);
+  graph.mutable_value_info(0)->set_name("t");
+  return model;
+}
+
+class OpaqueModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteContents(Path("m.onnx"), Inverted("N").Bytes());
+    WriteContents(Path("laws.rules"), "rule relu-twice relu(relu(x)) => relu(x)\nrule neg-twice neg(neg(x)) => x\n");
+  }
+  std::string Path(const std::string& name) const { return folder_ / name; }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+TEST_F(OpaqueModels, AreToldByInspect) {
+  const Outcome outcome = Rewright("inspect --json --dim N=3 " + Path("m.onnx"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = outcome.Json();
+  ASSERT_EQ(json["opaque"].size(), 1U);
+  EXPECT_EQ(json["opaque"][0]["node"], "node \"inv\" (com.microsoft.Inverse)");
+  EXPECT_EQ(json["opaque"][0]["why"], "the operator is not known");
+}
+
+TEST_F(OpaqueModels, AreRefusedByThoseWhoCompute) {
+  for (const std::string verb : {"run ", "run --device reference ", "optimize ", "compare --no-peers "}) {
+    const Outcome outcome = Rewright(verb + Path("m.onnx"));
+    EXPECT_EQ(outcome.status, 2) << verb;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("com.microsoft.Inverse [1 node: node \"inv\""),
+                                   HasSubstr("take the model with --device onnxruntime")))
+        << verb;
+  }
+}
+
+TEST_F(OpaqueModels, AreRewrittenAroundThatNode) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  const std::string on = " --device onnxruntime --threads 1 --quiet --dim N=";
+  ASSERT_EQ(Rewright(absl::StrCat("run ", Path("m.onnx"), on, 5)).status, 0);
+  // Costs are calculated: nothing is timed.
+  const Outcome outcome = Rewright(absl::StrCat("optimize ", Path("m.onnx"), on, "5 --json --cost analytic:zen3 --trust-unverified --rules ",
+                                                Path("laws.rules"), " -o ", Path("o.onnx")));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = outcome.Json();
+  EXPECT_EQ(json["opaque"].size(), 1U);
+  EXPECT_EQ(json["written"], "rewritten") << json["verdict"];
+  EXPECT_EQ(json["nodes_before"], 5);
+  EXPECT_EQ(json["nodes_after"], 2);
+  EXPECT_EQ(json["checked"], true);
+  EXPECT_EQ(json["proof"]["answer"], "proved") << json["proof"];
+  onnx::ModelProto written;
+  ASSERT_TRUE(written.ParseFromString(FileContents(Path("o.onnx"))));
+  ASSERT_EQ(written.graph().node_size(), 2);
+  EXPECT_EQ(written.graph().node(1).op_type(), "Inverse");
+  EXPECT_EQ(written.graph().node(1).name(), "inv");
+  EXPECT_EQ(written.graph().input(0).type().tensor_type().shape().dim(0).dim_param(), "N");
+  EXPECT_EQ(Rewright(absl::StrCat("diff ", Path("m.onnx"), " ", Path("o.onnx"), on, 7)).status, 0);
+}
+
+}  // namespace
+}  // namespace rewright
