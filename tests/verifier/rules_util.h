@@ -1,6 +1,7 @@
 // Rules of text files, for the verifier's tests.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ std::vector<RuleCase> LoadRules(const std::string& file);
 
 // core.rules and laws.rules.
 std::vector<Rule> HandWrittenRules();
+
+// Where today's part of a list begins of which every `step`-th element is looked at: each in its turn as the days go
+// by. REWRIGHT_DAY=N asks for another day.
+size_t FirstOfToday(size_t step);
 
 // The rule files that come with the program, in order of their paths. `combined`: all.rules, too, which is made of the
 // others.
