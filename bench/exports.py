@@ -261,7 +261,16 @@ def inputs_of(session, seed=0):
 
 def equal_in_rewright(rewright, path, written):
     run = subprocess.run([rewright, "diff", str(path), str(written), "--json"], capture_output=True, text=True)
-    return run.returncode == 0
+    return run.returncode in (0, 1) and json.loads(run.stdout)["max_rel_diff"] < 8 * 2.0**-8  # eight roundings
+
+
+def is_valid(path):
+    """PyTorch writes operators of bfloat16 that are older than ONNX has them for it."""
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except Exception:
+        return False
+    return True
 
 
 def look(rewright, path, folder, limit, dtype, quantized):
@@ -275,7 +284,7 @@ def look(rewright, path, folder, limit, dtype, quantized):
     report = json.loads(run.stdout)
     row = {"rewrites": sum(r["count"] if isinstance(r, dict) and "count" in r else 1 for r in report.get("rewrites", []))
            if isinstance(report.get("rewrites"), list) else report.get("rewrites", "")}
-    if not quantized:  # onnxruntime's own operators are none of ONNX's
+    if not quantized and is_valid(path):  # onnxruntime's own operators are none of ONNX's
         onnx.checker.check_model(str(written), full_check=True)
     if dtype == torch.bfloat16:
         row["nodes_written"] = len(onnx.load(written).graph.node)
