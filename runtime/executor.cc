@@ -289,6 +289,14 @@ absl::StatusOr<Tensor> Executor::ReadState(const std::string& name) {
   return value;
 }
 
+absl::StatusOr<Tensor> Executor::ViewState(const std::string& name) {
+  if (!memory_.is_host()) return ReadState(name);
+  ASSIGN_OR_RETURN(const TensorType type, signature_.TypeOfState(name));
+  Lease lease(*this);
+  RETURN_IF_ERROR(lease.Take());
+  return Tensor(type, nullptr, lease.worker().instance->address(schedule_.states.at(name)));
+}
+
 absl::Status Executor::WriteState(const std::string& name, const Tensor& value) {
   RETURN_IF_ERROR(signature_.CheckState(name, value));
   Lease lease(*this);

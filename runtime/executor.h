@@ -42,6 +42,7 @@ class Executor : public Executable {
   absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
+  absl::StatusOr<Tensor> ViewState(const std::string& name) override;
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
   // Run on this machine's memory; adds the seconds that step i took to (*seconds)[i].

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,10 +31,10 @@ struct GraphCost {
 
 class CostModel {
  public:
-  // The device outlives the model.
-  explicit CostModel(Device& device) : device_(device) {}
+  // The device outlives the model. It is asked nothing more once `stop` says so.
+  explicit CostModel(Device& device, std::function<bool()> stop = nullptr) : device_(device), stop_(std::move(stop)) {}
 
-  // Errors: those of Device::Cost, with the operators of the group.
+  // Errors: those of Device::Cost, with the operators of the group; kDeadlineExceeded where it may not be asked.
   absl::StatusOr<GraphCost> Cost(const Graph& graph);
 
   Device& device() const { return device_; }
@@ -43,6 +45,7 @@ class CostModel {
   absl::StatusOr<double> GroupCost(const Graph& graph, const Group& group);
 
   Device& device_;
+  const std::function<bool()> stop_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Signature, double> seconds_;
 };

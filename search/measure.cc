@@ -62,6 +62,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
     ratios.push_back(seconds[0] / seconds[1]);
     result.wins += seconds[1] < seconds[0];
     result.losses += seconds[1] > seconds[0];
+    if (options.stop && options.stop()) break;
   }
   result.original_seconds = Summarize(std::move(samples[0])).median;
   result.candidate_seconds = Summarize(std::move(samples[1])).median;

@@ -15,6 +15,8 @@ struct MeasureOptions {
   std::function<double()> clock;  // seconds; empty: the steady clock
   // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
   double seconds = 0;
+  // Asked after each pair: true ends the measurement with the pairs that there are.
+  std::function<bool()> stop;
 };
 
 struct Measurement {

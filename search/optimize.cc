@@ -1,6 +1,7 @@
 #include "search/optimize.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,10 @@ using Why = DroppedCandidate::Why;
 
 // Searches that are done again without a rule. More rules than that are not wrong by accident.
 constexpr size_t kMaxBlamed = 8;
+
+// Of the time that is left: what the search may take, and then timing.
+constexpr double kSearchShare = 0.6;
+constexpr double kTimingShare = 0.5;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
@@ -50,18 +55,28 @@ void ReturnOriginal(const Graph& original, const std::string& why, OptimizeRepor
 class Optimizer {
  public:
   Optimizer(const Graph& graph, Device& device, GraphRunner* runner, const OptimizeOptions& options)
-      : graph_(graph), device_(device), runner_(runner), options_(options), checker_(graph, runner, options.checking) {}
+      : graph_(graph),
+        device_(device),
+        runner_(runner),
+        options_(options),
+        checker_(graph, runner, WithinSeconds(options.checking, SecondsLeft())) {}
 
   absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
     report_.nodes_before = graph_.num_runtime_nodes();
     FilteredRewriter rules(rewriter);
-    CostModel costs(device_);
+    CostModel costs(device_, [this] { return NoTimeLeft(); });
     for (bool again = true; again;) {
       Phase("searching");
-      RETURN_IF_ERROR(SearchOnce(rules, costs));
+      const absl::Status searched = SearchOnce(rules, costs);
+      if (absl::IsDeadlineExceeded(searched)) {
+        in_time_ = false;
+        report_.search.end = SearchEnd::kTimeLimit;
+        break;
+      }
+      RETURN_IF_ERROR(searched);
       absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
       if (!blamed.ok()) return blamed.status();
-      again = *blamed;
+      again = *blamed && !NoTimeLeft();
     }
     if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
     report_.peak_rss_bytes = PeakResidentBytes();
@@ -78,9 +93,15 @@ class Optimizer {
     if (options_.phase) options_.phase(text);
   }
 
+  double SecondsLeft() const {
+    return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
+  }
+  bool NoTimeLeft() const { return SecondsLeft() <= 0; }
+
   absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
     const double start_cpu = ProcessCpuSeconds();
     SearchOptions search = options_.search;
+    search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * std::max(0.0, SecondsLeft()));
     search.second_start = std::make_shared<const std::vector<RewriteRound>>(BaselineRounds());
     search.signatures = &signatures_;
     absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
@@ -130,6 +151,10 @@ class Optimizer {
         Take(contender);
         return false;
       }
+      if (NoTimeLeft()) {
+        Drop(*contender.candidate, Why::kFailed, "no time was left to compare its outputs");
+        continue;
+      }
       Phase("comparing outputs");
       const absl::StatusOr<OutputCheck> check = checker_.Check(contender.candidate->graph);
       if (!check.ok()) {
@@ -172,10 +197,17 @@ class Optimizer {
     absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
     if (!original.ok()) return original.status();
     std::vector<Contender> faster;
+    const double reserve = (1 - kTimingShare) * std::max(0.0, SecondsLeft());  // infinite where there is no limit
+    MeasureOptions measuring = options_.measuring;
+    if (options_.seconds_left) measuring.stop = [this, reserve] { return SecondsLeft() < reserve; };
     for (size_t i = 0; i < contenders_.size(); ++i) {
       Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
       Contender& contender = contenders_[i];
-      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, *inputs);
+      if (NoTimeLeft()) {
+        Drop(*contender.candidate, Why::kFailed, "no time was left to measure it");
+        continue;
+      }
+      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, *inputs, measuring);
       if (!measured.ok()) {
         Drop(*contender.candidate, Why::kFailed, std::string(measured.status().message()));
         continue;
@@ -194,10 +226,11 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Measurement> Measure(Executable& original, const Graph& graph, const std::vector<Tensor>& inputs) {
+  absl::StatusOr<Measurement> Measure(Executable& original, const Graph& graph, const std::vector<Tensor>& inputs,
+                                      const MeasureOptions& measuring) {
     absl::StatusOr<std::unique_ptr<Executable>> candidate = runner_->Prepare(graph);
     if (!candidate.ok()) return candidate.status();
-    return MeasureInterleaved(original, **candidate, inputs, options_.measuring);
+    return MeasureInterleaved(original, **candidate, inputs, measuring);
   }
 
   void Drop(const Candidate& candidate, Why why, std::string text) {
@@ -229,6 +262,7 @@ class Optimizer {
   }
 
   std::string WhyOriginal() const {
+    if (!in_time_) return "the time limit came before the costs of its parts were known";
     if (report_.dropped.empty()) {
       const SearchEnd end = report_.search.end;
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
@@ -252,6 +286,7 @@ class Optimizer {
   NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
+  bool in_time_ = true;  // the costs of the original were known before the limit
 };
 
 }  // namespace

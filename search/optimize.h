@@ -37,6 +37,10 @@ struct OptimizeOptions {
   double significance = 0.05;
   bool check = true;
   OutputCheckOptions checking;
+  // Of all that is done here; empty: there is no limit. The search gets a part of what is left when it begins, timing a
+  // part of what is left then. A candidate for whose check no time is left is dropped, and what the device measures, a
+  // compilation or a check that has begun is ended by itself alone.
+  std::function<double()> seconds_left;
   // Told what is being done: "searching", "timing candidate 1 of 3", ...
   std::function<void(const std::string&)> phase;
 };

@@ -60,6 +60,12 @@ std::string FaultOf(const Tensor& computed, const Tensor& exact) {
 
 }  // namespace
 
+OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds) {
+  constexpr double kFlopsPerSecond = 1e7;  // it does about ten times as much
+  options.interpreter_flops = std::min(options.interpreter_flops, kFlopsPerSecond * std::max(0.0, seconds));
+  return options;
+}
+
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
     : original_(WithoutUpdates(original)), runner_(runner), options_(options) {}
 
@@ -127,7 +133,8 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   }
   std::vector<Value> weights;
   for (Value value : FoldedValues(candidate)) {
-    if (!known.contains(value) && ComputedDType(candidate.type(value).dtype) == DType::kFloat32) weights.push_back(value);
+    if (!known.contains(value) && ComputedDType(candidate.type(value).dtype) == DType::kFloat32)
+      weights.push_back(value);
   }
   ASSIGN_OR_RETURN(const Outputs computed, ComputeKnown(candidate.arena(), weights, options_.threads));
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -198,7 +205,8 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten) {
     return check;
   }
   if (const int foreign = CountForeign(original_); runner_ == nullptr && foreign > 0) {
-    check.text = absl::StrCat("not checked: no device runs it, and what ", foreign, " of its nodes compute is not known");
+    check.text =
+        absl::StrCat("not checked: no device runs it, and what ", foreign, " of its nodes compute is not known");
     return check;
   }
   const absl::StatusOr<std::string> fault = FaultOfWeights(candidate);

@@ -39,6 +39,9 @@ struct OutputCheckOptions {
   int threads = 1;
 };
 
+// The same with the interpreter as the reference for no more than it computes in a part of so many seconds.
+OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds);
+
 struct OutputCheck {
   bool done = false;  // else the text says why nothing was checked
   bool equal = false;

@@ -31,8 +31,8 @@ GraphWindow CutWindow(const Graph& graph, const std::vector<int>& positions);
 using WindowKey = std::vector<uint64_t>;
 WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeSignatures& signatures);
 
-// The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`, with the names
-// of what stood there. It is in the arena of a window with the same key whose leaves were `leaves`.
+// The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`, with the
+// names of what stood there. It is in the arena of a window with the same key whose leaves were `leaves`.
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window,
                           Arena& outer);
 

@@ -388,7 +388,7 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
 
 // The graph of a file that is said to be `original`, optimized: a graph with the same inputs and outputs.
 absl::StatusOr<ImportedModel> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
-                                    Console& console) {
+                                            Console& console) {
   ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, OptionsToRead(flags.dims, flags.device), console));
   const std::vector<std::string> differences = InterfaceDifferences(original, model.graph);
   if (!differences.empty()) {

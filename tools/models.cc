@@ -170,8 +170,8 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
             int64_t ordinal = 0;
             const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
                                                   absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
-            const bool known = found == "cpu" || cuda || IsOnnxRuntime(found) ||
-                               (with_reference && found == "reference");
+            const bool known =
+                found == "cpu" || cuda || IsOnnxRuntime(found) || (with_reference && found == "reference");
             return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
           },
           with_reference ? "cpu|cuda:N|onnxruntime|reference" : "cpu|cuda:N|onnxruntime");

@@ -46,6 +46,9 @@ namespace {
 // shows in many pairs alone.
 constexpr double kPairSeconds = 0.5;
 
+// Of --time-limit, what goes into finding a graph: the rest is for its file, which is checked again, and the proof.
+constexpr double kSearchedShare = 0.75;
+
 struct OptimizeFlags {
   std::string input;
   std::string output;
@@ -92,10 +95,8 @@ class Watcher {
     };
     options->search.progress = [this, options](const SearchProgress& now) {
       const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
-      const double of_time = now.seconds / options->search.time_limit_seconds;
-      progress_.Update(std::max(of_budget, of_time),
-                       absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
-                                       now.best_cost * 1e3, now.explored));
+      progress_.Update(of_budget, absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
+                                                  now.best_cost * 1e3, now.explored));
     };
   }
 
@@ -112,7 +113,6 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   options.search.egraph_nodes = static_cast<int>(flags.egraph_nodes);
   options.search.alpha = flags.alpha;
   options.search.budget = flags.budget;
-  options.search.time_limit_seconds = flags.time_limit;
   options.search.memory_limit_bytes = flags.memory_limit;
   options.search.stop = &InterruptGuard::flag();
   // Measurements are taken one at a time, and nothing else runs meanwhile.
@@ -125,6 +125,17 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   if (common.threads > 0) options.checking.threads = common.threads;
   return options;
 }
+
+// What is left of --time-limit.
+class TimeLimit {
+ public:
+  explicit TimeLimit(double seconds) : seconds_(seconds) {}
+  double Left(double share = 1) const { return share * seconds_ - absl::ToDoubleSeconds(absl::Now() - start_); }
+
+ private:
+  const double seconds_;
+  const absl::Time start_ = absl::Now();
+};
 
 // Which names of dimensions the file can keep.
 absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& original, const OptimizeReport& report,
@@ -139,9 +150,16 @@ absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& origi
 // The file of the rewritten graph. Where onnxruntime is the device and does not run it faster than the file that was
 // read, the report takes the original back.
 absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
-                                    const Engine& engine, const OptimizeOptions& options, OptimizeReport* report) {
-  ASSIGN_OR_RETURN(WrittenModel written, BytesToWrite(report->graph, original, named, flags.output, engine,
-                                                      flags.check ? std::optional(options.checking) : std::nullopt));
+                                    const Engine& engine, const OptimizeOptions& options, const TimeLimit& limit,
+                                    OptimizeReport* report) {
+  if (limit.Left() <= 0) {
+    TakeBack(original.graph, "no time was left to check its file", report);
+    return WrittenModel();
+  }
+  ASSIGN_OR_RETURN(
+      WrittenModel written,
+      BytesToWrite(report->graph, original, named, flags.output, engine,
+                   flags.check ? std::optional(WithinSeconds(options.checking, limit.Left())) : std::nullopt));
   if (!written.bytes) return written;
   if (flags.check) {
     report->check = written.check;
@@ -149,8 +167,10 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedMo
   }
   if (engine.onnxruntime() == nullptr || !options.measure) return written;
   options.phase("timing the file");
+  MeasureOptions measuring = options.measuring;
+  measuring.stop = [&limit] { return limit.Left() <= 0; };
   ASSIGN_OR_RETURN(const Measurement measured, MeasureFiles(*engine.onnxruntime(), original.graph, flags.input,
-                                                            *written.bytes, options.measuring, options.checking.seed));
+                                                            *written.bytes, measuring, options.checking.seed));
   report->measured = measured;
   if (!IsFaster(measured, options.significance)) {
     TakeBack(original.graph, absl::StrCat("its file is not measurably faster: ", Describe(measured)), report);
@@ -248,9 +268,9 @@ void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& pr
 
 // Nothing to prove: the graph is the original.
 std::optional<ResultProof> Proof(const OptimizeFlags& flags, const Graph& original, const OptimizeReport& report,
-                                 const OptimizerRules& rules) {
+                                 const OptimizerRules& rules, const TimeLimit& limit) {
   if (!flags.prove || !report.rewritten) return std::nullopt;
-  return ProveResult(original, report, rules.all, flags.proof_limit);
+  return ProveResult(original, report, rules.all, std::clamp(limit.Left(), 0.0, flags.proof_limit));
 }
 
 void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedModel& named,
@@ -380,12 +400,13 @@ absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, 
 }
 
 absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& session) {
+  const TimeLimit limit(flags.time_limit);
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
-  absl::StatusOr<ImportedModel> model = source.Import(
-      {.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
+  absl::StatusOr<ImportedModel> model =
+      source.Import({.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
@@ -405,6 +426,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
+  if (std::isfinite(flags.time_limit)) options.seconds_left = [&limit] { return limit.Left(kSearchedShare); };
   if (engine->onnxruntime() != nullptr) {
     engine->onnxruntime()->UseSource(*model);
     options.measuring.seconds = kPairSeconds;
@@ -424,7 +446,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
                               &engine->runner(), options));
     if (!found.rewritten) return found;
     ASSIGN_OR_RETURN(named, NamesOf(source, *model, found, rules->all));
-    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, &found));
+    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, limit, &found));
     return found;
   }();
   if (!report.ok()) return report.status();
@@ -442,7 +464,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   } else {
     RETURN_IF_ERROR(WriteBack(flags, file));
   }
-  const std::optional<ResultProof> proof = Proof(flags, model->graph, *report, *rules);
+  const std::optional<ResultProof> proof = Proof(flags, model->graph, *report, *rules, limit);
   Report(flags, *model, named, *report, proof, console);
   FillJson(*report, proof, &console.json());
   if (!model->dims.empty() && report->rewritten) {
@@ -494,7 +516,8 @@ Action DeclareOptimize(CLI::App& app) {
   AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   AddInt(app, "--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
          "E-nodes that one saturation of eqsat may add (default 2000)");
-  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
+  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL,
+          "Seconds for all of it at most: search, timing, checks, proof");
   AddBytes(app, "--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
   AddChoice(app, "--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");

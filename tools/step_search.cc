@@ -1,8 +1,6 @@
 #include "tools/step_search.h"
 
-#include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -78,23 +76,19 @@ absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flag
                                   Communicator& ranks, Session& session) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
   if (engine.device() == nullptr) return lowering.graph;
-  const std::vector<Output>& outputs = step.outputs();
-  const bool updates =
-      std::any_of(outputs.begin(), outputs.end(), [](const Output& output) { return output.updates.node >= 0; });
-  const bool again = !flags.keep_all && (ranks.size() == 1 || (flags.alone && !updates));
-  if (flags.seconds <= 0 && !again) return lowering.graph;
-  Graph found = lowering.graph;
+  Graph faster = lowering.graph;
   if (flags.seconds > 0 && ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(found, Faster(found, flags, engine, session));
+    ASSIGN_OR_RETURN(faster, Faster(lowering.graph, flags, engine, session));
   }
-  if (again && ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(Recomputation less, WithinMemory(found, *engine.device(), flags.memory_limit, flags.measured));
+  if (ranks.size() == 1 && !flags.keep_all) {
+    ASSIGN_OR_RETURN(const Recomputation less,
+                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured));
     if (less.replaced > 0) Report(less, flags, session.console);
-    found = std::move(less.graph);
+    return less.graph;
   }
-  if (ranks.size() == 1) return found;
-  const std::string printed = ranks.rank() == 0 ? PrintGraph(found) : std::string();
-  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, "the search for a better step", printed));
+  if (flags.seconds <= 0 || ranks.size() == 1) return faster;
+  const std::string found = ranks.rank() == 0 ? PrintGraph(faster) : std::string();
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, "the search for a faster step", found));
   return ParseGraph(all[0]);
 }
 

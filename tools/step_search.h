@@ -17,15 +17,13 @@ struct StepSearchFlags {
   RuleFlags rules;
   int64_t memory_limit = 0;  // of a step, in bytes; 0: none
   bool keep_all = false;     // nothing is computed again
-  bool alone = true;         // a rank computes its micro-batches by itself
   bool measured = false;     // costs of the device are known, or may be measured
 };
 
 // Gradients are lowered; then the whole step, forward pass, gradients and update, is rewritten by the rules of
 // `optimize`, timed and checked like any graph, if it was given time. Rank 0 does so, the others take what it found.
-// Last it chooses what is kept (step_memory.h): of a step on one rank, and of the gradients of micro-batches, which
-// have no next values, where each rank computes its own alone. Errors: those of lowering, of the rules, of the device
-// with the step as it is derived; a limit of memory that cannot be reached.
+// On one rank, what is kept is chosen last (step_memory.h). Errors: those of lowering, of the rules, of the device with
+// the step as it is derived; a limit of memory that cannot be reached.
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
                                   Communicator& ranks, Session& session);
 

@@ -210,11 +210,10 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, Communi
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
-  flags.search.alone = layout.group_size() == 1;
-  if (flags.search.memory_limit > 0 && (!flags.search.alone || flags.device == "reference")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory-limit: found tp=", layout.tp, ",pp=", layout.pp, " and device ", flags.device,
-                     ", expected processes that compute micro-batches alone and a device that plans memory"));
+  if (flags.search.memory_limit > 0 && (ranks.size() > 1 || flags.device == "reference")) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory-limit: found ", ranks.size(), " processes and device ",
+                                                   flags.device,
+                                                   ", expected one process and a device that plans memory"));
   }
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");

@@ -184,6 +184,9 @@ class Executable {
   // What a state of a graph for training holds now, and another value for it. Errors: no state of that name; a value of
   // another type.
   virtual absl::StatusOr<Tensor> ReadState(const std::string& name) { return absl::NotFoundError("no state " + name); }
+  // The same without a copy where that can be: what it gives holds until the next run or WriteState, and lives no
+  // longer than the executable.
+  virtual absl::StatusOr<Tensor> ViewState(const std::string& name) { return ReadState(name); }
   virtual absl::Status WriteState(const std::string& name, const Tensor&) {
     return absl::NotFoundError("no state " + name);
   }

@@ -120,8 +120,8 @@ class GraphImporter {
   std::vector<const onnx::NodeProto*> unread_;  // nodes in that list
   std::vector<OpaqueNode> opaque_;
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
-  std::map<std::string, int64_t> dims_;              // the symbolic ones of the inputs
-  std::vector<std::vector<std::string>> dim_names_;  // by input and axis
+  std::map<std::string, int64_t> dims_;                                     // the symbolic ones of the inputs
+  std::vector<std::vector<std::string>> dim_names_;                         // by input and axis
   std::vector<std::string> notes_;
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
   int depth_ = 0;                              // of subgraphs

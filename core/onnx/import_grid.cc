@@ -60,8 +60,7 @@ class GridSampler {
     for (size_t k = 0; k < axes; ++k) {
       // The last axis of the image is the first coordinate.
       const auto at = static_cast<int64_t>(axes - 1 - k);
-      ASSIGN_OR_RETURN(const Value coordinate,
-                       node_.SliceAxis(positions, static_cast<int64_t>(axes) + 1, at, at + 1));
+      ASSIGN_OR_RETURN(const Value coordinate, node_.SliceAxis(positions, static_cast<int64_t>(axes) + 1, at, at + 1));
       taps.push_back(TapsOf(coordinate, x[2 + k]));
     }
     ASSIGN_OR_RETURN(const Value sum, SumOf(table, taps, x, points));

@@ -100,7 +100,8 @@ absl::StatusOr<Value> LayerNormalized(OnnxNode& node, Value x, Value scale, std:
   Formula f(node);
   if (!bias) bias = f("mul", {scale, f.Number(scale, 0)});
   RETURN_IF_ERROR(f.Done(*bias).status());
-  return node.Apply("layer_norm", {x, scale, *bias}, {{"axis", int64_t{node.type(x).rank() - 1}}, {"epsilon", epsilon}});
+  return node.Apply("layer_norm", {x, scale, *bias},
+                    {{"axis", int64_t{node.type(x).rank() - 1}}, {"epsilon", epsilon}});
 }
 
 absl::StatusOr<Value> SumOf(OnnxNode& node, int bias) {

@@ -1,6 +1,7 @@
-// Operators on quantized tensors of the domain com.microsoft, as onnxruntime's quantizer writes them: composed as those of
-// ONNX are (import_quantize.cc), with the roundings of onnxruntime's kernels on processors, which tests compare bit by
-// bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside it.
+// Operators on quantized tensors of the domain com.microsoft, as onnxruntime's quantizer writes them: composed as those
+// of ONNX are (import_quantize.cc), with the roundings of onnxruntime's kernels on processors, which tests compare bit
+// by bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside
+// it.
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,8 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<Value>>;
 
-// A scale and a zero point for all of a tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be left
-// away.
+// A scale and a zero point for all of a tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be
+// left away.
 struct Parameters {
   Value scale, zero;
   std::optional<Value> point;  // as it is given
@@ -151,8 +152,8 @@ Values QLinearGlobalAveragePool(OnnxNode& node) {
   Formula f(node);
   const Value sum = f("reduce_sum", {f("sub", {x, zero})}, {{"axes", axes}, {"keepdims", int64_t{1}}});
   const Value over = f("mul", {of_y.scale, f.Number(of_y.scale, static_cast<double>(count))});
-  ASSIGN_OR_RETURN(const Value multiple, f.Done(f("mul", {f("cast", {sum}, {{"to", DType::kFloat32}}),
-                                                          f("div", {of_x.scale, over})})));
+  ASSIGN_OR_RETURN(const Value multiple,
+                   f.Done(f("mul", {f("cast", {sum}, {{"to", DType::kFloat32}}), f("div", {of_x.scale, over})})));
   return OneOutput(Quantized(node, multiple, of_y.point, type.dtype));
 }
 
@@ -180,8 +181,8 @@ absl::StatusOr<Value> Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_z
   return Product(node, left, right);
 }
 
-// Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the result,
-// without which it is of f32.
+// Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the
+// result, without which it is of f32.
 Values QGemm(OnnxNode& node) {
   RETURN_IF_ERROR(node.CheckGiven({0, 1, 3, 4}));
   ASSIGN_OR_RETURN(const int64_t transpose_a, node.Int("transA", 0));

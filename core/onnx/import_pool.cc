@@ -174,7 +174,8 @@ absl::StatusOr<WindowSums> SumWindows(OnnxNode& node, Value x, const OnnxWindow&
   return result;
 }
 
-Values DilatedAveragePool(OnnxNode& node, Value x, const std::vector<int64_t>& kernel, bool ceil_mode, bool count_include_pad) {
+Values DilatedAveragePool(OnnxNode& node, Value x, const std::vector<int64_t>& kernel, bool ceil_mode,
+                          bool count_include_pad) {
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadAxes(node, node.input_type(0).shape, kernel));
   ASSIGN_OR_RETURN(const WindowSums sums, SumWindows(node, x, window, ceil_mode, count_include_pad));
   Formula f(node);

@@ -1,6 +1,6 @@
-// Operators on quantized tensors: integers of 8 or 16 bits q that stand for (q - zero point) * scale. They are composed of
-// operators on integers and f32, so that nothing is rounded but where ONNX says so: products are sums of i32, halves are
-// rounded to the even one, and what is too large for the type is its largest number.
+// Operators on quantized tensors: integers of 8 or 16 bits q that stand for (q - zero point) * scale. They are composed
+// of operators on integers and f32, so that nothing is rounded but where ONNX says so: products are sums of i32, halves
+// are rounded to the even one, and what is too large for the type is its largest number.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -25,8 +25,8 @@ absl::StatusOr<Value> Beside(OnnxNode& node, Value x, Value parameter, int64_t a
     return node.SliceAxis(repeated, axis, 0, shape[axis]);
   }
   if (given != Shape{shape[axis]}) {
-    return node.Invalid(absl::StrCat("a parameter is ", ShapeString(given), "; expected a number or shape [",
-                                     shape[axis], "]"));
+    return node.Invalid(
+        absl::StrCat("a parameter is ", ShapeString(given), "; expected a number or shape [", shape[axis], "]"));
   }
   Shape along(shape.size(), 1);
   along[axis] = shape[axis];
@@ -76,7 +76,8 @@ absl::StatusOr<std::vector<Value>> DynamicallyQuantized(OnnxNode& node, Value x)
   const Value range = f("sub", {high, low});
   const Value is_zero = f("equal", {range, nothing});
   const Value scale = f("where", {is_zero, f.Number(x, 1), f("div", {range, f.Number(x, 255)})});
-  const Value point = f("round", {f("clip", {f("div", {f("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
+  const Value point =
+      f("round", {f("clip", {f("div", {f("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
   ASSIGN_OR_RETURN(const Value zero, f.Done(f("cast", {point}, {{"to", DType::kUInt8}})));
   ASSIGN_OR_RETURN(const Value y, Quantized(node, f("div", {x, scale}), zero, DType::kUInt8));
   return std::vector<Value>{y, scale, zero};

@@ -170,8 +170,8 @@ class Formula {
 // A node's only output.
 absl::StatusOr<std::vector<Value>> OneOutput(absl::StatusOr<Value> value);
 
-// A leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of many; all
-// others are constants.
+// A leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of many;
+// all others are constants.
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data);
 
 // The value, which depends on weights and constants alone.

@@ -57,9 +57,9 @@ struct ImportOptions {
   std::map<std::string, int64_t> dims;
   // Fills in ImportedModel::source, which holds what the file says apart from the elements of initializers.
   bool keep_source = false;
-  // Nodes whose operator is not read, or not in that use, become opaque (core/ops/foreign.h) where the file declares the
-  // types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files; nothing
-  // here computes it.
+  // Nodes whose operator is not read, or not in that use, become opaque (core/ops/foreign.h) where the file declares
+  // the types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files;
+  // nothing here computes it.
   bool keep_unknown = false;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;

@@ -13,8 +13,8 @@
 namespace rewright {
 namespace {
 
-// What tells the node from all others of its file, and is the same in a file that was written from it: the operator, its
-// attributes, which inputs are given, and the names of its results.
+// What tells the node from all others of its file, and is the same in a file that was written from it: the operator,
+// its attributes, which inputs are given, and the names of its results.
 int64_t NumberOf(const onnx::NodeProto& node) {
   onnx::NodeProto identity = node;
   identity.clear_name();

@@ -11,12 +11,29 @@ namespace rewright {
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
   static const auto* const table = [] {
     auto* result = new absl::flat_hash_map<std::string, OnnxOperator>;
-    for (OnnxOperatorList (*family)() :
-         {ElementwiseOperators, ActivationOperators, ProductOperators, QuantizedOperators,
-          MicrosoftQuantizedOperators, MicrosoftOperators, MicrosoftAttentionOperators, EinsumOperators, PoolOperators, NormOperators,
-          TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators, ResizeOperators, AttentionOperators,
-          RecurrentOperators, LinearAttentionOperators, SelectOperators, GridOperators, SignalOperators,
-          ConstantOperators, ScatterOperators}) {
+    for (OnnxOperatorList (*family)() : {ElementwiseOperators,
+                                         ActivationOperators,
+                                         ProductOperators,
+                                         QuantizedOperators,
+                                         MicrosoftQuantizedOperators,
+                                         MicrosoftOperators,
+                                         MicrosoftAttentionOperators,
+                                         EinsumOperators,
+                                         PoolOperators,
+                                         NormOperators,
+                                         TrainingOperators,
+                                         ReduceOperators,
+                                         ShapeOperators,
+                                         MoveOperators,
+                                         ResizeOperators,
+                                         AttentionOperators,
+                                         RecurrentOperators,
+                                         LinearAttentionOperators,
+                                         SelectOperators,
+                                         GridOperators,
+                                         SignalOperators,
+                                         ConstantOperators,
+                                         ScatterOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;

@@ -28,29 +28,29 @@ struct OnnxFunction {
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 
-OnnxOperatorList ElementwiseOperators();      // import_elementwise.cc
-OnnxOperatorList ActivationOperators();       // import_activation.cc
-OnnxOperatorList ProductOperators();          // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
-OnnxOperatorList QuantizedOperators();        // import_quantize.cc: integers that stand for reals
+OnnxOperatorList ElementwiseOperators();         // import_elementwise.cc
+OnnxOperatorList ActivationOperators();          // import_activation.cc
+OnnxOperatorList ProductOperators();             // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
+OnnxOperatorList QuantizedOperators();           // import_quantize.cc: integers that stand for reals
 OnnxOperatorList MicrosoftQuantizedOperators();  // import_microsoft_quantize.cc: those of onnxruntime's quantizer
 OnnxOperatorList MicrosoftOperators();           // import_microsoft.cc: what onnxruntime fuses
 OnnxOperatorList MicrosoftAttentionOperators();  // import_microsoft_attention.cc
-OnnxOperatorList EinsumOperators();           // import_einsum.cc
-OnnxOperatorList PoolOperators();             // import_pool.cc
-OnnxOperatorList NormOperators();             // import_norm.cc
-OnnxOperatorList TrainingOperators();         // import_training.cc: dropout, losses of labels
-OnnxOperatorList ReduceOperators();           // import_reduce.cc
-OnnxOperatorList ShapeOperators();            // import_shape.cc: the elements stay in their order
-OnnxOperatorList MoveOperators();             // import_move.cc: elements are cut, joined, moved, repeated
-OnnxOperatorList ResizeOperators();           // import_resize.cc
-OnnxOperatorList AttentionOperators();        // import_attention.cc: attention, rotary embeddings
-OnnxOperatorList LinearAttentionOperators();  // import_linear_attention.cc: LinearAttention, CausalConvWithState
-OnnxOperatorList RecurrentOperators();        // import_recurrent.cc: RNN, GRU, LSTM, step by step
-OnnxOperatorList SelectOperators();           // import_select.cc: elements by lists of indices, one-hot
-OnnxOperatorList GridOperators();             // import_grid.cc: images read at computed positions
-OnnxOperatorList SignalOperators();           // import_signal.cc: Fourier transforms, windows
-OnnxOperatorList ConstantOperators();         // import_constant.cc
-OnnxOperatorList ScatterOperators();          // import_scatter.cc: sums where data says, orders, random numbers
+OnnxOperatorList EinsumOperators();              // import_einsum.cc
+OnnxOperatorList PoolOperators();                // import_pool.cc
+OnnxOperatorList NormOperators();                // import_norm.cc
+OnnxOperatorList TrainingOperators();            // import_training.cc: dropout, losses of labels
+OnnxOperatorList ReduceOperators();              // import_reduce.cc
+OnnxOperatorList ShapeOperators();               // import_shape.cc: the elements stay in their order
+OnnxOperatorList MoveOperators();                // import_move.cc: elements are cut, joined, moved, repeated
+OnnxOperatorList ResizeOperators();              // import_resize.cc
+OnnxOperatorList AttentionOperators();           // import_attention.cc: attention, rotary embeddings
+OnnxOperatorList LinearAttentionOperators();     // import_linear_attention.cc: LinearAttention, CausalConvWithState
+OnnxOperatorList RecurrentOperators();           // import_recurrent.cc: RNN, GRU, LSTM, step by step
+OnnxOperatorList SelectOperators();              // import_select.cc: elements by lists of indices, one-hot
+OnnxOperatorList GridOperators();                // import_grid.cc: images read at computed positions
+OnnxOperatorList SignalOperators();              // import_signal.cc: Fourier transforms, windows
+OnnxOperatorList ConstantOperators();            // import_constant.cc
+OnnxOperatorList ScatterOperators();             // import_scatter.cc: sums where data says, orders, random numbers
 
 // The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
 // where it is not given.

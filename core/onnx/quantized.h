@@ -1,5 +1,5 @@
-// What importers of quantized operators share: integers of 8 or 16 bits q that stand for (q - zero point) * scale. For the
-// sources of this folder only.
+// What importers of quantized operators share: integers of 8 or 16 bits q that stand for (q - zero point) * scale. For
+// the sources of this folder only.
 #pragma once
 
 #include <cstdint>

@@ -31,10 +31,10 @@ absl::Status ForeignMeaning(OpBuilder& b) {
     size += ranks[k];
   }
   if (size != sizes.end()) return b.Error("sizes must list the sizes of all outputs and no others");
-  const auto reference = [name = b.op().name.substr(sizeof kMark - 1)](
-                             const Bindings&, const std::vector<Tensor>&, std::vector<Tensor>*) -> absl::Status {
-    return absl::UnimplementedError(absl::StrCat("what ", name, " computes is not known here; --device onnxruntime ",
-                                                 "runs a model with it"));
+  const auto reference = [name = b.op().name.substr(sizeof kMark - 1)](const Bindings&, const std::vector<Tensor>&,
+                                                                       std::vector<Tensor>*) -> absl::Status {
+    return absl::UnimplementedError(
+        absl::StrCat("what ", name, " computes is not known here; --device onnxruntime ", "runs a model with it"));
   };
   b.Opaque(outputs, reference, Index());
   return absl::OkStatus();
@@ -98,8 +98,8 @@ bool IsForeign(const Node& node) {
 }
 
 int CountForeign(const Graph& graph) {
-  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                        [&](NodeId id) { return IsForeign(graph.node(id)); }));
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) { return IsForeign(graph.node(id)); }));
 }
 
 }  // namespace rewright

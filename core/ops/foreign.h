@@ -2,8 +2,8 @@
 // reference function is there. What is known is where a node stands and the types of its outputs; so rewrites happen
 // around it, and whoever runs the file runs it.
 //
-// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` tells nodes apart, which
-// are functions of their own: whether a node gives the same twice is not known of an operator that is not known.
+// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` tells nodes apart,
+// which are functions of their own: whether a node gives the same twice is not known of an operator that is not known.
 #pragma once
 
 #include <cstdint>

@@ -349,14 +349,16 @@ absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
   return CheckWeights("the end");
 }
 
-absl::StatusOr<NamedTensors> Trainer::Weights() {
+absl::StatusOr<NamedTensors> Trainer::Weights() { return WeightsBy(&Executable::ReadState); }
+
+absl::StatusOr<NamedTensors> Trainer::WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&)) {
   std::set<std::string> kept;
   for (Value state : step_.states()) kept.insert(step_.node(state.node).name);
   NamedTensors weights;
   for (Value state : model_.inference.states()) {
     const std::string& name = model_.inference.node(state.node).name;
     if (kept.contains(name)) {
-      ASSIGN_OR_RETURN(weights[name], running_.step->ReadState(name));
+      ASSIGN_OR_RETURN(weights[name], (running_.step.get()->*read)(name));
     } else {
       weights[name] = *model_.inference.arena()->Elements(state.node);
     }
@@ -365,7 +367,7 @@ absl::StatusOr<NamedTensors> Trainer::Weights() {
 }
 
 absl::StatusOr<std::string> Trainer::WeightsSha256() {
-  ASSIGN_OR_RETURN(const NamedTensors weights, Weights());
+  ASSIGN_OR_RETURN(const NamedTensors weights, WeightsBy(&Executable::ViewState));
   return SafetensorsSha256(weights);
 }
 
@@ -376,7 +378,7 @@ absl::StatusOr<Graph> Trainer::Trained() {
 
 absl::StatusOr<Measurement> Trainer::Measure() {
   CHECK(evaluation_ != nullptr);
-  ASSIGN_OR_RETURN(const NamedTensors weights, Weights());
+  ASSIGN_OR_RETURN(const NamedTensors weights, WeightsBy(&Executable::ViewState));
   for (const std::string& name : evaluated_) RETURN_IF_ERROR(evaluation_->WriteState(name, weights.at(name)));
   // Ranks share the batches, and add what these give in the order of the batches.
   const int64_t samples = validation_->size(), batches = (samples - 1) / config_.micro_batch() + 1;
@@ -415,11 +417,11 @@ absl::StatusOr<std::vector<double>> Trainer::MeasureBatches(int64_t begin, int64
 absl::Status Trainer::Save() {
   RETURN_IF_ERROR(CheckWeights(StepName(position_) + ", the checkpoint"));
   Checkpoint checkpoint;
-  ASSIGN_OR_RETURN(checkpoint.weights, Weights());
+  ASSIGN_OR_RETURN(checkpoint.weights, WeightsBy(&Executable::ViewState));
   for (Value state : step_.states()) {
     const std::string& name = step_.node(state.node).name;
     if (checkpoint.weights.contains(name)) continue;
-    ASSIGN_OR_RETURN(checkpoint.optimizer[name], running_.step->ReadState(name));
+    ASSIGN_OR_RETURN(checkpoint.optimizer[name], running_.step->ViewState(name));
   }
   if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;

@@ -97,6 +97,9 @@ class Trainer {
           BatchOrder order);
   absl::Status Init(GraphRunner& runner);
   absl::Status CheckRanks(const NamedTensors& states);
+  // Those of Weights, each read by `read` of the running step: ReadState, or ViewState for who is done with them before
+  // the next step.
+  absl::StatusOr<NamedTensors> WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&));
   // Takes over where the run stood, and adds its states to those of the graph.
   absl::Status Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states);
   // The samples of the number-th batch that this rank computes on.

@@ -143,6 +143,7 @@ void RunsAsDeclared(const Graph& graph, Executable& executable,
   }
   for (const auto& [name, value] : states) {
     EXPECT_TRUE(Compare(*executable.ReadState(name), value, 1e-5, 1e-5).close) << name;
+    EXPECT_TRUE(executable.ViewState(name)->BitEqual(*executable.ReadState(name))) << name;
   }
 }
 

@@ -461,5 +461,50 @@ TEST_F(OptimizeTest, AStoppedSearchStillComparesAndMeasures) {
   EXPECT_TRUE(report.check.equal);
 }
 
+// ---- limited time: the clock is that of runs and of what the test says
+
+// Each cost takes a second, and there are three.
+TEST_F(OptimizeTest, WithoutTimeForCostsTheOriginalComesBack) {
+  FakeRunner runner([](const Graph&) -> double {
+    ADD_FAILURE() << "nothing is run";
+    return 1;
+  });
+  options_.seconds_left = [&] { return 1.5 - device_.cost_calls; };
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_FALSE(report.rewritten);
+  EXPECT_EQ(report.verdict, "the original: the time limit came before the costs of its parts were known");
+  EXPECT_EQ(device_.cost_calls, 2);
+}
+
+TEST_F(OptimizeTest, TimingTakesAPartOfWhatIsLeft) {
+  FakeRunner runner([](const Graph& graph) { return 0.5 * graph.num_runtime_nodes(); });
+  const double start = FakeSeconds();
+  options_.measuring.warmup = 0;
+  options_.seconds_left = [&] { return 60 - (FakeSeconds() - start); };
+  const OptimizeReport report = Optimized(kRight, &runner);
+  ASSERT_TRUE(report.measured.has_value());
+  // Pairs of 3.5 seconds, in half of a minute: too few would be no test, and 30 were too many.
+  EXPECT_GE(report.measured->wins, 5);
+  EXPECT_LE(report.measured->wins, 9);
+  EXPECT_TRUE(report.rewritten) << report.verdict;
+  EXPECT_LE(FakeSeconds() - start, 60);
+}
+
+// What was not checked is not returned.
+TEST_F(OptimizeTest, WithoutTimeForTimingOrTheCheckTheOriginalComesBack) {
+  FakeRunner runner(ByNodes);
+  // Over as soon as the costs are known, of which the rewritten graph needs no others.
+  options_.seconds_left = [&] { return device_.cost_calls < 3 ? 60.0 : -1.0; };
+  for (const bool measure : {true, false}) {
+    device_.cost_calls = 0;
+    options_.measure = measure;
+    const OptimizeReport report = Optimized(kRight, &runner);
+    EXPECT_FALSE(report.rewritten);
+    ASSERT_THAT(report.dropped, SizeIs(1));
+    EXPECT_EQ(report.dropped[0].text,
+              measure ? "no time was left to measure it" : "no time was left to compare its outputs");
+  }
+}
+
 }  // namespace
 }  // namespace rewright

@@ -73,7 +73,8 @@ TEST_F(OpaqueModels, AreRewrittenAroundThatNode) {
   const std::string on = " --device onnxruntime --threads 1 --quiet --dim N=";
   ASSERT_EQ(Rewright(absl::StrCat("run ", Path("m.onnx"), on, 5)).status, 0);
   // Costs are calculated: nothing is timed.
-  const Outcome outcome = Rewright(absl::StrCat("optimize ", Path("m.onnx"), on, "5 --json --cost analytic:zen3 --trust-unverified --rules ",
+  const Outcome outcome = Rewright(absl::StrCat("optimize ", Path("m.onnx"), on,
+                                                "5 --json --cost analytic:zen3 --trust-unverified --rules ",
                                                 Path("laws.rules"), " -o ", Path("o.onnx")));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = outcome.Json();

@@ -246,34 +246,6 @@ TEST_F(TrainRanksTest, AModelOfAFileIsTrained) {
               HasSubstr("data.batch / data.micro_batches: found 16, expected the size of axis 0 of input x f32[8,64]"));
 }
 
-TEST_F(TrainRanksTest, WhatIsComputedAgainChangesNoBits) {
-  const std::string config =
-      Config("deep.json", R"({"model": {"mlp": {"sizes": [64, 48, 48, 48, 10], "activation": "gelu"}}, "steps": 12})");
-  const auto trained = [&](int processes, const std::string& flags) {
-    const Outcome outcome =
-        RewrightScript(Mpirun(processes) + "$program train --threads 1 " + config + flags + " >$out 2>$err");
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    const std::string all = outcome.out + outcome.err;
-    const size_t at = all.find("sha256 ");
-    EXPECT_NE(at, std::string::npos) << all;
-    const bool again = all.find("values are computed again") != std::string::npos;
-    return std::pair(all.substr(at, 71), again);
-  };
-  const auto kept = trained(2, " --keep-all"), free = trained(2, ""), limited = trained(3, " --memory-limit 160K");
-  EXPECT_FALSE(kept.second);
-  EXPECT_TRUE(free.second);
-  EXPECT_TRUE(limited.second);
-  EXPECT_EQ(free.first, kept.first);
-  EXPECT_EQ(limited.first, kept.first);
-  EXPECT_EQ(trained(2, " --layout dp=2,zero=3").first, kept.first);
-  const auto error = [&](const std::string& flags) {
-    return RewrightScript(Mpirun(2) + "$program train --threads 1 " + config + flags + " >$out 2>$err").err;
-  };
-  EXPECT_THAT(error(" --memory-limit 1K"), HasSubstr("--memory-limit: found 0.0 MB; the least that was reached is"));
-  EXPECT_THAT(error(" --memory-limit 1M --layout tp=2"),
-              HasSubstr("--memory-limit: found tp=2,pp=1 and device cpu, expected processes that compute"));
-}
-
 TEST_F(TrainRanksTest, SaysWhatIsWrong) {
   const std::string config = Config("config.json");
   const auto error = [](const std::string& command) {

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "backends/device_factory.h"
 #include "core/base/check.h"
 #include "core/base/data_file.h"
@@ -82,7 +84,10 @@ OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
     Throw(absl::InvalidArgumentError(
         absl::StrCat("search: found ", settings.search, ", expected backtrack, greedy or eqsat")));
   }
-  if (settings.time_limit_seconds > 0) options.search.time_limit_seconds = settings.time_limit_seconds;
+  if (settings.time_limit_seconds > 0) {
+    const absl::Time end = absl::Now() + absl::Seconds(settings.time_limit_seconds);
+    options.seconds_left = [end] { return absl::ToDoubleSeconds(end - absl::Now()); };
+  }
   options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
   options.check = settings.check;
   options.checking.rtol = settings.rtol;

@@ -20,8 +20,8 @@ class Namer {
     auto graph = std::make_shared<NamedGraph>(names, sizes);
     std::vector<Resized> replayed;
     for (const index::NamedSizes& dims : sizes) {
-      absl::StatusOr<ImportedModel> model = source_.Import(
-          {.dims = dims, .keep_source = true, .keep_unknown = !original_.opaque.empty()});
+      absl::StatusOr<ImportedModel> model =
+          source_.Import({.dims = dims, .keep_source = true, .keep_unknown = !original_.opaque.empty()});
       if (!model.ok()) {
         return absl::FailedPreconditionError(absl::StrCat("at ", TextOf(names, dims), ": ", model.status().message()));
       }

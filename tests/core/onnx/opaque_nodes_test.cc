@@ -64,8 +64,8 @@ TEST(OpaqueNodesTest, HaveTheDeclaredTypes) {
   options.dims = {{"N", 4}, {"M", 5}};
   const auto model = Frob().Import(options);
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(PrintGraph(model->graph), AllOf(HasSubstr("foreign.com.acme.Frob"), HasSubstr("f32[4,3]"),
-                                              HasSubstr("i64[2]")));
+  EXPECT_THAT(PrintGraph(model->graph),
+              AllOf(HasSubstr("foreign.com.acme.Frob"), HasSubstr("f32[4,3]"), HasSubstr("i64[2]")));
   ASSERT_EQ(model->opaque.size(), 1U);
   EXPECT_EQ(model->opaque[0].node, "node \"frob\" (com.acme.Frob)");
   EXPECT_EQ(model->opaque[0].why, "the operator is not known");
@@ -158,9 +158,10 @@ TEST(OpaqueNodesTest, UsesThatAreNotReadAreKeptToo) {
 TEST(OpaqueNodesTest, WithoutADeclaredTypeTheyAreRefused) {
   TestModel model = Frob();
   model.proto().mutable_graph()->clear_value_info();
-  EXPECT_THAT(model.Error(kKeeping), AllOf(HasSubstr("com.acme.Frob: the operator is not known (its output \"t\" has no "
-                                                     "declared type) [1 node: node \"frob\""),
-                                           Not(HasSubstr("--device"))));
+  EXPECT_THAT(model.Error(kKeeping),
+              AllOf(HasSubstr("com.acme.Frob: the operator is not known (its output \"t\" has no "
+                              "declared type) [1 node: node \"frob\""),
+                    Not(HasSubstr("--device"))));
   Declare(model, "t", {"Q", "3"});
   EXPECT_THAT(model.Error(kKeeping), HasSubstr("its output \"t\" has a size that is not known (Q)"));
   model.proto().mutable_graph()->clear_value_info();
@@ -199,8 +200,9 @@ TEST(OpaqueNodesTest, FunctionsOfTheFileAreWrittenWithTheNodesThatCallThem) {
 
 TEST(OpaqueNodesTest, PrintedAttributesAreChecked) {
   const auto error = [](const std::string& attrs) {
-    return std::string(
-        ParseGraph(absl::StrCat("input x: f32[2]\n%0 = foreign.F(x, ", attrs, ")\noutput y = %0\n")).status().message());
+    return std::string(ParseGraph(absl::StrCat("input x: f32[2]\n%0 = foreign.F(x, ", attrs, ")\noutput y = %0\n"))
+                           .status()
+                           .message());
   };
   EXPECT_EQ(error("node=1, dtypes=[0], ranks=[1], sizes=[2]"), "");
   EXPECT_THAT(error("node=1, dtypes=[], ranks=[], sizes=[]"), HasSubstr("must list the same outputs"));
