@@ -15,6 +15,7 @@
 #include "tools/flags.h"
 #include "tools/models.h"
 #include "tools/progress.h"
+#include "tools/rules.h"
 #include "tools/trace_file.h"
 #include "tools/verb.h"
 
@@ -162,6 +163,7 @@ Action DeclareBlame(CLI::App& app) {
   app.add_option("trace", flags->trace, "What optimize --trace wrote")->required()->type_name("TRACE.json");
   app.add_option("--model", flags->model, "The original model (default: where it was)")->type_name("IN.onnx");
   app.add_option("--rules", flags->rules, "The rules (repeatable; default: the files that were used)")
+      ->transform(RuleFile)
       ->type_name("FILE")
       ->allow_extra_args(false);
   AddChoice(app, "--what", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)");

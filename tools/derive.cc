@@ -23,6 +23,7 @@
 #include "tools/flags.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/rules.h"
 #include "tools/verb.h"
 
 namespace rewright {
@@ -174,6 +175,7 @@ Action DeclareDerive(CLI::App& app) {
   auto flags = std::make_shared<DeriveFlags>();
   app.add_option("--rules", flags->rules, "The set (repeatable)")
       ->required()
+      ->transform(RuleFile)
       ->type_name("FILE.rules")
       ->allow_extra_args(false);
   app.add_option("--goals", flags->goals, "The rules in question; they need no proofs")

@@ -26,6 +26,7 @@
 #include "tools/interrupt.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/models.h"
+#include "tools/rules.h"
 #include "tools/verb.h"
 #include "verifier/certificate.h"
 
@@ -200,6 +201,7 @@ Action DeclareEqual(CLI::App& app) {
       ->type_name("DIR");
   AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   app.add_option("--rules", flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
+      ->transform(RuleFile)
       ->type_name("FILE.rules")
       ->allow_extra_args(false);
   AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");

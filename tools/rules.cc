@@ -1,9 +1,20 @@
 #include "tools/rules.h"
 
+#include <unistd.h>
+
+#include "substitutions/rule_set.h"
+
 namespace rewright {
 
+std::string RuleFile(std::string name) {
+  if (name.find('/') != std::string::npos || access(name.c_str(), F_OK) == 0) return name;
+  return FindRuleFile(name).value_or(name);
+}
+
 void AddRules(CLI::App& app, RuleFlags* flags) {
-  app.add_option("--rules", flags->files, "Rules to use (repeatable; default: those that come with the program)")
+  app.add_option("--rules", flags->files,
+                 "Rules to use, a file or the name of one that comes with the program (repeatable; default core.rules)")
+      ->transform(RuleFile)
       ->type_name("FILE")
       ->allow_extra_args(false);
   app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")

@@ -349,6 +349,20 @@ TEST_F(Verbs, OptimizeLeavesRulesOut) {
   EXPECT_THAT(unknown.err, HasSubstr("matmul-merg"));
 }
 
+// net.onnx has two products that share a factor, which one law of the default set merges and none of laws.rules.
+TEST_F(Verbs, RulesThatComeWithTheProgramAreFoundByName) {
+  const TemporaryFolder folder;
+  const std::string optimize = "optimize --cost analytic:v100-roofline --budget 20 --no-check" + std::string(kQuick) +
+                               Path("net.onnx") + " -o " + (folder / "out.onnx") + " --rules ";
+  const Outcome core = Rewright(optimize + "core.rules"), laws = Rewright(optimize + "laws.rules");
+  ASSERT_EQ(core.status, 0) << core.err;
+  ASSERT_EQ(laws.status, 0) << laws.err;
+  EXPECT_NE(core.Json()["rewrites"], laws.Json()["rewrites"]);
+  const Outcome none = Rewright(optimize + "no.rules");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("no.rules: No such file"));
+}
+
 TEST_F(Verbs, OptimizeRefusesBadOutputsBeforeItStarts) {
   const std::string optimize = "optimize " + Path("mlp.onnx") + " -o ";
   for (const char* out : {"/", "/nonexistent/x.onnx", "/dev/null/x.onnx", "''"}) {
