@@ -191,14 +191,14 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
 constexpr double kProofSeconds = 5;
 
 // Cuts graphs of a step over ranks, by laws that are proved on the way.
-absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only,
-                              Console& console) {
+absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
+                              bool exact_only, Console& console) {
   std::vector<sharding::Placement> placements;
   for (const auto& [name, axis] : axes) placements.push_back({name, axis});
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
     ProvedLaws laws(kProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, placements, ranks.size(), std::ref(laws), exact_only));
+                     sharding::Shard(graph, placements, degree, std::ref(laws), exact_only));
     console.Note(absl::StrFormat(
         "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
         laws.num_proved(),
@@ -238,9 +238,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
   options.sharing.layout = layout;
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
-  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, Communicator& over, bool exact_only) {
-    return CutStep(graph, axes, over, exact_only, console);
-  };
+  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
+                            bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
   if (engine.device() != nullptr) {
     options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }

@@ -31,12 +31,8 @@ class RankExecutable : public Executable {
   // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
-  // What this rank has of a state, which runs change: a block along the axis, or all of it where that is -1.
-  struct Local {
-    Tensor tensor;
-    int axis = -1;
-  };
-  absl::StatusOr<Local> LocalState(const std::string& name);
+  // What this rank has of a state, which runs change.
+  absl::StatusOr<RankPart> LocalState(const std::string& name);
 
   // Whole values. ReadState is called by all ranks together.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
@@ -47,6 +43,8 @@ class RankExecutable : public Executable {
   int64_t peak_live_bytes() const override { return kept_.bytes + largest(&Executable::peak_live_bytes); }
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
+  // What this rank sends in a run.
+  int64_t bytes_sent() const;
 
   const std::vector<RankLeaf>& inputs() const { return rank_.inputs; }
   const std::vector<Collective>& collectives() const { return rank_.collectives; }

@@ -62,19 +62,9 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsOfOwn(const std::string&
     ASSIGN_OR_RETURN(std::vector<Tensor> leaf, Leaf(batches));
     for (size_t k = 0; k < sums.size(); ++k) sums[k].Add(std::move(leaf[k]));
   }
-  std::vector<Tensor> inputs;
-  for (size_t k = 0; k < sums.size(); ++k) {
-    Tensor total = sums[k].Take();
-    if (axes_[k] < 0) {
-      RETURN_IF_ERROR(AllReduce(partners_, what, leaves, &total));
-      inputs.push_back(std::move(total));
-      continue;
-    }
-    RETURN_IF_ERROR(ReduceOwnBlocks(partners_, what, leaves, {{&total, axes_[k]}}));
-    inputs.emplace_back(BlockType(total.type(), axes_[k], partners_.size()));
-    CopyBlock(total, axes_[k], partners_.rank(), &inputs.back());
-  }
-  return inputs;
+  std::vector<Tensor> totals;
+  for (TreeSum& sum : sums) totals.push_back(sum.Take());
+  return SumOverRanks(partners_, what, leaves, std::move(totals), axes_);
 }
 
 absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
@@ -94,15 +84,8 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::strin
     RETURN_IF_ERROR(AddLeaves(partners_, what, givers, tensors, leaf, to));
   }
   std::vector<Tensor> inputs;
-  std::vector<Joined> whole;
-  for (size_t k = 0; k < sums.size(); ++k) {
-    inputs.push_back(sums[k].Take());
-    if (axes_[k] >= 0) continue;
-    whole.push_back({inputs[k], -1, Tensor(sums_[k])});
-    inputs[k] = whole.back().whole;
-  }
-  RETURN_IF_ERROR(AllGather(partners_, what, whole));
-  return inputs;
+  for (TreeSum& sum : sums) inputs.push_back(sum.Take());
+  return JoinStretches(partners_, what, sums_, axes_, std::move(inputs));
 }
 
 }  // namespace rewright

@@ -69,7 +69,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
     weight.trained = std::find(trained.begin(), trained.end(), weight.name) != trained.end();
     weight.local = *unpacked.arena()->Elements(state.node);
     if (weight.trained && update != nullptr) {
-      ASSIGN_OR_RETURN(const RankExecutable::Local local, update->LocalState(weight.name));
+      ASSIGN_OR_RETURN(const RankPart local, update->LocalState(weight.name));
       weight.axis = local.axis;
       weight.local = local.tensor;
     }
@@ -294,17 +294,9 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
-  std::vector<Tensor> inputs(sums_.size());
-  std::vector<Joined> whole;
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    inputs[k] = (*sums)[k].Take();
-    if (axes_[k] >= 0) continue;
-    Joined joined{inputs[k], -1, Tensor(sums_[k])};
-    inputs[k] = joined.whole;
-    whole.push_back(std::move(joined));
-  }
-  RETURN_IF_ERROR(AllGather(ranks_, absl::StrCat(what, ", sum of gradients"), whole));
-  return inputs;
+  std::vector<Tensor> inputs;
+  for (TreeSum& sum : *sums) inputs.push_back(sum.Take());
+  return JoinStretches(ranks_, absl::StrCat(what, ", sum of gradients"), sums_, axes_, std::move(inputs));
 }
 
 }  // namespace rewright

@@ -111,7 +111,6 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
   const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;
   if (given.contains("chunks") && !interleaved) return error("chunks with schedule=interleaved");
   if (interleaved && !given.contains("chunks")) layout.chunks = 2;
-  if (layout.zero > 0 && layout.pp > 1) return error(absl::StrCat("zero=", layout.zero, " without pp"));
   if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");
   const int64_t needed = int64_t{layout.dp} * layout.tp * layout.pp;
   if (needed != ranks) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/collectives.h"
 
 namespace rewright {
 
@@ -38,6 +39,35 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   for (TreeSum& sum : sums) totals.push_back(sum.Take());
   for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
   return ViewsOf(totals, sums_);
+}
+
+absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
+                                                 const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
+                                                 const std::vector<int>& axes) {
+  for (size_t k = 0; k < sums.size(); ++k) {
+    if (axes[k] < 0) {
+      RETURN_IF_ERROR(AllReduce(ranks, what, leaves, &sums[k]));
+      continue;
+    }
+    RETURN_IF_ERROR(ReduceOwnBlocks(ranks, what, leaves, {{&sums[k], axes[k]}}));
+    Tensor block(BlockType(sums[k].type(), axes[k], ranks.size()));
+    CopyBlock(sums[k], axes[k], ranks.rank(), &block);
+    sums[k] = std::move(block);
+  }
+  return sums;
+}
+
+absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
+                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                  std::vector<Tensor> sums) {
+  std::vector<Joined> whole;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    if (axes[k] >= 0) continue;
+    whole.push_back({sums[k], -1, Tensor(types[k])});
+    sums[k] = whole.back().whole;
+  }
+  RETURN_IF_ERROR(AllGather(ranks, what, whole));
+  return sums;
 }
 
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types) {

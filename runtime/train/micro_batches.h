@@ -46,6 +46,18 @@ class MicroBatches : public GradientSums {
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };
 
+// Of sums that each rank has of its own micro-batches those over all ranks, `leaves` being theirs: what has an axis as
+// this rank's block of it, the rest whole.
+absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
+                                                 const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
+                                                 const std::vector<int>& axes);
+
+// Sums that AddLeaves made: what has an axis as it is, this rank's block, of the rest the stretches of all ranks
+// joined.
+absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
+                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                  std::vector<Tensor> sums);
+
 // Tensors of these types that lie one after another in vectors of their element types: views of them.
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types);
 

@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
                                                                GraphRunner& runner) {
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group, /*exact_only=*/false));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
   return RankExecutable::Create(cut, group, runner);
 }
 
@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, c
     if (found != placed.end()) axes.push_back(*found);
   }
   if (axes.empty()) return runner.Prepare(pass);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together, /*exact_only=*/false));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together.size(), together, /*exact_only=*/false));
   return RankExecutable::Create(cut, together, runner);
 }
 
@@ -83,11 +83,17 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
   absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
-  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
+  const int zero = layout.dp > 1 ? layout.zero : 0;
+  Graph cut = step;
+  if (zero > 0) {
+    ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *plan, layout.dp, zero), layout.dp, ranks.all(),
+                                      /*exact_only=*/true));
+  }
+  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(cut, plan->owners, ranks.group(), ranks.partners(), runner));
   const PreparePass prepare = [&](const Graph& pass) {
     return PrepareTogether(pass, placed, sharing, ranks.together(), runner);
   };
-  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), micro_batches, layout.schedule,
+  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), {micro_batches, layout.schedule, zero},
                                                {ranks.group(), ranks.line(), ranks.partners()}, prepare, *update));
   made.step = std::move(update);
   return made;
@@ -107,7 +113,7 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gr
   }
   ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
   const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks(), /*exact_only=*/true));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks().size(), ranks.blocks(), true));
   ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
   std::vector<TensorType> sums;
   std::vector<int> axes;
@@ -177,7 +183,8 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};
   layers.groups = sharing.device.groups;
   if (zero > 0) {
-    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, ranks.all().size(), zero), ranks.all(), true));
+    const int size = ranks.all().size();
+    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, size, zero), size, ranks.all(), true));
     const auto takes = zero > 1 ? RankExecutable::Takes::kParts : RankExecutable::Takes::kWhole;
     ASSIGN_OR_RETURN(auto together, RankExecutable::Create(cut, ranks.all(), runner, takes));
     for (const RankLeaf& input : together->inputs()) layers.block_axes.push_back(input.axis);

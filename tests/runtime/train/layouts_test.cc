@@ -5,6 +5,7 @@
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/train/layered_gradients.h"
 #include "runtime/train/layout.h"
+#include "runtime/train/pipeline.h"
 #include "tests/runtime/train/layouts_util.h"
 
 namespace rewright {
@@ -46,7 +47,6 @@ TEST(LayoutTest, IsReadAndChecked) {
     EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N, pp=N")));
   }
   EXPECT_THAT(error("dp=2,tp=2", 3), HasSubstr("expected mpirun -n 4 rewright train .., found 3 ranks"));
-  EXPECT_THAT(error("pp=2,zero=3", 2), HasSubstr("expected zero=3 without pp"));
   EXPECT_THAT(error("pp=2,chunks=2", 2), HasSubstr("expected chunks with schedule=interleaved"));
   EXPECT_THAT(error("dp=2,schedule=gpipe", 2), HasSubstr("expected schedule with pp=N"));
 }
@@ -183,6 +183,10 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
   EXPECT_EQ(Common(Train(json_, 2, "ck", true, 7)).position, 7);
   Use("dp=3,zero=2");
   EXPECT_EQ(Common(Train(json_, 3, "ck", true, 13)).position, 13);
+  Use("dp=2,pp=2,zero=3");
+  EXPECT_EQ(Common(Train(json_, 4, "ck", true, 15)).position, 15);
+  Use("dp=2,pp=2,zero=1");
+  EXPECT_EQ(Common(Train(json_, 4, "ck", true, 17)).position, 17);
   Use("");
   EXPECT_EQ(Common(Train(json_, 3, "ck", true)).sha256, expected);
 }
@@ -235,10 +239,18 @@ TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 12]}}, "steps": 1})"));
   const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
                             {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
-  const std::pair<const char*, int> layouts[] = {
-      {"tp=2", 2},        {"dp=2,zero=3", 2},      {"dp=2,tp=2", 4},
-      {"tp=2,zero=1", 2}, {"dp=2,tp=2,zero=2", 4}, {"dp=2,tp=2,zero=3", 4},
-      {"pp=2,tp=2", 4},   {"dp=2,pp=2,tp=2", 8},   {"pp=2,tp=2,schedule=interleaved", 4}};
+  const std::pair<const char*, int> layouts[] = {{"tp=2", 2},
+                                                 {"dp=2,zero=3", 2},
+                                                 {"dp=2,tp=2", 4},
+                                                 {"tp=2,zero=1", 2},
+                                                 {"dp=2,tp=2,zero=2", 4},
+                                                 {"dp=2,tp=2,zero=3", 4},
+                                                 {"pp=2,tp=2", 4},
+                                                 {"dp=2,pp=2,tp=2", 8},
+                                                 {"pp=2,tp=2,schedule=interleaved", 4},
+                                                 {"dp=2,pp=2,zero=2", 4},
+                                                 {"dp=2,pp=2,zero=3", 4},
+                                                 {"dp=2,pp=2,tp=2,zero=3", 8}};
   for (const auto& [layout, size] : layouts) {
     SCOPED_TRACE(layout);
     Use(layout, places);
@@ -305,6 +317,56 @@ TEST_F(LayoutsTest, ZeroOfGroupsKeepsItsBlocksAlone) {
               HasSubstr("data.micro_batches: found 1, expected at least 2 with the layout tp=2,zero=1"));
 }
 
+// What a stage keeps is cut over the groups: the bits of one rank, with micro-batches that the groups do not divide,
+// too.
+TEST_F(LayoutsTest, ZeroOfPipelinesGivesTheBitsOfOneRank) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 18, 24, 10]}}, "data": {"batch": 30},
+                                    "steps": 6})"));
+  for (const int64_t count : {6, 5}) {
+    json_["data"]["micro_batches"] = count;
+    Use("");
+    const Trained alone = Common(Train(json_, 1));
+    const std::pair<const char*, int> layouts[] = {{"dp=2,pp=2,zero=1", 4},
+                                                   {"dp=2,pp=2,zero=2", 4},
+                                                   {"dp=2,pp=2,zero=3", 4},
+                                                   {"dp=3,pp=2,zero=3,schedule=gpipe", 6},
+                                                   {"dp=2,pp=3,zero=2,schedule=gpipe", 6},
+                                                   {"dp=2,pp=2,zero=1,schedule=interleaved", 4},
+                                                   {"dp=2,pp=2,zero=3,schedule=interleaved", 4},
+                                                   {"pp=2,zero=2", 2}};
+    for (const auto& [layout, size] : layouts) {
+      Use(layout);
+      const Trained trained = Common(Train(json_, size));
+      EXPECT_EQ(trained.sha256, alone.sha256) << layout << ", " << count << " micro-batches";
+      EXPECT_EQ(trained.losses, alone.losses) << layout;
+    }
+  }
+}
+
+TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 12]}}, "steps": 1})"));
+  const int64_t parameters = 64 * 24 + 24 + 24 * 16 + 16 + 16 * 24 + 24 + 24 * 12 + 12;
+  for (int zero : {1, 2, 3}) {
+    for (const bool interleaved : {false, true}) {
+      std::vector<int64_t> states(4, 0), gathered(4, 0);
+      look_ = [&](int rank, Trainer& trainer) {
+        const auto number = static_cast<size_t>(rank);
+        states[number] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes() - 8;
+        gathered[number] = dynamic_cast<const Pipeline&>(*trainer.running().sums).gathered_bytes();
+      };
+      Use(absl::StrCat("dp=2,pp=2,zero=", zero, interleaved ? ",schedule=interleaved" : ""));
+      Common(Train(json_, 4));
+      // Of each stage half of what the optimizer keeps, and with zero=3 half of the weights.
+      for (size_t rank : {0, 1}) EXPECT_EQ(states[rank], states[rank + 2]);
+      EXPECT_EQ(states[0] + states[1], parameters * (zero == 3 ? 6 : 8));
+      // Weights are whole of one stage at a time.
+      const int64_t weights = gathered[0] + gathered[1];
+      EXPECT_GT(weights, zero == 3 ? 0 : -1);
+      EXPECT_LE(weights, zero == 3 ? (interleaved ? 3 : 4) * parameters + 1024 : 0) << zero << interleaved;
+    }
+  }
+}
+
 // Stages that are computed by several ranks each: what one group of ranks gives of the passes, and nothing else.
 TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 8})"));
@@ -314,8 +376,11 @@ TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   Use("tp=2", places);
   EXPECT_LT(Distance(alone, Common(Train(json_, 2)).weights), 1e-4);
   std::string sha256;
-  for (const auto& [layout, size] :
-       {std::pair("pp=2,tp=2", 4), {"pp=2,tp=2,schedule=gpipe", 4}, {"dp=2,pp=2,tp=2", 8}}) {
+  for (const auto& [layout, size] : {std::pair("pp=2,tp=2", 4),
+                                     {"pp=2,tp=2,schedule=gpipe", 4},
+                                     {"dp=2,pp=2,tp=2", 8},
+                                     {"dp=2,pp=2,tp=2,zero=1", 8},
+                                     {"dp=2,pp=2,tp=2,zero=3", 8}}) {
     Use(layout, places);
     const Trained trained = Common(Train(json_, size));
     EXPECT_LT(Distance(alone, trained.weights), 1e-4) << layout;

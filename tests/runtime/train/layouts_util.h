@@ -27,9 +27,9 @@ class LayoutsTest : public RanksTest {
       options->sharing.layout = *layout;
       options->sharing.bucket_bytes = bucket_bytes_;
       options->sharing.cut = [this, rank = options->ranks->rank()](const Graph& graph, const StateAxes& axes,
-                                                                   Communicator& ranks, bool exact_only) {
-        auto cut = CutByLaws(graph, axes, ranks.size(), exact_only, rank == 0 ? &bytes_of_step_ : nullptr);
-        if (rank == 0 && cut.ok()) cut_graphs_.push_back({graph, *cut, ranks.size(), exact_only});
+                                                                   int degree, Communicator&, bool exact_only) {
+        auto cut = CutByLaws(graph, axes, degree, exact_only, rank == 0 ? &bytes_of_step_ : nullptr);
+        if (rank == 0 && cut.ok()) cut_graphs_.push_back({graph, *cut, degree, exact_only});
         return cut;
       };
     };

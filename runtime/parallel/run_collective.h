@@ -1,0 +1,25 @@
+// One collective of a rank's graph (rank_graph.h) between two of its tensors, and what it sends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/ir/tensor.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/parallel/rank_graph.h"
+
+namespace rewright {
+
+// Called by all ranks together; `when` stands first in errors: "run 3, all-reduce of matmul: rank 0 waited ..".
+absl::Status RunCollective(Communicator& ranks, const std::string& when, const Collective& collective,
+                           const Tensor& operand, Tensor* result);
+
+// What rank `rank` of `size` sends for it.
+int64_t BytesSent(const Collective& collective, const TensorType& operand, const TensorType& result, int rank,
+                  int size);
+
+// What rank `rank` of `size` sends for an AllReduce of the type.
+int64_t BytesOfAllReduce(const TensorType& type, int rank, int size);
+
+}  // namespace rewright
