@@ -10,11 +10,11 @@
 
 namespace rewright {
 
-GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                                std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count,
                                Communicator& group, Communicator& partners)
     : executable_(std::move(executable)),
-      trained_(trained),
+      updated_(updated),
       sums_(std::move(sums)),
       axes_(std::move(axes)),
       zero_(zero),
@@ -23,7 +23,7 @@ GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std
       partners_(partners) {}
 
 absl::Status GroupGradients::ReadWeights(Executable& from) {
-  for (const std::string& name : trained_) {
+  for (const std::string& name : updated_) {
     ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }

@@ -39,7 +39,7 @@ class LayeredGradients : public GradientSums {
   // ranks, else null. The communicator, the runner's device and `update` outlive the object. Errors: those of the
   // runner.
   static absl::StatusOr<std::unique_ptr<LayeredGradients>> Create(const Graph& gradients, const Graph& step,
-                                                                  const std::vector<std::string>& trained,
+                                                                  const std::vector<std::string>& updated,
                                                                   const LayeredOptions& options, Communicator& ranks,
                                                                   GraphRunner& runner, RankExecutable* update);
 
@@ -60,12 +60,12 @@ class LayeredGradients : public GradientSums {
  private:
   struct Weight {
     std::string name;
-    bool trained = false;
+    bool updated = false;
     int axis = -1;  // of the blocks that ranks have; -1: each has all of it
     Tensor local;
   };
   LayeredGradients(const LayeredOptions& options, Communicator& ranks);
-  absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& trained,
+  absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                     GraphRunner& runner, RankExecutable* update);
   absl::Status PlanTensors();
   absl::Status RunPiece(size_t piece);

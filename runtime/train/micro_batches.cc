@@ -9,16 +9,16 @@
 
 namespace rewright {
 
-MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                            std::vector<TensorType> sums, int64_t count, Communicator& ranks)
     : executable_(std::move(executable)),
       ranks_(ranks),
-      trained_(trained),
+      updated_(updated),
       sums_(std::move(sums)),
       leaves_(LeavesOfRanks(count, ranks.size())) {}
 
 absl::Status MicroBatches::ReadWeights(Executable& from) {
-  for (const std::string& name : trained_) {
+  for (const std::string& name : updated_) {
     ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }

@@ -30,9 +30,9 @@ class GradientSums {
 // By one graph for a micro-batch, whose results are added when all are there.
 class MicroBatches : public GradientSums {
  public:
-  // `executable` computes StepGraphs::gradients by the weights `trained`. REQUIRES: a micro-batch for each rank.
+  // `executable` computes StepGraphs::gradients by the states `updated`. REQUIRES: a micro-batch for each rank.
   // `sums` are the inputs of the step, in the order in which the results have them one after another.
-  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
   absl::Status ReadWeights(Executable& from) override;
@@ -41,7 +41,7 @@ class MicroBatches : public GradientSums {
  private:
   const std::unique_ptr<Executable> executable_;
   Communicator& ranks_;
-  const std::vector<std::string> trained_;
+  const std::vector<std::string> updated_;
   const std::vector<TensorType> sums_;
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, c
 }
 
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
-                                          const std::vector<std::string>& trained, const TrainConfig& config,
+                                          const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t micro_batches = config.step.micro_batches;
@@ -80,7 +80,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
     ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places));
   }
   const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, shape, KnownByAll(sharing, ranks));
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
@@ -101,7 +101,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
 
 // Tensor parallel in groups, and what the optimizer keeps cut over all ranks.
 absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
@@ -122,7 +122,7 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gr
     axes.push_back(input.axis);
   }
   ParallelStep made;
-  made.sums = std::make_unique<GroupGradients>(std::move(together), trained, std::move(sums), std::move(axes),
+  made.sums = std::make_unique<GroupGradients>(std::move(together), updated, std::move(sums), std::move(axes),
                                                layout.zero, count, ranks.group(), ranks.partners());
   made.step = std::move(update);
   return made;
@@ -159,14 +159,14 @@ std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, con
 }
 
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  if (layout.pp > 1) return MakePipeline(step, gradients, trained, config, sharing, ranks, runner);
+  if (layout.pp > 1) return MakePipeline(step, gradients, updated, config, sharing, ranks, runner);
   if (layout.tp > 1 && layout.zero > 0) {
-    return MakeZeroOfGroups(step, gradients, trained, config, sharing, ranks, runner);
+    return MakeZeroOfGroups(step, gradients, updated, config, sharing, ranks, runner);
   }
   ParallelStep made;
   if (layout.tp > 1) {
@@ -175,7 +175,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
     std::vector<TensorType> sums;
     for (Value input : step.inputs()) sums.push_back(step.type(input));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), count, ranks.partners());
+    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, std::move(sums), count, ranks.partners());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
@@ -194,7 +194,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, trained, layers, ranks.all(), runner, update));
+  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, updated, layers, ranks.all(), runner, update));
   return made;
 }
 

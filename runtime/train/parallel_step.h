@@ -61,7 +61,7 @@ struct ParallelStep {
 // `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device
 // outlive what is made. Errors: a layout that does not fit the graphs, those of the runner and of `cut`.
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner);
 

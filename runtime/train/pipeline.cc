@@ -83,12 +83,12 @@ void FindMessages(PipelinePlan* plan) {
 }  // namespace
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, const PipelineShape& shape,
+                                          const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device) {
   PipelinePlan plan;
   plan.shape = shape;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));
-  const std::vector<std::string> weights = WeightsOfInputs(step, trained);
+  const std::vector<std::string> weights = StatesOfInputs(step, updated);
   std::vector<double> measured;
   if (device.seconds != nullptr) {
     ASSIGN_OR_RETURN(measured, device.seconds(plan.gradients));

@@ -70,7 +70,7 @@ struct DeviceKnowledge {
 
 // `gradients` and `step` are StepGraphs'. Errors: those of `device`, more stages than the forward pass can be cut into.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, const PipelineShape& shape,
+                                          const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
 
 // The states and inputs of the step that ZeRO cuts over `degree` partners, with their axes.

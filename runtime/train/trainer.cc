@@ -194,8 +194,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
   }
-  ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, trained_, config_,
-                                              options_.sharing, groups_, runner));
+  ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, graphs.updated,
+                                              config_, options_.sharing, groups_, runner));
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
     counts_right_ = graphs.evaluation.results().size() > 1;

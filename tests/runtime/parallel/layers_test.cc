@@ -95,6 +95,31 @@ TEST(LayersTest, AnyCutGivesTheSameBits) {
   }
 }
 
+// As the pass of a stage is that several ranks compute.
+TEST(PiecesTest, APieceMayBeCutAgain) {
+  const auto graph = ParseGraph(R"(training
+input value.2: f32[2,2]
+input value.value.2: f32[2,2]
+%1 = relu(value.2)
+%2 = add(%1, value.2)
+%3 = mul(%2, value.2)
+%4 = mul(%3, value.value.2)
+output out = %4
+)",
+                                {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<int> numbers(graph->nodes().size(), 0);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const Node& node = graph->node(graph->nodes()[i]);
+    if (node.op != nullptr && node.op->name == "mul") numbers[i] = 1;
+  }
+  const Pieces pieces = PiecesOf(*graph, numbers, 2, {});
+  EXPECT_EQ(pieces.pieces[1].inputs.size(), 3u);
+  for (Value input : pieces.pieces[1].graph.inputs()) {
+    EXPECT_THAT(pieces.pieces[1].graph.node(input.node).name, ::testing::StartsWith("value."));
+  }
+}
+
 TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
   const Graph graph = ModelWithGradients();
   const Passes passes = PassesOf(graph, {"w", "u", "v"});

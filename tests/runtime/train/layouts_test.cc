@@ -1,4 +1,6 @@
 // Training with a step cut over ranks: tensor parallel, ZeRO, gradients that are summed layer by layer.
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "runtime/parallel/owned_executable.h"
@@ -277,6 +279,47 @@ TEST_F(LayoutsTest, TensorParallelDropsWhatOneRankDrops) {
   ASSERT_EQ(cut_graphs_.size(), 1u);
   EXPECT_THAT(PrintGraph(cut_graphs_[0].cut), HasSubstr("block_random_uniform("));
   ExpectSameMeaning(cut_graphs_[0]);
+}
+
+// Statistics are those of a micro-batch, and running averages take the means of these, wherever they are computed.
+TEST_F(LayoutsTest, BatchNormIsThatOfMicroBatches) {
+  json_ =
+      Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10, "dropout": 0.2}},
+      "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 24,
+               "micro_batches": 4},
+      "loss": "cross_entropy", "optimizer": {"kind": "adam", "learning_rate": 0.02, "clip_norm": 1}, "steps": 2,
+      "checkpoint": {"every_steps": 1}})");
+  const Trained alone = Common(Train(json_, 1));
+  const Tensor& mean = alone.weights.at("norm0.mean");
+  EXPECT_NE(mean.At(0), 0);
+  std::vector<std::pair<const char*, int>> layouts = {
+      {"dp=2,zero=3", 2}, {"dp=2,pp=2,zero=2", 4}, {"pp=2,schedule=interleaved", 2}};
+  if (std::getenv("REWRIGHT_FULL") != nullptr) {
+    layouts.insert(layouts.end(), {{"dp=2", 2},
+                                   {"dp=4,zero=1", 4},
+                                   {"dp=2,zero=2", 2},
+                                   {"pp=2", 2},
+                                   {"pp=3,schedule=gpipe", 3},
+                                   {"dp=2,pp=2", 4},
+                                   {"dp=2,pp=2,zero=3,schedule=interleaved", 4}});
+  }
+  for (const auto& [layout, size] : layouts) {
+    Use(layout);
+    const Trained trained = Common(Train(json_, size));
+    EXPECT_EQ(trained.sha256, alone.sha256) << layout;
+    EXPECT_EQ(trained.losses, alone.losses) << layout;
+  }
+  const StateAxes places = {{"conv1.weight", 0}, {"norm1.*", 0}, {"head.weight", 0}};
+  for (const auto& [layout, size] : {std::pair("tp=2,zero=3", 2), {"pp=2,tp=2", 4}}) {
+    if (std::getenv("REWRIGHT_FULL") == nullptr) break;  // proofs take seconds
+    Use(layout, places);
+    EXPECT_LT(Distance(alone.weights, Common(Train(Placed(json_), size)).weights), 2e-4) << layout;
+  }
+  json_["model"].erase("places");
+  Use("dp=2,pp=2,zero=1");
+  EXPECT_EQ(Common(Train(json_, 4, "ck", false, 1)).position, 1);
+  Use("");
+  EXPECT_EQ(Common(Train(json_, 1, "ck", true)).sha256, alone.sha256);
 }
 
 // What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
