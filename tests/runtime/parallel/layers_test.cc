@@ -6,6 +6,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "core/autodiff/autodiff.h"
@@ -115,9 +116,10 @@ output out = %4
   }
   const Pieces pieces = PiecesOf(*graph, numbers, 2, {});
   EXPECT_EQ(pieces.pieces[1].inputs.size(), 3u);
-  for (Value input : pieces.pieces[1].graph.inputs()) {
-    EXPECT_THAT(pieces.pieces[1].graph.node(input.node).name, ::testing::StartsWith("value."));
-  }
+  // Leaves of one name and type would be one.
+  std::set<NodeId> leaves;
+  for (Value input : pieces.pieces[1].graph.inputs()) leaves.insert(input.node);
+  EXPECT_EQ(leaves.size(), 3u);
 }
 
 TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
