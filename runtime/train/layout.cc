@@ -120,7 +120,8 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
   return layout;
 }
 
-absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places) {
+absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
+                                       const std::vector<std::string>& inputs) {
   StateAxes placed;
   std::vector<bool> fits(places.size(), false);
   for (Value state : graph.states()) {
@@ -134,8 +135,16 @@ absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& plac
     }
   }
   for (size_t k = 0; k < places.size(); ++k) {
+    if (std::find(inputs.begin(), inputs.end(), places[k].first) == inputs.end()) continue;
+    fits[k] = true;
+    for (Value input : graph.inputs()) {
+      if (graph.node(input.node).name == places[k].first) placed.push_back(places[k]);
+    }
+  }
+  for (size_t k = 0; k < places.size(); ++k) {
     if (!fits[k]) {
-      return absl::InvalidArgumentError(absl::StrCat("model.places: `", places[k].first, "` fits no weight"));
+      return absl::InvalidArgumentError(absl::StrCat("model.places: `", places[k].first, "` fits no weight",
+                                                     inputs.empty() ? "" : " and is no input"));
     }
   }
   return placed;

@@ -21,12 +21,19 @@ absl::Status CheckPlaces(const TrainConfig& config, int size) {
       absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
 }
 
-// Tensor parallel: both graphs are run by the group together.
-absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph, const TrainConfig& config,
-                                                               const SharingOptions& sharing, Communicator& group,
-                                                               GraphRunner& runner) {
+std::vector<std::string> InputsOf(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
+// Tensor parallel: both graphs are run by the group together. `inputs` are those of the model.
+absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph,
+                                                               const std::vector<std::string>& inputs,
+                                                               const TrainConfig& config, const SharingOptions& sharing,
+                                                               Communicator& group, GraphRunner& runner) {
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
-  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
+  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
   return RankExecutable::Create(cut, group, runner);
 }
@@ -77,7 +84,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
   StateAxes placed;
   if (layout.tp > 1) {
     RETURN_IF_ERROR(CheckPlaces(config, layout.tp));
-    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places));
+    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places, InputsOf(*gradients)));
   }
   const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
   absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, updated, shape, KnownByAll(sharing, ranks));
@@ -111,7 +118,8 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gr
                                                    ", expected at least 2 with the layout tp=", layout.tp,
                                                    ",zero=", layout.zero));
   }
-  ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+  ASSIGN_OR_RETURN(auto together,
+                   PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
   const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks().size(), ranks.blocks(), true));
   ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
@@ -170,9 +178,11 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   }
   ParallelStep made;
   if (layout.tp > 1) {
-    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, config, sharing, ranks.group(), runner));
+    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, InputsOf(gradients == nullptr ? step : *gradients), config,
+                                               sharing, ranks.group(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+    ASSIGN_OR_RETURN(auto together,
+                     PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
     std::vector<TensorType> sums;
     for (Value input : step.inputs()) sums.push_back(step.type(input));
     made.sums = std::make_unique<MicroBatches>(std::move(together), updated, std::move(sums), count, ranks.partners());

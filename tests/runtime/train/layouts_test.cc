@@ -322,6 +322,24 @@ TEST_F(LayoutsTest, BatchNormIsThatOfMicroBatches) {
   EXPECT_EQ(Common(Train(json_, 1, "ck", true)).sha256, alone.sha256);
 }
 
+// With samples that are cut the statistics of a batch norm are those of the whole batch, by laws.
+TEST_F(LayoutsTest, StatisticsAreThoseOfAllRanksWhereSamplesAreCut) {
+  json_ = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4], "classes": 10}},
+      "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 12},
+      "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "steps": 4})");
+  const NamedTensors alone = Common(Train(json_, 1)).weights;
+  const NamedTensors apart = Common(Train(With(R"({"data": {"micro_batches": 2}})"), 1)).weights;
+  EXPECT_GT(Distance(alone, apart), 1e-2) << "each half by statistics of its own";
+  Use("tp=2", {{"x", 0}, {"target", 0}});
+  EXPECT_LT(Distance(alone, Common(Train(Placed(json_), 2)).weights), 1e-4);
+  ASSERT_EQ(cut_graphs_.size(), 1u);
+  EXPECT_THAT(PrintGraph(cut_graphs_[0].cut), HasSubstr("each_conv2d("));
+  ExpectSameMeaning(cut_graphs_[0]);
+  Use("tp=2", {{"y", 0}});
+  EXPECT_THAT(std::string(Train(Placed(json_), 2)[0].status.message()),
+              HasSubstr("model.places: `y` fits no weight and is no input"));
+}
+
 // What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
 // however many groups there are.
 TEST_F(LayoutsTest, ZeroOfGroupsGivesTheBitsOfOneGroup) {
