@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
@@ -154,8 +156,16 @@ class Reporter {
   const Clock::time_point start_ = Clock::now();
 };
 
+// A number of every rank.
+absl::StatusOr<std::vector<int64_t>> OfAllRanks(Communicator& ranks, int64_t number) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the end", absl::StrCat(number)));
+  std::vector<int64_t> numbers(texts.size(), 0);
+  for (size_t k = 0; k < texts.size(); ++k) CHECK(absl::SimpleAtoi(texts[k], &numbers[k])) << texts[k];
+  return numbers;
+}
+
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
-                    const Communicator& ranks, Console& console) {
+                    Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
     if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
@@ -171,6 +181,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   if (ranks.size() > 1) {
     line["ranks"] = ranks.size();
     line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
+    ASSIGN_OR_RETURN(line["planned_bytes_of_step"], OfAllRanks(ranks, trainer.planned_bytes()));
   }
   std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
   if (config.validation) {

@@ -11,7 +11,6 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
-#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 namespace {
@@ -330,6 +329,14 @@ int64_t OwnedExecutable::state_bytes() const {
     if (IsMine(states_[k].owner)) bytes += pieces_.tensors[rank_.graph.inputs().size() + k].num_bytes();
   }
   return bytes;
+}
+
+int64_t OwnedExecutable::BytesSentToRead(const std::string& name) const {
+  const absl::StatusOr<size_t> number = Find(name);
+  if (!number.ok() || !IsMine(states_[*number].owner)) return 0;
+  const Leaf& leaf = states_[*number];
+  const int64_t joined = leaf.axis < 0 ? 0 : leaf.whole.num_bytes() / partners_.size() * (partners_.size() - 1);
+  return joined + (leaf.owner == kAll ? 0 : leaf.whole.num_bytes() * (ranks_.size() - 1));
 }
 
 int64_t OwnedExecutable::bytes_sent() const {

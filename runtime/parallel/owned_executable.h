@@ -17,11 +17,12 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/pieces.h"
 #include "runtime/parallel/rank_graph.h"
+#include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class OwnedExecutable : public Executable {
+class OwnedExecutable : public ExecutableOfRanks {
  public:
   // `owners` are ranks by name of a state or input; what has none all ranks have. `graph` is cut over as many devices
   // as there are partners, where these are several. The communicators and the runner's device outlive the executable.
@@ -44,8 +45,8 @@ class OwnedExecutable : public Executable {
   int64_t arena_bytes() const override;
   int64_t peak_live_bytes() const override { return arena_bytes(); }
   int64_t state_bytes() const;  // of this rank
-  // What this rank sends in a run.
-  int64_t bytes_sent() const;
+  int64_t bytes_sent() const override;
+  int64_t BytesSentToRead(const std::string& name) const override;
 
  private:
   struct Leaf {

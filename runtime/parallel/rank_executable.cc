@@ -9,7 +9,6 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
-#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 namespace {
@@ -198,6 +197,12 @@ int64_t RankExecutable::state_bytes() const {
     bytes += stages_.pieces.tensors[rank_.graph.inputs().size() + k].num_bytes();
   }
   return bytes;
+}
+
+int64_t RankExecutable::BytesSentToRead(const std::string& name) const {
+  const absl::StatusOr<size_t> number = Find(name);
+  if (!number.ok() || rank_.states[*number].axis < 0) return 0;
+  return stages_.pieces.tensors[rank_.graph.inputs().size() + *number].num_bytes() * (ranks_.size() - 1);
 }
 
 int64_t RankExecutable::bytes_sent() const {

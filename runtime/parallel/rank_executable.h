@@ -13,12 +13,13 @@
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/run_collective.h"
 #include "runtime/parallel/stages.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class RankExecutable : public Executable {
+class RankExecutable : public ExecutableOfRanks {
  public:
   // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
@@ -43,8 +44,8 @@ class RankExecutable : public Executable {
   int64_t peak_live_bytes() const override { return kept_.bytes + largest(&Executable::peak_live_bytes); }
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
-  // What this rank sends in a run.
-  int64_t bytes_sent() const;
+  int64_t bytes_sent() const override;
+  int64_t BytesSentToRead(const std::string& name) const override;
 
   const std::vector<RankLeaf>& inputs() const { return rank_.inputs; }
   const std::vector<Collective>& collectives() const { return rank_.collectives; }

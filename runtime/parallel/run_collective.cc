@@ -26,6 +26,16 @@ absl::Status RunCollective(Communicator& ranks, const std::string& when, const C
   return absl::OkStatus();
 }
 
+int64_t BytesSentBy(const Executable& executable) {
+  const auto* of_ranks = dynamic_cast<const ExecutableOfRanks*>(&executable);
+  return of_ranks == nullptr ? 0 : of_ranks->bytes_sent();
+}
+
+int64_t BytesSentToRead(const Executable& executable, const std::string& name) {
+  const auto* of_ranks = dynamic_cast<const ExecutableOfRanks*>(&executable);
+  return of_ranks == nullptr ? 0 : of_ranks->BytesSentToRead(name);
+}
+
 int64_t BytesOfAllReduce(const TensorType& type, int rank, int size) {
   const int64_t count = type.num_elements(), own = count * (rank + 1) / size - count * rank / size;
   return (count - own + own * (size - 1)) * static_cast<int64_t>(DTypeSize(type.dtype));

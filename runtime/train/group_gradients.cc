@@ -30,6 +30,18 @@ absl::Status GroupGradients::ReadWeights(Executable& from) {
   return absl::OkStatus();
 }
 
+int64_t GroupGradients::BytesSent(const Executable& from) const {
+  const int rank = partners_.rank(), size = partners_.size();
+  const bool in_turns = zero_ >= 2;
+  const int64_t own = in_turns ? (count_ - rank + size - 1) / size : LeavesOfRanks(count_, size)[rank].count;
+  int64_t bytes = own * BytesSentBy(*executable_);
+  for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
+  std::vector<TensorType> types;
+  for (size_t k = 0; k < sums_.size(); ++k) types.push_back(LeafType(k));
+  return bytes +
+         (in_turns ? BytesOfTurns(types, axes_, rank, size, own) : BytesOfSumOverRanks(types, axes_, rank, size));
+}
+
 TensorType GroupGradients::LeafType(size_t sum) const {
   return axes_[sum] < 0 ? sums_[sum] : BlockType(sums_[sum], axes_[sum], group_.size());
 }

@@ -30,6 +30,7 @@ class GroupGradients : public GradientSums {
   absl::Status ReadWeights(Executable& from) override;
   // Of what is cut the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
  private:
   // The gradients of a micro-batch: of what is cut the blocks of this rank and its partners, in one tensor.

@@ -134,6 +134,18 @@ int64_t LayeredGradients::gather_bytes_sent() const {
   return bytes;
 }
 
+int64_t LayeredGradients::BytesSent(const Executable&) const {
+  const int rank = ranks_.rank(), size = ranks_.size();
+  const int64_t rounds = (options_.micro_batches + size - 1) / size;
+  int64_t bytes = options_.zero == 3 ? rounds * gather_bytes_sent() : 0;
+  for (const Weight& weight : weights_) {
+    if (options_.zero < 3 && weight.axis >= 0) bytes += weight.local.num_bytes() * (size - 1);
+  }
+  if (options_.zero < 2) return bytes + BytesOfSumOverRanks(sums_, axes_, rank, size);
+  const auto own = static_cast<int64_t>(MicroBatchesOf(options_.zero, options_.micro_batches, ranks_).size());
+  return bytes + BytesOfTurns(sums_, axes_, rank, size, own);
+}
+
 absl::Status LayeredGradients::ReadWeights(Executable& from) {
   std::vector<Joined> joined;
   for (size_t k = 0; k < weights_.size(); ++k) {

@@ -46,6 +46,7 @@ class LayeredGradients : public GradientSums {
   absl::Status ReadWeights(Executable& from) override;
   // With zero 2 and 3 what is cut is this rank's blocks, otherwise tensors that have these.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
   // The micro-batches of a step that are this rank's, of `count`.
   static std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);

@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/collectives.h"
+#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 
@@ -41,6 +42,12 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   return ViewsOf(totals, sums_);
 }
 
+int64_t MicroBatches::BytesSent(const Executable& from) const {
+  int64_t bytes = leaves_[static_cast<size_t>(ranks_.rank())].count * BytesSentBy(*executable_);
+  for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
+  return bytes + BytesOfSumOverRanks(sums_, std::vector<int>(sums_.size(), -1), ranks_.rank(), ranks_.size());
+}
+
 absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
                                                  const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
                                                  const std::vector<int>& axes) {
@@ -68,6 +75,24 @@ absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std
   }
   RETURN_IF_ERROR(AllGather(ranks, what, whole));
   return sums;
+}
+
+int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size) {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < types.size(); ++k) {
+    bytes += axes[k] < 0 ? BytesOfAllReduce(types[k], rank, size) : types[k].num_bytes() / size * (size - 1);
+  }
+  return bytes;
+}
+
+int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
+                     int64_t leaves) {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < types.size(); ++k) {
+    const int64_t own = PartOfRank(types[k], axes[k], rank, size).num_bytes();
+    bytes += leaves * (types[k].num_bytes() - own) + (axes[k] < 0 ? own * (size - 1) : 0);
+  }
+  return bytes;
 }
 
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types) {

@@ -25,6 +25,8 @@ class GradientSums {
   // What a rank does not need of an input has no meaning. `batches` gives this rank's micro-batches. `what` names the
   // step in errors: those of the executables, of the data and of ranks.
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
+  // What this rank sends for both; `from` as in ReadWeights.
+  virtual int64_t BytesSent(const Executable& from) const = 0;
 };
 
 // By one graph for a micro-batch, whose results are added when all are there.
@@ -37,6 +39,7 @@ class MicroBatches : public GradientSums {
 
   absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
  private:
   const std::unique_ptr<Executable> executable_;
@@ -57,6 +60,12 @@ absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std:
 absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
                                                   const std::vector<TensorType>& types, const std::vector<int>& axes,
                                                   std::vector<Tensor> sums);
+
+// What rank `rank` of `size` sends for SumOverRanks; and for `leaves` AddLeaves that it gives a leaf to, with
+// JoinStretches.
+int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size);
+int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
+                     int64_t leaves);
 
 // Tensors of these types that lie one after another in vectors of their element types: views of them.
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -259,6 +260,33 @@ absl::Status Pipeline::ReadWeights(Executable&) {
     if (message.to == ranks_.group.rank()) in.push_back({message.from, weight.data(), bytes});
   }
   return ranks_.group.Exchange("weights that several ranks use", out, in);
+}
+
+int64_t Pipeline::BytesSent(const Executable&) const {
+  const int rank = ranks_.partners.rank(), size = ranks_.partners.size();
+  int64_t own = 0;
+  for (int64_t i = 0; i < ScheduledMicroBatches(); ++i) own += rank < GroupsWith(i) ? 1 : 0;
+  int64_t bytes = plan_.BytesSent(ranks_.group.rank(), own);
+  for (const auto& passes : passes_) {
+    for (const auto& pass : passes) bytes += pass == nullptr ? 0 : own * BytesSentBy(*pass);
+  }
+  int whole = -1;
+  for (const StageAction& action :
+       StageSchedule(ranks_.line.rank(), plan_.shape, ScheduledMicroBatches(), options_.schedule)) {
+    if (std::exchange(whole, action.chunk) == action.chunk) continue;
+    for (const auto& [state, tensor] : gathers_[static_cast<size_t>(action.chunk)]) {
+      bytes += blocks_.at(state).tensor.num_bytes() * (size - 1);
+    }
+  }
+  std::vector<TensorType> types;
+  std::vector<int> axes;
+  for (size_t k = 0; k < plan_.adders.size(); ++k) {
+    if (plan_.adders[k] != ranks_.group.rank()) continue;
+    types.push_back(SumType(k));
+    axes.push_back(axes_[k]);
+  }
+  return bytes +
+         (InTurns() ? BytesOfTurns(types, axes, rank, size, own) : BytesOfSumOverRanks(types, axes, rank, size));
 }
 
 Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {

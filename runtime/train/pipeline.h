@@ -103,6 +103,7 @@ class Pipeline : public GradientSums {
   absl::Status ReadWeights(Executable& from) override;
   // Inputs that other ranks add are empty; of what is cut there are this rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
   const PipelinePlan& plan() const { return plan_; }
   // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.

@@ -16,6 +16,7 @@
 #include "core/ir/text.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 namespace {
@@ -302,6 +303,10 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   last_loss_ = report.loss;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+int64_t Trainer::planned_bytes() const {
+  return BytesSentBy(*running_.step) + (running_.sums == nullptr ? 0 : running_.sums->BytesSent(*running_.step));
 }
 
 int64_t Trainer::state_bytes() const {

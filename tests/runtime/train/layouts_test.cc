@@ -340,6 +340,37 @@ TEST_F(LayoutsTest, StatisticsAreThoseOfAllRanksWhereSamplesAreCut) {
               HasSubstr("model.places: `y` fits no weight and is no input"));
 }
 
+TEST_F(LayoutsTest, EveryRankSendsWhatItsPlanSays) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 60, 48, 60, 12]}}, "steps": 1,
+                                    "data": {"batch": 60, "micro_batches": 5}})"));
+  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
+                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
+  const std::pair<const char*, int> layouts[] = {{"dp=3", 3},
+                                                 {"dp=3,zero=1", 3},
+                                                 {"dp=4,zero=2", 4},
+                                                 {"dp=3,zero=3", 3},
+                                                 {"tp=3", 3},
+                                                 {"pp=3", 3},
+                                                 {"dp=2,tp=2", 4},
+                                                 {"dp=2,tp=2,zero=1", 4},
+                                                 {"dp=2,tp=2,zero=3", 4},
+                                                 {"dp=2,pp=2", 4},
+                                                 {"dp=2,pp=2,zero=1", 4},
+                                                 {"dp=2,pp=2,zero=2", 4},
+                                                 {"pp=2,tp=2", 4},
+                                                 {"dp=2,pp=2,zero=3,schedule=interleaved", 4}};
+  for (const auto& [layout, size] : layouts) {
+    Use(layout, places);
+    std::vector<double> planned;
+    const std::vector<double> sent = BytesOfRanks(Placed(json_), size, &planned);
+    for (size_t rank = 0; rank < sent.size(); ++rank) {
+      // Beside it a step asks whether to stop.
+      EXPECT_NEAR(sent[rank], planned[rank], 0.005 * planned[rank] + 4 * size) << layout << ", rank " << rank;
+      EXPECT_GT(planned[rank], 1000) << layout << ", rank " << rank;
+    }
+  }
+}
+
 // What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
 // however many groups there are.
 TEST_F(LayoutsTest, ZeroOfGroupsGivesTheBitsOfOneGroup) {

@@ -46,6 +46,25 @@ class LayoutsTest : public RanksTest {
     Use(absl::StrCat(kind, "=", size, more), places);
   }
 
+  // What each rank sends in a step, without what is sent once; `planned` by its plan.
+  std::vector<double> BytesOfRanks(const Json& json, int size, std::vector<double>* planned) {
+    planned->assign(static_cast<size_t>(size), 0);
+    look_ = [planned](int rank, Trainer& trainer) {
+      (*planned)[static_cast<size_t>(rank)] = static_cast<double>(trainer.planned_bytes());
+    };
+    Json longer = json;
+    const auto steps = json["steps"].get<int64_t>();
+    longer["steps"] = 2 * steps;
+    const std::vector<Trained> one = Train(json, size), two = Train(longer, size);
+    Common(two);
+    look_ = nullptr;
+    std::vector<double> sent;
+    for (size_t k = 0; k < one.size(); ++k) {
+      sent.push_back(static_cast<double>(two[k].bytes_sent - one[k].bytes_sent) / static_cast<double>(steps));
+    }
+    return sent;
+  }
+
   // What rank 0 sends in a step, without what is sent once.
   double BytesOfStep(const Json& json, int size) {
     Json longer = json;
