@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
@@ -154,8 +156,16 @@ class Reporter {
   const Clock::time_point start_ = Clock::now();
 };
 
+// A number of every rank.
+absl::StatusOr<std::vector<int64_t>> OfAllRanks(Communicator& ranks, int64_t number) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the end", absl::StrCat(number)));
+  std::vector<int64_t> numbers(texts.size(), 0);
+  for (size_t k = 0; k < texts.size(); ++k) CHECK(absl::SimpleAtoi(texts[k], &numbers[k])) << texts[k];
+  return numbers;
+}
+
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
-                    const Communicator& ranks, Console& console) {
+                    Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
     if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
@@ -171,6 +181,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   if (ranks.size() > 1) {
     line["ranks"] = ranks.size();
     line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
+    ASSIGN_OR_RETURN(line["planned_bytes_of_step"], OfAllRanks(ranks, trainer.planned_bytes()));
   }
   std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
   if (config.validation) {
@@ -191,14 +202,14 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
 constexpr double kProofSeconds = 5;
 
 // Cuts graphs of a step over ranks, by laws that are proved on the way.
-absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, Communicator& ranks, bool exact_only,
-                              Console& console) {
+absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
+                              bool exact_only, Console& console) {
   std::vector<sharding::Placement> placements;
   for (const auto& [name, axis] : axes) placements.push_back({name, axis});
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
     ProvedLaws laws(kProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, placements, ranks.size(), std::ref(laws), exact_only));
+                     sharding::Shard(graph, placements, degree, std::ref(laws), exact_only));
     console.Note(absl::StrFormat(
         "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
         laws.num_proved(),
@@ -238,9 +249,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
   options.sharing.layout = layout;
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
-  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, Communicator& over, bool exact_only) {
-    return CutStep(graph, axes, over, exact_only, console);
-  };
+  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
+                            bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
   if (engine.device() != nullptr) {
     options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }

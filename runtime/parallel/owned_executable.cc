@@ -10,6 +10,7 @@
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/comm/collectives.h"
 
 namespace rewright {
 namespace {
@@ -20,53 +21,89 @@ void CopyElements(const Tensor& from, Tensor* to) {
   if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
 }
 
-// Who computes a node, and behind how many exchanges.
-struct Place {
-  int owner = kAll, level = 0;
-};
+// The graph itself where it is not cut.
+absl::StatusOr<RankGraph> PartOf(const Graph& graph, const Communicator& partners) {
+  if (partners.size() > 1) return GraphOfRank(graph, partners.rank(), partners.size());
+  RankGraph rank{graph};
+  for (Value input : graph.inputs()) rank.inputs.push_back({graph.node(input.node).name, graph.type(input)});
+  for (Value state : graph.states()) rank.states.push_back({graph.node(state.node).name, graph.type(state)});
+  return rank;
+}
 
-std::vector<Place> PlacesOf(const Graph& graph, const std::map<std::string, int>& owners) {
+}  // namespace
+
+// Of nodes: who computes them, and behind how many exchanges.
+std::vector<OwnedExecutable::Place> OwnedExecutable::PlacesOf(const RankGraph& rank,
+                                                              const std::map<std::string, int>& owners) {
+  const Graph& graph = rank.graph;
   std::vector<Place> places(graph.nodes().size());
-  for (size_t i = 0; i < places.size(); ++i) {
+  std::map<NodeId, NodeId> operands;  // of what collectives give
+  for (size_t k = 0; k < rank.collectives.size(); ++k) {
+    const size_t output = graph.outputs().size() - rank.collectives.size() + k;
+    operands[graph.inputs()[rank.inputs.size() + k].node] = graph.outputs()[output].value.node;
+  }
+  const auto place_of = [&](size_t i) {
+    Place place;
     const Node& node = graph.node(graph.nodes()[i]);
+    if (const auto operand = operands.find(graph.nodes()[i]); operand != operands.end()) {
+      place = places[static_cast<size_t>(graph.index(operand->second))];
+      ++place.level;
+      return place;
+    }
     if (const auto owner = owners.find(node.name); node.op == nullptr && owner != owners.end()) {
-      places[i].owner = owner->second;
+      place.owner = owner->second;
     }
     std::set<int> found;
     for (int producer : graph.producers(static_cast<int>(i))) {
       if (places[producer].owner != kAll) found.insert(places[producer].owner);
     }
-    if (found.size() == 1) places[i].owner = *found.begin();
+    if (found.size() == 1) place.owner = *found.begin();
     for (int producer : graph.producers(static_cast<int>(i))) {
-      const bool crosses = places[producer].owner != places[i].owner && places[producer].owner != kAll;
-      places[i].level = std::max(places[i].level, places[producer].level + (crosses ? 1 : 0));
+      const bool crosses = places[producer].owner != place.owner && places[producer].owner != kAll;
+      place.level = std::max(place.level, places[producer].level + (crosses ? 1 : 0));
     }
+    return place;
+  };
+  // What a collective gives may stand before what it is given.
+  for (size_t round = 0; round <= rank.collectives.size(); ++round) {
+    for (size_t i = 0; i < places.size(); ++i) places[i] = place_of(i);
   }
   return places;
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<OwnedExecutable>> OwnedExecutable::Create(const Graph& graph,
                                                                          const std::map<std::string, int>& owners,
-                                                                         Communicator& ranks, GraphRunner& runner) {
-  std::unique_ptr<OwnedExecutable> executable(new OwnedExecutable(graph, ranks));
+                                                                         Communicator& ranks, Communicator& partners,
+                                                                         GraphRunner& runner) {
+  std::unique_ptr<OwnedExecutable> executable(new OwnedExecutable(graph, ranks, partners));
   RETURN_IF_ERROR(Guarded([&] { return executable->Init(graph, owners, runner); }));
   return executable;
 }
 
 absl::Status OwnedExecutable::Init(const Graph& graph, const std::map<std::string, int>& owners, GraphRunner& runner) {
-  const std::vector<Place> places = PlacesOf(graph, owners);
-  const auto leaf_of = [&](Value leaf) {
-    const auto owner = owners.find(graph.node(leaf.node).name);
-    return Leaf{graph.node(leaf.node).name, owner == owners.end() ? kAll : owner->second};
+  ASSIGN_OR_RETURN(rank_, PartOf(graph, partners_));
+  const auto leaf_of = [&](const RankLeaf& leaf) {
+    const auto owner = owners.find(leaf.name);
+    return Leaf{leaf.name, leaf.whole, leaf.axis, owner == owners.end() ? kAll : owner->second};
   };
-  for (Value input : graph.inputs()) inputs_.push_back(leaf_of(input));
-  for (Value state : graph.states()) states_.push_back(leaf_of(state));
+  for (const RankLeaf& input : rank_.inputs) inputs_.push_back(leaf_of(input));
+  for (const RankLeaf& state : rank_.states) states_.push_back(leaf_of(state));
+  RETURN_IF_ERROR(MakePieces(owners, runner));
+  FindExchanges();
+  return PlanTensors();
+}
+
+absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owners, GraphRunner& runner) {
+  const Graph& graph = rank_.graph;
+  const std::vector<Place> places = PlacesOf(rank_, owners);
   for (const Place& place : places) levels_ = std::max(levels_, place.level + 1);
   std::vector<int> numbers;
   for (const Place& place : places) numbers.push_back(PieceOf(place.level, place.owner));
-  pieces_ = PiecesOf(graph, numbers, levels_ * (ranks_.size() + 1), graph.states());
+  std::map<std::string, Value> by_name;
+  for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
+  std::vector<Value> states;
+  for (const Leaf& state : states_) states.push_back(by_name.at(state.name));
+  pieces_ = PiecesOf(graph, numbers, levels_ * (ranks_.size() + 1), states);
   executables_.resize(pieces_.pieces.size());
   for (int level = 0; level < levels_; ++level) {
     for (int owner : {kAll, ranks_.rank()}) {
@@ -76,26 +113,33 @@ absl::Status OwnedExecutable::Init(const Graph& graph, const std::map<std::strin
                        runner.Prepare(pieces_.pieces[static_cast<size_t>(piece)].graph));
     }
   }
-
-  // Who has a tensor, behind which level.
-  std::vector<Place> makers(pieces_.tensors.size());
-  for (size_t k = 0; k < makers.size(); ++k) {
+  const size_t first_result = inputs_.size(), first_state = graph.inputs().size();
+  for (size_t k = 0; k < pieces_.tensors.size(); ++k) {
     const int piece = pieces_.makers[k], per_level = ranks_.size() + 1;
     if (piece >= 0) {
-      makers[k] = {piece % per_level - 1, piece / per_level};
+      places_.push_back({piece % per_level - 1, piece / per_level});
+    } else if (k >= first_result && k < first_state) {
+      places_.push_back(places[static_cast<size_t>(graph.index(graph.inputs()[k].node))]);
     } else {
-      makers[k].owner = k < inputs_.size() ? inputs_[k].owner : states_[k - inputs_.size()].owner;
+      places_.push_back({k < first_result ? inputs_[k].owner : states_[k - first_state].owner});
     }
   }
+  return absl::OkStatus();
+}
+
+// Which tensors ranks get of each other, and which collectives they take part in.
+void OwnedExecutable::FindExchanges() {
+  const Graph& graph = rank_.graph;
   std::vector<std::set<std::pair<int, int>>> shared(static_cast<size_t>(levels_));
   const auto share = [&](int tensor) {
-    const Place& maker = makers[static_cast<size_t>(tensor)];
-    if (maker.owner != kAll) shared[static_cast<size_t>(maker.level)].emplace(tensor, maker.owner);
+    const Place& place = places_[static_cast<size_t>(tensor)];
+    if (place.owner != kAll) shared[static_cast<size_t>(place.level)].emplace(tensor, place.owner);
   };
   for (int level = 0; level < levels_; ++level) {
     for (int tensor : pieces_.pieces[static_cast<size_t>(PieceOf(level, kAll))].inputs) share(tensor);
   }
-  for (size_t k = 0; k < graph.outputs().size(); ++k) {
+  const size_t first_operand = graph.outputs().size() - rank_.collectives.size();
+  for (size_t k = 0; k < first_operand; ++k) {
     const Value updates = graph.outputs()[k].updates;
     const int tensor = pieces_.outputs[k];
     if (updates.node < 0) {
@@ -103,16 +147,23 @@ absl::Status OwnedExecutable::Init(const Graph& graph, const std::map<std::strin
       results_.push_back(tensor);
       continue;
     }
-    ASSIGN_OR_RETURN(const size_t state, Find(graph.node(updates.node).name));
-    if (makers[static_cast<size_t>(tensor)].owner != states_[state].owner) share(tensor);
+    const size_t state = *Find(graph.node(updates.node).name);
+    if (places_[static_cast<size_t>(tensor)].owner != states_[state].owner) share(tensor);
     if (IsMine(states_[state].owner)) updates_.emplace_back(tensor, state);
   }
   for (const auto& tensors : shared) shared_.emplace_back(tensors.begin(), tensors.end());
-  return PlanTensors(graph);
+  collectives_.resize(static_cast<size_t>(levels_));
+  for (size_t k = 0; k < rank_.collectives.size(); ++k) {
+    const size_t result = inputs_.size() + k;
+    if (!IsMine(places_[result].owner)) continue;
+    collectives_[static_cast<size_t>(places_[result].level) - 1].push_back(
+        {k, pieces_.outputs[first_operand + k], static_cast<int>(result)});
+  }
 }
 
-// Of level l the piece of all ranks runs at time 3l, this rank's at 3l + 1, and messages go at 3l + 2.
-absl::Status OwnedExecutable::PlanTensors(const Graph& graph) {
+// Of level l the piece of all ranks runs at time 3l, this rank's at 3l + 1, and messages and collectives go at 3l + 2.
+absl::Status OwnedExecutable::PlanTensors() {
+  const Graph& graph = rank_.graph;
   tensors_.resize(pieces_.tensors.size());
   std::vector<Use> uses(tensors_.size(), Use{3 * levels_, -1});
   const auto use = [&](int tensor, int time) {
@@ -126,21 +177,28 @@ absl::Status OwnedExecutable::PlanTensors(const Graph& graph) {
       for (int tensor : piece.outputs) use(tensor, 3 * level + (owner == kAll ? 0 : 1));
     }
     for (const auto& [tensor, owner] : shared_[static_cast<size_t>(level)]) use(tensor, 3 * level + 2);
+    for (const Gather& gather : collectives_[static_cast<size_t>(level)]) {
+      use(gather.operand, 3 * level + 2);
+      use(gather.result, 3 * level + 2);
+    }
   }
   for (int tensor : results_) use(tensor, 3 * levels_);
   for (const auto& [tensor, state] : updates_) use(tensor, 3 * levels_);
-  const std::vector<Value> states = graph.states();
-  for (size_t k = 0; k < inputs_.size() + states_.size(); ++k) {
-    // What others send of their inputs has memory here.
-    const bool is_state = k >= inputs_.size();
-    if (IsMine(is_state ? states_[k - inputs_.size()].owner : inputs_[k].owner)) uses[k].last = -1;
+  // What others send of their inputs and states has memory here; one's own is elsewhere.
+  const size_t first_state = graph.inputs().size();
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    if (IsMine(inputs_[k].owner)) uses[k].last = -1;
+  }
+  for (size_t k = 0; k < states_.size(); ++k) {
+    if (IsMine(states_[k].owner)) uses[first_state + k].last = -1;
   }
   ASSIGN_OR_RETURN(kept_, PlaceTensors(pieces_.tensors, uses, &tensors_));
-  for (size_t k = 0; k < states_.size(); ++k) {
+  for (Value leaf : graph.states()) {
+    ASSIGN_OR_RETURN(const size_t k, Find(graph.node(leaf.node).name));
     if (!IsMine(states_[k].owner)) continue;
-    Tensor& tensor = tensors_[inputs_.size() + k];
-    ASSIGN_OR_RETURN(tensor, AllocateTensor(graph.type(states[k]), states_[k].name));
-    CopyElements(*graph.arena()->Elements(states[k].node), &tensor);
+    Tensor& tensor = tensors_[first_state + k];
+    ASSIGN_OR_RETURN(tensor, AllocateTensor(graph.type(leaf), states_[k].name));
+    CopyElements(*graph.arena()->Elements(leaf.node), &tensor);
   }
   return absl::OkStatus();
 }
@@ -151,13 +209,14 @@ absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector
     ++runs_;
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!IsMine(inputs_[k].owner)) continue;
-      CHECK(inputs[k].type() == signature_.inputs[k]) << inputs_[k].name << ": " << inputs[k].type().ToString();
+      CHECK(inputs[k].type() == pieces_.tensors[k]) << inputs_[k].name << ": " << inputs[k].type().ToString();
       tensors_[k] = inputs[k];
     }
     for (int level = 0; level < levels_; ++level) {
       RETURN_IF_ERROR(RunPiece(PieceOf(level, kAll)));
       RETURN_IF_ERROR(RunPiece(PieceOf(level, ranks_.rank())));
       RETURN_IF_ERROR(Share(level));
+      RETURN_IF_ERROR(RunCollectives(level));
     }
     RETURN_IF_ERROR(signature_.PrepareOutputs(inputs, {}, outputs));
     for (size_t k = 0; k < results_.size(); ++k) {
@@ -195,19 +254,29 @@ absl::Status OwnedExecutable::Share(int level) {
   return ranks_.Exchange(absl::StrCat("run ", runs_, ", what the update reads of several stages"), out, in);
 }
 
+absl::Status OwnedExecutable::RunCollectives(int level) {
+  for (const Gather& gather : collectives_[static_cast<size_t>(level)]) {
+    RETURN_IF_ERROR(RunCollective(partners_, absl::StrCat("run ", runs_), rank_.collectives[gather.collective],
+                                  tensors_[static_cast<size_t>(gather.operand)],
+                                  &tensors_[static_cast<size_t>(gather.result)]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status OwnedExecutable::Update() {
   std::vector<Tensor> next;
+  const size_t first_state = rank_.graph.inputs().size();
   for (const auto& [number, state] : updates_) {
     Tensor value = tensors_[static_cast<size_t>(number)];
     const auto position = static_cast<size_t>(number);
-    if (position >= inputs_.size() && position < inputs_.size() + states_.size()) {  // may be overwritten before
+    if (position >= first_state && position < first_state + states_.size()) {  // may be overwritten before
       ASSIGN_OR_RETURN(Tensor copy, AllocateTensor(value.type(), "a next value"));
       CopyElements(value, &copy);
       value = std::move(copy);
     }
     next.push_back(std::move(value));
   }
-  for (size_t k = 0; k < next.size(); ++k) CopyElements(next[k], &tensors_[inputs_.size() + updates_[k].second]);
+  for (size_t k = 0; k < next.size(); ++k) CopyElements(next[k], &tensors_[first_state + updates_[k].second]);
   return absl::OkStatus();
 }
 
@@ -218,25 +287,31 @@ absl::StatusOr<size_t> OwnedExecutable::Find(const std::string& name) const {
   return absl::NotFoundError("no state " + name);
 }
 
-absl::StatusOr<Tensor> OwnedExecutable::LocalState(const std::string& name) const {
+absl::StatusOr<RankPart> OwnedExecutable::LocalState(const std::string& name) const {
   ASSIGN_OR_RETURN(const size_t number, Find(name));
-  return IsMine(states_[number].owner) ? tensors_[inputs_.size() + number] : Tensor();
+  if (!IsMine(states_[number].owner)) return RankPart{};
+  return RankPart{tensors_[rank_.graph.inputs().size() + number], states_[number].axis};
 }
 
 absl::StatusOr<Tensor> OwnedExecutable::ReadState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, Find(name));
-  const size_t position = inputs_.size() + number;
-  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(pieces_.tensors[position], name));
-  const int owner = states_[number].owner;
+  const Leaf& leaf = states_[number];
+  const Tensor& own = tensors_[rank_.graph.inputs().size() + number];
+  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(leaf.whole, name));
+  const std::string what = absl::StrCat("state ", name);
   const auto bytes = static_cast<size_t>(value.num_bytes());
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
-  if (IsMine(owner)) CopyElements(tensors_[position], &value);
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    if (owner == ranks_.rank() && rank != owner) out.push_back({rank, value.data(), bytes});
+  if (IsMine(leaf.owner) && leaf.axis >= 0) {
+    RETURN_IF_ERROR(AllGather(partners_, what, own, leaf.axis, &value));
+  } else if (IsMine(leaf.owner)) {
+    CopyElements(own, &value);
   }
-  if (!IsMine(owner)) in.push_back({owner, value.data(), bytes});
-  RETURN_IF_ERROR(ranks_.Exchange(absl::StrCat("state ", name), out, in));
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    if (leaf.owner == ranks_.rank() && rank != leaf.owner) out.push_back({rank, value.data(), bytes});
+  }
+  if (!IsMine(leaf.owner)) in.push_back({leaf.owner, value.data(), bytes});
+  RETURN_IF_ERROR(ranks_.Exchange(what, out, in));
   return value;
 }
 
@@ -251,9 +326,17 @@ int64_t OwnedExecutable::arena_bytes() const {
 int64_t OwnedExecutable::state_bytes() const {
   int64_t bytes = 0;
   for (size_t k = 0; k < states_.size(); ++k) {
-    if (IsMine(states_[k].owner)) bytes += pieces_.tensors[inputs_.size() + k].num_bytes();
+    if (IsMine(states_[k].owner)) bytes += pieces_.tensors[rank_.graph.inputs().size() + k].num_bytes();
   }
   return bytes;
+}
+
+int64_t OwnedExecutable::BytesSentToRead(const std::string& name) const {
+  const absl::StatusOr<size_t> number = Find(name);
+  if (!number.ok() || !IsMine(states_[*number].owner)) return 0;
+  const Leaf& leaf = states_[*number];
+  const int64_t joined = leaf.axis < 0 ? 0 : leaf.whole.num_bytes() / partners_.size() * (partners_.size() - 1);
+  return joined + (leaf.owner == kAll ? 0 : leaf.whole.num_bytes() * (ranks_.size() - 1));
 }
 
 int64_t OwnedExecutable::bytes_sent() const {
@@ -263,7 +346,14 @@ int64_t OwnedExecutable::bytes_sent() const {
       if (owner == ranks_.rank()) bytes += pieces_.tensors[static_cast<size_t>(tensor)].num_bytes();
     }
   }
-  return bytes * (ranks_.size() - 1);
+  bytes *= ranks_.size() - 1;
+  for (const auto& level : collectives_) {
+    for (const Gather& gather : level) {
+      bytes += BytesSent(rank_.collectives[gather.collective], pieces_.tensors[static_cast<size_t>(gather.operand)],
+                         pieces_.tensors[static_cast<size_t>(gather.result)], partners_.rank(), partners_.size());
+    }
+  }
+  return bytes;
 }
 
 }  // namespace rewright

@@ -1,6 +1,9 @@
 // A graph in training whose states and inputs belong to ranks: each rank computes what depends on its own alone. What
 // depends on those of several, such as the norm of all gradients, is computed by all of them, from what each sends to
 // the others. So the operations and their order are those of one rank, and so are the bits.
+//
+// The graph may be cut, besides, over partners: ranks that own the same in other groups. Each then has its blocks of
+// what is cut, and collectives of what a rank owns are between its partners and itself.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +16,83 @@
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/pieces.h"
+#include "runtime/parallel/rank_graph.h"
+#include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class OwnedExecutable : public Executable {
+class OwnedExecutable : public ExecutableOfRanks {
  public:
-  // `owners` are ranks by name of a state or input; what has none all ranks have. The communicator and the runner's
-  // device outlive the executable. Errors: those of the runner.
+  // `owners` are ranks by name of a state or input; what has none all ranks have. `graph` is cut over as many devices
+  // as there are partners, where these are several. The communicators and the runner's device outlive the executable.
+  // Errors: those of GraphOfRank and of the runner.
   static absl::StatusOr<std::unique_ptr<OwnedExecutable>> Create(const Graph& graph,
                                                                  const std::map<std::string, int>& owners,
-                                                                 Communicator& ranks, GraphRunner& runner);
+                                                                 Communicator& ranks, Communicator& partners,
+                                                                 GraphRunner& runner);
 
-  // Called by all ranks together. Inputs of others may be empty; results are there for all.
+  // Called by all ranks together, partners included. Inputs of others may be empty, of what is cut a rank gives its
+  // block; results are whole and there for all.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   // Called by all ranks together: from who has it to all.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
   // What this rank has of a state, which runs change; an empty tensor where it is another's.
-  absl::StatusOr<Tensor> LocalState(const std::string& name) const;
+  absl::StatusOr<RankPart> LocalState(const std::string& name) const;
+  // Of inputs, the axis along which partners have their blocks; -1: all of it.
+  int AxisOfInput(size_t number) const { return inputs_[number].axis; }
 
   int64_t arena_bytes() const override;
   int64_t peak_live_bytes() const override { return arena_bytes(); }
   int64_t state_bytes() const;  // of this rank
-  // What this rank sends in a run.
-  int64_t bytes_sent() const;
+  int64_t bytes_sent() const override;
+  int64_t BytesSentToRead(const std::string& name) const override;
 
  private:
   struct Leaf {
     std::string name;
+    TensorType whole;
+    int axis = -1;
     int owner = -1;  // -1: all
   };
+  // Between partners, behind its level.
+  struct Gather {
+    size_t collective = 0;  // its number
+    int operand = 0, result = 0;
+  };
 
-  OwnedExecutable(const Graph& graph, Communicator& ranks) : signature_(graph), ranks_(ranks) {}
+  OwnedExecutable(const Graph& graph, Communicator& ranks, Communicator& partners)
+      : signature_(graph), ranks_(ranks), partners_(partners) {}
   absl::Status Init(const Graph& graph, const std::map<std::string, int>& owners, GraphRunner& runner);
-  absl::Status PlanTensors(const Graph& graph);
+  // Splits rank_.graph.
+  absl::Status MakePieces(const std::map<std::string, int>& owners, GraphRunner& runner);
+  void FindExchanges();
+  absl::Status PlanTensors();
   bool IsMine(int owner) const { return owner < 0 || owner == ranks_.rank(); }
   // Pieces of a level: that of all ranks, then those of each.
   int PieceOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
   absl::Status RunPiece(int piece);
   absl::Status Share(int level);
+  absl::Status RunCollectives(int level);
   absl::Status Update();
   absl::StatusOr<size_t> Find(const std::string& name) const;
 
   const Signature signature_;
   Communicator& ranks_;
+  Communicator& partners_;
+  RankGraph rank_;
   std::vector<Leaf> inputs_, states_;
+  // Who has a tensor, behind which level.
+  struct Place {
+    int owner = -1, level = 0;
+  };
+  static std::vector<Place> PlacesOf(const RankGraph& rank, const std::map<std::string, int>& owners);
+  std::vector<Place> places_;
   int levels_ = 0;
   Pieces pieces_;
   std::vector<std::unique_ptr<Executable>> executables_;
   std::vector<std::vector<std::pair<int, int>>> shared_;  // by level: tensors that all need behind it, and who has them
+  std::vector<std::vector<Gather>> collectives_;          // by level, this rank's
   std::vector<std::pair<int, size_t>> updates_;           // tensors that become states of this rank, by number
   std::vector<int> results_;
   std::vector<Tensor> tensors_;

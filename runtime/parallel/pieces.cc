@@ -1,5 +1,6 @@
 #include "runtime/parallel/pieces.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,9 @@ class Cutter {
     CHECK(numbers.size() == graph.nodes().size()) << numbers.size();
     for (int k = 0; k < count; ++k) building_.push_back({std::make_shared<Arena>(graph.mode()), {}, {}, {}});
     result_.pieces.resize(static_cast<size_t>(count));
+    // The graph may be a piece itself.
+    const auto is_taken = [&](NodeId id) { return graph.node(id).name.starts_with(prefix_); };
+    while (std::any_of(graph.nodes().begin(), graph.nodes().end(), is_taken)) prefix_.insert(0, "value.");
   }
 
   Pieces Run(const std::vector<Value>& states) {
@@ -70,7 +74,7 @@ class Cutter {
     const size_t piece = PieceOf(value);
     const Value here = In(piece, value);
     const int number = Number(value, static_cast<int>(piece));
-    building_[piece].outputs.push_back({here, absl::StrCat("value.", number)});
+    building_[piece].outputs.push_back({here, absl::StrCat(prefix_, number)});
     result_.pieces[piece].outputs.push_back(number);
     return number;
   }
@@ -90,7 +94,7 @@ class Cutter {
       const int tensor = Escaping(value);
       const int maker = result_.makers[static_cast<size_t>(tensor)];
       CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
-      const std::string name = node.name.empty() ? absl::StrCat("value.", tensor) : node.name;
+      const std::string name = node.name.empty() ? absl::StrCat(prefix_, tensor) : node.name;
       here = piece.arena->AddInput(name, graph_.type(value)).value();
       piece.inputs.push_back(here);
       result_.pieces[number].inputs.push_back(tensor);
@@ -124,6 +128,7 @@ class Cutter {
 
   const Graph& graph_;
   const std::vector<int>& numbers_;
+  std::string prefix_ = "value.";  // of names of what is handed on, which no leaf has
   absl::flat_hash_map<Value, int> tensors_;
   std::vector<Building> building_;
   Pieces result_;

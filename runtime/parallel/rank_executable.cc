@@ -123,23 +123,9 @@ absl::Status RankExecutable::RunStage(size_t number) {
 }
 
 absl::Status RankExecutable::RunCollective(size_t number) {
-  const Collective& collective = rank_.collectives[number];
   const Tensor& operand = tensors_[static_cast<size_t>(stages_.operands[number])];
-  Tensor& result = tensors_[rank_.inputs.size() + number];
-  const std::string what = absl::StrCat("run ", runs_, ", ", CollectiveName(collective.kind), " of ", collective.of);
-  switch (collective.kind) {
-    case Collective::Kind::kAllGather: return AllGather(ranks_, what, operand, collective.axis, &result);
-    case Collective::Kind::kReduceScatter:
-      return ReduceScatter(ranks_, what, collective.reduction, operand, collective.axis, &result);
-    case Collective::Kind::kAllToAll:
-      return AllToAll(ranks_, what, operand, collective.joined, collective.axis, &result);
-    case Collective::Kind::kHalo:
-      return ExchangeHalo(ranks_, what, operand, collective.axis, collective.before, &result);
-    case Collective::Kind::kAllReduce:
-      CopyElements(operand, &result);
-      return AllReduce(ranks_, what, LeavesOfRanks(ranks_.size(), ranks_.size()), &result, collective.reduction);
-  }
-  return absl::OkStatus();
+  return rewright::RunCollective(ranks_, absl::StrCat("run ", runs_), rank_.collectives[number], operand,
+                                 &tensors_[rank_.inputs.size() + number]);
 }
 
 // States take their next values, all of them as they were at the end of the run.
@@ -169,9 +155,9 @@ absl::StatusOr<size_t> RankExecutable::Find(const std::string& name) const {
   return absl::NotFoundError("no state " + name);
 }
 
-absl::StatusOr<RankExecutable::Local> RankExecutable::LocalState(const std::string& name) {
+absl::StatusOr<RankPart> RankExecutable::LocalState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, Find(name));
-  return Local{state(number), rank_.states[number].axis};
+  return RankPart{state(number), rank_.states[number].axis};
 }
 
 absl::StatusOr<Tensor> RankExecutable::ReadState(const std::string& name) {
@@ -209,6 +195,22 @@ int64_t RankExecutable::state_bytes() const {
   int64_t bytes = 0;
   for (size_t k = 0; k < rank_.states.size(); ++k) {
     bytes += stages_.pieces.tensors[rank_.graph.inputs().size() + k].num_bytes();
+  }
+  return bytes;
+}
+
+int64_t RankExecutable::BytesSentToRead(const std::string& name) const {
+  const absl::StatusOr<size_t> number = Find(name);
+  if (!number.ok() || rank_.states[*number].axis < 0) return 0;
+  return stages_.pieces.tensors[rank_.graph.inputs().size() + *number].num_bytes() * (ranks_.size() - 1);
+}
+
+int64_t RankExecutable::bytes_sent() const {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < rank_.collectives.size(); ++k) {
+    const TensorType& operand = stages_.pieces.tensors[static_cast<size_t>(stages_.operands[k])];
+    const TensorType& result = stages_.pieces.tensors[rank_.inputs.size() + k];
+    bytes += BytesSent(rank_.collectives[k], operand, result, ranks_.rank(), ranks_.size());
   }
   return bytes;
 }

@@ -13,12 +13,13 @@
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/run_collective.h"
 #include "runtime/parallel/stages.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class RankExecutable : public Executable {
+class RankExecutable : public ExecutableOfRanks {
  public:
   // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
@@ -31,12 +32,8 @@ class RankExecutable : public Executable {
   // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
-  // What this rank has of a state, which runs change: a block along the axis, or all of it where that is -1.
-  struct Local {
-    Tensor tensor;
-    int axis = -1;
-  };
-  absl::StatusOr<Local> LocalState(const std::string& name);
+  // What this rank has of a state, which runs change.
+  absl::StatusOr<RankPart> LocalState(const std::string& name);
 
   // Whole values. ReadState is called by all ranks together.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
@@ -47,6 +44,8 @@ class RankExecutable : public Executable {
   int64_t peak_live_bytes() const override { return kept_.bytes + largest(&Executable::peak_live_bytes); }
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
+  int64_t bytes_sent() const override;
+  int64_t BytesSentToRead(const std::string& name) const override;
 
   const std::vector<RankLeaf>& inputs() const { return rank_.inputs; }
   const std::vector<Collective>& collectives() const { return rank_.collectives; }

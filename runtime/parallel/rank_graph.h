@@ -39,6 +39,12 @@ struct Collective {
 };
 const char* CollectiveName(Collective::Kind kind);  // "all-gather"
 
+// What a rank has of a tensor: its block along the axis, or all of it where that is -1.
+struct RankPart {
+  Tensor tensor;
+  int axis = -1;
+};
+
 // A leaf of the cut graph.
 struct RankLeaf {
   std::string name;

@@ -10,11 +10,11 @@
 
 namespace rewright {
 
-GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                                std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count,
                                Communicator& group, Communicator& partners)
     : executable_(std::move(executable)),
-      trained_(trained),
+      updated_(updated),
       sums_(std::move(sums)),
       axes_(std::move(axes)),
       zero_(zero),
@@ -23,11 +23,23 @@ GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std
       partners_(partners) {}
 
 absl::Status GroupGradients::ReadWeights(Executable& from) {
-  for (const std::string& name : trained_) {
+  for (const std::string& name : updated_) {
     ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }
   return absl::OkStatus();
+}
+
+int64_t GroupGradients::BytesSent(const Executable& from) const {
+  const int rank = partners_.rank(), size = partners_.size();
+  const bool in_turns = zero_ >= 2;
+  const int64_t own = in_turns ? (count_ - rank + size - 1) / size : LeavesOfRanks(count_, size)[rank].count;
+  int64_t bytes = own * BytesSentBy(*executable_);
+  for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
+  std::vector<TensorType> types;
+  for (size_t k = 0; k < sums_.size(); ++k) types.push_back(LeafType(k));
+  return bytes +
+         (in_turns ? BytesOfTurns(types, axes_, rank, size, own) : BytesOfSumOverRanks(types, axes_, rank, size));
 }
 
 TensorType GroupGradients::LeafType(size_t sum) const {
@@ -62,19 +74,9 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsOfOwn(const std::string&
     ASSIGN_OR_RETURN(std::vector<Tensor> leaf, Leaf(batches));
     for (size_t k = 0; k < sums.size(); ++k) sums[k].Add(std::move(leaf[k]));
   }
-  std::vector<Tensor> inputs;
-  for (size_t k = 0; k < sums.size(); ++k) {
-    Tensor total = sums[k].Take();
-    if (axes_[k] < 0) {
-      RETURN_IF_ERROR(AllReduce(partners_, what, leaves, &total));
-      inputs.push_back(std::move(total));
-      continue;
-    }
-    RETURN_IF_ERROR(ReduceOwnBlocks(partners_, what, leaves, {{&total, axes_[k]}}));
-    inputs.emplace_back(BlockType(total.type(), axes_[k], partners_.size()));
-    CopyBlock(total, axes_[k], partners_.rank(), &inputs.back());
-  }
-  return inputs;
+  std::vector<Tensor> totals;
+  for (TreeSum& sum : sums) totals.push_back(sum.Take());
+  return SumOverRanks(partners_, what, leaves, std::move(totals), axes_);
 }
 
 absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
@@ -94,15 +96,8 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::strin
     RETURN_IF_ERROR(AddLeaves(partners_, what, givers, tensors, leaf, to));
   }
   std::vector<Tensor> inputs;
-  std::vector<Joined> whole;
-  for (size_t k = 0; k < sums.size(); ++k) {
-    inputs.push_back(sums[k].Take());
-    if (axes_[k] >= 0) continue;
-    whole.push_back({inputs[k], -1, Tensor(sums_[k])});
-    inputs[k] = whole.back().whole;
-  }
-  RETURN_IF_ERROR(AllGather(partners_, what, whole));
-  return inputs;
+  for (TreeSum& sum : sums) inputs.push_back(sum.Take());
+  return JoinStretches(partners_, what, sums_, axes_, std::move(inputs));
 }
 
 }  // namespace rewright

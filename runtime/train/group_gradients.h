@@ -20,16 +20,17 @@ namespace rewright {
 
 class GroupGradients : public GradientSums {
  public:
-  // `executable` computes StepGraphs::gradients by the weights `trained`, run by `group`; `partners` have the same part
+  // `executable` computes StepGraphs::gradients by the states `updated`, run by `group`; `partners` have the same part
   // in other groups. `sums` are the inputs of the step, of which a rank needs the block along `axes`, or all (-1):
   // block `group.rank() * partners.size() + partners.rank()`. REQUIRES: a micro-batch for each group.
-  GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+  GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                  std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
                  Communicator& partners);
 
   absl::Status ReadWeights(Executable& from) override;
   // Of what is cut the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
  private:
   // The gradients of a micro-batch: of what is cut the blocks of this rank and its partners, in one tensor.
@@ -39,7 +40,7 @@ class GroupGradients : public GradientSums {
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
 
   const std::unique_ptr<Executable> executable_;
-  const std::vector<std::string> trained_;
+  const std::vector<std::string> updated_;
   const std::vector<TensorType> sums_;
   const std::vector<int> axes_;
   const int zero_;

@@ -20,12 +20,12 @@ LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& 
       background_(ranks) {}
 
 absl::StatusOr<std::unique_ptr<LayeredGradients>> LayeredGradients::Create(const Graph& gradients, const Graph& step,
-                                                                           const std::vector<std::string>& trained,
+                                                                           const std::vector<std::string>& updated,
                                                                            const LayeredOptions& options,
                                                                            Communicator& ranks, GraphRunner& runner,
                                                                            RankExecutable* update) {
   std::unique_ptr<LayeredGradients> made(new LayeredGradients(options, ranks));
-  RETURN_IF_ERROR(made->Init(gradients, step, trained, runner, update));
+  RETURN_IF_ERROR(made->Init(gradients, step, updated, runner, update));
   return made;
 }
 
@@ -40,13 +40,13 @@ std::vector<int64_t> LayeredGradients::MicroBatchesOf(int zero, int64_t count, c
   return own;
 }
 
-absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& trained,
+absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     GraphRunner& runner, RankExecutable* update) {
   for (Value input : step.inputs()) sums_.push_back(step.type(input));
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  const std::vector<std::string> weights = WeightsOfInputs(step, trained);
+  const std::vector<std::string> weights = StatesOfInputs(step, updated);
   const std::vector<Group> groups = options_.groups == nullptr ? std::vector<Group>() : options_.groups(unpacked);
   const Passes passes = PassesOf(unpacked, weights, groups);
   std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
@@ -66,10 +66,10 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   first_state_ = unpacked.inputs().size();
   for (Value state : unpacked.states()) {
     Weight weight{unpacked.node(state.node).name};
-    weight.trained = std::find(trained.begin(), trained.end(), weight.name) != trained.end();
+    weight.updated = std::find(updated.begin(), updated.end(), weight.name) != updated.end();
     weight.local = *unpacked.arena()->Elements(state.node);
-    if (weight.trained && update != nullptr) {
-      ASSIGN_OR_RETURN(const RankExecutable::Local local, update->LocalState(weight.name));
+    if (weight.updated && update != nullptr) {
+      ASSIGN_OR_RETURN(const RankPart local, update->LocalState(weight.name));
       weight.axis = local.axis;
       weight.local = local.tensor;
     }
@@ -134,12 +134,24 @@ int64_t LayeredGradients::gather_bytes_sent() const {
   return bytes;
 }
 
+int64_t LayeredGradients::BytesSent(const Executable&) const {
+  const int rank = ranks_.rank(), size = ranks_.size();
+  const int64_t rounds = (options_.micro_batches + size - 1) / size;
+  int64_t bytes = options_.zero == 3 ? rounds * gather_bytes_sent() : 0;
+  for (const Weight& weight : weights_) {
+    if (options_.zero < 3 && weight.axis >= 0) bytes += weight.local.num_bytes() * (size - 1);
+  }
+  if (options_.zero < 2) return bytes + BytesOfSumOverRanks(sums_, axes_, rank, size);
+  const auto own = static_cast<int64_t>(MicroBatchesOf(options_.zero, options_.micro_batches, ranks_).size());
+  return bytes + BytesOfTurns(sums_, axes_, rank, size, own);
+}
+
 absl::Status LayeredGradients::ReadWeights(Executable& from) {
   std::vector<Joined> joined;
   for (size_t k = 0; k < weights_.size(); ++k) {
     const Weight& weight = weights_[k];
     Tensor& whole = tensors_[first_state_ + k];
-    if (weight.trained && options_.zero == 0) {
+    if (weight.updated && options_.zero == 0) {
       ASSIGN_OR_RETURN(whole, from.ReadState(weight.name));
     } else if (weight.axis >= 0 && options_.zero < 3) {
       joined.push_back({weight.local, weight.axis, whole});
@@ -294,17 +306,9 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
-  std::vector<Tensor> inputs(sums_.size());
-  std::vector<Joined> whole;
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    inputs[k] = (*sums)[k].Take();
-    if (axes_[k] >= 0) continue;
-    Joined joined{inputs[k], -1, Tensor(sums_[k])};
-    inputs[k] = joined.whole;
-    whole.push_back(std::move(joined));
-  }
-  RETURN_IF_ERROR(AllGather(ranks_, absl::StrCat(what, ", sum of gradients"), whole));
-  return inputs;
+  std::vector<Tensor> inputs;
+  for (TreeSum& sum : *sums) inputs.push_back(sum.Take());
+  return JoinStretches(ranks_, absl::StrCat(what, ", sum of gradients"), sums_, axes_, std::move(inputs));
 }
 
 }  // namespace rewright

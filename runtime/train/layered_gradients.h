@@ -39,13 +39,14 @@ class LayeredGradients : public GradientSums {
   // ranks, else null. The communicator, the runner's device and `update` outlive the object. Errors: those of the
   // runner.
   static absl::StatusOr<std::unique_ptr<LayeredGradients>> Create(const Graph& gradients, const Graph& step,
-                                                                  const std::vector<std::string>& trained,
+                                                                  const std::vector<std::string>& updated,
                                                                   const LayeredOptions& options, Communicator& ranks,
                                                                   GraphRunner& runner, RankExecutable* update);
 
   absl::Status ReadWeights(Executable& from) override;
   // With zero 2 and 3 what is cut is this rank's blocks, otherwise tensors that have these.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
   // The micro-batches of a step that are this rank's, of `count`.
   static std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
@@ -60,12 +61,12 @@ class LayeredGradients : public GradientSums {
  private:
   struct Weight {
     std::string name;
-    bool trained = false;
+    bool updated = false;
     int axis = -1;  // of the blocks that ranks have; -1: each has all of it
     Tensor local;
   };
   LayeredGradients(const LayeredOptions& options, Communicator& ranks);
-  absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& trained,
+  absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                     GraphRunner& runner, RankExecutable* update);
   absl::Status PlanTensors();
   absl::Status RunPiece(size_t piece);

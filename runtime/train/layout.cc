@@ -111,7 +111,6 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
   const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;
   if (given.contains("chunks") && !interleaved) return error("chunks with schedule=interleaved");
   if (interleaved && !given.contains("chunks")) layout.chunks = 2;
-  if (layout.zero > 0 && layout.pp > 1) return error(absl::StrCat("zero=", layout.zero, " without pp"));
   if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");
   const int64_t needed = int64_t{layout.dp} * layout.tp * layout.pp;
   if (needed != ranks) {
@@ -121,7 +120,8 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
   return layout;
 }
 
-absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places) {
+absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
+                                       const std::vector<std::string>& inputs) {
   StateAxes placed;
   std::vector<bool> fits(places.size(), false);
   for (Value state : graph.states()) {
@@ -135,8 +135,16 @@ absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& plac
     }
   }
   for (size_t k = 0; k < places.size(); ++k) {
+    if (std::find(inputs.begin(), inputs.end(), places[k].first) == inputs.end()) continue;
+    fits[k] = true;
+    for (Value input : graph.inputs()) {
+      if (graph.node(input.node).name == places[k].first) placed.push_back(places[k]);
+    }
+  }
+  for (size_t k = 0; k < places.size(); ++k) {
     if (!fits[k]) {
-      return absl::InvalidArgumentError(absl::StrCat("model.places: `", places[k].first, "` fits no weight"));
+      return absl::InvalidArgumentError(absl::StrCat("model.places: `", places[k].first, "` fits no weight",
+                                                     inputs.empty() ? "" : " and is no input"));
     }
   }
   return placed;

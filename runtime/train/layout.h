@@ -39,8 +39,10 @@ absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks);
 using StateAxes = std::vector<std::pair<std::string, int>>;
 
 // The states of a step, or of its gradients, whose weights the patterns fit: `places` are patterns and axes, the first
-// that fits counts. What the optimizer keeps for a weight is cut as that is. Error: a pattern that fits no weight.
-absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places);
+// that fits counts. What the optimizer keeps for a weight is cut as that is. And its inputs that have the name of one
+// of `inputs`, those of the model, which is a place. Error: a pattern that fits no weight and is no such input.
+absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
+                                       const std::vector<std::string>& inputs = {});
 
 // What the optimizer keeps for weights, with zero=3 the weights themselves, each cut along the first axis whose size
 // `degree` divides, and with micro-batches the sums of gradients of these weights, which are inputs; what has no such

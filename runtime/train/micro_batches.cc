@@ -5,19 +5,21 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/collectives.h"
+#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 
-MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                            std::vector<TensorType> sums, int64_t count, Communicator& ranks)
     : executable_(std::move(executable)),
       ranks_(ranks),
-      trained_(trained),
+      updated_(updated),
       sums_(std::move(sums)),
       leaves_(LeavesOfRanks(count, ranks.size())) {}
 
 absl::Status MicroBatches::ReadWeights(Executable& from) {
-  for (const std::string& name : trained_) {
+  for (const std::string& name : updated_) {
     ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }
@@ -38,6 +40,59 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
   for (TreeSum& sum : sums) totals.push_back(sum.Take());
   for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
   return ViewsOf(totals, sums_);
+}
+
+int64_t MicroBatches::BytesSent(const Executable& from) const {
+  int64_t bytes = leaves_[static_cast<size_t>(ranks_.rank())].count * BytesSentBy(*executable_);
+  for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
+  return bytes + BytesOfSumOverRanks(sums_, std::vector<int>(sums_.size(), -1), ranks_.rank(), ranks_.size());
+}
+
+absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
+                                                 const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
+                                                 const std::vector<int>& axes) {
+  for (size_t k = 0; k < sums.size(); ++k) {
+    if (axes[k] < 0) {
+      RETURN_IF_ERROR(AllReduce(ranks, what, leaves, &sums[k]));
+      continue;
+    }
+    RETURN_IF_ERROR(ReduceOwnBlocks(ranks, what, leaves, {{&sums[k], axes[k]}}));
+    Tensor block(BlockType(sums[k].type(), axes[k], ranks.size()));
+    CopyBlock(sums[k], axes[k], ranks.rank(), &block);
+    sums[k] = std::move(block);
+  }
+  return sums;
+}
+
+absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
+                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                  std::vector<Tensor> sums) {
+  std::vector<Joined> whole;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    if (axes[k] >= 0) continue;
+    whole.push_back({sums[k], -1, Tensor(types[k])});
+    sums[k] = whole.back().whole;
+  }
+  RETURN_IF_ERROR(AllGather(ranks, what, whole));
+  return sums;
+}
+
+int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size) {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < types.size(); ++k) {
+    bytes += axes[k] < 0 ? BytesOfAllReduce(types[k], rank, size) : types[k].num_bytes() / size * (size - 1);
+  }
+  return bytes;
+}
+
+int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
+                     int64_t leaves) {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < types.size(); ++k) {
+    const int64_t own = PartOfRank(types[k], axes[k], rank, size).num_bytes();
+    bytes += leaves * (types[k].num_bytes() - own) + (axes[k] < 0 ? own * (size - 1) : 0);
+  }
+  return bytes;
 }
 
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types) {

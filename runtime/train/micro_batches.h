@@ -25,26 +25,47 @@ class GradientSums {
   // What a rank does not need of an input has no meaning. `batches` gives this rank's micro-batches. `what` names the
   // step in errors: those of the executables, of the data and of ranks.
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
+  // What this rank sends for both; `from` as in ReadWeights.
+  virtual int64_t BytesSent(const Executable& from) const = 0;
 };
 
 // By one graph for a micro-batch, whose results are added when all are there.
 class MicroBatches : public GradientSums {
  public:
-  // `executable` computes StepGraphs::gradients by the weights `trained`. REQUIRES: a micro-batch for each rank.
+  // `executable` computes StepGraphs::gradients by the states `updated`. REQUIRES: a micro-batch for each rank.
   // `sums` are the inputs of the step, in the order in which the results have them one after another.
-  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& trained,
+  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
   absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
  private:
   const std::unique_ptr<Executable> executable_;
   Communicator& ranks_;
-  const std::vector<std::string> trained_;
+  const std::vector<std::string> updated_;
   const std::vector<TensorType> sums_;
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };
+
+// Of sums that each rank has of its own micro-batches those over all ranks, `leaves` being theirs: what has an axis as
+// this rank's block of it, the rest whole.
+absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
+                                                 const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
+                                                 const std::vector<int>& axes);
+
+// Sums that AddLeaves made: what has an axis as it is, this rank's block, of the rest the stretches of all ranks
+// joined.
+absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
+                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                  std::vector<Tensor> sums);
+
+// What rank `rank` of `size` sends for SumOverRanks; and for `leaves` AddLeaves that it gives a leaf to, with
+// JoinStretches.
+int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size);
+int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
+                     int64_t leaves);
 
 // Tensors of these types that lie one after another in vectors of their element types: views of them.
 std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types);

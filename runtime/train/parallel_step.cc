@@ -21,13 +21,20 @@ absl::Status CheckPlaces(const TrainConfig& config, int size) {
       absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
 }
 
-// Tensor parallel: both graphs are run by the group together.
-absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph, const TrainConfig& config,
-                                                               const SharingOptions& sharing, Communicator& group,
-                                                               GraphRunner& runner) {
+std::vector<std::string> InputsOf(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
+// Tensor parallel: both graphs are run by the group together. `inputs` are those of the model.
+absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph,
+                                                               const std::vector<std::string>& inputs,
+                                                               const TrainConfig& config, const SharingOptions& sharing,
+                                                               Communicator& group, GraphRunner& runner) {
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
-  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places));
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group, /*exact_only=*/false));
+  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
   return RankExecutable::Create(cut, group, runner);
 }
 
@@ -61,12 +68,12 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, c
     if (found != placed.end()) axes.push_back(*found);
   }
   if (axes.empty()) return runner.Prepare(pass);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together, /*exact_only=*/false));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together.size(), together, /*exact_only=*/false));
   return RankExecutable::Create(cut, together, runner);
 }
 
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
-                                          const std::vector<std::string>& trained, const TrainConfig& config,
+                                          const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t micro_batches = config.step.micro_batches;
@@ -77,17 +84,23 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
   StateAxes placed;
   if (layout.tp > 1) {
     RETURN_IF_ERROR(CheckPlaces(config, layout.tp));
-    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places));
+    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places, InputsOf(*gradients)));
   }
   const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, trained, shape, KnownByAll(sharing, ranks));
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
-  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(step, plan->owners, ranks.group(), runner));
+  const int zero = layout.dp > 1 ? layout.zero : 0;
+  Graph cut = step;
+  if (zero > 0) {
+    ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *plan, layout.dp, zero), layout.dp, ranks.all(),
+                                      /*exact_only=*/true));
+  }
+  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(cut, plan->owners, ranks.group(), ranks.partners(), runner));
   const PreparePass prepare = [&](const Graph& pass) {
     return PrepareTogether(pass, placed, sharing, ranks.together(), runner);
   };
-  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), micro_batches, layout.schedule,
+  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), {micro_batches, layout.schedule, zero},
                                                {ranks.group(), ranks.line(), ranks.partners()}, prepare, *update));
   made.step = std::move(update);
   return made;
@@ -95,7 +108,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
 
 // Tensor parallel in groups, and what the optimizer keeps cut over all ranks.
 absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
@@ -105,9 +118,10 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gr
                                                    ", expected at least 2 with the layout tp=", layout.tp,
                                                    ",zero=", layout.zero));
   }
-  ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+  ASSIGN_OR_RETURN(auto together,
+                   PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
   const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks(), /*exact_only=*/true));
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks().size(), ranks.blocks(), true));
   ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
   std::vector<TensorType> sums;
   std::vector<int> axes;
@@ -116,7 +130,7 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gr
     axes.push_back(input.axis);
   }
   ParallelStep made;
-  made.sums = std::make_unique<GroupGradients>(std::move(together), trained, std::move(sums), std::move(axes),
+  made.sums = std::make_unique<GroupGradients>(std::move(together), updated, std::move(sums), std::move(axes),
                                                layout.zero, count, ranks.group(), ranks.partners());
   made.step = std::move(update);
   return made;
@@ -153,23 +167,25 @@ std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, con
 }
 
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  if (layout.pp > 1) return MakePipeline(step, gradients, trained, config, sharing, ranks, runner);
+  if (layout.pp > 1) return MakePipeline(step, gradients, updated, config, sharing, ranks, runner);
   if (layout.tp > 1 && layout.zero > 0) {
-    return MakeZeroOfGroups(step, gradients, trained, config, sharing, ranks, runner);
+    return MakeZeroOfGroups(step, gradients, updated, config, sharing, ranks, runner);
   }
   ParallelStep made;
   if (layout.tp > 1) {
-    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, config, sharing, ranks.group(), runner));
+    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, InputsOf(gradients == nullptr ? step : *gradients), config,
+                                               sharing, ranks.group(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, config, sharing, ranks.group(), runner));
+    ASSIGN_OR_RETURN(auto together,
+                     PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
     std::vector<TensorType> sums;
     for (Value input : step.inputs()) sums.push_back(step.type(input));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), trained, std::move(sums), count, ranks.partners());
+    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, std::move(sums), count, ranks.partners());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
@@ -177,7 +193,8 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};
   layers.groups = sharing.device.groups;
   if (zero > 0) {
-    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, ranks.all().size(), zero), ranks.all(), true));
+    const int size = ranks.all().size();
+    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, size, zero), size, ranks.all(), true));
     const auto takes = zero > 1 ? RankExecutable::Takes::kParts : RankExecutable::Takes::kWhole;
     ASSIGN_OR_RETURN(auto together, RankExecutable::Create(cut, ranks.all(), runner, takes));
     for (const RankLeaf& input : together->inputs()) layers.block_axes.push_back(input.axis);
@@ -187,7 +204,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, trained, layers, ranks.all(), runner, update));
+  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, updated, layers, ranks.all(), runner, update));
   return made;
 }
 

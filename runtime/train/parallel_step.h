@@ -19,9 +19,9 @@ namespace rewright {
 
 struct SharingOptions {
   Layout layout;
-  // Cuts a graph over these ranks, its states and inputs along these axes, in the same way on all of them, by laws that
-  // keep the bits where `exact_only`. Needed for tp and zero.
-  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, Communicator&, bool exact_only)> cut;
+  // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
+  // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
+  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
   // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
   DeviceKnowledge device;
   // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.
@@ -61,7 +61,7 @@ struct ParallelStep {
 // `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device
 // outlive what is made. Errors: a layout that does not fit the graphs, those of the runner and of `cut`.
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
-                                              const std::vector<std::string>& trained, const TrainConfig& config,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner);
 

@@ -4,11 +4,12 @@
 #include <cstring>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "runtime/train/layout.h"
+#include "runtime/comm/collectives.h"
 #include "runtime/train/step.h"
 
 namespace rewright {
@@ -83,12 +84,12 @@ void FindMessages(PipelinePlan* plan) {
 }  // namespace
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, const PipelineShape& shape,
+                                          const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device) {
   PipelinePlan plan;
   plan.shape = shape;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));
-  const std::vector<std::string> weights = WeightsOfInputs(step, trained);
+  const std::vector<std::string> weights = StatesOfInputs(step, updated);
   std::vector<double> measured;
   if (device.seconds != nullptr) {
     ASSIGN_OR_RETURN(measured, device.seconds(plan.gradients));
@@ -106,18 +107,42 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   return plan;
 }
 
-Pipeline::Pipeline(PipelinePlan plan, int64_t micro_batches, PipelineSchedule schedule, const PipelineRanks& ranks)
-    : plan_(std::move(plan)),
-      schedule_(schedule),
-      ranks_(ranks),
-      leaves_(LeavesOfRanks(micro_batches, ranks.partners.size())) {}
+StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero) {
+  std::set<std::string> read_by_others;
+  const std::vector<Value> states = plan.gradients.states();
+  for (const PipelinePlan::WeightMessage& message : plan.weight_messages) {
+    const size_t state = static_cast<size_t>(message.tensor) - plan.gradients.inputs().size();
+    read_by_others.insert(plan.gradients.node(states[state].node).name);
+  }
+  StateAxes axes = ZeroAxes(step, degree, zero);
+  std::erase_if(axes, [&](const auto& place) { return read_by_others.contains(place.first); });
+  return axes;
+}
 
-absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, int64_t micro_batches,
-                                                           PipelineSchedule schedule, const PipelineRanks& ranks,
-                                                           const PreparePass& prepare, const OwnedExecutable& update) {
-  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), micro_batches, schedule, ranks));
+Pipeline::Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks)
+    : plan_(std::move(plan)),
+      options_(options),
+      ranks_(ranks),
+      leaves_(LeavesOfRanks(options.micro_batches, ranks.partners.size())) {}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, const PipelineOptions& options,
+                                                           const PipelineRanks& ranks, const PreparePass& prepare,
+                                                           const OwnedExecutable& update) {
+  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), options, ranks));
   RETURN_IF_ERROR(made->Init(prepare, update));
   return made;
+}
+
+int64_t Pipeline::ScheduledMicroBatches() const {
+  const int groups = ranks_.partners.size();
+  return InTurns() ? (options_.micro_batches + groups - 1) / groups
+                   : leaves_[static_cast<size_t>(ranks_.partners.rank())].count;
+}
+
+int Pipeline::GroupsWith(int64_t micro_batch) const {
+  const int groups = ranks_.partners.size();
+  if (!InTurns()) return groups;
+  return static_cast<int>(std::min<int64_t>(groups, options_.micro_batches - micro_batch * groups));
 }
 
 const Pieces::Piece& Pipeline::PieceOf(bool forward, int stage) const {
@@ -134,18 +159,27 @@ absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& u
       ASSIGN_OR_RETURN(passes_[forward].back(), prepare(piece.graph));
     }
   }
+  for (size_t k = 0; k < plan_.adders.size(); ++k) axes_.push_back(update.AxisOfInput(k));
   first_state_ = plan_.gradients.inputs().size();
+  RETURN_IF_ERROR(InitStates(update));
+  return PlanGathers();
+}
+
+absl::Status Pipeline::InitStates(const OwnedExecutable& update) {
   const std::map<std::string, int> homes(plan_.weights.begin(), plan_.weights.end());
   for (Value state : plan_.gradients.states()) {
     const std::string& name = plan_.gradients.node(state.node).name;
     const auto home = homes.find(name);
+    states_.emplace_back();
     if (home == homes.end()) {
-      states_.push_back(*plan_.gradients.arena()->Elements(state.node));  // frozen
+      states_.back() = *plan_.gradients.arena()->Elements(state.node);  // frozen
     } else if (home->second == ranks_.group.rank()) {
-      ASSIGN_OR_RETURN(Tensor own, update.LocalState(name));
-      states_.push_back(std::move(own));
-    } else {
-      states_.emplace_back();
+      ASSIGN_OR_RETURN(RankPart own, update.LocalState(name));
+      if (own.axis >= 0) {
+        blocks_[states_.size() - 1] = own;
+      } else {
+        states_.back() = own.tensor;
+      }
     }
   }
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
@@ -156,14 +190,55 @@ absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& u
   return absl::OkStatus();
 }
 
+// The weights of one stage at a time, in one memory.
+absl::Status Pipeline::PlanGathers() {
+  std::vector<TensorType> types;
+  std::vector<Use> uses;
+  for (int chunk = 0; chunk < plan_.shape.chunks; ++chunk) {
+    std::set<size_t> needed;
+    for (bool forward : {false, true}) {
+      for (int tensor : PieceOf(forward, StageOf(ranks_.line.rank(), chunk)).inputs) {
+        const size_t state = static_cast<size_t>(tensor) - first_state_;
+        if (IsState(tensor) && blocks_.contains(state)) needed.insert(state);
+      }
+    }
+    gathers_.emplace_back();
+    for (size_t state : needed) {
+      gathers_.back().emplace_back(state, Tensor());
+      types.push_back(plan_.layers.pieces.tensors[first_state_ + state]);
+      uses.push_back({chunk, chunk});
+    }
+  }
+  std::vector<Tensor> views(types.size());
+  ASSIGN_OR_RETURN(gathered_memory_, PlaceTensors(types, uses, &views));
+  size_t next = 0;
+  for (auto& gather : gathers_) {
+    for (auto& [state, whole] : gather) whole = views[next++];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::GatherWeights(const std::string& what, int chunk) {
+  if (gathered_ == chunk) return absl::OkStatus();
+  gathered_ = chunk;
+  std::vector<Joined> joined;
+  for (const auto& [state, whole] : gathers_[static_cast<size_t>(chunk)]) {
+    const RankPart& block = blocks_.at(state);
+    joined.push_back({block.tensor, block.axis, whole});
+    states_[state] = whole;
+  }
+  return AllGather(ranks_.partners, absl::StrCat(what, ", weights"), joined);
+}
+
 void Pipeline::ExpectMessages(int64_t count) {
   const int ranks = plan_.shape.ranks;
   arrivals_.assign(static_cast<size_t>(ranks), {});
   seen_.assign(static_cast<size_t>(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<StageAction> actions = StageSchedule(rank, plan_.shape, count, schedule_);
+    const std::vector<StageAction> actions = StageSchedule(rank, plan_.shape, count, options_.schedule);
     for (size_t i = 0; i < actions.size(); ++i) {
       const StageAction& action = actions[i];
+      if (ranks_.partners.rank() >= GroupsWith(action.micro_batch)) continue;
       action_of_[{rank, action.forward, action.chunk, action.micro_batch}] = i;
       for (const PipelinePlan::Message& message : plan_.messages) {
         const bool sends = message.stage == StageOf(rank, action.chunk) && message.forward == action.forward;
@@ -175,6 +250,7 @@ void Pipeline::ExpectMessages(int64_t count) {
 }
 
 absl::Status Pipeline::ReadWeights(Executable&) {
+  gathered_ = -1;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
@@ -184,6 +260,33 @@ absl::Status Pipeline::ReadWeights(Executable&) {
     if (message.to == ranks_.group.rank()) in.push_back({message.from, weight.data(), bytes});
   }
   return ranks_.group.Exchange("weights that several ranks use", out, in);
+}
+
+int64_t Pipeline::BytesSent(const Executable&) const {
+  const int rank = ranks_.partners.rank(), size = ranks_.partners.size();
+  int64_t own = 0;
+  for (int64_t i = 0; i < ScheduledMicroBatches(); ++i) own += rank < GroupsWith(i) ? 1 : 0;
+  int64_t bytes = plan_.BytesSent(ranks_.group.rank(), own);
+  for (const auto& passes : passes_) {
+    for (const auto& pass : passes) bytes += pass == nullptr ? 0 : own * BytesSentBy(*pass);
+  }
+  int whole = -1;
+  for (const StageAction& action :
+       StageSchedule(ranks_.line.rank(), plan_.shape, ScheduledMicroBatches(), options_.schedule)) {
+    if (std::exchange(whole, action.chunk) == action.chunk) continue;
+    for (const auto& [state, tensor] : gathers_[static_cast<size_t>(action.chunk)]) {
+      bytes += blocks_.at(state).tensor.num_bytes() * (size - 1);
+    }
+  }
+  std::vector<TensorType> types;
+  std::vector<int> axes;
+  for (size_t k = 0; k < plan_.adders.size(); ++k) {
+    if (plan_.adders[k] != ranks_.group.rank()) continue;
+    types.push_back(SumType(k));
+    axes.push_back(axes_[k]);
+  }
+  return bytes +
+         (InTurns() ? BytesOfTurns(types, axes, rank, size, own) : BytesOfSumOverRanks(types, axes, rank, size));
 }
 
 Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {
@@ -278,25 +381,37 @@ absl::Status Pipeline::RunPass(const StageAction& action, Slot* slot) {
   return absl::OkStatus();
 }
 
-void Pipeline::AddGradients(int stage, Slot* slot, std::vector<TreeSum>* sums) {
+Tensor Pipeline::TakeGradient(size_t sum, Slot* slot) {
   const auto& pieces = plan_.layers.pieces.pieces;
   const auto& outputs = plan_.layers.pieces.outputs;
+  const int number = outputs[sum];
+  Tensor& made = slot->tensors[static_cast<size_t>(number)];
+  // Other pieces may read it still, or it may be several of the sums: a sum takes over what it is given.
+  const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
+    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
+  });
+  if (!is_read && std::count(outputs.begin(), outputs.end(), number) == 1) return std::exchange(made, Tensor());
+  Tensor copy(made.type());
+  std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
+  return copy;
+}
+
+absl::Status Pipeline::AddGradients(const std::string& what, int stage, int64_t micro_batch,
+                                    std::vector<TreeSum>* sums) {
+  const int givers = GroupsWith(micro_batch);
+  const bool gives = ranks_.partners.rank() < givers;
+  std::vector<Tensor> leaf;
+  std::vector<std::pair<TensorType, int>> tensors;
+  std::vector<TreeSum*> to;
   for (size_t k = 0; k < sums->size(); ++k) {
     if (plan_.layers.homes[k] != stage || plan_.adders[k] != ranks_.group.rank()) continue;
-    const int number = outputs[k];
-    Tensor& made = slot->tensors[static_cast<size_t>(number)];
-    // Other pieces may read it still, or it may be several of the sums: a sum takes over what it is given.
-    const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
-      return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
-    });
-    if (is_read || std::count(outputs.begin(), outputs.end(), number) > 1) {
-      Tensor copy(made.type());
-      std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
-      (*sums)[k].Add(std::move(copy));
-    } else {
-      (*sums)[k].Add(std::exchange(made, Tensor()));
-    }
+    if (gives) leaf.push_back(TakeGradient(k, &SlotOf(micro_batch)));
+    tensors.emplace_back(SumType(k), axes_[k]);
+    to.push_back(&(*sums)[k]);
   }
+  if (InTurns()) return AddLeaves(ranks_.partners, what, givers, tensors, leaf, to);
+  for (size_t k = 0; k < to.size(); ++k) to[k]->Add(std::move(leaf[k]));
+  return absl::OkStatus();
 }
 
 void Pipeline::Release(int64_t micro_batch) {
@@ -309,37 +424,60 @@ void Pipeline::Release(int64_t micro_batch) {
   slots_.erase(found);
 }
 
+absl::Status Pipeline::RunAction(const std::string& what, const StageAction& action) {
+  const int stage = StageOf(ranks_.line.rank(), action.chunk);
+  Slot& slot = SlotOf(action.micro_batch);
+  in_flight_ += action.forward ? 1 : -1;
+  most_in_flight_ = std::max(most_in_flight_, in_flight_);
+  RETURN_IF_ERROR(Receive(what, PieceOf(action.forward, stage), action.micro_batch));
+  RETURN_IF_ERROR(EndDepartures(/*all=*/false));
+  RETURN_IF_ERROR(RunPass(action, &slot));
+  return Send(what, action);
+}
+
 absl::StatusOr<std::vector<Tensor>> Pipeline::Sums(const std::string& what, Prefetcher& batches) {
-  const int64_t count = leaves_[static_cast<size_t>(ranks_.partners.rank())].count;
+  const int64_t count = ScheduledMicroBatches();
+  const std::string of_gradients = absl::StrCat(what, ", sum of gradients");
   ExpectMessages(count);
   std::vector<TreeSum> sums(plan_.layers.homes.size());
-  int in_flight = 0;
-  for (const StageAction& action : StageSchedule(ranks_.line.rank(), plan_.shape, count, schedule_)) {
+  for (const StageAction& action : StageSchedule(ranks_.line.rank(), plan_.shape, count, options_.schedule)) {
     const int stage = StageOf(ranks_.line.rank(), action.chunk);
+    const bool is_there = ranks_.partners.rank() < GroupsWith(action.micro_batch);
     const std::string of = absl::StrCat(what, action.forward ? ", forward" : ", backward", " pass of micro-batch ",
                                         action.micro_batch + 1, " of ", count, ", stage ", stage);
-    Slot& slot = SlotOf(action.micro_batch);
-    in_flight += action.forward ? 1 : -1;
-    most_in_flight_ = std::max(most_in_flight_, in_flight);
-    if (action.forward && action.chunk == 0) {
+    RETURN_IF_ERROR(GatherWeights(of, action.chunk));
+    if (is_there && action.forward && action.chunk == 0) {
       ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
-      std::copy(batch.begin(), batch.end(), slot.tensors.begin());
+      std::copy(batch.begin(), batch.end(), SlotOf(action.micro_batch).tensors.begin());
     }
-    RETURN_IF_ERROR(Receive(of, PieceOf(action.forward, stage), action.micro_batch));
-    RETURN_IF_ERROR(EndDepartures(/*all=*/false));
-    RETURN_IF_ERROR(RunPass(action, &slot));
-    RETURN_IF_ERROR(Send(of, action));
+    if (is_there) RETURN_IF_ERROR(RunAction(of, action));
     if (action.forward) continue;
-    AddGradients(stage, &slot, &sums);
-    if (--slot.chunks_left == 0) Release(action.micro_batch);
+    RETURN_IF_ERROR(AddGradients(of_gradients, stage, action.micro_batch, &sums));
+    if (is_there && --SlotOf(action.micro_batch).chunks_left == 0) Release(action.micro_batch);
   }
   RETURN_IF_ERROR(EndDepartures(/*all=*/true));
-  std::vector<Tensor> inputs(sums.size());
-  for (size_t k = 0; k < sums.size(); ++k) {
+  return Totals(of_gradients, &sums);
+}
+
+absl::StatusOr<std::vector<Tensor>> Pipeline::Totals(const std::string& what, std::vector<TreeSum>* sums) {
+  std::vector<size_t> own;
+  std::vector<Tensor> totals;
+  std::vector<TensorType> types;
+  std::vector<int> axes;
+  for (size_t k = 0; k < sums->size(); ++k) {
     if (plan_.adders[k] != ranks_.group.rank()) continue;
-    inputs[k] = sums[k].Take();
-    RETURN_IF_ERROR(AllReduce(ranks_.partners, absl::StrCat(what, ", sum of gradients"), leaves_, &inputs[k]));
+    own.push_back(k);
+    totals.push_back((*sums)[k].Take());
+    types.push_back(SumType(k));
+    axes.push_back(axes_[k]);
   }
+  if (InTurns()) {
+    ASSIGN_OR_RETURN(totals, JoinStretches(ranks_.partners, what, types, axes, std::move(totals)));
+  } else {
+    ASSIGN_OR_RETURN(totals, SumOverRanks(ranks_.partners, what, leaves_, std::move(totals), axes));
+  }
+  std::vector<Tensor> inputs(sums->size());
+  for (size_t k = 0; k < own.size(); ++k) inputs[own[k]] = totals[k];
   return inputs;
 }
 

@@ -6,6 +6,14 @@
 //
 // A stage may be computed by several ranks together, by laws of tensor parallel (docs/sharding.md). They share what the
 // optimizer keeps, tensor by tensor: each weight of a stage is updated by one of them, which sends it to the others.
+//
+// What belongs to a rank may be cut over its partners, those that have the same of it in other groups (ZeRO):
+//
+//   zero 1  what the optimizer keeps; behind the last micro-batch each gets its blocks of the sums alone
+//   zero 2  and sums of gradients: the groups take the micro-batches in turns, and behind each backward pass the
+//           partners add theirs, so that none keeps whole sums
+//   zero 3  and weights that no other rank of the group reads: they are gathered for a stage, and kept until the rank
+//           comes to another of its stages
 #pragma once
 
 #include <cstdint>
@@ -20,6 +28,7 @@
 
 #include "runtime/parallel/layers.h"
 #include "runtime/parallel/owned_executable.h"
+#include "runtime/train/layout.h"
 #include "runtime/train/micro_batches.h"
 #include "runtime/train/pipeline_schedule.h"
 
@@ -61,8 +70,11 @@ struct DeviceKnowledge {
 
 // `gradients` and `step` are StepGraphs'. Errors: those of `device`, more stages than the forward pass can be cut into.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& trained, const PipelineShape& shape,
+                                          const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
+
+// The states and inputs of the step that ZeRO cuts over `degree` partners, with their axes.
+StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero);
 
 // The ranks of a pipeline, as one of them sees them. What is passed by reference outlives the pipeline.
 struct PipelineRanks {
@@ -74,21 +86,30 @@ struct PipelineRanks {
 // Makes what runs a pass of a stage, with whole inputs and results.
 using PreparePass = std::function<absl::StatusOr<std::unique_ptr<Executable>>(const Graph& pass)>;
 
+struct PipelineOptions {
+  int64_t micro_batches = 1;  // of a step, of all groups together
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  int zero = 0;
+};
+
 class Pipeline : public GradientSums {
  public:
-  // `micro_batches` are shared by the groups. `update` was made by plan.owners and outlives the pipeline. Errors: those
-  // of `prepare`.
-  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(PipelinePlan plan, int64_t micro_batches,
-                                                          PipelineSchedule schedule, const PipelineRanks& ranks,
-                                                          const PreparePass& prepare, const OwnedExecutable& update);
+  // `update` was made by plan.owners, of a step that was cut over the partners by PipelineZeroAxes, and outlives the
+  // pipeline. Errors: those of `prepare`.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(PipelinePlan plan, const PipelineOptions& options,
+                                                          const PipelineRanks& ranks, const PreparePass& prepare,
+                                                          const OwnedExecutable& update);
 
   absl::Status ReadWeights(Executable& from) override;
-  // Inputs that other ranks add are empty.
+  // Inputs that other ranks add are empty; of what is cut there are this rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
 
   const PipelinePlan& plan() const { return plan_; }
   // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.
   int most_in_flight() const { return most_in_flight_; }
+  // Memory of this rank for weights that are gathered.
+  int64_t gathered_bytes() const { return gathered_memory_.bytes; }
 
  private:
   // What a micro-batch keeps between its passes.
@@ -109,8 +130,15 @@ class Pipeline : public GradientSums {
     std::vector<std::pair<int, size_t>> actions;  // rank, action that needs it
   };
 
-  Pipeline(PipelinePlan plan, int64_t micro_batches, PipelineSchedule schedule, const PipelineRanks& ranks);
+  Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks);
   absl::Status Init(const PreparePass& prepare, const OwnedExecutable& update);
+  absl::Status InitStates(const OwnedExecutable& update);
+  absl::Status PlanGathers();
+  bool InTurns() const { return options_.zero >= 2; }
+  // Of a group's schedule, which has as many in all groups where they take turns.
+  int64_t ScheduledMicroBatches() const;
+  // How many groups have a micro-batch of that number in their schedule; they are the first ones.
+  int GroupsWith(int64_t micro_batch) const;
   int StageOf(int rank, int chunk) const { return chunk * plan_.shape.ranks + rank; }
   // The piece of a pass of a stage.
   const Pieces::Piece& PieceOf(bool forward, int stage) const;
@@ -124,9 +152,20 @@ class Pipeline : public GradientSums {
   absl::Status Send(const std::string& what, const StageAction& action);
   // Ends what has arrived; all of it waits for the rest, too.
   absl::Status EndDepartures(bool all);
+  // The weights of a stage are whole when it begins.
+  absl::Status GatherWeights(const std::string& what, int chunk);
+  absl::Status RunAction(const std::string& what, const StageAction& action);
   absl::Status RunPass(const StageAction& action, Slot* slot);
-  // Adds the gradients of a micro-batch that a stage made to the sums that are this rank's.
-  void AddGradients(int stage, Slot* slot, std::vector<TreeSum>* sums);
+  // A gradient that a micro-batch made, as a sum that may be overwritten.
+  Tensor TakeGradient(size_t sum, Slot* slot);
+  // Adds the gradients of a micro-batch that a stage made to the sums that are this rank's, with those of its partners
+  // where groups take turns.
+  absl::Status AddGradients(const std::string& what, int stage, int64_t micro_batch, std::vector<TreeSum>* sums);
+  // The inputs of the step, of all groups.
+  absl::StatusOr<std::vector<Tensor>> Totals(const std::string& what, std::vector<TreeSum>* sums);
+  const TensorType& SumType(size_t sum) const {
+    return plan_.layers.pieces.tensors[static_cast<size_t>(plan_.layers.pieces.outputs[sum])];
+  }
   // Its memory is free for others.
   void Release(int64_t micro_batch);
   bool IsState(int tensor) const {
@@ -134,12 +173,18 @@ class Pipeline : public GradientSums {
   }
 
   const PipelinePlan plan_;
-  const PipelineSchedule schedule_;
+  const PipelineOptions options_;
   const PipelineRanks ranks_;
   const std::vector<LeafRange> leaves_;                 // micro-batches by group
   std::vector<std::unique_ptr<Executable>> passes_[2];  // by chunk
   size_t first_state_ = 0;
   std::vector<Tensor> states_;  // weights as this rank reads them
+  std::vector<int> axes_;       // of the inputs of the step
+  // Weights of which there are blocks here, by state; and which of them a stage needs whole, by chunk.
+  std::map<size_t, RankPart> blocks_;
+  std::vector<std::vector<std::pair<size_t, Tensor>>> gathers_;
+  SharedMemory gathered_memory_;
+  int gathered_ = -1;  // the chunk whose weights are whole
   std::map<int64_t, std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<Slot>> free_;
   std::vector<std::deque<Arrival>> arrivals_;  // by rank of the line
@@ -147,7 +192,7 @@ class Pipeline : public GradientSums {
   // By rank of the line, direction, chunk and micro-batch: the number of the action.
   std::map<std::tuple<int, bool, int, int64_t>, size_t> action_of_;
   std::vector<Departure> departures_;
-  int most_in_flight_ = 0;
+  int in_flight_ = 0, most_in_flight_ = 0;
 };
 
 }  // namespace rewright

@@ -164,45 +164,59 @@ absl::StatusOr<std::vector<Value>> AddMeans(Arena& arena, const std::vector<Pack
   return means;
 }
 
+// What the update reads: values of one arena.
+struct Updated {
+  std::vector<Value> weights, gradients;
+  Value loss;
+  std::vector<Output> next;  // values that the model gives its states
+};
+
 // The update by the optimizer, its results and next values; those that the model gives its states are kept from
 // numbers that are not finite, like the weights.
 absl::StatusOr<Graph> AddUpdate(const Forward& forward, const OptimizerOptions& options,
                                 const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
-                                const std::vector<Value>& weights, const std::vector<Value>& gradients, Value loss) {
+                                const Updated& updated) {
   ASSIGN_OR_RETURN(const OptimizerGraph update,
-                   AddOptimizer(*arena, options, weights, gradients, loss, forward.Names()));
+                   AddOptimizer(*arena, options, updated.weights, updated.gradients, updated.loss, forward.Names()));
   std::vector<Output> outputs = {
-      {loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
+      {updated.loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
   if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
   outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
-  for (const Output& output : forward.model.outputs()) {
-    if (output.updates.node < 0 || arena != forward.model.arena()) continue;  // a graph of its own has no such states
+  for (const Output& output : updated.next) {
     const Term next(*arena, output.value), old(*arena, output.updates);
     outputs.push_back({Where(Term(*arena, update.finite), next, old).value(), output.name, output.updates});
   }
   return Graph(arena, inputs, std::move(outputs));
 }
 
-// The state that is a seed of random numbers and of nothing else but its own next value; none where there are no masks.
-// Errors: other states with next values. Of which micro-batch these would be, nobody has said.
-absl::StatusOr<std::optional<Value>> SeedOf(const Graph& model, int64_t micro_batches) {
-  std::optional<Value> seed;
+// The states to which the model gives next values.
+struct ModelStates {
+  std::optional<Value> seed;    // of random numbers and of nothing else but its own next value, where there are masks
+  std::vector<Output> average;  // the others: each takes the mean of the next values that micro-batches give
+};
+
+// Errors: others that have no mean.
+absl::StatusOr<ModelStates> StatesOf(const Graph& model, int64_t micro_batches) {
+  ModelStates states;
   for (const Output& output : model.outputs()) {
     const Value state = output.updates;
     if (state.node < 0) continue;
     const std::vector<int>& users = model.users(model.index(state.node));
-    const bool is_seed = !seed && std::all_of(users.begin(), users.end(), [&](int user) {
+    const bool is_seed = !states.seed && std::all_of(users.begin(), users.end(), [&](int user) {
       const NodeId id = model.nodes()[user];
       return id == output.value.node || model.node(id).op == ops::RandomUniform();
     });
-    if (!is_seed) {
-      return absl::UnimplementedError(absl::StrCat("data.micro_batches: found ", micro_batches,
-                                                   ", expected 1: a step of the model changes its state ",
-                                                   NameOf(model, state), " (batch normalization in training)"));
+    if (is_seed) {
+      states.seed = state;
+    } else if (IsFloating(model.type(state).dtype)) {
+      states.average.push_back(output);
+    } else {
+      return absl::UnimplementedError(absl::StrCat(
+          "data.micro_batches: found ", micro_batches, ", expected 1: a step of the model changes its state ",
+          NameOf(model, state), " ", model.type(state).ToString(), ", of which micro-batches have no mean"));
     }
-    seed = state;
   }
-  return seed;
+  return states;
 }
 
 // The graph with the seed as an input, and masks that are parts of those of all micro-batches.
@@ -249,10 +263,15 @@ absl::StatusOr<Graph> WithPartsOfMasks(const Graph& graph, Value seed) {
 absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options, const std::vector<Value>& weights,
                              const std::vector<Value>& gradients, StepGraphs* graphs) {
   const std::shared_ptr<Arena>& arena = forward.model.arena();
-  std::vector<Value> values = {forward.loss.mean};
+  ASSIGN_OR_RETURN(const ModelStates own, StatesOf(forward.model, options.micro_batches));
+  const std::optional<Value>& seed = own.seed;
+  std::vector<Value> values = {forward.loss.mean}, changed = weights;
   values.insert(values.end(), gradients.begin(), gradients.end());
+  for (const Output& average : own.average) {
+    values.push_back(average.value);
+    changed.push_back(average.updates);
+  }
   const std::vector<Packed> packs = Pack(*arena, values);
-  ASSIGN_OR_RETURN(const std::optional<Value> seed, SeedOf(forward.model, options.micro_batches));
   graphs->gradients = CopyGraph(Graph(arena, forward.inputs, AddPacked(*arena, packs, values)));
   if (seed) {
     const std::string& name = NameOf(forward.model, *seed);
@@ -266,17 +285,22 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
 
   const auto update = std::make_shared<Arena>(Mode::kTraining);
   std::vector<Value> states, inputs;
-  for (Value weight : weights) {
-    ASSIGN_OR_RETURN(const Value state, update->AddState(arena->node(weight.node).name, *arena->Elements(weight.node)));
+  for (Value leaf : changed) {
+    ASSIGN_OR_RETURN(const Value state, update->AddState(arena->node(leaf.node).name, *arena->Elements(leaf.node)));
     states.push_back(state);
   }
   std::vector<TensorType> types;
   for (Value value : values) types.push_back(arena->type(value));
   const std::vector<std::string> taken = forward.Names();
+  graphs->updated = NamesOf(*arena, changed);
   ASSIGN_OR_RETURN(const std::vector<Value> means,
-                   AddMeans(*update, packs, types, NamesOf(*arena, weights), options.micro_batches, taken, &inputs));
-  ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, states,
-                                           std::vector<Value>(means.begin() + 1, means.end()), means[0]));
+                   AddMeans(*update, packs, types, graphs->updated, options.micro_batches, taken, &inputs));
+  const auto count = static_cast<std::ptrdiff_t>(weights.size());
+  Updated updated{{states.begin(), states.begin() + count}, {means.begin() + 1, means.begin() + 1 + count}, means[0]};
+  for (size_t k = weights.size(); k < states.size(); ++k) {
+    updated.next.push_back({means[k + 1], graphs->updated[k], states[k]});
+  }
+  ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, updated));
   return absl::OkStatus();
 }
 
@@ -321,19 +345,19 @@ absl::StatusOr<Graph> Unpacked(const Graph& gradients, const Graph& step) {
   return Graph(gradients.arena(), gradients.inputs(), std::move(outputs));
 }
 
-std::vector<std::string> WeightsOfInputs(const Graph& step, const std::vector<std::string>& trained) {
+std::vector<std::string> StatesOfInputs(const Graph& step, const std::vector<std::string>& updated) {
   std::map<std::string, DType> dtypes;
   for (Value state : step.states()) dtypes[NameOf(step, state)] = step.type(state).dtype;
-  std::vector<bool> taken(trained.size(), false);
-  std::vector<std::string> weights;
+  std::vector<bool> taken(updated.size(), false);
+  std::vector<std::string> states;
   // By element type, in their order (AddMeans).
   for (size_t k = 1; k < step.inputs().size(); ++k) {
     size_t i = 0;
-    while (taken[i] || dtypes.at(trained[i]) != step.type(step.inputs()[k]).dtype) ++i;
+    while (taken[i] || dtypes.at(updated[i]) != step.type(step.inputs()[k]).dtype) ++i;
     taken[i] = true;
-    weights.push_back(trained[i]);
+    states.push_back(updated[i]);
   }
-  return weights;
+  return states;
 }
 
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options) {
@@ -364,8 +388,11 @@ absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOpti
   if (options.micro_batches > 1) {
     RETURN_IF_ERROR(AddMicroBatches(forward, options, weights, gradients, &graphs));
   } else {
-    ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, weights, gradients,
-                                            forward.loss.mean));
+    Updated updated{weights, gradients, forward.loss.mean, {}};
+    for (const Output& output : forward.model.outputs()) {
+      if (output.updates.node >= 0) updated.next.push_back(output);
+    }
+    ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, updated));
   }
 
   ASSIGN_OR_RETURN(const Forward measured, AddForward(model.inference, options));

@@ -56,16 +56,16 @@ inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, whe
 // Names of inputs of a step of micro-batches.
 inline constexpr char kLossSum[] = "loss.sum";
 inline constexpr char kMicroBatchInput[] = "micro_batch";  // its number in the step, i64[]
-std::string SumOfGradients(const std::string& weight);     // "gradients.layer0.weight"
+std::string SumOfGradients(const std::string& weight);     // "gradients.layer0.weight"; StepGraphs::updated
 
 struct StepGraphs {
-  // Inputs: those of the model, then the target; with micro-batches the sums over these of the loss and the gradients,
-  // in the order in which they stand in the results of `gradients`.
+  // Inputs: those of the model, then the target; with micro-batches the sums over these of what is in the results of
+  // `gradients`, in the order in which it stands there.
   // Results: the ones above, of the whole batch.
   Graph step;
-  // With micro-batches: the loss of one and its gradients by the weights of `trained`, one after another in a vector
-  // for each element type, `gradients.f32` and so on; the loss stands first in the first one. Inputs are those of the
-  // model and the target; there are no next values. Without: no arena.
+  // With micro-batches: the loss of one, its gradients by the weights of `trained` and the next values that it gives
+  // states of the model, one after another in a vector for each element type, `gradients.f32` and so on; the loss
+  // stands first in the first one. Inputs are those of the model and the target. Without: no arena.
   // Where it has masks of random numbers (dropout), there are two more inputs behind these, numbers: the seed of the
   // step, with the name that its state has elsewhere, and kMicroBatchInput. A mask is a part of that of the whole
   // batch, where its first axis is the batch.
@@ -77,6 +77,9 @@ struct StepGraphs {
   Graph evaluation;
   // The weights that are trained, in the order of the magnitudes of their gradients.
   std::vector<std::string> trained;
+  // With micro-batches: these, and the states of the model that take the mean of the next values that micro-batches
+  // give them, such as running averages.
+  std::vector<std::string> updated;
 };
 
 // Trained are the weights with floating-point elements that the output depends on and no pattern of `frozen` fits.
@@ -88,9 +91,9 @@ absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOpti
 // vectors that are joined of them, these are cut.
 absl::StatusOr<Graph> Unpacked(const Graph& gradients, const Graph& step);
 
-// The weights whose gradients the inputs of a step of micro-batches are, behind that of the loss; `trained` is
-// StepGraphs::trained.
-std::vector<std::string> WeightsOfInputs(const Graph& step, const std::vector<std::string>& trained);
+// The states whose gradients or next values the inputs of a step of micro-batches are sums of, behind that of the loss;
+// `updated` is StepGraphs::updated.
+std::vector<std::string> StatesOfInputs(const Graph& step, const std::vector<std::string>& updated);
 
 // That a graph takes, gives and keeps what the other does, by names and types. Errors name what differs.
 absl::Status CheckSameInterface(const Graph& found, const Graph& expected);

@@ -16,6 +16,7 @@
 #include "core/ir/text.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/parallel/run_collective.h"
 
 namespace rewright {
 namespace {
@@ -194,8 +195,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
   }
-  ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, trained_, config_,
-                                              options_.sharing, groups_, runner));
+  ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, graphs.updated,
+                                              config_, options_.sharing, groups_, runner));
   if (validation_) {
     ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
     counts_right_ = graphs.evaluation.results().size() > 1;
@@ -302,6 +303,10 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   last_loss_ = report.loss;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+int64_t Trainer::planned_bytes() const {
+  return BytesSentBy(*running_.step) + (running_.sums == nullptr ? 0 : running_.sums->BytesSent(*running_.step));
 }
 
 int64_t Trainer::state_bytes() const {

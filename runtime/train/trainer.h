@@ -83,6 +83,8 @@ class Trainer {
   const ParallelStep& running() const { return running_; }
   // Of the weights and of what the optimizer keeps.
   int64_t state_bytes() const;
+  // What this rank sends in a step by its plan: all of it, but for a word to each other rank whether to stop.
+  int64_t planned_bytes() const;
 
   // All weights of the model, under their names. This and what follows is called by all ranks together.
   absl::StatusOr<NamedTensors> Weights();

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "core/autodiff/autodiff.h"
@@ -93,6 +94,32 @@ TEST(LayersTest, AnyCutGivesTheSameBits) {
     ASSERT_EQ(found.size(), expected->size());
     for (size_t k = 0; k < found.size(); ++k) EXPECT_TRUE(found[k].BitEqual((*expected)[k])) << "cut " << mask;
   }
+}
+
+// As the pass of a stage is that several ranks compute.
+TEST(PiecesTest, APieceMayBeCutAgain) {
+  const auto graph = ParseGraph(R"(training
+input value.2: f32[2,2]
+input value.value.2: f32[2,2]
+%1 = relu(value.2)
+%2 = add(%1, value.2)
+%3 = mul(%2, value.2)
+%4 = mul(%3, value.value.2)
+output out = %4
+)",
+                                {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<int> numbers(graph->nodes().size(), 0);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const Node& node = graph->node(graph->nodes()[i]);
+    if (node.op != nullptr && node.op->name == "mul") numbers[i] = 1;
+  }
+  const Pieces pieces = PiecesOf(*graph, numbers, 2, {});
+  EXPECT_EQ(pieces.pieces[1].inputs.size(), 3u);
+  // Leaves of one name and type would be one.
+  std::set<NodeId> leaves;
+  for (Value input : pieces.pieces[1].graph.inputs()) leaves.insert(input.node);
+  EXPECT_EQ(leaves.size(), 3u);
 }
 
 TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {

@@ -7,8 +7,6 @@
 namespace rewright {
 namespace {
 
-using ::testing::HasSubstr;
-
 class ExamplesTest : public LayoutsTest {
  protected:
   // A small model of that kind on the example's text, whose samples are `length` letters.
@@ -65,13 +63,6 @@ TEST_F(ExamplesTest, LayoutsThatCutWeightsAreOneRankButForRounding) {
     Use(layout, places);
     EXPECT_LT(Distance(alone, Common(TrainText(json_, size)).weights), 2e-3);
   }
-}
-
-TEST_F(ExamplesTest, AveragesOfBatchesAreNotCutIntoMicroBatches) {
-  Json json = json_;
-  json["model"] = Json::parse(R"({"conv_net": {"image": [1, 8, 8], "channels": [4], "classes": 10, "dropout": 0.1}})");
-  EXPECT_THAT(std::string(Train(json, 1)[0].status.message()),
-              HasSubstr("data.micro_batches: found 4, expected 1: a step of the model changes its state norm0."));
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ class LayoutsTest : public RanksTest {
       options->sharing.layout = *layout;
       options->sharing.bucket_bytes = bucket_bytes_;
       options->sharing.cut = [this, rank = options->ranks->rank()](const Graph& graph, const StateAxes& axes,
-                                                                   Communicator& ranks, bool exact_only) {
-        auto cut = CutByLaws(graph, axes, ranks.size(), exact_only, rank == 0 ? &bytes_of_step_ : nullptr);
-        if (rank == 0 && cut.ok()) cut_graphs_.push_back({graph, *cut, ranks.size(), exact_only});
+                                                                   int degree, Communicator&, bool exact_only) {
+        auto cut = CutByLaws(graph, axes, degree, exact_only, rank == 0 ? &bytes_of_step_ : nullptr);
+        if (rank == 0 && cut.ok()) cut_graphs_.push_back({graph, *cut, degree, exact_only});
         return cut;
       };
     };
@@ -52,6 +52,25 @@ class LayoutsTest : public RanksTest {
     const Trained resumed = Common(Train(json_, 1, "ck", true));
     EXPECT_EQ(resumed.position, steps);
     EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
+  }
+
+  // What each rank sends in a step, without what is sent once; `planned` by its plan.
+  std::vector<double> BytesOfRanks(const Json& json, int size, std::vector<double>* planned) {
+    planned->assign(static_cast<size_t>(size), 0);
+    look_ = [planned](int rank, Trainer& trainer) {
+      (*planned)[static_cast<size_t>(rank)] = static_cast<double>(trainer.planned_bytes());
+    };
+    Json longer = json;
+    const auto steps = json["steps"].get<int64_t>();
+    longer["steps"] = 2 * steps;
+    const std::vector<Trained> one = Train(json, size), two = Train(longer, size);
+    Common(two);
+    look_ = nullptr;
+    std::vector<double> sent;
+    for (size_t k = 0; k < one.size(); ++k) {
+      sent.push_back(static_cast<double>(two[k].bytes_sent - one[k].bytes_sent) / static_cast<double>(steps));
+    }
+    return sent;
   }
 
   // What rank 0 sends in a step, without what is sent once.

@@ -164,6 +164,35 @@ TEST_F(OnnxModelTest, RunningAveragesAreThoseOfTheBatches) {
   EXPECT_TRUE(logits[0][0].BitEqual(logits[1][0])) << "nothing is drawn";
 }
 
+// Each micro-batch is normalized by its own statistics; the averages follow the means of these, once a step.
+TEST_F(OnnxModelTest, RunningAveragesFollowTheMeansOfMicroBatches) {
+  const auto trainer = Make(ConvNet(false), With(R"({"data": {"batch": 15, "micro_batches": 3}, "steps": 6})"));
+  Run(*trainer);
+  double mean = 0, var = 1;
+  const BatchOrder order(kSamples, 3 * kBatch, 1);
+  for (int64_t step = 0; step < 6; ++step) {
+    double means = 0, variances = 0;
+    for (int64_t part = 0; part < 3; ++part) {
+      double sum = 0, squares = 0;
+      const std::vector<int64_t> rows = order.Rows(step, part * kBatch, kBatch);
+      for (int64_t row : rows) {
+        for (int64_t k = 0; k < 36; ++k) sum += x_.At(36 * row + k);
+      }
+      const double own = sum / (36 * kBatch);
+      for (int64_t row : rows) {
+        for (int64_t k = 0; k < 36; ++k) squares += std::pow(x_.At(36 * row + k) - own, 2);
+      }
+      means += own / 3;
+      variances += squares / (36 * kBatch) / 3;
+    }
+    mean = kMomentum * mean + (1 - kMomentum) * means;
+    var = kMomentum * var + (1 - kMomentum) * variances;
+  }
+  const NamedTensors weights = *trainer->Weights();
+  EXPECT_NEAR(weights.at("first.mean").At(0), mean, 1e-5);
+  EXPECT_NEAR(weights.at("first.var").At(0), var, 1e-5);
+}
+
 TEST_F(OnnxModelTest, AResumedRunDrawsTheSameMasks) {
   const TestModel model = ConvNet(true);
   const auto whole = Make(model, json_);

@@ -105,7 +105,7 @@ StepGraphs Graphs(const std::vector<int64_t>& sizes, int64_t micro_batches, doub
 
 TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   const StepGraphs graphs = Graphs({512, 512, 512, 512, 512}, 4);
-  const auto plan = PlanPipeline(graphs.gradients, graphs.step, graphs.trained, {.ranks = 4});
+  const auto plan = PlanPipeline(graphs.gradients, graphs.step, graphs.updated, {.ranks = 4});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto [least, most] = std::minmax_element(plan->seconds.begin(), plan->seconds.end());
   EXPECT_LT(*most, 1.6 * *least);  // the first one makes no gradient of its input
@@ -126,7 +126,7 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
               ElementsAre("gradients.layer1.bias", "gradients.layer1.weight", "layer1.bias", "layer1.bias.adam_m",
                           "layer1.bias.adam_v", "layer1.weight", "layer1.weight.adam_m", "layer1.weight.adam_v"));
   EXPECT_THAT(
-      std::string(PlanPipeline(graphs.gradients, graphs.step, graphs.trained, {.ranks = 99}).status().message()),
+      std::string(PlanPipeline(graphs.gradients, graphs.step, graphs.updated, {.ranks = 99}).status().message()),
       HasSubstr("found 99 stages, expected at most "));
 }
 
