@@ -29,7 +29,7 @@ CHECKING = "step_checker computed_steps step_claims step_values step_listener co
 # Nothing that these say makes a rule proved.
 OTHER = """certificate classify_rule condition_family counterexample equal equal_by_claims equal_result
 gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region region
-rounded_decisions second_derivation sharding_laws signatures known_equal""".split()
+rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
 
 def lines(folder, names):

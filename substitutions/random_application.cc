@@ -268,6 +268,19 @@ class Builder {
   std::vector<Value> inputs_;
 };
 
+std::optional<RandomApplication> Build(const CompiledRule& rule, const Structure& structure,
+                                       const RuleInstance& instance, const std::vector<int64_t>& symbols, bool tensors,
+                                       std::mt19937_64& rng) {
+  std::optional<RandomApplication> application =
+      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), tensors, rng).Run();
+  if (!application.has_value()) return std::nullopt;
+  application->description = instance.description;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    absl::StrAppend(&application->description, " ", instance.symbols[i].name, "=", symbols[i]);
+  }
+  return application;
+}
+
 }  // namespace
 
 std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const Structure& structure,
@@ -275,14 +288,13 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
                                                  std::mt19937_64& rng) {
   std::vector<int64_t> symbols;
   if (!DrawSymbols(instance, options, rng, &symbols)) return std::nullopt;
-  std::optional<RandomApplication> application =
-      Builder(rule, instance, symbols, BindingsFor(rule, structure, symbols), options.tensors, rng).Run();
-  if (!application.has_value()) return std::nullopt;
-  application->description = instance.description;
-  for (size_t i = 0; i < symbols.size(); ++i) {
-    absl::StrAppend(&application->description, " ", instance.symbols[i].name, "=", symbols[i]);
-  }
-  return application;
+  return Build(rule, structure, instance, symbols, options.tensors, rng);
+}
+
+std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const Structure& structure,
+                                               const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  std::mt19937_64 rng;
+  return Build(rule, structure, instance, symbols, /*tensors=*/false, rng);
 }
 
 }  // namespace rewright

@@ -39,4 +39,9 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
                                                  const RuleInstance& instance, const DrawOptions& options,
                                                  std::mt19937_64& rng);
 
+// The same at given values of the instance's symbols, without elements of inputs; nothing where the left side is not
+// legal there.
+std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const Structure& structure,
+                                               const RuleInstance& instance, const std::vector<int64_t>& symbols);
+
 }  // namespace rewright

@@ -376,56 +376,47 @@ class Derivation {
     }));
     const size_t some = std::min(all.size(), static_cast<size_t>(options_.structures));
     std::mt19937_64 rng(options_.seed);
-    bool given_up = false;
     for (size_t k = 0; k < some; ++k) {
       const auto& [structure, instance] = all[some == 1 ? 0 : k * (all.size() - 1) / (some - 1)];
-      for (int draw = 0; draw < options_.draws; ++draw) {
-        const std::optional<RandomApplication> application = Draw(structure, instance, rng);
-        if (!application) continue;
-        std::string why;
-        switch (Judge(*application, &why)) {
-          case SecondVerdict::kConfirmed: ++result_.applications; break;
-          case SecondVerdict::kGivenUp:
-            given_up = true;
-            if (result_.reason.empty()) result_.reason = absl::StrCat(why, " (", application->description, ")");
-            break;
-          case SecondVerdict::kDenied:
-            result_.verdict = SecondVerdict::kDenied;
-            result_.reason = absl::StrCat(why, " (", application->description, ")");
-            return result_;
-        }
-      }
+      DeriveStructure(structure, instance, rng);
+      if (result_.verdict == SecondVerdict::kDenied) return result_;
     }
     if (result_.applications == 0 && result_.reason.empty()) result_.reason = "no small sizes were found";
-    const bool confirmed = !given_up && result_.applications > 0;
+    const bool confirmed = !given_up_ && result_.applications > 0;
     result_.verdict = confirmed ? SecondVerdict::kConfirmed : SecondVerdict::kGivenUp;
     return result_;
   }
 
  private:
-  // The first draw of small sizes, else the smallest of some.
-  std::optional<RandomApplication> Draw(const Structure& structure, const RuleInstance& instance,
-                                        std::mt19937_64& rng) const {
-    std::optional<RandomApplication> best;
-    int64_t fewest = options_.most_elements;
-    for (int tries = 0; tries < 20; ++tries) {
-      const DrawOptions draw = {.tries = 200, .distinct = tries < 10, .tensors = false};
-      std::optional<RandomApplication> drawn = DrawApplication(rule_, structure, instance, draw, rng);
-      if (!drawn && tries == 12) break;  // hardly any sizes are legal
-      if (!drawn) continue;
-      int64_t elements = 0, largest = 0;
-      for (NodeId id : drawn->graph.nodes()) {
-        for (const TensorType& type : drawn->graph.node(id).outputs) {
-          elements += type.num_elements();
-          for (int64_t size : type.shape) largest = std::max(largest, size);
-        }
-      }
-      if (elements >= fewest) continue;
-      fewest = elements;
-      best = std::move(drawn);
-      if (largest <= options_.largest_size) break;
+  // Whether the right side is legal at all draws; whether its elements are equal at those that tell most.
+  void DeriveStructure(const Structure& structure, const RuleInstance& instance, std::mt19937_64& rng) {
+    const verifier::TellingDraws draws = verifier::DrawTelling(instance, options_.draws, rng);
+    for (const std::vector<int64_t>& symbols : draws.all) {
+      const std::optional<RandomApplication> application = ApplicationAt(rule_, structure, instance, symbols);
+      if (!application) continue;
+      const absl::StatusOr<ValueMap> right = Instantiate(application->graph, application->match);
+      if (right.ok() || absl::IsOutOfRange(right.status())) continue;
+      return Take(SecondVerdict::kDenied, std::string(right.status().message()), *application);
     }
-    return best;
+    for (const std::vector<int64_t>& symbols : draws.chosen) {
+      const std::optional<RandomApplication> application = ApplicationAt(rule_, structure, instance, symbols);
+      if (!application) continue;
+      std::string why;
+      const SecondVerdict verdict = Judge(*application, &why);
+      Take(verdict, why, *application);
+      if (verdict == SecondVerdict::kDenied) return;
+    }
+  }
+
+  void Take(SecondVerdict verdict, const std::string& why, const RandomApplication& application) {
+    if (verdict == SecondVerdict::kConfirmed) {
+      ++result_.applications;
+      return;
+    }
+    const bool denied = verdict == SecondVerdict::kDenied;
+    if (denied) result_.verdict = verdict;
+    if (denied || result_.reason.empty()) result_.reason = absl::StrCat(why, " (", application.description, ")");
+    given_up_ = true;
   }
 
   SecondVerdict Judge(const RandomApplication& application, std::string* why) const {
@@ -477,7 +468,7 @@ class Derivation {
     z3::solver solver(context, z3::solver::simple());  // no tactics, which take long to give up
     z3::params limits(context);
     limits.set("rlimit", options_.resource_limit);
-    limits.set("timeout", 3000u);  // some of Z3's preprocessing counts no resources
+    limits.set("timeout", 3000u);       // some of Z3's preprocessing counts no resources
     limits.set("arith.nl.nra", false);  // algebraic numbers of sums of squares heed neither limit
     solver.set(limits);
     for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);
@@ -514,6 +505,7 @@ class Derivation {
   const CompiledRule& rule_;
   const SecondDerivationOptions& options_;
   SecondDerivation result_;
+  bool given_up_ = false;  // an application is
 };
 
 }  // namespace

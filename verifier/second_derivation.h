@@ -14,15 +14,14 @@
 
 #include "absl/status/statusor.h"
 #include "substitutions/compiled_rule.h"
+#include "verifier/telling_draws.h"
 
 namespace rewright {
 
 struct SecondDerivationOptions {
-  int structures = 6;                 // structural values, evenly among all within small limits
-  int draws = 2;                      // sizes and attributes of each
-  int64_t largest_size = 4;           // of an axis of a leaf; larger draws are left out where there are others
-  int64_t most_elements = 600;        // of all values together
-  unsigned resource_limit = 1000000;  // of Z3, for one question
+  int structures = 6;                  // structural values, evenly among all within small limits
+  verifier::TellingDrawOptions draws;  // sizes and attributes of each
+  unsigned resource_limit = 1000000;   // of Z3, for one question
   uint64_t seed = 1;
 };
 

@@ -117,10 +117,10 @@ TEST(SecondDerivation, ConfirmsNoFalseMutant) {
   MutationRng rng(20261123);
   SecondDerivationOptions options;
   options.structures = 3;  // all at which the interpreter looks
-  options.most_elements = 200;
+  options.draws.most_elements = 200;
   options.resource_limit = 200000;
   int denied = 0, confirmed = 0, given_up = 0;
-  for (int made = 0; made < Cases(150);) {
+  for (int made = 0; made < Cases(600);) {
     const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
     if (!mutant) continue;
     const auto compiled = CompileRule(mutant->rule);
