@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Faults of training on four processes, in every layout that keeps the bits: ranks are killed, stopped or run out of
+"""Faults of training on four processes, in layouts of all kinds: ranks are killed, stopped or run out of
 memory, disks become full, at random moments; every run goes on from its last checkpoint, a third of them in another
 layout or on fewer processes. A death has to end the job within 5 s, a hang within its limit and 5 s more; the message
 has to name the rank; no process may be left over; the weights have to be those of an undisturbed run.
@@ -12,6 +12,7 @@ import argparse
 import collections
 import csv
 import json
+import math
 import os
 import pathlib
 import random
@@ -25,14 +26,19 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "tools/examples/digits"
-LAYOUTS = ["dp=4", "dp=4,zero=1", "dp=4,zero=2", "dp=4,zero=3", "pp=4", "pp=4,schedule=gpipe", "dp=2,pp=2"]
-OTHERS = ["dp=2", "dp=3", "dp=2,zero=3", "dp=3,zero=2", "pp=2", "pp=3"]
+# Layouts of one kind give the same bits: of the first that of one rank, of the others those of the ranks that compute
+# together. A run goes on in a layout of the same kind.
+KINDS = [
+    (["dp=4", "dp=4,zero=1", "dp=4,zero=2", "dp=4,zero=3", "pp=4", "pp=4,schedule=gpipe", "dp=2,pp=2",
+      "dp=2,pp=2,zero=1", "dp=2,pp=2,zero=3"], ["dp=2", "dp=3", "dp=2,zero=3", "dp=3,zero=2", "pp=2", "pp=3"], "dp=1"),
+    (["dp=2,tp=2,zero=1", "dp=2,tp=2,zero=3"], ["tp=2,zero=1", "tp=2,zero=3"], "tp=2,zero=1"),
+    (["pp=2,tp=2"], ["pp=2,tp=2,schedule=gpipe"], "pp=2,tp=2"),
+]
 HANG_LIMIT = 10  # longer than rank 0 proves laws at the start
 
 
 def ranks_of(layout):
-    sizes = [int(n) for n in re.findall(r"[dp]p=(\d+)", layout)]
-    return sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+    return math.prod(int(n) for n in re.findall(r"[dtp]p=(\d+)", layout))
 
 
 def is_alive(pid):
@@ -136,21 +142,30 @@ def main():
     try:
         config = folder / "config.json"
         config.write_text(json.dumps({
-            "model": {"mlp": {"sizes": [64, 24, 24, 24, 10]}},
+            "model": {"mlp": {"sizes": [64, 24, 24, 24, 12]},
+                      "places": {"layer0.weight": 1, "layer0.bias": 0, "layer1.weight": 0, "layer2.weight": 1,
+                                 "layer2.bias": 0, "layer3.weight": 0}},
             "data": {"inputs": {"x": {"file": str(DIGITS / "train_x.npy"), "scale": 0.0625}},
                      "target": str(DIGITS / "train_y.npy"), "batch": 32, "micro_batches": 4},
             "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 0.01, "clip_norm": 1},
             "steps": args.steps, "checkpoint": {"every_steps": 3, "keep": 2}}))
-        alone = subprocess.run([args.program, "train", "--threads", "1", "--json", "--quiet", config], check=True,
-                               capture_output=True, text=True).stdout
-        expected = json.loads(alone.splitlines()[-1])["weights_sha256"]
         checkpoints = disk / "checkpoints"
+
+        def undisturbed(layout):
+            job = Job(args, config, checkpoints, layout, folder)
+            if job.wait(600) != 0:
+                sys.exit(job.text(job.err))
+            shutil.rmtree(checkpoints)
+            return json.loads(job.text(job.out).splitlines()[-1])["weights_sha256"]
+
+        expected = [undisturbed(last) for _, _, last in KINDS]
+        kind_of_run = 0
 
         def end_of(job):
             nonlocal ended_well, bad
             last = json.loads(job.text(job.out).splitlines()[-1])
             ended_well += 1
-            if last["weights_sha256"] != expected:
+            if last["weights_sha256"] != expected[kind_of_run]:
                 bad += 1
                 print(f"BAD weights: {last}")
             shutil.rmtree(checkpoints)
@@ -158,7 +173,10 @@ def main():
         while kinds:
             resumes = (checkpoints / "latest").exists()
             resumed += resumes
-            layout = rng.choice(OTHERS if resumes and rng.random() < 1 / 3 else LAYOUTS)
+            if not resumes:
+                kind_of_run = rng.choices(range(len(KINDS)), [len(layouts) for layouts, _, _ in KINDS])[0]
+            layouts, others, _ = KINDS[kind_of_run]
+            layout = rng.choice(others if resumes and rng.random() < 1 / 3 else layouts)
             job = Job(args, config, checkpoints, layout, folder)
             # Memory is asked for at the beginning; later what was freed is used again.
             if kinds[-1] == "memory":
@@ -208,9 +226,9 @@ def main():
             if status is None:
                 job.mpirun.kill()
                 job.mpirun.wait()
-        # To the end, on one process.
+        # To the end.
         while (checkpoints / "latest").exists():
-            job = Job(args, config, checkpoints, "dp=1", folder)
+            job = Job(args, config, checkpoints, KINDS[kind_of_run][2], folder)
             if job.wait(300) != 0:
                 sys.exit(job.text(job.err))
             end_of(job)

@@ -284,6 +284,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
                                     [] { return InterruptGuard::interrupted(); }));
   }
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
+  // A rank that hangs while it writes and prints is found by those that have done nothing of the kind.
+  RETURN_IF_ERROR(ranks.Barrier("the end"));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));

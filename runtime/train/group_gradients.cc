@@ -24,7 +24,7 @@ GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std
 
 absl::Status GroupGradients::ReadWeights(Executable& from) {
   for (const std::string& name : updated_) {
-    ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
+    ASSIGN_OR_RETURN(const Tensor value, from.ViewState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }
   return absl::OkStatus();

@@ -12,6 +12,12 @@
 #include "runtime/train/step.h"
 
 namespace rewright {
+namespace {
+
+// Tensors of fewer bytes are joined before they are summed over ranks: each exchange has a latency.
+constexpr int64_t kJoinedBytes = int64_t{1} << 20;
+
+}  // namespace
 
 LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& ranks)
     : options_(options),
@@ -152,7 +158,7 @@ absl::Status LayeredGradients::ReadWeights(Executable& from) {
     const Weight& weight = weights_[k];
     Tensor& whole = tensors_[first_state_ + k];
     if (weight.updated && options_.zero == 0) {
-      ASSIGN_OR_RETURN(whole, from.ReadState(weight.name));
+      ASSIGN_OR_RETURN(whole, from.ViewState(weight.name));
     } else if (weight.axis >= 0 && options_.zero < 3) {
       joined.push_back({weight.local, weight.axis, whole});
     }  // otherwise it is read where the executable keeps it
@@ -190,7 +196,7 @@ Tensor LayeredGradients::Take(size_t sum) {
   return copy;
 }
 
-// Those that all ranks need whole lie one after another then, in a vector for each element type.
+// Small ones that all ranks need whole lie one after another then, in a vector for each element type.
 void LayeredGradients::StartSum(const std::string& what, const std::vector<size_t>& bucket,
                                 std::vector<Tensor>* inputs) {
   if (ranks_.size() == 1) return;
@@ -199,7 +205,11 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
   std::vector<size_t> whole;
   for (size_t k : bucket) {
     if (axes_[k] < 0) {
-      whole.push_back(k);
+      if (sums_[k].num_bytes() >= kJoinedBytes) {
+        vectors.push_back((*inputs)[k]);
+      } else {
+        whole.push_back(k);
+      }
     } else {
       cut.push_back((*inputs)[k]);
       axes.push_back(axes_[k]);
@@ -238,6 +248,10 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
   const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
   std::vector<TreeSum> sums(sums_.size());
   std::vector<Tensor> inputs(sums_.size());
+  for (size_t k = 0; k < last_sums_.size(); ++k) {  // their memory is that of the next ones
+    Tensor& made = tensors_[static_cast<size_t>(layers_.pieces.outputs[k])];
+    if (made.data() == nullptr && sums_[k].num_bytes() >= kJoinedBytes) made = std::move(last_sums_[k]);
+  }
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::copy(batch.begin(), batch.end(), tensors_.begin());
@@ -250,6 +264,7 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
+  if (ranks_.size() > 1) last_sums_ = inputs;
   return inputs;
 }
 

@@ -20,7 +20,7 @@ MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::ve
 
 absl::Status MicroBatches::ReadWeights(Executable& from) {
   for (const std::string& name : updated_) {
-    ASSIGN_OR_RETURN(const Tensor value, from.ReadState(name));
+    ASSIGN_OR_RETURN(const Tensor value, from.ViewState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
   }
   return absl::OkStatus();

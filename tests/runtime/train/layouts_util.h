@@ -46,14 +46,6 @@ class LayoutsTest : public RanksTest {
     Use(absl::StrCat(kind, "=", size, more), places);
   }
 
-  // Goes on from the checkpoint on one rank, to weights near these.
-  void EndsAlone(int64_t steps, const NamedTensors& weights) {
-    Use("");
-    const Trained resumed = Common(Train(json_, 1, "ck", true));
-    EXPECT_EQ(resumed.position, steps);
-    EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
-  }
-
   // What each rank sends in a step, without what is sent once; `planned` by its plan.
   std::vector<double> BytesOfRanks(const Json& json, int size, std::vector<double>* planned) {
     planned->assign(static_cast<size_t>(size), 0);
@@ -71,6 +63,14 @@ class LayoutsTest : public RanksTest {
       sent.push_back(static_cast<double>(two[k].bytes_sent - one[k].bytes_sent) / static_cast<double>(steps));
     }
     return sent;
+  }
+
+  // Goes on from the checkpoint on one rank, to weights near these.
+  void EndsAlone(int64_t steps, const NamedTensors& weights) {
+    Use("");
+    const Trained resumed = Common(Train(json_, 1, "ck", true));
+    EXPECT_EQ(resumed.position, steps);
+    EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
   }
 
   // What rank 0 sends in a step, without what is sent once.
