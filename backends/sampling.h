@@ -19,8 +19,7 @@ struct SampleLimits {
 };
 
 // Takes samples until the three fastest agree or take more than enough, or the limits or a tenth of a second are
-// reached. `sample` gives the
-// seconds of one of `repetitions` runs. Errors: those of `sample`.
+// reached. `sample` gives the seconds of one of `repetitions` runs. Errors: those of `sample`.
 absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<double>()>& sample, int repetitions,
                                          const SampleLimits& limits, cpu::DisturbanceProbe& probe);
 

@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
+from narrow_types import is_valid
 
 try:
     import torchvision
@@ -262,15 +263,6 @@ def inputs_of(session, seed=0):
 def equal_in_rewright(rewright, path, written):
     run = subprocess.run([rewright, "diff", str(path), str(written), "--json"], capture_output=True, text=True)
     return run.returncode in (0, 1) and json.loads(run.stdout)["max_rel_diff"] < 8 * 2.0**-8  # eight roundings
-
-
-def is_valid(path):
-    """PyTorch writes operators of bfloat16 that are older than ONNX has them for it."""
-    try:
-        onnx.checker.check_model(str(path), full_check=True)
-    except Exception:
-        return False
-    return True
 
 
 def look(rewright, path, folder, limit, dtype, quantized):

@@ -110,6 +110,7 @@ def apart(a, b):
 
 
 def is_valid(path):
+    """PyTorch writes operators of bfloat16 that are older than ONNX has them for it."""
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except Exception:
@@ -123,7 +124,6 @@ def look(program, path, x, folder, expected=None):
     if verdict != "ok":
         return f"{verdict}: {message[:200]}"
     ours = np.load(folder / "0.npy")
-    # PyTorch writes operators of bfloat16 that are older than ONNX has them for it.
     if is_valid(path) and not is_valid(folder / "kept_own.onnx"):
         return "the file that is written is not valid"
     if expected is not None:  # of bfloat16

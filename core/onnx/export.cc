@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/known_values.h"
+#include "core/onnx/initializers.h"
 #include "core/onnx/named_sizes.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/operators.h"
@@ -30,8 +31,6 @@ constexpr int64_t kLowestExportedOpset = 13;
 constexpr int64_t kHighestExportedOpset = 22;
 constexpr int64_t kDefaultOpset = 17;
 constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
-constexpr int64_t kMinExternalBytes = 1024;    // smaller tensors stay in the model
-constexpr int64_t kExternalAlignment = 64;
 
 // The version of the format with which an opset appeared.
 int64_t IrVersionOf(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
@@ -123,7 +122,7 @@ class Exporter {
     return model;
   }
 
-  const std::vector<std::pair<std::string, Tensor>>& initializers() { return writer_.initializers(); }
+  const Initializers& initializers() { return writer_.initializers(); }
 
   // What was built, at these sizes.
   SizedExport Built() {
@@ -541,45 +540,6 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   }
   RETURN_IF_ERROR(first->NameSizes(exports, options.named->fit));
   return first;
-}
-
-int64_t TotalBytes(const std::vector<std::pair<std::string, Tensor>>& initializers) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : initializers) bytes += tensor.num_bytes();
-  return bytes;
-}
-
-void AddInline(const std::vector<std::pair<std::string, Tensor>>& initializers, onnx::GraphProto* graph) {
-  for (const auto& [name, tensor] : initializers) FillTensor(name, tensor, graph->add_initializer());
-}
-
-// Large tensors go to `data`, which the model calls `location`.
-absl::Status AddExternal(const std::vector<std::pair<std::string, Tensor>>& initializers, const std::string& location,
-                         OutputFile& data, onnx::GraphProto* graph) {
-  const std::string zeros(kExternalAlignment, '\0');
-  int64_t offset = 0;
-  for (const auto& [name, tensor] : initializers) {
-    onnx::TensorProto* proto = graph->add_initializer();
-    if (tensor.num_bytes() < kMinExternalBytes) {
-      FillTensor(name, tensor, proto);
-      continue;
-    }
-    const int64_t gap = (kExternalAlignment - offset % kExternalAlignment) % kExternalAlignment;
-    RETURN_IF_ERROR(data.Write(zeros.data(), gap));
-    offset += gap;
-    RETURN_IF_ERROR(data.Write(tensor.data(), tensor.num_bytes()));
-    FillTensorType(name, tensor.type(), proto);
-    proto->set_data_location(onnx::TensorProto::EXTERNAL);
-    for (const auto& [key, value] : {std::pair<std::string, std::string>("location", location),
-                                     {"offset", absl::StrCat(offset)},
-                                     {"length", absl::StrCat(tensor.num_bytes())}}) {
-      onnx::StringStringEntryProto* entry = proto->add_external_data();
-      entry->set_key(key);
-      entry->set_value(value);
-    }
-    offset += tensor.num_bytes();
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {

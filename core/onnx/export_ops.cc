@@ -123,6 +123,13 @@ void HardSwish(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {x, Step(writer, node, "Div", {held, number(6)})}, node.outputs);
 }
 
+// Before opset 18: x * tanh(softplus(x))
+void Mish(OnnxWriter& writer, const ExportedNode& node) {
+  if (writer.opset() >= 18) return Same(writer, node);
+  const std::string softplus = Step(writer, node, "Softplus", node.inputs);
+  writer.AddNode("Mul", {node.inputs[0], Step(writer, node, "Tanh", {softplus})}, node.outputs);
+}
+
 // The name of the result.
 std::string WriteCast(OnnxWriter& writer, const std::string& x, const std::string& result, DType to) {
   writer.SetInt(writer.AddNode("Cast", {x}, {result}), "to", DTypeToOnnx(to));
@@ -340,6 +347,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"gelu_tanh", {GeluTanh}},
       {"swish", {Swish}},
       {"hard_swish", {HardSwish, "HardSwish"}},
+      {"mish", {Mish, "Mish"}},
       {"cast", {Cast}},
       {"add", {Same, "Add"}},
       {"sub", {Same, "Sub"}},

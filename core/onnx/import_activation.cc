@@ -59,11 +59,6 @@ Values Softsign(OnnxNode& node) {
   return f.Output(f("div", {x, f("add", {f("abs", {x}), f.Number(x, 1)})}));
 }
 
-Values Mish(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(f("mul", {node.input(0), f("tanh", {f("softplus", {node.input(0)})})}));
-}
-
 // x * sigmoid(alpha * x)
 Value SwishOf(Formula& f, Value x, double alpha) {
   return alpha == 1 ? f("swish", {x}) : f("mul", {x, f("sigmoid", {f("mul", {x, f.Number(x, alpha)})})});
@@ -111,7 +106,7 @@ OnnxOperatorList ActivationOperators() {
       {"Celu", {12, 28, 1, 1, Celu}},
       {"PRelu", {7, 16, 2, 2, PRelu}},
       {"Softsign", {1, 22, 1, 1, Softsign}},
-      {"Mish", {18, 22, 1, 1, Mish}},
+      {"Mish", {18, 22, 1, 1, Same, "mish"}},
       {"Swish", {24, 24, 1, 1, Swish}},
       {"SwiGLU", {28, 28, 2, 2, SwiGlu}},
       {"ThresholdedRelu", {10, 22, 1, 1, ThresholdedRelu}},

@@ -55,17 +55,32 @@ Values Integers(OnnxNode& node, Value real, const Parameters& p, DType to) {
   return OneOutput(Quantized(node, multiple, p.point, to));
 }
 
-// Inputs: a, its scale and zero point, b, its scale and zero point, those of the result. With the ratios r = scale /
-// scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a + r_b * zero_b).
-Values QLinearAdd(OnnxNode& node) {
+// Two operands as f32, their parameters, those of the result, and the type of all three. Inputs: a, its scale and zero
+// point, b, its scale and zero point, those of the result.
+struct Operands {
+  Value x, y;
+  Parameters a, b, c;
+  DType type;
+};
+
+absl::StatusOr<Operands> OperandsOf(OnnxNode& node) {
   RETURN_IF_ERROR(node.CheckGiven({0, 3}));
-  ASSIGN_OR_RETURN(const Parameters a, ParametersAt(node, 1));
-  ASSIGN_OR_RETURN(const Parameters b, ParametersAt(node, 4));
-  ASSIGN_OR_RETURN(const Parameters c, ParametersAt(node, 6));
-  const DType type = node.input_type(0).dtype;
-  RETURN_IF_ERROR(CheckQuantized(node, type));
-  ASSIGN_OR_RETURN(const Value x, node.CastTo(node.input(0), DType::kFloat32));
-  ASSIGN_OR_RETURN(const Value y, node.CastTo(node.input(3), DType::kFloat32));
+  Operands read;
+  ASSIGN_OR_RETURN(read.a, ParametersAt(node, 1));
+  ASSIGN_OR_RETURN(read.b, ParametersAt(node, 4));
+  ASSIGN_OR_RETURN(read.c, ParametersAt(node, 6));
+  read.type = node.input_type(0).dtype;
+  RETURN_IF_ERROR(CheckQuantized(node, read.type));
+  ASSIGN_OR_RETURN(read.x, node.CastTo(node.input(0), DType::kFloat32));
+  ASSIGN_OR_RETURN(read.y, node.CastTo(node.input(3), DType::kFloat32));
+  return read;
+}
+
+// With the ratios r = scale / scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a +
+// r_b * zero_b).
+Values QLinearAdd(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
+  const auto& [x, y, a, b, c, type] = of;
   Formula f(node);
   const Value by_a = f("div", {a.scale, c.scale}), by_b = f("div", {b.scale, c.scale});
   const Value fixed = f("sub", {c.zero, f("add", {f("mul", {by_a, a.zero}), f("mul", {by_b, b.zero})})});
@@ -75,14 +90,8 @@ Values QLinearAdd(OnnxNode& node) {
 
 // ((a - zero) * (b - zero)) * (scale_a * scale_b / scale).
 Values QLinearMul(OnnxNode& node) {
-  RETURN_IF_ERROR(node.CheckGiven({0, 3}));
-  ASSIGN_OR_RETURN(const Parameters a, ParametersAt(node, 1));
-  ASSIGN_OR_RETURN(const Parameters b, ParametersAt(node, 4));
-  ASSIGN_OR_RETURN(const Parameters c, ParametersAt(node, 6));
-  const DType type = node.input_type(0).dtype;
-  RETURN_IF_ERROR(CheckQuantized(node, type));
-  ASSIGN_OR_RETURN(const Value x, node.CastTo(node.input(0), DType::kFloat32));
-  ASSIGN_OR_RETURN(const Value y, node.CastTo(node.input(3), DType::kFloat32));
+  ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
+  const auto& [x, y, a, b, c, type] = of;
   Formula f(node);
   const Value product = f("mul", {f("sub", {x, a.zero}), f("sub", {y, b.zero})});
   const Value ratio = f("div", {f("mul", {a.scale, b.scale}), c.scale});

@@ -160,6 +160,12 @@ OpDef HardSwishOp() {
       {-4, 4});
 }
 
+// out[i..] = x[i..] * tanh(softplus(x[i..]))
+OpDef MishOp() {
+  return Unary("mish", "The operand times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681).",
+               Elements::kFloats, [](const OpBuilder&, const Scalar& x) { return x * Tanh(Call(Fn::kSoftplus, {x})); });
+}
+
 // out[i..] = not x[i..]
 OpDef LogicalNotOp() {
   return Unary("logical_not", "The negation of truth values.", Elements::kBools,

@@ -245,6 +245,7 @@ def later():
     case("softplus(x0)", F.softplus, uniform(3, 4))
     case("elu(x0, alpha=0.75)", lambda x: F.elu(x, 0.75), uniform(3, 4))
     kink("elu(x0, alpha=0.5)", lambda x: F.elu(x, 0.5), doubles(-0.0, 0, 2))
+    case("mish(x0)", F.mish, uniform(3, 4))
 
 
 def main():

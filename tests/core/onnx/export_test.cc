@@ -189,6 +189,8 @@ TEST(ExportTest, ActivationsAreWrittenOutBeforeTheirOpset) {
   EXPECT_EQ(NodesAtOpset("gelu_tanh", 19).size(), 9u);
   EXPECT_THAT(NodesAtOpset("hard_swish", 14), ElementsAre("HardSwish(x) -> y"));
   EXPECT_EQ(NodesAtOpset("hard_swish", 13).size(), 4u);
+  EXPECT_THAT(NodesAtOpset("mish", 18), ElementsAre("Mish(x) -> y"));
+  EXPECT_EQ(NodesAtOpset("mish", 17).size(), 3u);
   EXPECT_EQ(NodesAtOpset("swish", 22).size(), 2u);
 }
 

@@ -16,6 +16,7 @@ TEST(ImportOpsTest, ActivationsAreOperators) {
   EXPECT_EQ(PrintedNode(20, "Gelu"), expected("gelu"));
   EXPECT_EQ(PrintedNode(20, "Gelu", {{"approximate", "tanh"}}), expected("gelu_tanh"));
   EXPECT_EQ(PrintedNode(14, "HardSwish"), expected("hard_swish"));
+  EXPECT_EQ(PrintedNode(18, "Mish"), expected("mish"));
   EXPECT_EQ(PrintedNode(24, "Swish"), expected("swish"));
   EXPECT_EQ(PrintedNode(22, "Softplus"), expected("softplus"));
   EXPECT_EQ(PrintedNode(24, "Swish", {{"alpha", 0.5}}), R"(

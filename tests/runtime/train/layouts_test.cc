@@ -225,10 +225,7 @@ TEST_F(LayoutsTest, GroupsOfRanksAreDataAndTensorParallel) {
   // From one layout to another.
   Use("tp=2", kColumnsThenRows);
   EXPECT_EQ(Common(Train(json_, 2, "ck", false, 6)).position, 6);
-  Use("");
-  const Trained resumed = Common(Train(json_, 1, "ck", true));
-  EXPECT_EQ(resumed.position, 12);
-  EXPECT_LT(Distance(alone, resumed.weights), 1e-4);
+  EndsAlone(12, alone);
 }
 
 TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
@@ -351,10 +348,7 @@ TEST_F(LayoutsTest, ARunGoesOnInStagesOfSeveralRanks) {
   EXPECT_EQ(Common(Train(json_, 4, "ck", false, 3)).position, 3);
   Use("dp=2,tp=2,zero=3", kColumnsThenRows);
   EXPECT_EQ(Common(Train(json_, 4, "ck", true, 6)).position, 6);
-  Use("");
-  const Trained resumed = Common(Train(json_, 1, "ck", true));
-  EXPECT_EQ(resumed.position, 9);
-  EXPECT_LT(Distance(alone, resumed.weights), 1e-4);
+  EndsAlone(9, alone);
 }
 
 }  // namespace

@@ -46,6 +46,14 @@ class LayoutsTest : public RanksTest {
     Use(absl::StrCat(kind, "=", size, more), places);
   }
 
+  // Goes on from the checkpoint on one rank, to weights near these.
+  void EndsAlone(int64_t steps, const NamedTensors& weights) {
+    Use("");
+    const Trained resumed = Common(Train(json_, 1, "ck", true));
+    EXPECT_EQ(resumed.position, steps);
+    EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
+  }
+
   // What rank 0 sends in a step, without what is sent once.
   double BytesOfStep(const Json& json, int size) {
     Json longer = json;

@@ -1,0 +1,26 @@
+// The initializers of a written model: in the model, or in a file beside it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/files.h"
+#include "core/ir/tensor.h"
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+using Initializers = std::vector<std::pair<std::string, Tensor>>;
+
+int64_t TotalBytes(const Initializers& initializers);
+
+void AddInline(const Initializers& initializers, onnx::GraphProto* graph);
+
+// Large tensors go to `data`, which the model calls `location`. Errors: those of the file.
+absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,
+                         onnx::GraphProto* graph);
+
+}  // namespace rewright
