@@ -80,11 +80,16 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device) {
   return memory;
 }
 
-absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured) {
+absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
+                                           const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
   RETURN_IF_ERROR(CheckLaw());
   RecomputeOptions options;
   options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
     ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device));
+    if (arena_bytes != nullptr) {
+      ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate));
+      memory.run.bytes = memory.state_bytes + bytes;
+    }
     return std::move(memory.run);
   };
   options.seconds = [&](const Graph& candidate) -> absl::StatusOr<std::vector<double>> {

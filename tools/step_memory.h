@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device);
 // What is free is computed again where that lowers the peak. `limit` 0: no more than that; else as much as it takes for
 // RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess. Error: the limit cannot be
 // reached.
-absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured);
+//
+// `arena_bytes`: what a graph takes beside its states where it does not run as one; null: the arena of its schedule.
+absl::StatusOr<Recomputation> WithinMemory(
+    const Graph& graph, Device& device, int64_t limit, bool measured,
+    const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes = nullptr);
 
 }  // namespace rewright

@@ -1,17 +1,22 @@
 #include "tools/step_search.h"
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
+#include "runtime/train/layered_gradients.h"
 #include "runtime/train/optimizer.h"
 #include "search/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/lowering.h"
 #include "tools/interrupt.h"
+#include "tools/joint_search.h"
 #include "tools/progress.h"
 #include "tools/step_memory.h"
 
@@ -43,46 +48,129 @@ void Report(const Recomputation& less, const StepSearchFlags& flags, Console& co
                       less.replaced, kRecomputationRule));
 }
 
-absl::StatusOr<Graph> Faster(const Graph& step, const StepSearchFlags& flags, const Engine& engine, Session& session) {
-  ASSIGN_OR_RETURN(OptimizerRules rules, LoadOptimizerRules(flags.rules));
-  ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(step));
-  RuleRewriter rewriter(rules.rules);
-  Progress progress(session.console, "search");
-  const InterruptGuard interrupt;
-  OptimizeOptions options;
-  options.search.time_limit_seconds = flags.seconds;
-  options.search.stop = &InterruptGuard::flag();
-  options.search.progress = [&](const SearchProgress& now) {
-    progress.Update(
-        now.seconds / flags.seconds,
-        absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.explored));
-  };
-  options.phase = [&](const std::string& phase) { progress.Update(-1, phase); };
-  // A step takes seconds, and few pairs are enough for the sign test where a candidate wins all of them.
-  options.measuring = {.warmup = 1, .pairs = 9};
-  options.search.candidates = 1;
-  options.checking.input_sets = 1;
-  options.checking.seed = session.flags.seed;
-  if (rules.baseline) options.baseline = &*rules.baseline;
-  ASSIGN_OR_RETURN(const OptimizeReport report,
-                   Optimize(checked, rewriter, *engine.device(), &engine.runner(), options));
-  Report(report, session.console);
-  return report.graph;
+// The rules of a step: beside those of `optimize` the ones about forward pass, backward pass and update together.
+absl::StatusOr<OptimizerRules> RulesOf(const StepSearchFlags& flags) {
+  RuleFlags rules = flags.rules;
+  if (rules.files.empty()) {
+    for (const char* name : {"core.rules", kTrainingRules}) {
+      ASSIGN_OR_RETURN(rules.files.emplace_back(), FindRuleFile(name));
+    }
+    rules.baseline = rules.baseline.value_or(true);
+  }
+  return LoadOptimizerRules(rules);
 }
+
+class StepOptimizer {
+ public:
+  StepOptimizer(OptimizerRules rules, const StepSearchFlags& flags, const Engine& engine, Session& session)
+      : rules_(std::move(rules)), engine_(engine), session_(session), progress_(session.console, "search") {
+    options_.search.stop = &InterruptGuard::flag();
+    options_.search.progress = [this](const SearchProgress& now) {
+      progress_.Update(
+          now.seconds / options_.search.time_limit_seconds,
+          absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.explored));
+    };
+    options_.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
+    // A step takes seconds, and few pairs are enough for the sign test where a candidate wins all of them.
+    options_.measuring = {.warmup = 1, .pairs = 9};
+    options_.search.candidates = 1;
+    options_.search.time_limit_seconds = flags.seconds;
+    options_.checking.input_sets = 1;
+    options_.checking.seed = session.flags.seed;
+    if (rules_.baseline) options_.baseline = &*rules_.baseline;
+  }
+
+  // Timed and checked.
+  absl::StatusOr<Graph> Faster(const Graph& step) {
+    ASSIGN_OR_RETURN(const OptimizeReport report, Run(step, options_));
+    Report(report, session_.console);
+    return report.graph;
+  }
+
+  // The step in stored forms, where that is faster than `faster`, which was found without.
+  absl::StatusOr<StoredStep> InForms(const Graph& step, const std::vector<std::string>& trained, const Graph& faster) {
+    OptimizeOptions only_search = options_;
+    only_search.measure = only_search.check = false;
+    ASSIGN_OR_RETURN(const JointStep joint, SearchStep(step, trained, faster, *engine_.device(),
+                                                       [&](const Graph& start) { return Run(start, only_search); }));
+    if (joint.start.arena() == nullptr) return StoredStep{faster, {}};
+    ASSIGN_OR_RETURN(const Graph expected, InStoredForms(step, joint.forms, trained));
+    progress_.Update(-1, "comparing outputs in stored forms");
+    OutputChecker checker(expected, &engine_.runner(), options_.checking);
+    ASSIGN_OR_RETURN(const OutputCheck check, checker.Check(joint.graph));
+    if (check.done && !check.equal) {
+      session_.console.Warning(absl::StrCat("the step in stored forms is left out: outputs differ: ", check.text));
+      return StoredStep{faster, {}};
+    }
+    progress_.Update(-1, "timing stored forms");
+    ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(faster));
+    ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(joint.graph));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(faster, options_.checking.seed));
+    ASSIGN_OR_RETURN(const Measurement measured, MeasureInterleaved(*before, *after, inputs, options_.measuring));
+    const bool taken = IsFaster(measured, options_.significance);
+    ReportForms(joint, measured, taken);
+    return taken ? StoredStep{joint.graph, joint.forms} : StoredStep{faster, {}};
+  }
+
+ private:
+  absl::StatusOr<OptimizeReport> Run(const Graph& step, const OptimizeOptions& options) {
+    RuleRewriter rewriter(rules_.rules);
+    const InterruptGuard interrupt;
+    return Optimize(step, rewriter, *engine_.device(), &engine_.runner(), options);
+  }
+
+  void ReportForms(const JointStep& joint, const Measurement& measured, bool taken) {
+    size_t parts = 0;
+    for (const StoredForm& form : joint.forms) parts += form.parts.size();
+    session_.console.Note(absl::StrFormat("stored:   %d weights as %d states are %s: %s", parts, joint.forms.size(),
+                                          taken ? "faster" : "not faster, and not taken", Describe(measured)));
+    session_.console.JsonLine({{"stored_forms", StoredFormsJson(joint.forms)},
+                               {"stored_forms_taken", taken},
+                               {"stored_forms_speedup", measured.ratio}});
+  }
+
+  const OptimizerRules rules_;
+  const Engine& engine_;
+  Session& session_;
+  Progress progress_;
+  OptimizeOptions options_;
+};
 
 }  // namespace
 
-absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
-                                  Communicator& ranks, Session& session) {
+absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
+                                            const StepSearchFlags& flags, const Engine& engine, Session& session) {
+  ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
+  ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
+  ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
+  StepOptimizer optimizer(std::move(rules), flags, engine, session);
+  ASSIGN_OR_RETURN(const Graph faster, optimizer.Faster(checked));
+  ASSIGN_OR_RETURN(StoredStep found, optimizer.InForms(checked, trained, faster));
+  if (flags.keep_all) return found;
+  ASSIGN_OR_RETURN(const Recomputation less,
+                   WithinMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
+  if (less.replaced > 0) Report(less, flags, session.console);
+  found.graph = less.graph;
+  return found;
+}
+
+namespace {
+
+using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Graph&)>;
+
+absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
+                                Communicator& ranks, Session& session, const ArenaBytes& arena_bytes) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
   if (engine.device() == nullptr) return lowering.graph;
   Graph faster = lowering.graph;
   if (flags.seconds > 0 && ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(faster, Faster(lowering.graph, flags, engine, session));
+    ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
+    ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
+    ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
   }
   if (ranks.size() == 1 && !flags.keep_all) {
     ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured));
+                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured, arena_bytes));
     if (less.replaced > 0) Report(less, flags, session.console);
     return less.graph;
   }
@@ -90,6 +178,27 @@ absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flag
   const std::string found = ranks.rank() == 0 ? PrintGraph(faster) : std::string();
   ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, "the search for a faster step", found));
   return ParseGraph(all[0]);
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
+                                  Communicator& ranks, Session& session) {
+  return Rewritten(step, flags, engine, ranks, session, nullptr);
+}
+
+absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, int64_t bucket_bytes,
+                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
+                                       Session& session) {
+  LayeredOptions layers{.bucket_bytes = bucket_bytes};
+  layers.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
+  return Rewritten(gradients, flags, engine, ranks, session, [&](const Graph& candidate) {
+    return LayeredBytes(candidate, step, updated, layers, [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+      ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
+      return memory.run.bytes - memory.state_bytes;
+    });
+  });
 }
 
 }  // namespace rewright

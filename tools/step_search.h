@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/train/stored_forms.h"
 #include "tools/library/engine.h"
 #include "tools/rules.h"
 #include "tools/verb.h"
@@ -26,5 +28,17 @@ struct StepSearchFlags {
 // the step as it is derived; a limit of memory that cannot be reached.
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
                                   Communicator& ranks, Session& session);
+
+// The same, for a step of one rank in one graph, whose states may be stored in other forms (joint_search.h). What is
+// found in these is taken where it is measured to be faster than what is found without.
+absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
+                                            const StepSearchFlags& flags, const Engine& engine, Session& session);
+
+// Likewise the graph of a micro-batch, whose gradients `step` takes, in layers of so many bytes of gradients: on one
+// rank, what is computed again is judged by the memory of these (runtime/train/layered_gradients.h).
+absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, int64_t bucket_bytes,
+                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
+                                       Session& session);
 
 }  // namespace rewright

@@ -247,6 +247,15 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
   flags.search.measured = !flags.profile.empty();
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
+  options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
+    return RewriteGradients(gradients, step, updated, options.sharing.bucket_bytes, flags.search, engine, ranks,
+                            session);
+  };
+  if (flags.search.seconds > 0 && engine.device() != nullptr) {
+    options.rewrite_whole = [&](const Graph& step, const std::vector<std::string>& trained) {
+      return RewriteWholeStep(step, trained, flags.search, engine, session);
+    };
+  }
   options.sharing.layout = layout;
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,

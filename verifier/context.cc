@@ -1,9 +1,8 @@
 #include "verifier/context.h"
 
-#include <ctime>
-
 #include <algorithm>
 #include <cctype>
+#include <ctime>
 
 #include "core/base/integer.h"
 #include "verifier/give_up.h"
@@ -74,16 +73,16 @@ Var Context::NewParam(const std::string& name, std::optional<int64_t> min) {
   return static_cast<Var>(vars_.size()) - 1;
 }
 
-Var Context::NewLocal(const std::string& name) {
+Var Context::NewLocal(std::string name) {
   VarInfo info;
-  info.name = name;
+  info.name = std::move(name);
   vars_.push_back(std::move(info));
   return static_cast<Var>(vars_.size()) - 1;
 }
 
-Var Context::NewRanged(const std::string& name, const Poly& lo, const Poly& hi) {
-  Var v = NewLocal(name);
-  vars_[v].range.emplace(lo, hi);
+Var Context::NewRanged(std::string name, Poly lo, Poly hi) {
+  Var v = NewLocal(std::move(name));
+  vars_[v].range.emplace(std::move(lo), std::move(hi));
   return v;
 }
 

@@ -89,8 +89,8 @@ class Context {
   // ---- variables
   // Printed names of parameters are made unique: texts serve as keys.
   Var NewParam(const std::string& name, std::optional<int64_t> min);
-  Var NewLocal(const std::string& name);
-  Var NewRanged(const std::string& name, const Poly& lo, const Poly& hi);
+  Var NewLocal(std::string name);
+  Var NewRanged(std::string name, Poly lo, Poly hi);
   // A new variable with the range of v.
   Var FreshCopy(Var v);
   const VarInfo& Info(Var v) const { return vars_[v]; }

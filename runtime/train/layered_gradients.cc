@@ -9,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
+#include "runtime/memory_plan.h"
 #include "runtime/train/step.h"
 
 namespace rewright {
@@ -17,7 +18,55 @@ namespace {
 // Tensors of fewer bytes are joined before they are summed over ranks: each exchange has a latency.
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
+Layers LayersOf(const Graph& unpacked, const Graph& step, const std::vector<std::string>& updated,
+                const LayeredOptions& options) {
+  const std::vector<std::string> weights = StatesOfInputs(step, updated);
+  const std::vector<Group> groups = options.groups == nullptr ? std::vector<Group>() : options.groups(unpacked);
+  const Passes passes = PassesOf(unpacked, weights, groups);
+  std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
+  for (const Output& output : unpacked.outputs()) {
+    amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
+  }
+  return CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options.bucket_bytes));
+}
+
+// When tensors that are handed on are used; the first `leaves`, and the sums, lie elsewhere.
+std::vector<Use> UsesOf(const Pieces& cut, size_t leaves) {
+  const std::vector<Pieces::Piece>& pieces = cut.pieces;
+  std::vector<Use> uses(cut.tensors.size(), Use{static_cast<int>(pieces.size()), -1});
+  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
+    for (const auto* numbers : {&pieces[static_cast<size_t>(p)].inputs, &pieces[static_cast<size_t>(p)].outputs}) {
+      for (int tensor : *numbers) {
+        Use& use = uses[static_cast<size_t>(tensor)];
+        use = {std::min(use.first, p), std::max(use.last, p)};
+      }
+    }
+  }
+  for (size_t k = 0; k < leaves; ++k) uses[k].last = -1;
+  for (int tensor : cut.outputs) uses[static_cast<size_t>(tensor)].last = -1;
+  return uses;
+}
+
 }  // namespace
+
+absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
+                                     const LayeredOptions& options,
+                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+  ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
+  const Layers layers = LayersOf(unpacked, step, updated, options);
+  const std::vector<Use> uses = UsesOf(layers.pieces, unpacked.inputs().size() + unpacked.states().size());
+  std::vector<Lifetime> lifetimes;
+  for (size_t k = 0; k < uses.size(); ++k) {
+    if (uses[k].last >= 0) lifetimes.push_back({layers.pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
+  }
+  int64_t bytes = PlaceLifetimes(lifetimes).arena_bytes;
+  for (const Pieces::Piece& piece : layers.pieces.pieces) {
+    if (piece.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
+    bytes += arena;
+  }
+  return bytes;
+}
 
 LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& ranks)
     : options_(options),
@@ -52,14 +101,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  const std::vector<std::string> weights = StatesOfInputs(step, updated);
-  const std::vector<Group> groups = options_.groups == nullptr ? std::vector<Group>() : options_.groups(unpacked);
-  const Passes passes = PassesOf(unpacked, weights, groups);
-  std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
-  for (const Output& output : unpacked.outputs()) {
-    amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
-  }
-  layers_ = CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options_.bucket_bytes));
+  layers_ = LayersOf(unpacked, step, updated, options_);
   buckets_.resize(layers_.pieces.pieces.size());
   for (size_t k = 0; k < sums_.size(); ++k) {
     buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);
@@ -87,17 +129,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
 absl::Status LayeredGradients::PlanTensors() {
   const std::vector<Pieces::Piece>& pieces = layers_.pieces.pieces;
   tensors_.resize(layers_.pieces.tensors.size());
-  std::vector<Use> uses(tensors_.size(), Use{static_cast<int>(pieces.size()), -1});
-  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
-    for (const auto* numbers : {&pieces[static_cast<size_t>(p)].inputs, &pieces[static_cast<size_t>(p)].outputs}) {
-      for (int tensor : *numbers) {
-        Use& use = uses[static_cast<size_t>(tensor)];
-        use = {std::min(use.first, p), std::max(use.last, p)};
-      }
-    }
-  }
-  for (size_t k = 0; k < first_state_ + weights_.size(); ++k) uses[k].last = -1;
-  for (int tensor : layers_.pieces.outputs) uses[static_cast<size_t>(tensor)].last = -1;
+  const std::vector<Use> uses = UsesOf(layers_.pieces, first_state_ + weights_.size());
   ASSIGN_OR_RETURN(kept_, PlaceTensors(layers_.pieces.tensors, uses, &tensors_));
   for (size_t k = 0; k < weights_.size(); ++k) {
     const bool gathered = weights_[k].axis >= 0 && options_.zero < 3;

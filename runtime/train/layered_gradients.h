@@ -33,6 +33,12 @@ struct LayeredOptions {
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
+// The bytes that the layers of one rank take without ZeRO: what one hands on to another, and the arena of each, which
+// `arena_bytes` tells of a graph. Arguments and errors otherwise as of LayeredGradients::Create.
+absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
+                                     const LayeredOptions& options,
+                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+
 class LayeredGradients : public GradientSums {
  public:
   // `gradients` is StepGraphs::gradients, `step` StepGraphs::step. `update` runs the step where it is cut over the

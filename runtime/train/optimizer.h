@@ -69,6 +69,9 @@ bool MatchesPattern(const std::string& pattern, const std::string& name);
 // f64[]: the rate of learning after `step` (i64[]) updates.
 Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step);
 
+// What stands behind the name of a weight in the names of its states: of the weight itself, and of what is kept for it.
+inline constexpr const char* kKeptSuffixes[] = {"", ".momentum", ".adam_m", ".adam_v"};
+
 struct OptimizerGraph {
   std::vector<Output> updates;  // next values: of the weights in their order, then of what the optimizer keeps
   Value learning_rate;          // f64[]: of this update

@@ -174,23 +174,25 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   NamedTensors states;
   AddStates(graphs.step, &states);
   if (graphs.has_gradients()) AddStates(graphs.gradients, &states);
-  if (options_.rewrite != nullptr && !checkpoint) {
-    ASSIGN_OR_RETURN(graphs.step, options_.rewrite(graphs.step));
-    if (graphs.has_gradients()) {
-      ASSIGN_OR_RETURN(graphs.gradients, options_.rewrite(graphs.gradients));
-    }
-  }
   trained_ = graphs.trained;
   first_seed_ = graphs.first_seed;
+  const Graph derived = graphs.step;
+  if (!checkpoint) RETURN_IF_ERROR(Rewrite(&graphs));
   program_ = PrintGraph(graphs.step);
   if (graphs.has_gradients()) gradients_program_ = PrintGraph(graphs.gradients);
   if (checkpoint) {
-    const absl::Status restored = Restore(*checkpoint, graphs.step, &states);
+    const absl::Status restored = Restore(*checkpoint, graphs, &states);
     if (!restored.ok()) return ErrorAt(folder, restored);
   }
   RETURN_IF_ERROR(CheckRanks(states));
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
-  ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, graphs.step));
+  Graph expected = derived;
+  if (!forms_.empty()) {
+    ASSIGN_OR_RETURN(expected, InStoredForms(derived, forms_, trained_));
+    ASSIGN_OR_RETURN(states, Joined(states, forms_));
+    parts_ = PartsOf(derived, forms_);
+  }
+  ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, expected));
   Graph gradients;
   if (graphs.has_gradients()) {
     ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
@@ -202,6 +204,24 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     counts_right_ = graphs.evaluation.results().size() > 1;
     for (Value state : graphs.evaluation.states()) evaluated_.push_back(graphs.evaluation.node(state.node).name);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Rewrite(StepGraphs* graphs) {
+  if (options_.rewrite_whole != nullptr && ranks_.size() == 1 && !graphs->has_gradients()) {
+    ASSIGN_OR_RETURN(StoredStep found, options_.rewrite_whole(graphs->step, trained_));
+    graphs->step = std::move(found.graph);
+    forms_ = std::move(found.forms);
+    return absl::OkStatus();
+  }
+  if (options_.rewrite == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(graphs->step, options_.rewrite(graphs->step));
+  if (!graphs->has_gradients()) return absl::OkStatus();
+  if (options_.rewrite_gradients != nullptr) {
+    ASSIGN_OR_RETURN(graphs->gradients, options_.rewrite_gradients(graphs->gradients, graphs->step, graphs->updated));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(graphs->gradients, options_.rewrite(graphs->gradients));
   return absl::OkStatus();
 }
 
@@ -224,7 +244,8 @@ absl::Status Trainer::CheckWeights(const std::string& what) {
   return CheckSame(ranks_, what, {{"the weights", sha256}});
 }
 
-absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states) {
+absl::Status Trainer::Restore(const Checkpoint& checkpoint, const StepGraphs& graphs, NamedTensors* states) {
+  const Graph& step = graphs.step;
   const Json& progress = checkpoint.progress;
   const std::string difference = FirstDifference(identity_, progress.value("identity", Json()));
   if (!difference.empty()) return absl::InvalidArgumentError(difference);
@@ -246,6 +267,11 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Graph& step, N
     if (!checkpoint.weights.contains(name) && !checkpoint.optimizer.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat("the checkpoint has no tensor ", name));
     }
+  }
+  ASSIGN_OR_RETURN(forms_, ParseStoredForms(progress.value("stored_forms", Json())));
+  if (!forms_.empty() && (ranks_.size() > 1 || graphs.has_gradients())) {
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint's program keeps weights joined: found ",
+                                                   ranks_.size(), " processes, expected one, as it was found by"));
   }
   program_ = checkpoint.program;
   gradients_program_ = checkpoint.gradients;
@@ -356,14 +382,35 @@ absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
 
 absl::StatusOr<NamedTensors> Trainer::Weights() { return WeightsBy(&Executable::ReadState); }
 
+absl::StatusOr<Tensor> Trainer::StateBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&),
+                                        const std::string& name) {
+  const auto part = parts_.find(name);
+  if (part == parts_.end()) return (running_.step.get()->*read)(name);
+  ASSIGN_OR_RETURN(const Tensor whole, (running_.step.get()->*read)(part->second.state));
+  return Part(whole, part->second);
+}
+
+std::vector<std::string> Trainer::AllStates() const {
+  std::set<std::string> joined;
+  std::vector<std::string> names;
+  for (const auto& [name, part] : parts_) {
+    joined.insert(part.state);
+    names.push_back(name);
+  }
+  for (Value state : step_.states()) {
+    if (const std::string& name = step_.node(state.node).name; !joined.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
 absl::StatusOr<NamedTensors> Trainer::WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&)) {
-  std::set<std::string> kept;
-  for (Value state : step_.states()) kept.insert(step_.node(state.node).name);
+  const std::vector<std::string> all = AllStates();
+  const std::set<std::string> kept(all.begin(), all.end());
   NamedTensors weights;
   for (Value state : model_.inference.states()) {
     const std::string& name = model_.inference.node(state.node).name;
     if (kept.contains(name)) {
-      ASSIGN_OR_RETURN(weights[name], (running_.step.get()->*read)(name));
+      ASSIGN_OR_RETURN(weights[name], StateBy(read, name));
     } else {
       weights[name] = *model_.inference.arena()->Elements(state.node);
     }
@@ -423,10 +470,9 @@ absl::Status Trainer::Save() {
   RETURN_IF_ERROR(CheckWeights(StepName(position_) + ", the checkpoint"));
   Checkpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.weights, WeightsBy(&Executable::ViewState));
-  for (Value state : step_.states()) {
-    const std::string& name = step_.node(state.node).name;
+  for (const std::string& name : AllStates()) {
     if (checkpoint.weights.contains(name)) continue;
-    ASSIGN_OR_RETURN(checkpoint.optimizer[name], running_.step->ViewState(name));
+    ASSIGN_OR_RETURN(checkpoint.optimizer[name], StateBy(&Executable::ViewState, name));
   }
   if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;
@@ -435,6 +481,7 @@ absl::Status Trainer::Save() {
                          {"best", nullptr},       {"waited", waited_},     {"threads", options_.threads},
                          {"identity", identity_}};
   if (best_) checkpoint.progress["best"] = *best_;
+  if (!forms_.empty()) checkpoint.progress["stored_forms"] = StoredFormsJson(forms_);
   return WriteCheckpoint(options_.checkpoint_folder, position_, checkpoint, static_cast<int>(config_.checkpoint_keep));
 }
 

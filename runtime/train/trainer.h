@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/config.h"
 #include "runtime/train/parallel_step.h"
+#include "runtime/train/stored_forms.h"
 
 namespace rewright {
 
@@ -49,6 +51,12 @@ struct TrainerOptions {
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived. The
   // values of its states do not count.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
+  // In its place for the graph of a micro-batch: given that, the step, and StepGraphs::updated.
+  std::function<absl::StatusOr<Graph>(const Graph&, const Graph&, const std::vector<std::string>&)> rewrite_gradients =
+      nullptr;
+  // In its place where one rank computes the step in one graph: that may keep its states in other forms. It is given
+  // the weights that are trained, in the order of the magnitudes.
+  std::function<absl::StatusOr<StoredStep>(const Graph&, const std::vector<std::string>&)> rewrite_whole = nullptr;
 };
 
 class Trainer {
@@ -81,6 +89,8 @@ class Trainer {
 
   // What this rank runs.
   const ParallelStep& running() const { return running_; }
+  // How it keeps its states; empty: one by one.
+  const std::vector<StoredForm>& stored_forms() const { return forms_; }
   // Of the weights and of what the optimizer keeps.
   int64_t state_bytes() const;
   // What this rank sends in a step by its plan: all of it, but for a word to each other rank whether to stop.
@@ -99,11 +109,17 @@ class Trainer {
           BatchOrder order);
   absl::Status Init(GraphRunner& runner);
   absl::Status CheckRanks(const NamedTensors& states);
+  // A graph of a step in place of the one that was derived.
+  absl::Status Rewrite(StepGraphs* graphs);
+  // By names that the step has without stored forms, which AllStates lists.
+  absl::StatusOr<Tensor> StateBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&),
+                                 const std::string& name);
+  std::vector<std::string> AllStates() const;
   // Those of Weights, each read by `read` of the running step: ReadState, or ViewState for who is done with them before
   // the next step.
   absl::StatusOr<NamedTensors> WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&));
   // Takes over where the run stood, and adds its states to those of the graph.
-  absl::Status Restore(const Checkpoint& checkpoint, const Graph& step, NamedTensors* states);
+  absl::Status Restore(const Checkpoint& checkpoint, const StepGraphs& graphs, NamedTensors* states);
   // The samples of the number-th batch that this rank computes on.
   absl::StatusOr<std::vector<Tensor>> MakeBatch(int64_t number) const;
   absl::StatusOr<StepReport> RunStep(Prefetcher& batches);
@@ -134,7 +150,9 @@ class Trainer {
   std::string program_, gradients_program_;
   Graph step_;
   std::vector<std::string> trained_;
-  std::optional<int64_t> first_seed_;  // StepGraphs::first_seed
+  std::vector<StoredForm> forms_;
+  std::map<std::string, StoredPart> parts_;  // of these
+  std::optional<int64_t> first_seed_;        // StepGraphs::first_seed
   ParallelStep running_;
   std::unique_ptr<Executable> evaluation_;
   std::vector<std::string> evaluated_;  // weights that the evaluation reads

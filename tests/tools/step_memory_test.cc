@@ -16,6 +16,7 @@
 #include "core/ir/text.h"
 #include "runtime/executor.h"
 #include "runtime/parallel/layers.h"
+#include "runtime/train/layered_gradients.h"
 #include "runtime/train/model.h"
 #include "search/waiting.h"
 #include "substitutions/lowering.h"
@@ -118,6 +119,42 @@ TEST(StepMemory, WhatIsFreeIsComputedAgainByDefault) {
     }
     ExpectSameBits(step, less->graph, *device, 20);
   }
+}
+
+// Layers of micro-batches are compiled one by one: what one plan of the whole graph says of them is wrong.
+TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
+  StepOptions options;
+  options.micro_batches = 2;
+  GptOptions gpt = kGpt;
+  gpt.layers = 3;
+  const auto graphs = BuildStep(MakeModel(BuiltInModel(gpt), 4, 1), options);
+  ASSERT_TRUE(graphs.ok()) << graphs.status();
+  const auto lowered = LowerGradients(graphs->gradients);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  const auto device = Cpu();
+  LayeredOptions layers;
+  layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
+  const auto bytes = [&](const Graph& graph) {
+    return LayeredBytes(graph, graphs->step, graphs->updated, layers,
+                        [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+                          const auto memory = MemoryOf(piece, *device);
+                          if (!memory.ok()) return memory.status();
+                          return memory->run.bytes - memory->state_bytes;
+                        });
+  };
+  const auto kept = bytes(lowered->graph);
+  const auto whole = WithinMemory(lowered->graph, *device, 0, false);
+  const auto judged = WithinMemory(lowered->graph, *device, 0, false, bytes);
+  ASSERT_TRUE(kept.ok() && whole.ok() && judged.ok()) << kept.status() << whole.status() << judged.status();
+  const auto of_whole = bytes(whole->graph), of_judged = bytes(judged->graph);
+  ASSERT_TRUE(of_whole.ok() && of_judged.ok()) << of_whole.status() << of_judged.status();
+  EXPECT_GT(whole->replaced, 0);
+  EXPECT_LE(*of_judged, *kept);
+  EXPECT_LE(*of_judged, *of_whole);
+  const auto states = MemoryOf(lowered->graph, *device);
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_EQ(judged->bytes_before, states->state_bytes + *kept);
+  EXPECT_EQ(judged->bytes, states->state_bytes + *of_judged);
 }
 
 TEST(StepMemory, HalfOfTheActivationsAreEnough) {

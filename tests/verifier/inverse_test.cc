@@ -33,6 +33,16 @@ class InverseTest : public ::testing::Test {
   std::vector<Var> from_, to_;
 };
 
+// A name is read after memory for the variables is taken anew.
+TEST_F(InverseTest, ACopyOfAVariableHasItsName) {
+  const std::string name = "a name that is longer than what a string holds by itself";
+  const Var first = ctx_.NewLocal(name);
+  for (int k = 0; k < 200; ++k) {
+    EXPECT_EQ(ctx_.Info(ctx_.NewRanged(ctx_.Info(first).name, Poly(), Poly::Of(size_))).name, name);
+    EXPECT_EQ(ctx_.Info(ctx_.FreshCopy(first)).name, name);
+  }
+}
+
 TEST_F(InverseTest, OfRandomUnimodularChanges) {
   std::mt19937_64 rng(7);
   for (int k = 0; k < 200; ++k) {

@@ -169,6 +169,51 @@ TEST_F(TrainerTest, AResumedRunIsTheSameToTheLastBit) {
   }
 }
 
+// A step that keeps weights joined gives checkpoints and models of the names and shapes that it would have without.
+TEST_F(TrainerTest, StoredFormsAreSeenNowhereOutsideOfTheStep) {
+  Json json = json_;
+  json["model"] = Json::parse(R"({"mlp": {"sizes": [6, 9, 9, 3]}})");
+  json.update(with_validation_);
+  const std::vector<StoredForm> forms = {{0, {"layer1.bias", "layer0.bias"}}};
+  const auto make = [&](const std::string& name, int64_t steps, bool resume, bool store) {
+    json["steps"] = steps;
+    const auto config = ParseTrainConfig(json.dump());
+    EXPECT_TRUE(config.ok()) << config.status();
+    TrainerOptions options;
+    options.data_folder = folder_.path();
+    options.checkpoint_folder = folder_ / name;
+    options.resume = resume;
+    if (store) {
+      options.rewrite_whole = [&](const Graph& step,
+                                  const std::vector<std::string>& trained) -> absl::StatusOr<StoredStep> {
+        auto graph = InStoredForms(step, forms, trained);
+        if (!graph.ok()) return graph.status();
+        return StoredStep{*graph, forms};
+      };
+    }
+    auto trainer =
+        Trainer::Create(*config, MakeModel(*config->built_in, config->micro_batch(), config->seed), *runner_, options);
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    return *std::move(trainer);
+  };
+  const auto plain = make("plain", 12, false, false), stored = make("stored", 12, false, true);
+  const auto parts = make("parts", 5, false, true);
+  EXPECT_EQ(stored->stored_forms(), forms);
+  EXPECT_EQ(stored->state_bytes(), plain->state_bytes());
+  Run(*plain), Run(*stored), Run(*parts);
+  EXPECT_EQ(*stored->WeightsSha256(), *plain->WeightsSha256());
+  EXPECT_EQ(stored->Measure()->loss, plain->Measure()->loss);
+  // Goes on with the program that it finds, forms and all, and without looking for another.
+  const auto resumed = make("parts", 12, true, false);
+  EXPECT_EQ(resumed->stored_forms(), forms);
+  Run(*resumed);
+  EXPECT_EQ(*resumed->WeightsSha256(), *plain->WeightsSha256());
+  const auto a = ReadCheckpoint(folder_ / "plain"), b = ReadCheckpoint(folder_ / "stored");
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  EXPECT_EQ(SafetensorsSha256(a->weights), SafetensorsSha256(b->weights));
+  EXPECT_EQ(SafetensorsSha256(a->optimizer), SafetensorsSha256(b->optimizer));
+}
+
 TEST_F(TrainerTest, MeasuresEverySampleOnce) {
   double losses[2], accuracies[2];
   for (int i = 0; i < 2; ++i) {

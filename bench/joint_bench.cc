@@ -1,0 +1,206 @@
+// What is gained by searching a step of training as one graph (docs/decisions/067):
+//   joint_bench [--layers N] [--device NAME].. [MODEL..]
+// For models of the zoo and described devices, costs of a step with AdamW, as the device says:
+//   derived    nothing is rewritten
+//   forward    the forward pass is rewritten, then gradients are derived of what was found
+//   one_by_one the whole step is rewritten, with every weight a state of its own
+//   joint      and states may be stored joined
+// `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
+// and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
+// optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of. The figures are the
+// same on every machine.
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/device_factory.h"
+#include "bench/zoo/zoo.h"
+#include "core/base/status_macros.h"
+#include "runtime/train/step.h"
+#include "search/cost_model.h"
+#include "search/optimize.h"
+#include "substitutions/lowering.h"
+#include "tools/joint_search.h"
+#include "tools/library/optimizer_rules.h"
+
+namespace rewright {
+namespace {
+
+using NodeSet = absl::flat_hash_set<NodeId>;
+using Counts = std::map<std::pair<std::string, std::string>, int>;  // by rule and place
+
+absl::StatusOr<OptimizeReport> Searched(const Graph& graph, Device& device, bool training_rules) {
+  RuleFlags flags;
+  flags.baseline = true;
+  if (training_rules) {
+    for (const char* name : {"core.rules", kTrainingRules}) {
+      ASSIGN_OR_RETURN(flags.files.emplace_back(), FindRuleFile(name));
+    }
+  }
+  ASSIGN_OR_RETURN(OptimizerRules rules, LoadOptimizerRules(flags));
+  RuleRewriter rewriter(rules.rules);
+  OptimizeOptions options;
+  options.measure = options.check = false;
+  options.search.candidates = 1;
+  options.baseline = &*rules.baseline;
+  return Optimize(graph, rewriter, device, nullptr, options);
+}
+
+absl::StatusOr<StepGraphs> StepOf(const TrainableModel& model, const StepOptions& options) {
+  ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model, options));
+  ASSIGN_OR_RETURN(Lowering lowering, LowerGradients(graphs.step));
+  graphs.step = std::move(lowering.graph);
+  return graphs;
+}
+
+void AddCone(const Arena& arena, NodeId id, NodeSet* cone) {
+  if (!cone->insert(id).second) return;
+  for (Value operand : arena.node(id).operands) AddCone(arena, operand.node, cone);
+}
+
+// In which parts of the step a rewrite takes nodes away, or nodes that are there serve it.
+std::string PlaceOf(const Graph& graph, const TraceStep& step) {
+  const Arena& arena = *graph.arena();
+  NodeSet forward, before, after;
+  for (const Output& output : graph.outputs()) {
+    if (output.name == kLossResult) AddCone(arena, output.value.node, &forward);
+  }
+  NodeSet update;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    bool kept =
+        node.leaf == LeafKind::kState && (absl::StartsWith(node.name, "optimizer.") ||
+                                          absl::EndsWith(node.name, ".adam_m") || absl::EndsWith(node.name, ".adam_v"));
+    for (Value operand : node.operands) kept = kept || update.contains(operand.node);
+    if (kept) update.insert(id);
+  }
+  for (const auto& [from, to] : step.replacement) {
+    AddCone(arena, from.node, &before);
+    AddCone(arena, to.node, &after);
+  }
+  std::set<std::string> parts;
+  for (NodeId id : graph.nodes()) {
+    if (graph.node(id).op == nullptr || before.contains(id) == after.contains(id)) continue;
+    parts.insert(forward.contains(id) ? "forward" : update.contains(id) ? "update" : "backward");
+  }
+  return absl::StrJoin(parts, "+");
+}
+
+absl::Status CountPlaces(const OptimizeReport& report, const Graph& start, Counts* counts) {
+  Graph graph = start;
+  for (int step : report.path) {
+    const TraceStep& taken = report.search.trace[static_cast<size_t>(step)];
+    ++(*counts)[{taken.rule, PlaceOf(graph, taken)}];
+    ASSIGN_OR_RETURN(graph, ReplaceValues(graph, ValueMap(taken.replacement.begin(), taken.replacement.end())));
+  }
+  return absl::OkStatus();
+}
+
+void PrintCounts(const Counts& counts) {
+  for (const auto& [key, count] : counts) {
+    std::printf("  %5d %s  %s\n", count, key.first.c_str(), key.second.c_str());
+  }
+}
+
+absl::Status PrintForms(const JointStep& joint, const Graph& step, const std::vector<std::string>& trained) {
+  for (const FormTrial& trial : joint.trials) {
+    const std::string what =
+        trial.family.empty()
+            ? std::string("every weight by itself, magnitudes together")
+            : absl::StrCat(trial.family.size(), " x ", trial.family[0].parts.size(), " weights along axis ",
+                           trial.family[0].axis, ", as ", trial.family[0].parts[0]);
+    std::printf("  %-9s %8.4f ms  %s\n", trial.kept ? "kept" : "left out", trial.seconds * 1e3, what.c_str());
+  }
+  if (joint.start.arena() == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Graph joined, InStoredForms(step, joint.forms, trained));
+  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("stored_forms.rules"));
+  ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({file}));
+  ASSIGN_OR_RETURN(const Lowering lowering, Lower(joined, rules));
+  Counts counts;
+  for (const Lowering::Step& one : lowering.steps) ++counts[{one.rule, "backward+update"}];
+  PrintCounts(counts);
+  return absl::OkStatus();
+}
+
+StepOptions OptionsOf(const std::string& name) {
+  StepOptions options;
+  options.loss = name == "bert_base" ? LossKind::kMeanSquaredError : LossKind::kCrossEntropy;
+  if (name == "bert_base") options.output = "last_hidden_state";
+  options.optimizer.kind = OptimizerOptions::Kind::kAdamW;
+  options.optimizer.weight_decay = 0.01;
+  return options;
+}
+
+absl::Status Report(const std::string& name, int64_t layers, const std::string& device_name) {
+  ZooOptions zoo;
+  zoo.layers = layers;
+  zoo.batch = name == "bert_base" ? 4 : 2;
+  ASSIGN_OR_RETURN(const Graph model, BuildZooModel(name, zoo));
+  const StepOptions options = OptionsOf(name);
+  ASSIGN_OR_RETURN(const auto device, MakeDevice(absl::StrCat("analytic:", device_name)));
+  CostModel costs(*device);
+  const TrainableModel trainable(model);
+  ASSIGN_OR_RETURN(const StepGraphs graphs, StepOf(trainable, options));
+  ASSIGN_OR_RETURN(const GraphCost derived, costs.Cost(graphs.step));
+  ASSIGN_OR_RETURN(const OptimizeReport rewritten, Searched(trainable.training, *device, false));
+  ASSIGN_OR_RETURN(const StepGraphs of_rewritten, StepOf(TrainableModel(model, rewritten.graph), options));
+  ASSIGN_OR_RETURN(const GraphCost forward, costs.Cost(of_rewritten.step));
+  ASSIGN_OR_RETURN(const OptimizeReport plain, Searched(graphs.step, *device, true));
+  ASSIGN_OR_RETURN(const GraphCost one_by_one, costs.Cost(plain.graph));
+  ASSIGN_OR_RETURN(const JointStep joint,
+                   SearchStep(graphs.step, graphs.trained, plain.graph, *device,
+                              [&](const Graph& start) { return Searched(start, *device, true); }));
+  std::printf("%s,%s,%.4f,%.4f,%.4f,%.4f,%.2f %%\n", name.c_str(), device_name.c_str(), derived.seconds * 1e3,
+              forward.seconds * 1e3, one_by_one.seconds * 1e3, joint.seconds * 1e3,
+              100 * (forward.seconds / joint.seconds - 1));
+  RETURN_IF_ERROR(PrintForms(joint, graphs.step, graphs.trained));
+  Counts counts;
+  if (joint.start.arena() == nullptr) {
+    RETURN_IF_ERROR(CountPlaces(plain, graphs.step, &counts));
+  } else {
+    RETURN_IF_ERROR(CountPlaces(joint.report, joint.start, &counts));
+  }
+  PrintCounts(counts);
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> models, devices;
+  int64_t layers = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--layers" && i + 1 < argc) {
+      layers = std::atoi(argv[++i]);
+    } else if (arg == "--device" && i + 1 < argc) {
+      devices.emplace_back(argv[++i]);
+    } else {
+      models.push_back(arg);
+    }
+  }
+  if (models.empty()) models = {"bert_base", "gpt2_small"};
+  if (devices.empty()) devices = {"h100", "v100-roofline", "h200", "k80"};
+  std::printf("model,device,derived_ms,forward_ms,one_by_one_ms,joint_ms,gain\n");
+  for (const std::string& model : models) {
+    for (const std::string& device : devices) {
+      if (const absl::Status status = Report(model, layers, device); !status.ok()) {
+        std::fprintf(stderr, "%s on %s: %s\n", model.c_str(), device.c_str(), status.ToString().c_str());
+        return 2;
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rewright
+
+int main(int argc, char** argv) { return rewright::Main(argc, argv); }

@@ -1,0 +1,55 @@
+// The search over a whole step of training: rewrites that cross forward pass, backward pass and update, and the forms
+// in which states are stored (docs/decisions/067).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "runtime/train/stored_forms.h"
+#include "search/optimize.h"
+
+namespace rewright {
+
+// The rules beside core.rules that a step is searched with.
+inline constexpr char kTrainingRules[] = "training.rules";
+
+// The step in these forms, with what is computed part by part led together by the laws of stored_forms.rules. Errors:
+// those of InStoredForms and of reading the rules.
+absl::StatusOr<Graph> LoweredInForms(const Graph& step, const std::vector<StoredForm>& forms,
+                                     const std::vector<std::string>& trained);
+
+// Concatenations of neighbouring parts of a state become views of it, by the same laws.
+absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph);
+
+// Forms that may pay, in families of which all or none are taken: vectors of one size, with equal updates; weights that
+// `searched`, an equal graph that a search found, joins to multiply by them at once.
+std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::vector<std::string>& trained,
+                                                  const Graph& searched);
+
+// Seconds of a step as the device says, beside the form of its states that they are of.
+struct FormTrial {
+  std::vector<StoredForm> family;
+  double seconds = 0;  // with the family, and with those that were kept before it
+  bool kept = false;
+};
+
+struct JointStep {
+  Graph graph;
+  std::vector<StoredForm> forms;  // of its states; empty: those of the step
+  double seconds = 0;
+  std::vector<FormTrial> trials;  // the first one of no family: magnitudes alone are led together
+  OptimizeReport report;          // of the search that found it; nothing where nothing is cheaper than `searched`
+  Graph start;                    // that it began with
+};
+
+// The cheapest of `searched`, which a search made of the step, and of what it finds in stored forms. `search` optimizes
+// a graph without timing or checking it. Families are tried one after the other, and one is kept where the step is
+// cheaper with it. `step` is lowered (LowerGradients). Errors: those of `search` and of the device.
+absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
+                                     Device& device,
+                                     const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search);
+
+}  // namespace rewright
