@@ -244,7 +244,8 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
 
 Action DeclareProfile(CLI::App& app) {
   auto flags = std::make_shared<ProfileFlags>();
-  app.add_option("models", flags->models, "ONNX files, or the programs of checkpoints (program.txt)")->type_name("MODEL.onnx");
+  app.add_option("models", flags->models, "ONNX files, or the programs of checkpoints (program.txt)")
+      ->type_name("MODEL.onnx");
   AddOutputPath(app, "--profile", &flags->profile, "The database")->required()->type_name("DB");
   AddDevice(app, &flags->device, /*with_reference=*/false);
   AddPrecision(app, &flags->precision);

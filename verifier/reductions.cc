@@ -36,7 +36,7 @@ bool IsProduct(const Poly& p) {
 
 }  // namespace
 
-bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
+bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
   if (!IsProduct(hi)) return false;
   ctx.met_product = true;
   std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
