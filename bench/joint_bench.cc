@@ -7,8 +7,9 @@
 //   joint      and states may be stored joined
 // `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
 // and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
-// optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of. The figures are the
-// same on every machine.
+// optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
+// laws by which what is computed part by part is led together before the search. The figures are the same on every
+// machine.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -125,7 +126,7 @@ absl::Status PrintForms(const JointStep& joint, const Graph& step, const std::ve
   ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({file}));
   ASSIGN_OR_RETURN(const Lowering lowering, Lower(joined, rules));
   Counts counts;
-  for (const Lowering::Step& one : lowering.steps) ++counts[{one.rule, "backward+update"}];
+  for (const Lowering::Step& one : lowering.steps) ++counts[{one.rule, "stored forms"}];
   PrintCounts(counts);
   return absl::OkStatus();
 }

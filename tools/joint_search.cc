@@ -52,16 +52,6 @@ absl::StatusOr<Graph> WithFlatConcats(const Graph& graph) {
   return ReplaceEverywhere(graph, flat);
 }
 
-// The inverse, for one: a balanced tree.
-absl::StatusOr<Value> Tree(Arena& arena, const std::vector<Value>& operands, size_t begin, size_t end,
-                           const Attrs& attrs) {
-  if (end - begin == 1) return operands[begin];
-  const size_t middle = begin + (end - begin) / 2;
-  ASSIGN_OR_RETURN(const Value first, Tree(arena, operands, begin, middle, attrs));
-  ASSIGN_OR_RETURN(const Value second, Tree(arena, operands, middle, end, attrs));
-  return arena.Apply("concat", {first, second}, attrs);
-}
-
 // Below transpositions.
 Value Source(const Graph& graph, Value value) {
   while (graph.node(value.node).op == ops::Transpose()) value = graph.node(value.node).operands[0];
@@ -194,7 +184,7 @@ absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph) {
                      [&](Value operand) { return IsPartOfState(graph, operand); })) {
       continue;
     }
-    ASSIGN_OR_RETURN(trees[Value(id, 0)], Tree(*graph.arena(), node.operands, 0, node.operands.size(), node.attrs));
+    ASSIGN_OR_RETURN(trees[Value(id, 0)], ConcatTree(*graph.arena(), node.operands, AxisOf(node)));
   }
   ASSIGN_OR_RETURN(const Graph apart, trees.empty() ? graph : ReplaceEverywhere(graph, trees));
   ASSIGN_OR_RETURN(const Graph lowered, ByStoredFormRules(apart));

@@ -155,6 +155,14 @@ TensorType BlockType(TensorType whole, int axis, int64_t degree) {
   return whole;
 }
 
+void CopyElements(const Tensor& from, Tensor* to) {
+  if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
+}
+
+void CopyPositions(const Tensor& from, int axis, int64_t from_begin, int64_t count, Tensor* to, int64_t to_begin) {
+  Copy(StretchOf(from, axis, from_begin, count), StretchOf(*to, axis, to_begin, count));
+}
+
 void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block) {
   const int64_t size = SizeOf(*block, axis);
   Copy(StretchOf(whole, axis, number * size, size), StretchOf(*block, axis, 0, size));

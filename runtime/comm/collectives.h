@@ -21,6 +21,13 @@ namespace rewright {
 // The type of one of `degree` blocks along an axis. REQUIRES: degree divides the size of the axis.
 TensorType BlockType(TensorType whole, int axis, int64_t degree);
 
+// Copies the elements of a tensor into another of the same type.
+void CopyElements(const Tensor& from, Tensor* to);
+
+// Copies `count` positions along an axis, which begin at `from_begin`, to those that begin at `to_begin`. REQUIRES: the
+// types are equal but for that axis.
+void CopyPositions(const Tensor& from, int axis, int64_t from_begin, int64_t count, Tensor* to, int64_t to_begin);
+
 // Copies block `number` of the whole, as many elements along the axis as `block` has, into it.
 void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block);
 

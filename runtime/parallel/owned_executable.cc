@@ -1,7 +1,6 @@
 #include "runtime/parallel/owned_executable.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
 
@@ -16,10 +15,6 @@ namespace rewright {
 namespace {
 
 constexpr int kAll = -1;
-
-void CopyElements(const Tensor& from, Tensor* to) {
-  if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
-}
 
 // The graph itself where it is not cut.
 absl::StatusOr<RankGraph> PartOf(const Graph& graph, const Communicator& partners) {

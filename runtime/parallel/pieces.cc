@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "runtime/comm/collectives.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -159,6 +160,20 @@ absl::StatusOr<SharedMemory> PlaceTensors(const std::vector<TensorType>& types, 
         Tensor(types[planned[k]], shared.memory, static_cast<char*>(shared.memory.get()) + placement.offsets[k]);
   }
   return shared;
+}
+
+Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors) {
+  const int number = pieces.outputs[output];
+  Tensor& made = (*tensors)[static_cast<size_t>(number)];
+  const bool is_read = std::any_of(pieces.pieces.begin(), pieces.pieces.end(), [&](const Pieces::Piece& piece) {
+    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
+  });
+  if (!is_read && std::count(pieces.outputs.begin(), pieces.outputs.end(), number) == 1) {
+    return std::exchange(made, Tensor());
+  }
+  Tensor copy(made.type());
+  CopyElements(made, &copy);
+  return copy;
 }
 
 }  // namespace rewright

@@ -29,6 +29,10 @@ struct Pieces {
 // in the order of their tensors.
 Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states);
 
+// What the pieces made for output `output` of the graph, for the caller to change: a copy where a piece reads it, or
+// where other outputs are the same tensor. `tensors` are those of the pieces, by number.
+Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors);
+
 // Memory for tensors that pieces hand on, which run at the times 0, 1, ..: those whose uses are not at the same time
 // share it. `lifetimes[k]` are bytes, first and last time of use of tensor k; it is left out where last < 0.
 struct SharedMemory {

@@ -1,7 +1,6 @@
 #include "runtime/parallel/rank_executable.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +11,6 @@
 
 namespace rewright {
 namespace {
-
-void CopyElements(const Tensor& from, Tensor* to) {
-  if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
-}
 
 // A copy with elements of its own.
 absl::StatusOr<Tensor> Clone(const Tensor& tensor, const std::string& what) {

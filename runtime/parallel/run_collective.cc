@@ -1,7 +1,6 @@
 #include "runtime/parallel/run_collective.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/collectives.h"
@@ -18,9 +17,7 @@ absl::Status RunCollective(Communicator& ranks, const std::string& when, const C
     case Collective::Kind::kAllToAll: return AllToAll(ranks, what, operand, collective.joined, collective.axis, result);
     case Collective::Kind::kHalo: return ExchangeHalo(ranks, what, operand, collective.axis, collective.before, result);
     case Collective::Kind::kAllReduce:
-      if (operand.num_bytes() > 0) {
-        std::memcpy(result->data(), operand.data(), static_cast<size_t>(operand.num_bytes()));
-      }
+      CopyElements(operand, result);
       return AllReduce(ranks, what, LeavesOfRanks(ranks.size(), ranks.size()), result, collective.reduction);
   }
   return absl::OkStatus();

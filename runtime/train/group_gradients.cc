@@ -1,7 +1,6 @@
 #include "runtime/train/group_gradients.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +55,7 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::Leaf(Prefetcher& batches) {
     if (axes_[k] >= 0) {
       CopyBlock(views[k], axes_[k], group_.rank(), &leaf.back());
     } else {
-      std::memcpy(leaf.back().data(), views[k].data(), static_cast<size_t>(views[k].num_bytes()));
+      CopyElements(views[k], &leaf.back());
     }
   }
   return leaf;

@@ -1,7 +1,6 @@
 #include "runtime/train/layered_gradients.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -213,21 +212,6 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::Sums(const std::string& wh
   return options_.zero >= 2 ? SumsInTurns(what, batches) : SumsOfOwn(what, batches);
 }
 
-// A sum of a micro-batch, which the caller may change.
-Tensor LayeredGradients::Take(size_t sum) {
-  const int number = layers_.pieces.outputs[sum];
-  Tensor& made = tensors_[static_cast<size_t>(number)];
-  const auto& pieces = layers_.pieces.pieces;
-  const auto& outputs = layers_.pieces.outputs;
-  const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
-    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
-  });
-  if (!is_read && std::count(outputs.begin(), outputs.end(), number) == 1) return std::exchange(made, Tensor());
-  Tensor copy(made.type());
-  std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
-  return copy;
-}
-
 // Small ones that all ranks need whole lie one after another then, in a vector for each element type.
 void LayeredGradients::StartSum(const std::string& what, const std::vector<size_t>& bucket,
                                 std::vector<Tensor>* inputs) {
@@ -262,7 +246,7 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
     for (size_t i = 0; i < views.size(); ++i) {
       Tensor view = views[i];
       Tensor& input = (*inputs)[whole[i]];
-      std::memcpy(view.data(), input.data(), static_cast<size_t>(input.num_bytes()));
+      CopyElements(input, &view);
       input = view;
     }
     whole.erase(whole.begin(), others);
@@ -289,7 +273,7 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
     std::copy(batch.begin(), batch.end(), tensors_.begin());
     for (size_t p = 0; p < executables_.size(); ++p) {
       RETURN_IF_ERROR(RunPiece(p));
-      for (size_t k : buckets_[p]) sums[k].Add(Take(k));
+      for (size_t k : buckets_[p]) sums[k].Add(TakeOutput(layers_.pieces, k, &tensors_));
       if (i + 1 < count || buckets_[p].empty()) continue;
       for (size_t k : buckets_[p]) inputs[k] = sums[k].Take();
       StartSum(absl::StrCat(what, ", sum of gradients"), buckets_[p], &inputs);
@@ -336,7 +320,7 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
       int64_t bytes = 0;
       for (size_t k : bucket) {
         bytes += sums_[k].num_bytes();
-        if (gives) leaf.push_back(Take(k));
+        if (gives) leaf.push_back(TakeOutput(layers_.pieces, k, &tensors_));
       }
       most_gradient_bytes_ = std::max(most_gradient_bytes_, bytes + std::exchange(bytes_on_their_way, bytes));
       // Whole are those that were made just now, and those that were on their way meanwhile.

@@ -80,7 +80,6 @@ class LayeredGradients : public GradientSums {
   int64_t StartGather(const std::string& what, size_t piece);
   absl::StatusOr<std::vector<Tensor>> SumsOfOwn(const std::string& what, Prefetcher& batches);
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
-  Tensor Take(size_t sum);
   // Starts to sum these of the step's inputs over the ranks; they may be moved.
   void StartSum(const std::string& what, const std::vector<size_t>& bucket, std::vector<Tensor>* inputs);
 

@@ -1,7 +1,6 @@
 #include "runtime/train/pipeline.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -381,21 +380,6 @@ absl::Status Pipeline::RunPass(const StageAction& action, Slot* slot) {
   return absl::OkStatus();
 }
 
-Tensor Pipeline::TakeGradient(size_t sum, Slot* slot) {
-  const auto& pieces = plan_.layers.pieces.pieces;
-  const auto& outputs = plan_.layers.pieces.outputs;
-  const int number = outputs[sum];
-  Tensor& made = slot->tensors[static_cast<size_t>(number)];
-  // Other pieces may read it still, or it may be several of the sums: a sum takes over what it is given.
-  const bool is_read = std::any_of(pieces.begin(), pieces.end(), [&](const Pieces::Piece& piece) {
-    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
-  });
-  if (!is_read && std::count(outputs.begin(), outputs.end(), number) == 1) return std::exchange(made, Tensor());
-  Tensor copy(made.type());
-  std::memcpy(copy.data(), made.data(), static_cast<size_t>(made.num_bytes()));
-  return copy;
-}
-
 absl::Status Pipeline::AddGradients(const std::string& what, int stage, int64_t micro_batch,
                                     std::vector<TreeSum>* sums) {
   const int givers = GroupsWith(micro_batch);
@@ -405,7 +389,7 @@ absl::Status Pipeline::AddGradients(const std::string& what, int stage, int64_t 
   std::vector<TreeSum*> to;
   for (size_t k = 0; k < sums->size(); ++k) {
     if (plan_.layers.homes[k] != stage || plan_.adders[k] != ranks_.group.rank()) continue;
-    if (gives) leaf.push_back(TakeGradient(k, &SlotOf(micro_batch)));
+    if (gives) leaf.push_back(TakeOutput(plan_.layers.pieces, k, &SlotOf(micro_batch).tensors));
     tensors.emplace_back(SumType(k), axes_[k]);
     to.push_back(&(*sums)[k]);
   }

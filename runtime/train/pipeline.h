@@ -156,8 +156,6 @@ class Pipeline : public GradientSums {
   absl::Status GatherWeights(const std::string& what, int chunk);
   absl::Status RunAction(const std::string& what, const StageAction& action);
   absl::Status RunPass(const StageAction& action, Slot* slot);
-  // A gradient that a micro-batch made, as a sum that may be overwritten.
-  Tensor TakeGradient(size_t sum, Slot* slot);
   // Adds the gradients of a micro-batch that a stage made to the sums that are this rank's, with those of its partners
   // where groups take turns.
   absl::Status AddGradients(const std::string& what, int stage, int64_t micro_batch, std::vector<TreeSum>* sums);

@@ -1,8 +1,6 @@
 #include "runtime/train/stored_forms.h"
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
 #include <optional>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
+#include "runtime/comm/collectives.h"
 #include "runtime/train/optimizer.h"
 #include "runtime/train/step.h"
 
@@ -18,18 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As a balanced tree.
-absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, size_t begin, size_t end,
-                                 int64_t axis) {
+absl::StatusOr<Value> Tree(Arena& arena, const std::vector<Value>& values, size_t begin, size_t end, int64_t axis) {
   if (end - begin == 1) return values[begin];
   const size_t middle = begin + (end - begin) / 2;
-  ASSIGN_OR_RETURN(const Value first, ConcatTree(arena, values, begin, middle, axis));
-  ASSIGN_OR_RETURN(const Value second, ConcatTree(arena, values, middle, end, axis));
+  ASSIGN_OR_RETURN(const Value first, Tree(arena, values, begin, middle, axis));
+  ASSIGN_OR_RETURN(const Value second, Tree(arena, values, middle, end, axis));
   return arena.Apply("concat", {first, second}, {{"axis", axis}});
-}
-
-absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis) {
-  return ConcatTree(arena, values, 0, values.size(), axis);
 }
 
 absl::StatusOr<Value> SliceOf(Arena& arena, Value whole, int64_t axis, int64_t begin, int64_t end) {
@@ -37,25 +30,6 @@ absl::StatusOr<Value> SliceOf(Arena& arena, Value whole, int64_t axis, int64_t b
   starts[static_cast<size_t>(axis)] = begin;
   stops[static_cast<size_t>(axis)] = end;
   return arena.Apply("slice", {whole}, {{"starts", std::move(starts)}, {"stops", std::move(stops)}});
-}
-
-int64_t SizesBefore(const Shape& shape, int64_t axis) {
-  int64_t product = 1;
-  for (int64_t d = 0; d < axis; ++d) product *= shape[static_cast<size_t>(d)];
-  return product;
-}
-
-// Copies a part from or into its place in the whole.
-void CopyPart(const Shape& whole, const Shape& part, int64_t axis, int64_t begin, size_t element,
-              const std::function<void(size_t whole_at, size_t part_at, size_t bytes)>& copy) {
-  const auto at = static_cast<size_t>(axis);
-  const int64_t rows = SizesBefore(whole, axis);
-  int64_t below = 1;
-  for (size_t d = at + 1; d < whole.size(); ++d) below *= whole[d];
-  const size_t line = static_cast<size_t>(part[at] * below) * element;
-  for (int64_t row = 0; row < rows; ++row) {
-    copy(static_cast<size_t>((row * whole[at] + begin) * below) * element, static_cast<size_t>(row) * line, line);
-  }
 }
 
 absl::StatusOr<Tensor> JoinTensors(const std::string& name, const std::vector<const Tensor*>& parts, int64_t axis) {
@@ -78,11 +52,9 @@ absl::StatusOr<Tensor> JoinTensors(const std::string& name, const std::vector<co
   Tensor joined(type);
   int64_t begin = 0;
   for (const Tensor* part : parts) {
-    auto* to = static_cast<char*>(joined.data());
-    const auto* from = static_cast<const char*>(part->data());
-    CopyPart(type.shape, part->type().shape, axis, begin, DTypeSize(type.dtype),
-             [&](size_t whole_at, size_t part_at, size_t bytes) { std::memcpy(to + whole_at, from + part_at, bytes); });
-    begin += part->type().shape[at];
+    const int64_t count = part->type().shape[at];
+    CopyPositions(*part, static_cast<int>(axis), 0, count, &joined, begin);
+    begin += count;
   }
   return joined;
 }
@@ -211,6 +183,10 @@ class Rebuilder {
 
 }  // namespace
 
+absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis) {
+  return Tree(arena, values, 0, values.size(), axis);
+}
+
 std::string StoredForm::Name(const std::string& suffix) const {
   return absl::StrCat("stored.", parts.empty() ? "" : parts[0], "+", parts.size() - 1, suffix);
 }
@@ -223,8 +199,8 @@ absl::StatusOr<Graph> InStoredForms(const Graph& step, const std::vector<StoredF
   return rebuilder.Finish(forms);
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> Joined(const std::map<std::string, Tensor>& states,
-                                                     const std::vector<StoredForm>& forms) {
+absl::StatusOr<std::map<std::string, Tensor>> JoinedStates(const std::map<std::string, Tensor>& states,
+                                                           const std::vector<StoredForm>& forms) {
   std::map<std::string, Tensor> joined = states;
   for (const StoredForm& form : forms) {
     for (const char* suffix : kKeptSuffixes) {
@@ -268,10 +244,8 @@ std::map<std::string, StoredPart> PartsOf(const Graph& step, const std::vector<S
 
 Tensor Part(const Tensor& whole, const StoredPart& part) {
   Tensor cut(part.type);
-  auto* to = static_cast<char*>(cut.data());
-  const auto* from = static_cast<const char*>(whole.data());
-  CopyPart(whole.type().shape, part.type.shape, part.axis, part.begin, DTypeSize(part.type.dtype),
-           [&](size_t whole_at, size_t part_at, size_t bytes) { std::memcpy(to + part_at, from + whole_at, bytes); });
+  const auto axis = static_cast<int>(part.axis);
+  CopyPositions(whole, axis, part.begin, part.type.shape[static_cast<size_t>(axis)], &cut, 0);
   return cut;
 }
 

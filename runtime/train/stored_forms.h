@@ -14,6 +14,9 @@
 
 namespace rewright {
 
+// Values one after another along an axis, by binary concatenations in a balanced tree. REQUIRES: a value.
+absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis);
+
 struct StoredForm {
   int64_t axis = 0;
   std::vector<std::string> parts;  // names of weights, at least two
@@ -39,8 +42,8 @@ struct StoredStep {
 };
 
 // Values of such states out of those of their parts; others stay. Errors: a part is missing, or does not fit.
-absl::StatusOr<std::map<std::string, Tensor>> Joined(const std::map<std::string, Tensor>& states,
-                                                     const std::vector<StoredForm>& forms);
+absl::StatusOr<std::map<std::string, Tensor>> JoinedStates(const std::map<std::string, Tensor>& states,
+                                                           const std::vector<StoredForm>& forms);
 
 // Where a state of the step without forms is kept.
 struct StoredPart {

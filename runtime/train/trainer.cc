@@ -189,7 +189,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   Graph expected = derived;
   if (!forms_.empty()) {
     ASSIGN_OR_RETURN(expected, InStoredForms(derived, forms_, trained_));
-    ASSIGN_OR_RETURN(states, Joined(states, forms_));
+    ASSIGN_OR_RETURN(states, JoinedStates(states, forms_));
     parts_ = PartsOf(derived, forms_);
   }
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, expected));

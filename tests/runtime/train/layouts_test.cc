@@ -194,6 +194,9 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
 }
 
 const StateAxes kColumnsThenRows = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};
+// The same of two more layers.
+const StateAxes kColumnsThenRowsTwice = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
+                                         {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
 
 TEST_F(LayoutsTest, TensorParallelIsOneRankButForRounding) {
   Json json = With(R"({"data": {"micro_batches": 1}, "steps": 20})");
@@ -236,8 +239,6 @@ TEST_F(LayoutsTest, GroupsOfRanksAreDataAndTensorParallel) {
 
 TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 12]}}, "steps": 1})"));
-  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
-                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
   const std::pair<const char*, int> layouts[] = {{"tp=2", 2},
                                                  {"dp=2,zero=3", 2},
                                                  {"dp=2,tp=2", 4},
@@ -252,7 +253,7 @@ TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
                                                  {"dp=2,pp=2,tp=2,zero=3", 8}};
   for (const auto& [layout, size] : layouts) {
     SCOPED_TRACE(layout);
-    Use(layout, places);
+    Use(layout, kColumnsThenRowsTwice);
     cut_graphs_.clear();
     Common(Train(json_, size));
     EXPECT_THAT(cut_graphs_, Not(IsEmpty()));
@@ -340,8 +341,6 @@ TEST_F(LayoutsTest, StatisticsAreThoseOfAllRanksWhereSamplesAreCut) {
 TEST_F(LayoutsTest, EveryRankSendsWhatItsPlanSays) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 60, 48, 60, 12]}}, "steps": 1,
                                     "data": {"batch": 60, "micro_batches": 5}})"));
-  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
-                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
   const std::pair<const char*, int> layouts[] = {{"dp=3", 3},
                                                  {"dp=3,zero=1", 3},
                                                  {"dp=4,zero=2", 4},
@@ -357,7 +356,7 @@ TEST_F(LayoutsTest, EveryRankSendsWhatItsPlanSays) {
                                                  {"pp=2,tp=2", 4},
                                                  {"dp=2,pp=2,zero=3,schedule=interleaved", 4}};
   for (const auto& [layout, size] : layouts) {
-    Use(layout, places);
+    Use(layout, kColumnsThenRowsTwice);
     std::vector<double> planned;
     const std::vector<double> sent = BytesOfRanks(Placed(json_), size, &planned);
     for (size_t rank = 0; rank < sent.size(); ++rank) {
@@ -459,10 +458,8 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
 // Stages that are computed by several ranks each: what one group of ranks gives of the passes, and nothing else.
 TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 8})"));
-  const StateAxes places = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
-                            {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
   const NamedTensors alone = Common(Train(json_, 1)).weights;
-  Use("tp=2", places);
+  Use("tp=2", kColumnsThenRowsTwice);
   EXPECT_LT(Distance(alone, Common(Train(json_, 2)).weights), 1e-4);
   std::string sha256;
   for (const auto& [layout, size] : {std::pair("pp=2,tp=2", 4),
@@ -470,13 +467,13 @@ TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
                                      {"dp=2,pp=2,tp=2", 8},
                                      {"dp=2,pp=2,tp=2,zero=1", 8},
                                      {"dp=2,pp=2,tp=2,zero=3", 8}}) {
-    Use(layout, places);
+    Use(layout, kColumnsThenRowsTwice);
     const Trained trained = Common(Train(json_, size));
     EXPECT_LT(Distance(alone, trained.weights), 1e-4) << layout;
     if (sha256.empty()) sha256 = trained.sha256;
     EXPECT_EQ(trained.sha256, sha256) << layout;
   }
-  Use("pp=2,tp=2,schedule=interleaved", places);
+  Use("pp=2,tp=2,schedule=interleaved", kColumnsThenRowsTwice);
   EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
 }
 
@@ -487,7 +484,7 @@ TEST_F(LayoutsTest, RanksOfAStageShareItsUpdate) {
   look_ = [&](int rank, Trainer& trainer) {
     states[static_cast<size_t>(rank)] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes();
   };
-  Use("pp=2,tp=2", {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}});
+  Use("pp=2,tp=2", kColumnsThenRows);
   Common(Train(json_, 4));
   const int64_t parameters = 64 * 24 + 24 + 24 * 16 + 16 + 16 * 24 + 24 + 24 * 10 + 10;
   int64_t all = 0;

@@ -69,7 +69,7 @@ TEST_P(StoredFormsTest, KeepEveryBit) {
   const auto joined = InStoredForms(graphs.step, forms, graphs.trained);
   ASSERT_TRUE(joined.ok()) << joined.status();
   const Named states = RandomStates(graphs.step);
-  const auto joined_states = Joined(states, forms);
+  const auto joined_states = JoinedStates(states, forms);
   ASSERT_TRUE(joined_states.ok()) << joined_states.status();
   for (Value state : joined->states()) {
     const std::string& name = joined->node(state.node).name;
