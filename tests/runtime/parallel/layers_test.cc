@@ -122,6 +122,34 @@ output out = %4
   EXPECT_EQ(leaves.size(), 3u);
 }
 
+// What a piece still reads, and what is two outputs at once, stays as it is.
+TEST(PiecesTest, AnOutputIsTakenWhereNobodyElseHasIt) {
+  const auto graph = ParseGraph(R"(input x: f32[2]
+%1 = relu(x)
+%2 = tanh(%1)
+%3 = neg(%2)
+output read = %1
+output once = %3
+output first = %2
+output second = %2
+)",
+                                {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const Pieces pieces = PiecesOf(*graph, {0, 0, 1, 1}, 2, {});
+  Rng rng(3);
+  std::vector<Tensor> tensors;
+  for (const TensorType& type : pieces.tensors) tensors.push_back(RandomTensor(type, rng, -1, 1));
+  const std::vector<Tensor> before = tensors;
+  for (size_t output = 0; output < 4; ++output) {
+    const auto number = static_cast<size_t>(pieces.outputs[output]);
+    const Tensor taken = TakeOutput(pieces, output, &tensors);
+    EXPECT_TRUE(taken.BitEqual(before[number])) << output;
+    const bool moves = output == 1;
+    EXPECT_EQ(taken.data() == before[number].data(), moves) << output;
+    EXPECT_EQ(tensors[number].data() == before[number].data(), !moves) << output;
+  }
+}
+
 TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
   const Graph graph = ModelWithGradients();
   const Passes passes = PassesOf(graph, {"w", "u", "v"});
