@@ -158,21 +158,21 @@ absl::StatusOr<Answer> Blame(const BlameFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareBlame(CLI::App& app) {
+Action DeclareBlame(CommandLine& line) {
   auto flags = std::make_shared<BlameFlags>();
-  app.add_option("trace", flags->trace, "What optimize --trace wrote")->required()->type_name("TRACE.json");
-  app.add_option("--model", flags->model, "The original model (default: where it was)")->type_name("IN.onnx");
-  app.add_option("--rules", flags->rules, "The rules (repeatable; default: the files that were used)")
-      ->transform(RuleFile)
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  AddChoice(app, "--what", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)");
-  AddChoice(app, "--device", &flags->device, {"cpu", "reference"}, "Where to run (default: as optimized)");
-  AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  AddInt(app, "--pairs", &flags->pairs, 7, 100000, "Pairs of runs by which a graph is judged slower (default 30)");
-  return [flags, &app](Session& session) {
-    flags->seed_given = app.count("--seed") > 0;
+  line.Add("trace", &flags->trace, "What optimize --trace wrote").Required().Type("TRACE.json");
+  line.Add("--model", &flags->model, "The original model (default: where it was)").Type("IN.onnx");
+  line.Add("--rules", &flags->rules, "The rules (repeatable; default: the files that were used)")
+      .Map(RuleFile)
+      .Type("FILE")
+      .OneAtATime();
+  line.AddChoice("--what", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)");
+  line.AddChoice("--device", &flags->device, {"cpu", "reference"}, "Where to run (default: as optimized)");
+  line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
+  line.AddInt("--pairs", &flags->pairs, 7, 100000, "Pairs of runs by which a graph is judged slower (default 30)");
+  return [flags, line](Session& session) {
+    flags->seed_given = line.Given("--seed");
     return Blame(*flags, session);
   };
 }

@@ -444,21 +444,20 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
 
 }  // namespace
 
-Action DeclareCheck(CLI::App& app) {
+Action DeclareCheck(CommandLine& line) {
   auto flags = std::make_shared<CheckFlags>();
-  app.add_option("folder", flags->folder,
-                 "Certificates, as `rewright verify --certificates` writes them; without them the rules of --rules are "
-                 "derived a second time")
-      ->type_name("DIR");
-  app.add_option("--rules", flags->rules, "The rules that they must be about, all that are proved there")
-      ->type_name("FILE.rules");
-  app.add_flag("--second,--no-second{false}", flags->second,
-               "Derive each rule a second time, at small sizes and without the prover (default on)");
-  app.add_flag("--steps,--no-steps{false}", flags->steps,
-               "Check each step of each proof by laws of its own, not the prover's (default on)");
-  AddChoice(app, "--solver", &flags->solver, {"z3", "cvc5", "both"},
-            "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
-  AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");
+  line.Add("folder", &flags->folder,
+           "Certificates, as `rewright verify --certificates` writes them; without them the rules of --rules are "
+           "derived a second time")
+      .Type("DIR");
+  line.Add("--rules", &flags->rules, "The rules that they must be about, all that are proved there").Type("FILE.rules");
+  line.AddSwitch("--second,--no-second{false}", &flags->second,
+                 "Derive each rule a second time, at small sizes and without the prover (default on)");
+  line.AddSwitch("--steps,--no-steps{false}", &flags->steps,
+                 "Check each step of each proof by laws of its own, not the prover's (default on)");
+  line.AddChoice("--solver", &flags->solver, {"z3", "cvc5", "both"},
+                 "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");
   return [flags](Session& session) { return Check(*flags, session); };
 }
 

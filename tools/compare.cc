@@ -456,26 +456,26 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
 
 }  // namespace
 
-Action DeclareCompare(CLI::App& app) {
+Action DeclareCompare(CommandLine& line) {
   auto flags = std::make_shared<CompareFlags>();
-  app.add_option("models", flags->models, "ONNX files")->required()->type_name("MODEL.onnx");
-  app.add_option("--optimized", flags->optimized,
-                 "What `optimize` wrote of a model (repeatable, in the order of the models): nothing is searched")
-      ->type_name("FILE.onnx")
-      ->allow_extra_args(false);
-  AddRules(app, &flags->rules);
-  AddDevice(app, &flags->device, /*with_reference=*/false);
-  AddPrecision(app, &flags->precision);
-  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
-  AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
-  AddInt(app, "--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
-  AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
-  AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  app.add_flag("--peers,!--no-peers", flags->peers,
-               "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
-  AddOutputPath(app, "--csv", &flags->csv, "Write the table as CSV; - is standard output")->type_name("F.csv");
+  line.Add("models", &flags->models, "ONNX files").Required().Type("MODEL.onnx");
+  line.Add("--optimized", &flags->optimized,
+           "What `optimize` wrote of a model (repeatable, in the order of the models): nothing is searched")
+      .Type("FILE.onnx")
+      .OneAtATime();
+  AddRules(line, &flags->rules);
+  AddDevice(line, &flags->device, /*with_reference=*/false);
+  AddPrecision(line, &flags->precision);
+  line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
+  line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
+  line.AddInt("--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
+  line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
+  line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.AddSwitch("--peers,!--no-peers", &flags->peers,
+                 "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
+  line.AddOutputPath("--csv", &flags->csv, "Write the table as CSV; - is standard output").Type("F.csv");
   return [flags](Session& session) { return CompareModels(*flags, session); };
 }
 

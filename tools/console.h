@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -27,7 +28,7 @@ struct CommonFlags {
   bool quiet = false;
   std::string log_file;
   uint64_t seed = 1;
-  int threads = 0;  // 0: all that the machine offers
+  int64_t threads = 0;  // 0: all that the machine offers
 };
 
 // "1 rule", "2 rules".

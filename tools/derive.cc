@@ -171,27 +171,22 @@ absl::StatusOr<Answer> Derive(const DeriveFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareDerive(CLI::App& app) {
+Action DeclareDerive(CommandLine& line) {
   auto flags = std::make_shared<DeriveFlags>();
-  app.add_option("--rules", flags->rules, "The set (repeatable)")
-      ->required()
-      ->transform(RuleFile)
-      ->type_name("FILE.rules")
-      ->allow_extra_args(false);
-  app.add_option("--goals", flags->goals, "The rules in question; they need no proofs")
-      ->required()
-      ->type_name("FILE.rules");
-  AddChoice(app, "--format", &flags->format, {"rewright", "taso"}, "Of the goals; taso: a protobuf rule file of TASO");
-  app.add_flag("--one-way", flags->one_way,
-               "Read the rules of the set from left to right alone (default: as equations, under their conditions)");
-  AddInt(app, "--instances", &flags->instances, 1, 1000,
-         absl::StrCat("Structures and sizes at which the sides of a goal must meet (default ", flags->instances, ")"));
-  AddInt(app, "--max-nodes", &flags->max_nodes, 1, 100000000,
-         absl::StrCat("E-nodes for one instance (default ", flags->max_nodes, ")"));
-  AddInt(app, "--max-rounds", &flags->max_rounds, 0, 1000000,
-         absl::StrCat("Times that all rules are applied to one instance (default ", flags->max_rounds, ")"));
-  app.add_flag("--trust-unverified", flags->trust_unverified,
-               "Also take rules of the set whose proof is missing or stale");
+  line.Add("--rules", &flags->rules, "The set (repeatable)").Required().Map(RuleFile).Type("FILE.rules").OneAtATime();
+  line.Add("--goals", &flags->goals, "The rules in question; they need no proofs").Required().Type("FILE.rules");
+  line.AddChoice("--format", &flags->format, {"rewright", "taso"}, "Of the goals; taso: a protobuf rule file of TASO");
+  line.AddSwitch("--one-way", &flags->one_way,
+                 "Read the rules of the set from left to right alone (default: as equations, under their conditions)");
+  line.AddInt(
+      "--instances", &flags->instances, 1, 1000,
+      absl::StrCat("Structures and sizes at which the sides of a goal must meet (default ", flags->instances, ")"));
+  line.AddInt("--max-nodes", &flags->max_nodes, 1, 100000000,
+              absl::StrCat("E-nodes for one instance (default ", flags->max_nodes, ")"));
+  line.AddInt("--max-rounds", &flags->max_rounds, 0, 1000000,
+              absl::StrCat("Times that all rules are applied to one instance (default ", flags->max_rounds, ")"));
+  line.AddSwitch("--trust-unverified", &flags->trust_unverified,
+                 "Also take rules of the set whose proof is missing or stale");
   return [flags](Session& session) { return Derive(*flags, session); };
 }
 

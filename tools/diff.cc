@@ -170,17 +170,17 @@ absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareDiff(CLI::App& app) {
+Action DeclareDiff(CommandLine& line) {
   auto flags = std::make_shared<DiffFlags>();
-  app.add_option("a", flags->a, "The original")->required()->type_name("A.onnx");
-  app.add_option("b", flags->b, "What is compared with it")->required()->type_name("B.onnx");
-  AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  AddDevice(app, &flags->device, /*with_reference=*/true);
-  AddReal(app, "--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  AddReal(app, "--atol", &flags->tolerance.atol, 0, 1e300,
-          "Absolute tolerance (default: 1e-4 times the largest element)");
-  app.add_flag("--structure-only", flags->structure_only, "Run nothing; the structures must be the same");
+  line.Add("a", &flags->a, "The original").Required().Type("A.onnx");
+  line.Add("b", &flags->b, "What is compared with it").Required().Type("B.onnx");
+  line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddDevice(line, &flags->device, /*with_reference=*/true);
+  line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
+               "Absolute tolerance (default: 1e-4 times the largest element)");
+  line.AddSwitch("--structure-only", &flags->structure_only, "Run nothing; the structures must be the same");
   return [flags](Session& session) { return Diff(*flags, session); };
 }
 

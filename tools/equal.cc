@@ -191,22 +191,23 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareEqual(CLI::App& app) {
+Action DeclareEqual(CommandLine& line) {
   auto flags = std::make_shared<EqualFlags>();
-  app.add_option("a", flags->a, "One model")->required()->type_name("A.onnx");
-  app.add_option("b", flags->b, "The other, with the same inputs and outputs")->required()->type_name("B.onnx");
-  AddOutputPath(app, "-o,--output", &flags->output,
-                "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
-                "which the models differ, one .npy file each; or the regions that are left, as rules")
-      ->type_name("DIR");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  app.add_option("--rules", flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
-      ->transform(RuleFile)
-      ->type_name("FILE.rules")
-      ->allow_extra_args(false);
-  AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
-  AddReal(app, "--region-limit", &flags->region_limit, 0.001, 1e6,
-          "Seconds of CPU time that the prover gets for one region (default 3)");
+  line.Add("a", &flags->a, "One model").Required().Type("A.onnx");
+  line.Add("b", &flags->b, "The other, with the same inputs and outputs").Required().Type("B.onnx");
+  line.AddOutputPath(
+          "-o,--output", &flags->output,
+          "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
+          "which the models differ, one .npy file each; or the regions that are left, as rules")
+      .Type("DIR");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.Add("--rules", &flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
+      .Map(RuleFile)
+      .Type("FILE.rules")
+      .OneAtATime();
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
+  line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,
+               "Seconds of CPU time that the prover gets for one region (default 3)");
   return [flags](Session& session) { return Equal(*flags, session); };
 }
 

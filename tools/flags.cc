@@ -1,7 +1,9 @@
 #include "tools/flags.h"
 
 #include <cmath>
+#include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -59,8 +61,65 @@ bool ParseBytes(const std::string& text, int64_t* bytes) {
   return true;
 }
 
-CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t* value, int64_t min, int64_t max,
-                    const std::string& doc) {
+Flag Flag::Required() const { return Flag(option_->required()); }
+Flag Flag::Type(const std::string& name) const { return Flag(option_->type_name(name)); }
+Flag Flag::OneAtATime() const { return Flag(option_->allow_extra_args(false)); }
+Flag Flag::AnyNumber() const { return Flag(option_->expected(0, -1)); }
+Flag Flag::SplitAt(char delimiter) const { return Flag(option_->delimiter(delimiter)); }
+Flag Flag::Needs(Flag other) const { return Flag(option_->needs(other.option_)); }
+Flag Flag::Needs(const std::string& other) const { return Flag(option_->needs(other)); }
+Flag Flag::Excludes(Flag other) const { return Flag(option_->excludes(other.option_)); }
+Flag Flag::Excludes(const std::string& other) const { return Flag(option_->excludes(other)); }
+Flag Flag::Group(const std::string& name) const { return Flag(option_->group(name)); }
+
+Flag Flag::Map(std::function<std::string(std::string)> change) const { return Flag(option_->transform(change)); }
+
+Flag Flag::Check(std::function<std::string(const std::string&)> wrong, const std::string& expected) const {
+  return Flag(option_->check(wrong, expected));
+}
+
+bool Flag::given() const { return option_->count() > 0; }
+
+Flag CommandLine::Add(const std::string& names, std::string* value, const std::string& doc) {
+  return Flag(app_->add_option(names, *value, doc));
+}
+
+Flag CommandLine::Add(const std::string& names, std::vector<std::string>* values, const std::string& doc) {
+  return Flag(app_->add_option(names, *values, doc));
+}
+
+Flag CommandLine::Add(const std::string& names, int64_t* value, const std::string& doc) {
+  return Flag(app_->add_option(names, *value, doc));
+}
+
+Flag CommandLine::Add(const std::string& names, double* value, const std::string& doc) {
+  return Flag(app_->add_option(names, *value, doc));
+}
+
+Flag CommandLine::AddSwitch(const std::string& names, bool* value, const std::string& doc) {
+  return Flag(app_->add_flag(names, *value, doc));
+}
+
+Flag CommandLine::AddSwitch(const std::string& names, std::function<void(bool)> set, const std::string& doc) {
+  return Flag(app_->add_flag_function(
+      names, [set = std::move(set)](int64_t given) { set(given > 0); }, doc));
+}
+
+Flag CommandLine::AddParsed(const std::string& names, std::function<void(const std::string&)> parse,
+                            const std::string& doc) {
+  return Flag(app_->add_option_function<std::string>(names, std::move(parse), doc));
+}
+
+Flag CommandLine::AddParsedList(const std::string& names, std::function<void(const std::vector<std::string>&)> parse,
+                                const std::string& doc) {
+  return Flag(app_->add_option_function<std::vector<std::string>>(names, std::move(parse), doc)
+                  ->type_size(1)
+                  ->allow_extra_args(false));
+}
+
+bool CommandLine::Given(const std::string& name) const { return app_->count(name) > 0; }
+
+Flag CommandLine::AddInt(const std::string& names, int64_t* value, int64_t min, int64_t max, const std::string& doc) {
   const auto parse = [=](const std::string& text) {
     int64_t number = 0;
     if (!absl::SimpleAtoi(text, &number) || number < min || number > max) {
@@ -68,11 +127,17 @@ CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t* value, int
     }
     *value = number;
   };
-  return app.add_option_function<std::string>(names, parse, doc)->type_name("N");
+  return AddParsed(names, parse, doc).Type("N");
 }
 
-CLI::Option* AddReal(CLI::App& app, const std::string& names, double* value, double min, double max,
-                     const std::string& doc) {
+Flag CommandLine::AddNatural(const std::string& names, uint64_t* value, const std::string& doc) {
+  const auto parse = [=](const std::string& text) {
+    if (!absl::SimpleAtoi(text, value)) Refuse(LongName(names), text, "an integer of at least 0");
+  };
+  return AddParsed(names, parse, doc).Type("N");
+}
+
+Flag CommandLine::AddReal(const std::string& names, double* value, double min, double max, const std::string& doc) {
   const auto parse = [=](const std::string& text) {
     double number = 0;
     if (!absl::SimpleAtod(text, &number) || !(number >= min && number <= max)) {
@@ -80,23 +145,23 @@ CLI::Option* AddReal(CLI::App& app, const std::string& names, double* value, dou
     }
     *value = number;
   };
-  return app.add_option_function<std::string>(names, parse, doc)->type_name("X");
+  return AddParsed(names, parse, doc).Type("X");
 }
 
-CLI::Option* AddOutputPath(CLI::App& app, const std::string& names, std::string* path, const std::string& doc) {
-  return app.add_option(names, *path, doc)
-      ->check([](const std::string& given) { return given.empty() ? "found nothing, expected a path" : ""; }, "");
+Flag CommandLine::AddOutputPath(const std::string& names, std::string* path, const std::string& doc) {
+  return Add(names, path, doc)
+      .Check([](const std::string& given) { return given.empty() ? "found nothing, expected a path" : ""; }, "");
 }
 
-CLI::Option* AddBytes(CLI::App& app, const std::string& names, int64_t* value, const std::string& doc) {
+Flag CommandLine::AddBytes(const std::string& names, int64_t* value, const std::string& doc) {
   const auto parse = [=](const std::string& text) {
     if (!ParseBytes(text, value)) Refuse(LongName(names), text, "a number of bytes such as 800M or 4G");
   };
-  return app.add_option_function<std::string>(names, parse, doc)->type_name("BYTES");
+  return AddParsed(names, parse, doc).Type("BYTES");
 }
 
-CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string* value,
-                       const std::vector<std::string>& choices, const std::string& doc) {
+Flag CommandLine::AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
+                            const std::string& doc) {
   const auto parse = [=](const std::string& text) {
     for (const std::string& choice : choices) {
       if (choice == text) {
@@ -106,25 +171,21 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string* val
     }
     Refuse(LongName(names), text, absl::StrCat("one of ", absl::StrJoin(choices, ", "), DidYouMean(text, choices)));
   };
-  return app.add_option_function<std::string>(names, parse, doc)->type_name(absl::StrJoin(choices, "|"));
+  return AddParsed(names, parse, doc).Type(absl::StrJoin(choices, "|"));
 }
 
-CLI::Option* AddPairs(CLI::App& app, const std::string& names, std::map<std::string, std::string>* values,
-                      const std::string& doc) {
+Flag CommandLine::AddPairs(const std::string& names, std::map<std::string, std::string>* values,
+                           const std::string& doc) {
   const auto parse = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const auto pair = SplitPair(LongName(names), text, "NAME=FILE");
       InsertOnce(LongName(names), values, pair.first, pair.second);
     }
   };
-  return app.add_option_function<std::vector<std::string>>(names, parse, doc)
-      ->type_name("NAME=FILE")
-      ->type_size(1)
-      ->allow_extra_args(false);
+  return AddParsedList(names, parse, doc).Type("NAME=FILE");
 }
 
-CLI::Option* AddSizes(CLI::App& app, const std::string& names, std::map<std::string, int64_t>* values,
-                      const std::string& doc) {
+Flag CommandLine::AddSizes(const std::string& names, std::map<std::string, int64_t>* values, const std::string& doc) {
   const auto parse = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const std::string expected = "NAME=N with an integer N of at least 1";
@@ -134,10 +195,7 @@ CLI::Option* AddSizes(CLI::App& app, const std::string& names, std::map<std::str
       InsertOnce(LongName(names), values, pair.first, number);
     }
   };
-  return app.add_option_function<std::vector<std::string>>(names, parse, doc)
-      ->type_name("NAME=N")
-      ->type_size(1)
-      ->allow_extra_args(false);
+  return AddParsedList(names, parse, doc).Type("NAME=N");
 }
 
 }  // namespace rewright

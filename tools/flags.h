@@ -1,34 +1,89 @@
-// Flags whose errors say what was found and what was expected.
+// The flags and operands of a verb. The parser (CLI11) is known to flags.cc and program.cc alone: its header costs
+// seconds in every file that includes it.
+//
+// Errors say what was found and what was expected, and end the program with status 2. Of every flag the variable holds
+// the default and keeps it when the flag is not given.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace rewright {
 
-// Each gives the option, to make it required and so on. `*value` holds the default and keeps it when the flag is not
-// given. A value that does not fit throws CLI::ValidationError, which ends the program with status 2.
-CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t* value, int64_t min, int64_t max,
-                    const std::string& doc);
-CLI::Option* AddReal(CLI::App& app, const std::string& names, double* value, double min, double max,
+// A flag or an operand that is declared; what else holds of it may be said in a chain.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+
+  Flag Required() const;
+  // What help calls its value: FILE.
+  Flag Type(const std::string& name) const;
+  // Repeatable, with one value each time; else a list takes all values that follow.
+  Flag OneAtATime() const;
+  // A list that may be empty.
+  Flag AnyNumber() const;
+  Flag SplitAt(char delimiter) const;
+  Flag Needs(Flag other) const;
+  Flag Needs(const std::string& other) const;
+  Flag Excludes(Flag other) const;
+  Flag Excludes(const std::string& other) const;
+  Flag Group(const std::string& name) const;
+  // Each value is replaced by what this makes of it.
+  Flag Map(std::function<std::string(std::string)> change) const;
+  // What is wrong with a value, empty where nothing is; `expected` stands in help.
+  Flag Check(std::function<std::string(const std::string&)> wrong, const std::string& expected) const;
+
+  bool given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// What a verb declares its flags on. `names` are "-o,--output", or that of an operand: "model".
+class CommandLine {
+ public:
+  explicit CommandLine(CLI::App* app) : app_(app) {}
+
+  Flag Add(const std::string& names, std::string* value, const std::string& doc);
+  Flag Add(const std::string& names, std::vector<std::string>* values, const std::string& doc);
+  Flag Add(const std::string& names, int64_t* value, const std::string& doc);
+  Flag Add(const std::string& names, double* value, const std::string& doc);
+  // Set where it is given; "--check,!--no-check" can also be unset.
+  Flag AddSwitch(const std::string& names, bool* value, const std::string& doc);
+  Flag AddSwitch(const std::string& names, std::function<void(bool)> set, const std::string& doc);
+
+  Flag AddInt(const std::string& names, int64_t* value, int64_t min, int64_t max, const std::string& doc);
+  Flag AddNatural(const std::string& names, uint64_t* value, const std::string& doc);  // an integer of at least 0
+  Flag AddReal(const std::string& names, double* value, double min, double max, const std::string& doc);
+  // The path of something to write. One that is given is not empty: an unset variable of a script must not pass for
+  // "not given".
+  Flag AddOutputPath(const std::string& names, std::string* path, const std::string& doc);
+  // Bytes, with an optional unit K, M, G, T (powers of 1024).
+  Flag AddBytes(const std::string& names, int64_t* value, const std::string& doc);
+  Flag AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
+                 const std::string& doc);
+  // NAME=VALUE, repeatable. A name given twice is an error.
+  Flag AddPairs(const std::string& names, std::map<std::string, std::string>* values, const std::string& doc);
+  // NAME=N, repeatable.
+  Flag AddSizes(const std::string& names, std::map<std::string, int64_t>* values, const std::string& doc);
+
+  bool Given(const std::string& name) const;
+
+ private:
+  Flag AddParsed(const std::string& names, std::function<void(const std::string&)> parse, const std::string& doc);
+  Flag AddParsedList(const std::string& names, std::function<void(const std::vector<std::string>&)> parse,
                      const std::string& doc);
-// The path of something to write. One that is given is not empty: an unset variable of a script must not pass for "not
-// given".
-CLI::Option* AddOutputPath(CLI::App& app, const std::string& names, std::string* path, const std::string& doc);
-// Bytes, with an optional unit K, M, G, T (powers of 1024).
-CLI::Option* AddBytes(CLI::App& app, const std::string& names, int64_t* value, const std::string& doc);
-CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string* value,
-                       const std::vector<std::string>& choices, const std::string& doc);
-// NAME=VALUE, repeatable. A name given twice is an error.
-CLI::Option* AddPairs(CLI::App& app, const std::string& names, std::map<std::string, std::string>* values,
-                      const std::string& doc);
-// NAME=N, repeatable.
-CLI::Option* AddSizes(CLI::App& app, const std::string& names, std::map<std::string, int64_t>* values,
-                      const std::string& doc);
+
+  CLI::App* app_;
+};
 
 // "1234", "4K", "1.5G"; false where it is none of these.
 bool ParseBytes(const std::string& text, int64_t* bytes);

@@ -528,42 +528,39 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareGenerate(CLI::App& app) {
+Action DeclareGenerate(CommandLine& line) {
   auto flags = std::make_shared<GenerateFlags>();
-  AddOutputPath(app, "-o,--output", &flags->output, "Write the proved rules to this file; - is standard output")
-      ->type_name("OUT.rules");
-  app.add_option(
-         "--combine", flags->combine,
-         "No search: of these files of proved rules, in their order, those that a search has use for; the first "
-         "file's are given, or those of --base")
-      ->type_name("FILE...");
-  app.add_option("--base", flags->base, "For --combine: files of proved rules that are given")
-      ->type_name("FILE...")
-      ->needs("--combine");
-  app.add_option("--preset", flags->preset,
-                 absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
-                              " (default taso)"))
-      ->type_name("NAME");
-  app.add_option("--space", flags->space, "Of the preset's spaces only this one")->type_name("NAME");
-  app.add_option("--ops", flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
-      ->delimiter(',')
-      ->type_name("LIST");
-  app.add_option("--max-ops", flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)")->type_name("N");
-  app.add_option("--inputs", flags->inputs, "Inputs of each kind at most (default: the preset's)")->type_name("N");
-  AddOutputPath(app, "--resume", &flags->resume, "Go on from this folder, and keep what is found there")
-      ->type_name("DIR");
-  app.add_option("--time-limit", flags->time_limit, "Stop after so many seconds, with what is found")->type_name("S");
-  app.add_option("--memory-limit", flags->memory_limit,
-                 "Bytes for graphs and fingerprints; kept by going through the graphs several times")
-      ->type_name("B");
-  app.add_option("--rule-limit", flags->rule_limit, "Seconds of CPU time for the proof of a rule (default 1)")
-      ->type_name("S");
-  app.add_flag("--explain", flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
-  app.add_flag("--count-raw", flags->count_raw, "Also count the graphs in every order and naming, connected or not");
-  app.add_option("--sample", flags->sample,
-                 "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
-      ->type_name("N");
-  app.add_flag("--count-only", flags->count_only, "Enumerate and match, prove nothing");
+  line.AddOutputPath("-o,--output", &flags->output, "Write the proved rules to this file; - is standard output")
+      .Type("OUT.rules");
+  line.Add("--combine", &flags->combine,
+           "No search: of these files of proved rules, in their order, those that a search has use for; the first "
+           "file's are given, or those of --base")
+      .Type("FILE...");
+  line.Add("--base", &flags->base, "For --combine: files of proved rules that are given")
+      .Type("FILE...")
+      .Needs("--combine");
+  line.Add("--preset", &flags->preset,
+           absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
+                        " (default taso)"))
+      .Type("NAME");
+  line.Add("--space", &flags->space, "Of the preset's spaces only this one").Type("NAME");
+  line.Add("--ops", &flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
+      .SplitAt(',')
+      .Type("LIST");
+  line.Add("--max-ops", &flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)").Type("N");
+  line.Add("--inputs", &flags->inputs, "Inputs of each kind at most (default: the preset's)").Type("N");
+  line.AddOutputPath("--resume", &flags->resume, "Go on from this folder, and keep what is found there").Type("DIR");
+  line.Add("--time-limit", &flags->time_limit, "Stop after so many seconds, with what is found").Type("S");
+  line.Add("--memory-limit", &flags->memory_limit,
+           "Bytes for graphs and fingerprints; kept by going through the graphs several times")
+      .Type("B");
+  line.Add("--rule-limit", &flags->rule_limit, "Seconds of CPU time for the proof of a rule (default 1)").Type("S");
+  line.AddSwitch("--explain", &flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
+  line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not");
+  line.Add("--sample", &flags->sample,
+           "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
+      .Type("N");
+  line.AddSwitch("--count-only", &flags->count_only, "Enumerate and match, prove nothing");
   return [flags](Session& session) { return Generate(*flags, session); };
 }
 

@@ -119,18 +119,16 @@ absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareGrad(CLI::App& app) {
+Action DeclareGrad(CommandLine& line) {
   auto flags = std::make_shared<GradFlags>();
-  app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
-  app.add_option("--loss", flags->loss, "The output that is differentiated; its elements are added up")
-      ->type_name("NAME");
-  app.add_option("--by", flags->by, "What it is differentiated by: states (the weights) or inputs")
-      ->check(CLI::IsMember({"states", "inputs"}))
-      ->capture_default_str();
-  app.add_flag("--derived", flags->derived,
-               "Leave derived operators as they are; without it rules write them in others");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  AddOutputPath(app, "-o,--output", &flags->output, "Where the graph is written: as text, or .onnx")->type_name("FILE");
+  line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
+  line.Add("--loss", &flags->loss, "The output that is differentiated; its elements are added up").Type("NAME");
+  line.AddChoice("--by", &flags->by, {"states", "inputs"},
+                 "What it is differentiated by: states (the weights, the default) or inputs");
+  line.AddSwitch("--derived", &flags->derived,
+                 "Leave derived operators as they are; without it rules write them in others");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.AddOutputPath("-o,--output", &flags->output, "Where the graph is written: as text, or .onnx").Type("FILE");
   return [flags](Session& session) { return Grad(*flags, session); };
 }
 

@@ -105,10 +105,10 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareInspect(CLI::App& app) {
+Action DeclareInspect(CommandLine& line) {
   auto flags = std::make_shared<InspectFlags>();
-  app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   return [flags](Session& session) { return Inspect(*flags, session); };
 }
 

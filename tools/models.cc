@@ -158,14 +158,14 @@ std::string BytesText(double bytes) {
   return absl::StrFormat("%.2f GB", bytes / 1e9);
 }
 
-CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
+Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {
   const std::string expected = with_reference ? "cpu, cuda:N, onnxruntime or reference" : "cpu, cuda:N or onnxruntime";
-  return app
-      .add_option("--device", *name,
-                  with_reference ? "Where to run; reference is the interpreter (default cpu)"
-                                 : "The device to optimize for (default cpu); a GPU that is not there is known by its "
-                                   "times in --profile")
-      ->check(
+  return line
+      .Add("--device", name,
+           with_reference ? "Where to run; reference is the interpreter (default cpu)"
+                          : "The device to optimize for (default cpu); a GPU that is not there is known by its "
+                            "times in --profile")
+      .Check(
           [=](const std::string& found) {
             int64_t ordinal = 0;
             const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
@@ -177,8 +177,8 @@ CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference) {
           with_reference ? "cpu|cuda:N|onnxruntime|reference" : "cpu|cuda:N|onnxruntime");
 }
 
-CLI::Option* AddPrecision(CLI::App& app, std::string* precision) {
-  return AddChoice(app, "--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
+Flag AddPrecision(CommandLine& line, std::string* precision) {
+  return line.AddChoice("--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
 }
 
 }  // namespace rewright

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "core/onnx/onnx.h"
 #include "tools/console.h"
+#include "tools/flags.h"
 #include "tools/library/engine.h"
 #include "tools/library/written_model.h"
 
@@ -57,8 +57,8 @@ ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const st
 std::string BytesText(double bytes);
 
 // --device: "cpu", "cuda" or "cuda:N", or "reference" where the verb only runs models.
-CLI::Option* AddDevice(CLI::App& app, std::string* name, bool with_reference);
+Flag AddDevice(CommandLine& line, std::string* name, bool with_reference);
 // --precision, of reals on a GPU.
-CLI::Option* AddPrecision(CLI::App& app, std::string* precision);
+Flag AddPrecision(CommandLine& line, std::string* precision);
 
 }  // namespace rewright

@@ -78,21 +78,19 @@ absl::StatusOr<Answer> ListOnnx(Session& session) {
 
 }  // namespace
 
-Action DeclareOps(CLI::App& app) {
+Action DeclareOps(CommandLine& line) {
   auto names = std::make_shared<std::vector<std::string>>();
   auto onnx = std::make_shared<bool>(false), sharding = std::make_shared<bool>(false);
   auto flags = std::make_shared<ShardingFlags>();
-  CLI::Option* option = app.add_option("name", *names, "An operator (with --sharding several); all are listed without");
-  app.add_flag("--onnx", *onnx, "The operators of ONNX that can be read")->excludes(option);
-  CLI::Option* laws = app.add_flag("--sharding", *sharding,
+  const Flag option = line.Add("name", names.get(), "An operator (with --sharding several); all are listed without");
+  line.AddSwitch("--onnx", onnx.get(), "The operators of ONNX that can be read").Excludes(option);
+  const Flag laws = line.AddSwitch("--sharding", sharding.get(),
                                    "How each axis may be cut over devices, derived from the declaration and proved");
-  app.add_option("--structures", flags->structures, "Of how many structures of an operator")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->needs(laws);
-  AddOutputPath(app, "-o,--output", &flags->output, "Write the laws as rules with the records of their proofs")
-      ->type_name("LAWS.rules")
-      ->needs(laws);
+  line.AddInt("--structures", &flags->structures, 1, 1000, "Of how many structures of an operator (default 2)")
+      .Needs(laws);
+  line.AddOutputPath("-o,--output", &flags->output, "Write the laws as rules with the records of their proofs")
+      .Type("LAWS.rules")
+      .Needs(laws);
   return [names, onnx, sharding, flags](Session& session) -> absl::StatusOr<Answer> {
     if (*onnx) return ListOnnx(session);
     if (*sharding) {

@@ -1,6 +1,7 @@
 // rewright ops --sharding: how every axis of every operator may be cut over devices, derived and proved.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace rewright {
 struct ShardingFlags {
   std::vector<std::string> operators;  // none: all, and their gradients
   std::string output;                  // where the laws are written, as rules with records
-  int structures = 2;                  // of each operator
+  int64_t structures = 2;              // of each operator
   double time_limit = 10;              // seconds of CPU time for one conjecture
 };
 

@@ -485,52 +485,51 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 
 }  // namespace
 
-Action DeclareOptimize(CLI::App& app) {
+Action DeclareOptimize(CommandLine& line) {
   auto flags = std::make_shared<OptimizeFlags>();
-  app.add_option("input", flags->input, "The model")->required()->type_name("IN.onnx");
-  AddOutputPath(app, "-o,--output", &flags->output,
-                "Where to write the faster model; - is standard output (default: nowhere)")
-      ->type_name("OUT.onnx");
-  AddRules(app, &flags->rules);
-  app.add_flag_function(
-      "--baseline,!--no-baseline", [flags](int64_t given) { flags->rules.baseline = given > 0; },
+  line.Add("input", &flags->input, "The model").Required().Type("IN.onnx");
+  line.AddOutputPath("-o,--output", &flags->output,
+                     "Where to write the faster model; - is standard output (default: nowhere)")
+      .Type("OUT.onnx");
+  AddRules(line, &flags->rules);
+  line.AddSwitch(
+      "--baseline,!--no-baseline", [flags](bool given) { flags->rules.baseline = given; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
-  AddDevice(app, &flags->device, /*with_reference=*/false);
-  AddPrecision(app, &flags->precision);
-  AddNoRule(app, &flags->no_rules);
-  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
-  app.add_option("--cost", flags->cost,
-                 "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
-                 "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
-                 "analytic:FILE.json")
-      ->check(
+  AddDevice(line, &flags->device, /*with_reference=*/false);
+  AddPrecision(line, &flags->precision);
+  AddNoRule(line, &flags->no_rules);
+  line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
+  line.Add("--cost", &flags->cost,
+           "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
+           "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
+           "analytic:FILE.json")
+      .Check(
           [](const std::string& cost) {
             const bool known = cost == "measured" || absl::StartsWith(cost, "analytic:");
             return known ? "" : absl::StrCat("found `", cost, "`, expected measured or analytic:NAME");
           },
           "measured|analytic:NAME");
-  AddChoice(app, "--search", &flags->search, {"backtrack", "greedy", "eqsat"}, "The strategy (default backtrack)");
-  AddChoice(app, "--windows", &flags->windows, {"auto", "always", "never"},
-            "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
-  AddReal(app, "--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
-  AddInt(app, "--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  AddInt(app, "--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
-         "E-nodes that one saturation of eqsat may add (default 2000)");
-  AddReal(app, "--time-limit", &flags->time_limit, 0, HUGE_VAL,
-          "Seconds for all of it at most: search, timing, checks, proof");
-  AddBytes(app, "--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
-  AddChoice(app, "--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  app.add_flag("--check,!--no-check", flags->check, "Compare outputs with the original's (default on)");
-  AddReal(app, "--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  AddReal(app, "--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  app.add_flag("--prove,!--no-prove", flags->prove,
-               "Prove the result equal to the original as a whole, over the real numbers (default on)");
-  AddReal(app, "--proof-limit", &flags->proof_limit, 0, 1e9, "Seconds for that proof at most (default 10)");
-  AddOutputPath(app, "--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
-      ->type_name("F.json");
-  AddOutputPath(app, "--report", &flags->report, "Write a page about the result; - is standard output")
-      ->type_name("F.html");
+  line.AddChoice("--search", &flags->search, {"backtrack", "greedy", "eqsat"}, "The strategy (default backtrack)");
+  line.AddChoice("--windows", &flags->windows, {"auto", "always", "never"},
+                 "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
+  line.AddReal("--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
+  line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  line.AddInt("--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
+              "E-nodes that one saturation of eqsat may add (default 2000)");
+  line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL,
+               "Seconds for all of it at most: search, timing, checks, proof");
+  line.AddBytes("--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
+  line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.AddSwitch("--check,!--no-check", &flags->check, "Compare outputs with the original's (default on)");
+  line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
+  line.AddSwitch("--prove,!--no-prove", &flags->prove,
+                 "Prove the result equal to the original as a whole, over the real numbers (default on)");
+  line.AddReal("--proof-limit", &flags->proof_limit, 0, 1e9, "Seconds for that proof at most (default 10)");
+  line.AddOutputPath("--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
+      .Type("F.json");
+  line.AddOutputPath("--report", &flags->report, "Write a page about the result; - is standard output").Type("F.html");
   return [flags](Session& session) { return OptimizeModel(*flags, session); };
 }
 

@@ -242,21 +242,21 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareProfile(CLI::App& app) {
+Action DeclareProfile(CommandLine& line) {
   auto flags = std::make_shared<ProfileFlags>();
-  app.add_option("models", flags->models, "ONNX files, or the programs of checkpoints (program.txt)")
-      ->type_name("MODEL.onnx");
-  AddOutputPath(app, "--profile", &flags->profile, "The database")->required()->type_name("DB");
-  AddDevice(app, &flags->device, /*with_reference=*/false);
-  AddPrecision(app, &flags->precision);
-  AddNoRule(app, &flags->no_rules);
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  app.add_flag("--roofline", flags->roofline, "What each group reaches of the machine's arithmetic and memory rates");
-  app.add_option("--machine", flags->machine, "Those rates, as described (default: measured)")->type_name("F.json");
-  AddInt(app, "--top", &flags->top, 0, INT64_MAX, "Groups to show of each model (default 12)");
-  AddOutputPath(app, "--export", &flags->export_file, "Write all costs of the database as text; - is standard output")
-      ->type_name("F.json");
-  app.add_option("--import", flags->import_file, "Put exported costs into the database")->type_name("F.json");
+  line.Add("models", &flags->models, "ONNX files, or the programs of checkpoints (program.txt)").Type("MODEL.onnx");
+  line.AddOutputPath("--profile", &flags->profile, "The database").Required().Type("DB");
+  AddDevice(line, &flags->device, /*with_reference=*/false);
+  AddPrecision(line, &flags->precision);
+  AddNoRule(line, &flags->no_rules);
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.AddSwitch("--roofline", &flags->roofline,
+                 "What each group reaches of the machine's arithmetic and memory rates");
+  line.Add("--machine", &flags->machine, "Those rates, as described (default: measured)").Type("F.json");
+  line.AddInt("--top", &flags->top, 0, INT64_MAX, "Groups to show of each model (default 12)");
+  line.AddOutputPath("--export", &flags->export_file, "Write all costs of the database as text; - is standard output")
+      .Type("F.json");
+  line.Add("--import", &flags->import_file, "Put exported costs into the database").Type("F.json");
   return [flags](Session& session) { return Profile(*flags, session); };
 }
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "core/ir/memory.h"
 #include "tools/flags.h"
@@ -40,35 +40,16 @@ int ExitStatus(const absl::Status& status) {
   }
 }
 
-void AddCommonFlags(CLI::App& app, CommonFlags* flags) {
-  app.add_flag("--json", flags->json, "Print one JSON object on standard output, everything else on standard error")
-      ->group("Common");
-  app.add_flag("--quiet", flags->quiet, "No progress and no notes")->group("Common");
-  AddOutputPath(app, "--log-file", &flags->log_file, "Append everything that is printed, and details, to this file")
-      ->type_name("F")
-      ->group("Common");
-  app.add_option_function<std::string>(
-         "--seed",
-         [flags](const std::string& text) {
-           if (!absl::SimpleAtoi(text, &flags->seed)) {
-             throw CLI::ValidationError("--seed",
-                                        absl::StrCat("found `", text, "`, expected an integer of at least 0"));
-           }
-         },
-         "Of everything random (default 1)")
-      ->type_name("N")
-      ->group("Common");
-  app.add_option_function<std::string>(
-         "--threads",
-         [flags](const std::string& text) {
-           if (!absl::SimpleAtoi(text, &flags->threads) || flags->threads < 1 || flags->threads > 4096) {
-             throw CLI::ValidationError("--threads",
-                                        absl::StrCat("found `", text, "`, expected an integer from 1 to 4096"));
-           }
-         },
-         "Threads to compute with (default: all of the machine)")
-      ->type_name("N")
-      ->group("Common");
+void AddCommonFlags(CommandLine& line, CommonFlags* flags) {
+  line.AddSwitch("--json", &flags->json, "Print one JSON object on standard output, everything else on standard error")
+      .Group("Common");
+  line.AddSwitch("--quiet", &flags->quiet, "No progress and no notes").Group("Common");
+  line.AddOutputPath("--log-file", &flags->log_file, "Append everything that is printed, and details, to this file")
+      .Type("F")
+      .Group("Common");
+  line.AddNatural("--seed", &flags->seed, "Of everything random (default 1)").Group("Common");
+  line.AddInt("--threads", &flags->threads, 1, 4096, "Threads to compute with (default: all of the machine)")
+      .Group("Common");
 }
 
 std::vector<std::string> LongFlags(const CLI::App& app) {
@@ -178,8 +159,9 @@ int RunProgram(const std::vector<std::string>& arguments) {
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& verb : AllVerbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
-    Action action = verb.declare(*sub);
-    AddCommonFlags(*sub, &session.flags);
+    CommandLine line(sub);
+    Action action = verb.declare(line);
+    AddCommonFlags(line, &session.flags);
     actions.emplace_back(sub, std::move(action));
   }
 

@@ -11,25 +11,23 @@ std::string RuleFile(std::string name) {
   return FindRuleFile(name).value_or(name);
 }
 
-void AddRules(CLI::App& app, RuleFlags* flags) {
-  app.add_option("--rules", flags->files,
-                 "Rules to use, a file or the name of one that comes with the program (repeatable; default core.rules)")
-      ->transform(RuleFile)
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  app.add_option("--disable-rule", flags->disabled, "A rule not to use (repeatable)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  app.add_flag("--exact", flags->exact,
-               "Only rules that keep every bit in the reference interpreter's float32 and float64");
-  app.add_flag("--assume-finite", flags->assume_finite, "Also rules that need every value to be finite");
-  app.add_flag("--trust-unverified", flags->trust_unverified, "Also rules without a proof that is up to date");
+void AddRules(CommandLine& line, RuleFlags* flags) {
+  line.Add("--rules", &flags->files,
+           "Rules to use, a file or the name of one that comes with the program (repeatable; default core.rules)")
+      .Map(RuleFile)
+      .Type("FILE")
+      .OneAtATime();
+  line.Add("--disable-rule", &flags->disabled, "A rule not to use (repeatable)").Type("NAME").OneAtATime();
+  line.AddSwitch("--exact", &flags->exact,
+                 "Only rules that keep every bit in the reference interpreter's float32 and float64");
+  line.AddSwitch("--assume-finite", &flags->assume_finite, "Also rules that need every value to be finite");
+  line.AddSwitch("--trust-unverified", &flags->trust_unverified, "Also rules without a proof that is up to date");
 }
 
-void AddNoRule(CLI::App& app, std::vector<std::string>* names) {
-  app.add_option("--no-rule", *names, "A proved law by which no kernel may compute an operator (repeatable)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+void AddNoRule(CommandLine& line, std::vector<std::string>* names) {
+  line.Add("--no-rule", names, "A proved law by which no kernel may compute an operator (repeatable)")
+      .Type("NAME")
+      .OneAtATime();
 }
 
 }  // namespace rewright

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "tools/flags.h"
 #include "tools/library/optimizer_rules.h"
 
 namespace rewright {
@@ -14,9 +14,9 @@ namespace rewright {
 std::string RuleFile(std::string name);
 
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
-void AddRules(CLI::App& app, RuleFlags* flags);
+void AddRules(CommandLine& line, RuleFlags* flags);
 
 // --no-rule: laws by which no kernel of the device may compute an operator.
-void AddNoRule(CLI::App& app, std::vector<std::string>* names);
+void AddNoRule(CommandLine& line, std::vector<std::string>* names);
 
 }  // namespace rewright

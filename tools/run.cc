@@ -141,21 +141,21 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareRun(CLI::App& app) {
+Action DeclareRun(CommandLine& line) {
   auto flags = std::make_shared<RunFlags>();
-  app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
-  AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  AddOutputPath(app, "--output-dir", &flags->output_dir, "Write every output there as NAME.npy")->type_name("DIR");
-  AddDevice(app, &flags->device, /*with_reference=*/true);
-  AddPrecision(app, &flags->precision);
-  AddNoRule(app, &flags->no_rules);
-  AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
-  AddInt(app, "--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
-  return [flags, &app](Session& session) {
+  line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
+  line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  line.AddOutputPath("--output-dir", &flags->output_dir, "Write every output there as NAME.npy").Type("DIR");
+  AddDevice(line, &flags->device, /*with_reference=*/true);
+  AddPrecision(line, &flags->precision);
+  AddNoRule(line, &flags->no_rules);
+  line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
+  line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
+  return [flags, line](Session& session) {
     if (flags->device == "reference") {
-      if (app.count("--iterations") == 0) flags->iterations = 1;
-      if (app.count("--warmup") == 0) flags->warmup = 0;
+      if (!line.Given("--iterations")) flags->iterations = 1;
+      if (!line.Given("--warmup")) flags->warmup = 0;
     }
     return Run(*flags, session);
   };

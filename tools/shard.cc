@@ -206,30 +206,27 @@ absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Se
 
 }  // namespace
 
-Action DeclareShard(CLI::App& app) {
+Action DeclareShard(CommandLine& line) {
   auto flags = std::make_shared<ShardFlags>();
-  app.add_option("model", flags->model, "An ONNX file")->required()->type_name("MODEL.onnx");
-  AddSizes(app, "--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
-  CLI::Option* degree = app.add_option("--degree", flags->degree, "Number of devices")
-                            ->check(CLI::Range(1, 1 << 20))
-                            ->capture_default_str();
-  app.add_option("--place", flags->places,
-                 "An input or weight and the axis that is cut; * in the name stands for any characters (repeatable)")
-      ->type_name("NAME:AXIS");
-  app.add_option("--places", flags->places_file, "A file of such placements, one on each line; # starts a comment")
-      ->type_name("FILE");
-  app.add_flag("--check", flags->check,
-               "Compare with the original on random inputs: by the interpreter; with --run on the device");
-  AddOutputPath(app, "-o,--output", &flags->output, "Write the graph as text; - is standard output")
-      ->type_name("GRAPH.txt");
-  CLI::Option* run =
-      app.add_flag("--run", flags->run, "Run it, under mpirun -n N on N processes, and time it")->excludes(degree);
-  AddPairs(app, "--input", &flags->inputs, "An input from a .npy or .pb file (default: random)")->needs(run);
-  AddDevice(app, &flags->device, /*with_reference=*/true)->needs(run);
-  AddInt(app, "--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 10)")->needs(run);
-  AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
-          "Seconds that a process waits for another one before all of them end")
-      ->needs(run);
+  line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
+  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  const Flag degree = line.AddInt("--degree", &flags->degree, 1, 1 << 20, "Number of devices (default 2)");
+  line.Add("--place", &flags->places,
+           "An input or weight and the axis that is cut; * in the name stands for any characters (repeatable)")
+      .Type("NAME:AXIS");
+  line.Add("--places", &flags->places_file, "A file of such placements, one on each line; # starts a comment")
+      .Type("FILE");
+  line.AddSwitch("--check", &flags->check,
+                 "Compare with the original on random inputs: by the interpreter; with --run on the device");
+  line.AddOutputPath("-o,--output", &flags->output, "Write the graph as text; - is standard output").Type("GRAPH.txt");
+  const Flag run =
+      line.AddSwitch("--run", &flags->run, "Run it, under mpirun -n N on N processes, and time it").Excludes(degree);
+  line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)").Needs(run);
+  AddDevice(line, &flags->device, /*with_reference=*/true).Needs(run);
+  line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 10)").Needs(run);
+  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+               "Seconds that a process waits for another one before all of them end")
+      .Needs(run);
   return [flags](Session& session) -> absl::StatusOr<Answer> {
     if (!flags->run) return ShardModel(*flags, session);
     Communicator& ranks = ProcessRanks();

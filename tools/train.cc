@@ -302,41 +302,41 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
 
 }  // namespace
 
-Action DeclareTrain(CLI::App& app) {
+Action DeclareTrain(CommandLine& line) {
   auto flags = std::make_shared<TrainFlags>();
-  app.add_option("config", flags->config, "What to train, on what and how (docs/training.md)")
-      ->required()
-      ->type_name("CONFIG.json");
-  AddOutputPath(app, "--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there")->type_name("DIR");
-  app.add_flag("--resume", flags->resume, "Go on from the last checkpoint");
-  AddOutputPath(app, "--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
-      ->type_name("DIR");
-  AddOutputPath(app, "-o,--output", &flags->output, "Write the trained model there")->type_name("F.onnx");
-  AddDevice(app, &flags->device, /*with_reference=*/true);
-  app.add_option(
-         "--layout", flags->layout,
-         "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
-         "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
-         "3: what the optimizer keeps is cut, gradients, weights; micro=M: so many micro-batches")
-      ->type_name("dp=A,tp=B,..");
-  AddReal(app, "--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
-          "Gradients of so many MiB are added over processes while those before them are computed");
-  AddReal(app, "--search-time", &flags->search.seconds, 0, 1e9,
-          "Seconds of search for a faster form of the step, by proved rules and measured costs");
-  AddRules(app, &flags->search.rules);
-  AddBytes(
-      app, "--memory-limit", &flags->search.memory_limit,
-      "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
-      "are measured with --profile, else guessed")
-      ->type_name("SIZE");
-  app.add_flag("--keep-all", flags->search.keep_all,
-               "Compute nothing again, not even what takes next to no time, and take the memory that needs")
-      ->excludes("--memory-limit");
-  AddOutputPath(app, "--profile", &flags->profile, "Database of measured costs, read and filled")->type_name("DB");
-  AddReal(app, "--hang-limit", &flags->hang_limit, 0.1, 1e9,
-          "Seconds that a process waits for another one before all of them end");
-  return [flags, &app](Session& session) {
-    flags->seed_given = app.count("--seed") > 0;
+  line.Add("config", &flags->config, "What to train, on what and how (docs/training.md)")
+      .Required()
+      .Type("CONFIG.json");
+  line.AddOutputPath("--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there").Type("DIR");
+  line.AddSwitch("--resume", &flags->resume, "Go on from the last checkpoint");
+  line.AddOutputPath("--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
+      .Type("DIR");
+  line.AddOutputPath("-o,--output", &flags->output, "Write the trained model there").Type("F.onnx");
+  AddDevice(line, &flags->device, /*with_reference=*/true);
+  line.Add(
+          "--layout", &flags->layout,
+          "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
+          "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
+          "3: what the optimizer keeps is cut, gradients, weights; micro=M: so many micro-batches")
+      .Type("dp=A,tp=B,..");
+  line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
+               "Gradients of so many MiB are added over processes while those before them are computed");
+  line.AddReal("--search-time", &flags->search.seconds, 0, 1e9,
+               "Seconds of search for a faster form of the step, by proved rules and measured costs");
+  AddRules(line, &flags->search.rules);
+  line.AddBytes(
+          "--memory-limit", &flags->search.memory_limit,
+          "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
+          "are measured with --profile, else guessed")
+      .Type("SIZE");
+  line.AddSwitch("--keep-all", &flags->search.keep_all,
+                 "Compute nothing again, not even what takes next to no time, and take the memory that needs")
+      .Excludes("--memory-limit");
+  line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
+  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+               "Seconds that a process waits for another one before all of them end");
+  return [flags, line](Session& session) {
+    flags->seed_given = line.Given("--seed");
     Communicator& ranks = ProcessRanks();
     ranks.set_limit(flags->hang_limit);
     if (ranks.rank() != 0) session.console.Mute();

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "tools/console.h"
+#include "tools/flags.h"
 
 namespace rewright {
 
@@ -27,26 +27,26 @@ struct Verb {
   std::string name;
   std::string summary;
   // Adds the verb's own flags and gives what to do once they are parsed.
-  std::function<Action(CLI::App&)> declare;
+  std::function<Action(CommandLine&)> declare;
 };
 
-Action DeclareOptimize(CLI::App& app);
-Action DeclareRun(CLI::App& app);
-Action DeclareTrain(CLI::App& app);
-Action DeclareDiff(CLI::App& app);
-Action DeclareEqual(CLI::App& app);
-Action DeclareBlame(CLI::App& app);
-Action DeclareCompare(CLI::App& app);
-Action DeclareProfile(CLI::App& app);
-Action DeclareGenerate(CLI::App& app);
-Action DeclareVerify(CLI::App& app);
-Action DeclareCheck(CLI::App& app);
-Action DeclareDerive(CLI::App& app);
-Action DeclareZoo(CLI::App& app);
-Action DeclareOps(CLI::App& app);
-Action DeclareInspect(CLI::App& app);
-Action DeclareGrad(CLI::App& app);
-Action DeclareShard(CLI::App& app);
+Action DeclareOptimize(CommandLine& line);
+Action DeclareRun(CommandLine& line);
+Action DeclareTrain(CommandLine& line);
+Action DeclareDiff(CommandLine& line);
+Action DeclareEqual(CommandLine& line);
+Action DeclareBlame(CommandLine& line);
+Action DeclareCompare(CommandLine& line);
+Action DeclareProfile(CommandLine& line);
+Action DeclareGenerate(CommandLine& line);
+Action DeclareVerify(CommandLine& line);
+Action DeclareCheck(CommandLine& line);
+Action DeclareDerive(CommandLine& line);
+Action DeclareZoo(CommandLine& line);
+Action DeclareOps(CommandLine& line);
+Action DeclareInspect(CommandLine& line);
+Action DeclareGrad(CommandLine& line);
+Action DeclareShard(CommandLine& line);
 
 // In the order of the help page.
 std::vector<Verb> AllVerbs();

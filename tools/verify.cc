@@ -437,36 +437,35 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareVerify(CLI::App& app) {
+Action DeclareVerify(CommandLine& line) {
   auto flags = std::make_shared<VerifyFlags>();
-  auto* const file = app.add_option("file", flags->file, "Rules to prove")->type_name("FILE.rules");
+  const Flag file = line.Add("file", &flags->file, "Rules to prove").Type("FILE.rules");
   auto gradients = std::make_shared<GradientFlags>();
-  auto* const derived = app.add_option("--gradients", gradients->operators,
-                                       "Prove the gradients that are derived of these operators, of all where none is "
-                                       "named: inversion, duality, shifts")
-                            ->type_name("OP")
-                            ->expected(0, -1)
-                            ->excludes(file);
-  app.add_option("--structures", gradients->structures, "Of how many structures of an operator (default 2)")
-      ->check(CLI::Range(1, 1000))
-      ->needs(derived);
-  AddOutputPath(app, "-o,--output", &flags->output,
-                "Write the rules with the records of their proofs; - is standard output")
-      ->type_name("PROVED.rules");
-  AddChoice(app, "--format", &flags->format, {"rewright", "taso"},
-            "taso: the file is a protobuf rule file of TASO; its rules are called by their index");
-  AddOutputPath(app, "--certificates", &flags->certificates,
-                "Write a certificate of every proof into this folder, for `rewright check`")
-      ->type_name("DIR");
-  AddOutputPath(app, "--resume", &flags->journal,
-                "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
-      ->type_name("JOURNAL");
-  app.add_option("--rule", flags->only, "Only this rule (repeatable)")->type_name("NAME")->allow_extra_args(false);
-  app.add_flag("--infer", flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
-  AddReal(app, "--time-limit", &flags->time_limit, 0.001, 1e9,
-          "Seconds of CPU time for one rule, then it is unknown (default 60)");
+  const Flag derived = line.Add("--gradients", &gradients->operators,
+                                "Prove the gradients that are derived of these operators, of all where none is "
+                                "named: inversion, duality, shifts")
+                           .Type("OP")
+                           .AnyNumber()
+                           .Excludes(file);
+  line.AddInt("--structures", &gradients->structures, 1, 1000, "Of how many structures of an operator (default 2)")
+      .Needs(derived);
+  line.AddOutputPath("-o,--output", &flags->output,
+                     "Write the rules with the records of their proofs; - is standard output")
+      .Type("PROVED.rules");
+  line.AddChoice("--format", &flags->format, {"rewright", "taso"},
+                 "taso: the file is a protobuf rule file of TASO; its rules are called by their index");
+  line.AddOutputPath("--certificates", &flags->certificates,
+                     "Write a certificate of every proof into this folder, for `rewright check`")
+      .Type("DIR");
+  line.AddOutputPath("--resume", &flags->journal,
+                     "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
+      .Type("JOURNAL");
+  line.Add("--rule", &flags->only, "Only this rule (repeatable)").Type("NAME").OneAtATime();
+  line.AddSwitch("--infer", &flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9,
+               "Seconds of CPU time for one rule, then it is unknown (default 60)");
   return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
-    if (derived->count() > 0) {
+    if (derived.given()) {
       std::erase(gradients->operators, "");  // what the parser makes of the option alone
       gradients->time_limit = flags->time_limit;
       gradients->certificates = flags->certificates;

@@ -1,6 +1,7 @@
 // rewright verify --gradients: the claims about derived gradients (verifier/gradient_claims.h), proved and listed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace rewright {
 struct GradientFlags {
   std::vector<std::string> operators;  // none: all
   double time_limit = 60;              // seconds of CPU time for one claim
-  int structures = 2;                  // of each operator
+  int64_t structures = 2;              // of each operator
   std::string certificates;            // a folder for certificates; empty: none
 };
 

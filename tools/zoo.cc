@@ -69,19 +69,19 @@ absl::StatusOr<Answer> MakeModel(const ZooFlags& flags, Session& session) {
 
 }  // namespace
 
-Action DeclareZoo(CLI::App& app) {
+Action DeclareZoo(CommandLine& line) {
   auto flags = std::make_shared<ZooFlags>();
   ZooOptions& options = flags->options;
-  app.add_option("name", flags->name, "An architecture; all are listed without one");
-  AddOutputPath(app, "-o,--output", &flags->output, "Where to write the model; - is standard output (default: nowhere)")
-      ->type_name("F.onnx");
-  AddInt(app, "--batch", &options.batch, 1, 1 << 20, "Examples at once (default 1)");
-  AddInt(app, "--image-size", &options.image_size, 1, 1 << 14, "Height and width of images (default: the usual)");
-  AddInt(app, "--sequence-length", &options.sequence_length, 1, 1 << 20, "Tokens (default: the usual)");
-  AddInt(app, "--layers", &options.layers, 1, 10000, "Layers, blocks or steps (default: the usual)");
-  AddInt(app, "--width", &options.width, 1, 1 << 16,
-         "Hidden size or channels, where a model has one (default: the usual)");
-  app.add_flag("--attention-mask", options.attention_mask, "bert_base: an input that masks tokens");
+  line.Add("name", &flags->name, "An architecture; all are listed without one");
+  line.AddOutputPath("-o,--output", &flags->output, "Where to write the model; - is standard output (default: nowhere)")
+      .Type("F.onnx");
+  line.AddInt("--batch", &options.batch, 1, 1 << 20, "Examples at once (default 1)");
+  line.AddInt("--image-size", &options.image_size, 1, 1 << 14, "Height and width of images (default: the usual)");
+  line.AddInt("--sequence-length", &options.sequence_length, 1, 1 << 20, "Tokens (default: the usual)");
+  line.AddInt("--layers", &options.layers, 1, 10000, "Layers, blocks or steps (default: the usual)");
+  line.AddInt("--width", &options.width, 1, 1 << 16,
+              "Hidden size or channels, where a model has one (default: the usual)");
+  line.AddSwitch("--attention-mask", &options.attention_mask, "bert_base: an input that masks tokens");
   return [flags](Session& session) { return flags->name.empty() ? ListModels(session) : MakeModel(*flags, session); };
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 // Of ClassifyRule: what a class hangs on may be rare.
 constexpr uint64_t kSeeds[] = {1, 2, 3};
-// Enough to meet every kind of instance; a rule may have thousands.
+// Of all seeds together: enough to meet every kind of instance; a rule may have thousands. Each of few instances is
+// measured with every seed, of many each with one.
 constexpr int kMeasuredInstances = 24;
 constexpr size_t kAssignments = 3;
 // Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
@@ -28,16 +29,15 @@ constexpr size_t kMostAssignments = 6;
 constexpr size_t kAssignmentsOfAll = 18;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
 // With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
-// instances so many at each of them: with few sizes to choose, it has few elements, too.
-constexpr int kNotFiniteRuns = 4;
-constexpr int kLeastNotFiniteRuns = 48;
+// instances so many at each of them: with few sizes to choose, it has few elements, too. Every seed adds as many.
+constexpr int kNotFiniteRuns = 2;
+constexpr int kLeastNotFiniteRuns = 24;
 // With elements all over the range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
 // In search of kComparedElements.
-constexpr size_t kLeastBitRuns = 20;
+constexpr size_t kLeastBitRuns = 36;  // half as many in float64
 constexpr size_t kMaxBitRuns = 260;
-constexpr int kMaxDraws = 40;  // of five assignments each
-constexpr int64_t kMaxElements = 1 << 16;
+constexpr int kMaxDraws = 40;           // of five assignments each
 constexpr double kMuchRounding = 1e-3;  // of the largest element
 
 std::vector<double> ElementsOf(const Tensor& tensor) {
@@ -51,22 +51,24 @@ std::vector<double> ElementsOf(const Tensor& tensor) {
   return elements;
 }
 
-bool AllFinite(const Tensor& tensor) {
-  const std::vector<double> elements = ElementsOf(tensor);
+bool AllFinite(const std::vector<double>& elements) {
   return std::all_of(elements.begin(), elements.end(), [](double x) { return std::isfinite(x); });
 }
 
-double LargestError(const Tensor& value, const Tensor& truth) {
-  const std::vector<double> values = ElementsOf(value), truths = ElementsOf(truth);
+double LargestError(const std::vector<double>& values, const std::vector<double>& truths) {
   double error = 0;
   for (size_t i = 0; i < truths.size(); ++i) error = std::max(error, std::abs(values[i] - truths[i]));
   return error;
 }
 
-double LargestElement(const Tensor& tensor) {
+double LargestElement(const std::vector<double>& elements) {
   double largest = 0;
-  for (double x : ElementsOf(tensor)) largest = std::max(largest, std::abs(x));
+  for (double x : elements) largest = std::max(largest, std::abs(x));
   return largest;
+}
+
+const Tensor& At(const std::vector<std::vector<Tensor>>& values, SymbolicValue value) {
+  return values[value.node][value.output];
 }
 
 // A real number made of sizes, like 1 / (r s), rounds at some sizes and not at others: a few samples say nothing.
@@ -177,13 +179,14 @@ absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits
   int number = 0;
   bool worst_found = false;
   const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
-    // Evenly spread, the first among them.
-    const int64_t before = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
-    const int64_t after = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
+    // Evenly spread, the first among them, and over the seeds.
+    const int64_t begin = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
+    const int64_t end = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
     ++number;
-    for (RuleClassifier& classifier : classifiers) {
-      classifier.Inspect(instance);
-      if (worst_found || (instances > kMeasuredInstances && before == after)) continue;
+    const auto seeds = static_cast<int64_t>(classifiers.size());
+    for (RuleClassifier& classifier : classifiers) classifier.Inspect(instance);
+    for (int64_t k = begin; k < std::min(end, begin + seeds) && !worst_found; ++k) {
+      RuleClassifier& classifier = classifiers[static_cast<size_t>(k % seeds)];
       classifier.Measure(instance);
       worst_found = classifier.IsWorst();
     }
@@ -243,8 +246,9 @@ void RuleClassifier::Measure(const RuleInstance& given) {
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
+    // In both precisions in turn: what is finite hardly hangs on it.
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
-      MeasureErrors(measured, symbols, Leaves::kNotFinite, &compiled);
+      MeasureFiniteness(measured, symbols, run % 2 == 0 ? Precision::kNative : Precision::kFloat64, &compiled);
     }
     for (int run = 0; run < kFullRangeRuns && casts; ++run)
       MeasureErrors(measured, symbols, Leaves::kFullRange, &compiled);
@@ -258,18 +262,8 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   if (!half_) CompareBits(instance, full, Precision::kFloat64, &of_bits);
 }
 
-double RuleClassifier::Offset(Leaves kind) {
-  const double far = half_ ? 8 : 1000, steep = half_ ? 6 : 20;
-  switch (kind) {
-    case Leaves::kFarFromZero: return far;
-    case Leaves::kOpposite: return rng_() % 2 == 0 ? far : -far;
-    case Leaves::kSteep: return rng_() % 2 == 0 ? steep : -steep;
-    default: return 0;
-  }
-}
-
 std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
-  verifier::CounterexampleSearch search(instance, rng_());
+  verifier::CounterexampleSearch search(instance, random_.Next());
   std::vector<Symbols> assignments = search.Draw(kDrawnAssignments * static_cast<int>(assignments_));
   std::stable_sort(assignments.begin(), assignments.end(), [](const auto& a, const auto& b) {
     return std::accumulate(a.begin(), a.end(), int64_t{0}) > std::accumulate(b.begin(), b.end(), int64_t{0});
@@ -289,101 +283,36 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInsta
 }
 
 std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const RuleInstance& instance) {
-  verifier::CounterexampleSearch search(instance, rng_());
+  verifier::CounterexampleSearch search(instance, random_.Next());
   std::vector<Symbols> found;
   for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
     for (Symbols& symbols : search.Draw(5)) {
       // Nor with values that are too large to draw.
       const std::vector<int64_t> counts = ElementCounts(instance, symbols);
-      const bool fits =
-          std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0 && count <= kMaxElements; });
+      const bool fits = std::all_of(counts.begin(), counts.end(),
+                                    [](int64_t count) { return count > 0 && count <= RandomLeaves::kMaxElements; });
       if (fits) found.push_back(std::move(symbols));
     }
   }
   return found;
 }
 
-std::vector<Number> RuleClassifier::Reals(const RuleInstance& instance, Leaves kind) {
-  std::normal_distribution<double> normal;
-  std::vector<Number> reals;
-  for (const RealSymbol& real : instance.reals) {
-    if (!IsFloating(real.dtype)) {
-      const int64_t value = RandomInteger(real.dtype, kind == Leaves::kOrdinary ? Leaves::kScaled : kind);
-      reals.emplace_back(real.positive ? std::max<int64_t>(1, value) : value);
-      continue;
-    }
-    double value = normal(rng_);
-    if (kind == Leaves::kZeros && value < 1) value = std::copysign(0.0, value);
-    reals.emplace_back(real.positive ? std::abs(value) + 1e-3 : value);
-  }
-  return reals;
-}
-
-bool RuleClassifier::DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<Number>& reals,
-                                Leaves kind, Precision precision, std::vector<Tensor>* leaves) {
-  std::normal_distribution<double> normal;
-  std::uniform_real_distribution<double> exponent(-2, 2);
-  const NumericInstance numeric(instance, symbols, reals);
-  leaves->assign(instance.nodes.size(), Tensor());
-  for (size_t n = 0; n < instance.nodes.size(); ++n) {
-    const SymbolicNode& node = instance.nodes[n];
-    for (size_t k = 0; k < node.dtypes.size(); ++k) {
-      if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return false;
-    }
-    if (node.op != nullptr) continue;
-    const TensorType type = numeric.TypeOf(node, 0);
-    Tensor leaf(TensorType{StoredDType(precision, type.dtype), type.shape});
-    const double small = half_ ? 1e-3 : 1e-8;
-    const double scale = kind == Leaves::kScaled ? std::pow(10, exponent(rng_)) : kind == Leaves::kSmall ? small : 1;
-    const double offset = Offset(kind);
-    // Of kZeros: zeros alone, or among numbers of one sign, so that an extremum is one of several zeros.
-    const double filler = kind == Leaves::kZeros ? static_cast<double>(rng_() % 3) - 1 : 0;
-    for (int64_t i = 0, count = leaf.num_elements(); i < count; ++i) {
-      if (node.splat.has_value()) {
-        SetElement(*node.splat, i, &leaf);
-        // 0 matches -0 as well.
-        const bool matched = n < static_cast<size_t>(instance.num_lhs_nodes);
-        if (matched && IsFloating(leaf.dtype()) && leaf.At(i) == 0 && rng_() % 2 == 0) leaf.Set(i, -leaf.At(i));
-      } else if (IsFloating(leaf.dtype())) {
-        double value = offset + scale * normal(rng_);
-        if (kind == Leaves::kTies) value = std::copysign(static_cast<double>(rng_() % 5) / 2, rng_() % 2 == 0 ? 1 : -1);
-        if (kind == Leaves::kZeros) value = filler != 0 && rng_() % 2 == 0 ? filler : rng_() % 2 == 0 ? 0.0 : -0.0;
-        if (kind == Leaves::kExtreme) value = Extreme(leaf.dtype());
-        if (kind == Leaves::kFullRange) value = FullRange(leaf.dtype());
-        leaf.Set(i, node.positive ? std::abs(value) + 1e-3 : value);
-      } else {
-        leaf.SetInt(i, RandomInteger(leaf.dtype(), kind));
-      }
-    }
-    (*leaves)[n] = leaf;
-  }
-  return true;
-}
-
 void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind,
                                    CompiledNodes* compiled) {
-  std::vector<Number> reals = Reals(instance, kind);
-  const bool spoiled = kind == Leaves::kNotFinite && SpoilReal(instance, &reals);
-  const NumericInstance numeric(instance, symbols, reals);
+  const NumericInstance numeric(instance, symbols, random_.Reals(instance, kind));
   std::vector<Tensor> leaves;
-  if (!DrawLeaves(instance, symbols, reals, kind, Precision::kNative, &leaves)) return;
-  if (kind == Leaves::kNotFinite && !spoiled && !SpoilSome(instance, &leaves)) return;
+  if (!random_.Draw(instance, numeric, kind, Precision::kNative, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
-  const auto precise = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size(), compiled);
-  if (!rounded.ok() || !precise.ok()) return;
+  if (!rounded.ok()) return;
+  // What is all over the range of its type is compared for where it is finite, not for its errors.
+  const bool for_errors = kind != Leaves::kFullRange;
+  const auto left_nodes = static_cast<size_t>(instance.num_lhs_nodes);
+  const auto precise = numeric.Run(leaves, Precision::kFloat64, for_errors ? left_nodes : 0, compiled);
+  if (!precise.ok()) return;
   ++samples_;
-  const auto at = [](const std::vector<std::vector<Tensor>>& values, SymbolicValue value) -> const Tensor& {
-    return values[value.node][value.output];
-  };
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
-    const Tensor& left = at(*rounded, instance.lhs[k]);
-    const Tensor& right = at(*rounded, instance.rhs[k]);
-    const Tensor& truth = at(*precise, instance.lhs[k]);
-    if (kind == Leaves::kNotFinite) {
-      CompareFiniteness(left, right);
-      CompareFiniteness(truth, at(*precise, instance.rhs[k]));
-      continue;
-    }
+    const Tensor& left = At(*rounded, instance.lhs[k]);
+    const Tensor& right = At(*rounded, instance.rhs[k]);
     if (!left.BitEqual(right)) same_bits_ = false;
     const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
     for (size_t i = 0; i < lefts.size(); ++i) {
@@ -392,12 +321,30 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
-    if (kind == Leaves::kFullRange) continue;
-    if (!AllFinite(left) || !AllFinite(truth)) continue;
+    if (!for_errors) continue;
+    const std::vector<double> truths = ElementsOf(At(*precise, instance.lhs[k]));
+    if (!AllFinite(lefts) || !AllFinite(truths)) continue;
     const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
-    const double allowed = std::max(LargestError(left, truth), rounding * LargestElement(truth));
-    risky_ =
-        risky_ || !AllFinite(right) || LargestError(right, truth) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+    const double allowed = std::max(LargestError(lefts, truths), rounding * LargestElement(truths));
+    risky_ = risky_ || !AllFinite(rights) ||
+             LargestError(rights, truths) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+  }
+}
+
+// On leaves or attributes of which some are infinite or NaN.
+void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
+                                       CompiledNodes* compiled) {
+  std::vector<Number> reals = random_.Reals(instance, Leaves::kNotFinite);
+  const bool spoiled = random_.SpoilReal(instance, &reals);
+  const NumericInstance numeric(instance, symbols, reals);
+  std::vector<Tensor> leaves;
+  if (!random_.Draw(instance, numeric, Leaves::kNotFinite, Precision::kNative, &leaves)) return;
+  if (!spoiled && !random_.SpoilSome(instance, &leaves)) return;
+  const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
+  if (!values.ok()) return;
+  ++samples_;
+  for (size_t k = 0; k < instance.lhs.size(); ++k) {
+    CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
   }
 }
 
@@ -408,87 +355,28 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
   const auto enough = [&] {
     return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
   };
-  for (size_t run = 0; run < kMaxBitRuns && same_bits_ && (run < kLeastBitRuns || !enough()); ++run) {
+  const size_t least = precision == Precision::kNative ? kLeastBitRuns : kLeastBitRuns / 2;
+  for (size_t run = 0; run < kMaxBitRuns && same_bits_ && (run < least || !enough()); ++run) {
     const Symbols& symbols = assignments[run % assignments.size()];
-    // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order.
-    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kScaled, Leaves::kTies, Leaves::kZeros, Leaves::kExtreme};
+    // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order. They come
+    // twice, since not every order shows.
+    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kZeros, Leaves::kScaled,
+                                 Leaves::kTies,     Leaves::kZeros, Leaves::kExtreme};
     const Leaves kind = kKinds[run % std::size(kKinds)];
-    const std::vector<Number> reals = Reals(instance, kind);
-    const NumericInstance numeric(instance, symbols, reals);
+    const NumericInstance numeric(instance, symbols, random_.Reals(instance, kind));
     std::vector<Tensor> leaves;
-    if (!DrawLeaves(instance, symbols, reals, kind, precision, &leaves)) continue;
+    if (!random_.Draw(instance, numeric, kind, precision, &leaves)) continue;
     const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
     if (!values.ok()) continue;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
-      const SymbolicValue l = instance.lhs[k], r = instance.rhs[k];
-      const Tensor& left = (*values)[l.node][l.output];
-      const Tensor& right = (*values)[r.node][r.output];
+      const Tensor& left = At(*values, instance.lhs[k]);
+      const Tensor& right = At(*values, instance.rhs[k]);
       if (!left.BitEqual(right)) same_bits_ = false;
       compared[k] += left.num_elements();
     }
   }
   compared_ = true;
   enough_compared_ = enough_compared_ && enough();
-}
-
-// Small ones, which may be indices or truth values; some of both signs; some that no floating type tells apart.
-int64_t RuleClassifier::RandomInteger(DType dtype, Leaves kind) {
-  const int64_t small = static_cast<int64_t>(rng_() % 2);
-  if (dtype == DType::kBool || (kind != Leaves::kScaled && kind != Leaves::kFarFromZero)) return small;
-  if (kind == Leaves::kScaled) return static_cast<int64_t>(rng_() % 11) - 5;
-  return (int64_t{1} << (dtype == DType::kInt64 && rng_() % 2 == 0 ? 53 : 24)) + small;
-}
-
-// Numbers near the ends of a type: the largest, whose sums overflow, and the smallest.
-double RuleClassifier::Extreme(DType dtype) {
-  const bool wide = dtype == DType::kFloat64;
-  if (IsHalf(dtype)) {
-    const double halves[] = {
-        LargestOf(dtype), SmallestNormalOf(dtype) * 2 * RoundingOf(dtype), SmallestNormalOf(dtype), 1, 0.1, 0};
-    return std::copysign(halves[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
-  }
-  const double values[] = {wide ? 1.7e308 : 3.3e38, wide ? 4.9e-324 : 1.4e-45, wide ? 2.3e-308 : 1.2e-38, 1, 0.1, 0};
-  return std::copysign(values[rng_() % 6], rng_() % 2 == 0 ? 1 : -1);
-}
-
-// Of any size that the type has, so that what is in the range of f64 is mostly beyond that of f32; products of a few
-// such numbers of f64 are within it.
-double RuleClassifier::FullRange(DType dtype) {
-  const double most = dtype == DType::kFloat64 ? 60 : 37;
-  std::uniform_real_distribution<double> exponent(-most, most);
-  return std::copysign(std::pow(10, exponent(rng_)), rng_() % 2 == 0 ? 1 : -1);
-}
-
-// Makes a real attribute infinite in half of the cases where one may be.
-bool RuleClassifier::SpoilReal(const RuleInstance& instance, std::vector<Number>* reals) {
-  std::vector<size_t> choices;
-  for (size_t i = 0; i < instance.reals.size(); ++i) {
-    if (IsFloating(instance.reals[i].dtype) && !instance.reals[i].positive && !instance.reals[i].finite)
-      choices.push_back(i);
-  }
-  if (choices.empty() || rng_() % 2 == 0) return false;
-  (*reals)[choices[rng_() % choices.size()]] = std::copysign(HUGE_VAL, rng_() % 2 == 0 ? 1 : -1);
-  return true;
-}
-
-// Makes up to three elements of floating leaves infinite or NaN, or now and then many; false where there is none. Two
-// that are infinite may cancel.
-bool RuleClassifier::SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves) {
-  std::vector<size_t> choices;
-  for (size_t n = 0; n < instance.nodes.size(); ++n) {
-    const SymbolicNode& node = instance.nodes[n];
-    if (node.op != nullptr || node.splat.has_value() || node.finite) continue;
-    if (IsFloating((*leaves)[n].dtype()) && (*leaves)[n].num_elements() > 0) choices.push_back(n);
-  }
-  if (choices.empty()) return false;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double values[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
-  const bool many = rng_() % 4 == 0;
-  for (uint64_t count = many ? 4 + rng_() % 12 : 1 + rng_() % 3; count > 0; --count) {
-    Tensor& leaf = (*leaves)[choices[rng_() % choices.size()]];
-    leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), values[rng_() % 3]);
-  }
-  return true;
 }
 
 void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {

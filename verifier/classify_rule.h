@@ -23,7 +23,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +31,7 @@
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instance.h"
 #include "substitutions/rule.h"
+#include "verifier/random_leaves.h"
 
 namespace rewright {
 
@@ -57,7 +57,7 @@ class RuleClassifier {
   // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
   // With `half`, on elements of that type in the place of f32.
   explicit RuleClassifier(uint64_t seed, size_t assignments = 3, std::optional<DType> half = std::nullopt)
-      : rng_(seed), assignments_(assignments), half_(half) {}
+      : random_(seed, half), assignments_(assignments), half_(half) {}
 
   // What is read off the instance.
   void Inspect(const RuleInstance& instance);
@@ -69,42 +69,20 @@ class RuleClassifier {
   bool IsWorst() const { return risky_; }
 
  private:
-  enum class Leaves : uint8_t {
-    kOrdinary,
-    kScaled,
-    kFarFromZero,
-    kOpposite,  // the same, some leaves above zero and some below it
-    kSmall,     // near zero
-    kSteep,     // where functions approach their limits
-    kTies,
-    kZeros,
-    kExtreme,
-    kFullRange,
-    kNotFinite
-  };
   using Symbols = std::vector<int64_t>;
 
   // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.
   std::vector<Symbols> Assignments(const RuleInstance& instance);
   // Some that leave something to compare.
   std::vector<Symbols> WithoutEmptyValues(const RuleInstance& instance);
-  std::vector<Number> Reals(const RuleInstance& instance, Leaves kind);
-  // False where a value is too large.
-  bool DrawLeaves(const RuleInstance& instance, const Symbols& symbols, const std::vector<Number>& reals, Leaves kind,
-                  Precision precision, std::vector<Tensor>* leaves);
   void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind, CompiledNodes* compiled);
   void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Precision precision,
                    CompiledNodes* compiled);
-  double Extreme(DType dtype);
-  double FullRange(DType dtype);
-  int64_t RandomInteger(DType dtype, Leaves kind);
-  bool SpoilReal(const RuleInstance& instance, std::vector<Number>* reals);
-  bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
+  void MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
+                         CompiledNodes* compiled);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
-  // How far leaves of a kind lie from zero: 16 bits resolve less.
-  double Offset(Leaves kind);
 
-  std::mt19937_64 rng_;
+  RandomLeaves random_;
   const size_t assignments_;
   const std::optional<DType> half_;
   int samples_ = 0;

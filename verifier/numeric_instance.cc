@@ -164,37 +164,51 @@ absl::StatusOr<Tensor> NumericInstance::Filled(const SymbolicNode& node, Precisi
   return tensor;
 }
 
+absl::StatusOr<const CompiledMeaning*> NumericInstance::ProgramOf(size_t n, const std::vector<Tensor>& inputs,
+                                                                  Precision precision, CompiledNodes* compiled) const {
+  const SymbolicNode& node = instance_.nodes[n];
+  ASSIGN_OR_RETURN(const Bindings bindings, BindingsAt(node));
+  std::vector<TensorType> types, outputs;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
+  return compiled->Find(n, *node.meaning, bindings, types, outputs, precision);
+}
+
+CompiledNodes::Programs* NumericInstance::ProgramsOf(const std::vector<Tensor>& leaves, Precision precision,
+                                                     CompiledNodes* compiled) const {
+  if (!reals_.empty()) return nullptr;
+  std::vector<int64_t> numbers = symbols_;
+  for (const Tensor& leaf : leaves) numbers.push_back(static_cast<int64_t>(leaf.dtype()));
+  return &compiled->of_instance_[{precision, std::move(numbers)}];
+}
+
 absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std::vector<Tensor>& leaves,
                                                                       Precision precision, size_t end,
                                                                       CompiledNodes* compiled) const {
+  CompiledNodes own;
+  if (compiled == nullptr) compiled = &own;
+  CompiledNodes::Programs* const programs = ProgramsOf(leaves, precision, compiled);
   std::vector<std::vector<Tensor>> values(instance_.nodes.size());
+  std::vector<Tensor> inputs;
   for (size_t n = 0; n < end; ++n) {
     const SymbolicNode& node = instance_.nodes[n];
+    const CompiledMeaning* program = nullptr;
     if (node.op == nullptr) {
       values[n] = {leaves[n]};
-      continue;
+    } else if (IsFill(node)) {
+      ASSIGN_OR_RETURN(Tensor filled, Filled(node, precision));
+      values[n] = {std::move(filled)};
+    } else {
+      inputs.clear();
+      for (SymbolicValue input : node.inputs) inputs.push_back(values[input.node][input.output]);
+      if (programs != nullptr && n < programs->size()) {
+        program = (*programs)[n];
+      } else {
+        ASSIGN_OR_RETURN(program, ProgramOf(n, inputs, precision, compiled));
+      }
+      ASSIGN_OR_RETURN(values[n], program->Run(inputs));
     }
-    if (IsFill(node)) {
-      absl::StatusOr<Tensor> filled = Filled(node, precision);
-      if (!filled.ok()) return filled.status();
-      values[n] = {*std::move(filled)};
-      continue;
-    }
-    std::vector<Tensor> inputs;
-    for (SymbolicValue input : node.inputs) {
-      inputs.push_back(values[input.node][input.output]);
-    }
-    const auto bindings = BindingsAt(node);
-    if (!bindings.ok()) return bindings.status();
-    std::vector<TensorType> outputs;
-    for (size_t k = 0; k < node.dtypes.size(); ++k) outputs.push_back(TypeOf(node, k));
-    CompiledNodes own;
-    std::vector<TensorType> types;
-    for (const Tensor& input : inputs) types.push_back(input.type());
-    ASSIGN_OR_RETURN(
-        const CompiledMeaning* program,
-        (compiled != nullptr ? *compiled : own).Find(n, *node.meaning, *bindings, types, outputs, precision));
-    ASSIGN_OR_RETURN(values[n], program->Run(inputs));
+    if (programs != nullptr && n == programs->size()) programs->push_back(program);
   }
   return values;
 }

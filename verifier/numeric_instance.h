@@ -21,14 +21,20 @@ namespace rewright {
 // Programs of one instance's nodes, each compiled once for the same sizes, attributes and precision. Not thread-safe.
 class CompiledNodes {
  public:
+  using Programs = std::vector<const CompiledMeaning*>;  // by node, as many as were run; null: no application
+
   absl::StatusOr<const CompiledMeaning*> Find(size_t node, const Meaning& meaning, const Bindings& bindings,
                                               const std::vector<TensorType>& inputs,
                                               const std::vector<TensorType>& outputs, Precision precision);
 
  private:
+  friend class NumericInstance;
+
   // Node, precision, values of variables and the types, bits of parameters.
   using Key = std::tuple<size_t, Precision, std::vector<int64_t>, std::vector<uint64_t>>;
   absl::flat_hash_map<Key, std::unique_ptr<CompiledMeaning>> compiled_;
+  // Of an instance without real attributes, by precision, symbols and types of leaves.
+  absl::flat_hash_map<std::tuple<Precision, std::vector<int64_t>>, Programs> of_instance_;
 };
 
 class NumericInstance {
@@ -49,6 +55,12 @@ class NumericInstance {
 
  private:
   absl::StatusOr<Bindings> BindingsAt(const SymbolicNode& node) const;
+  // The program of an application to values of those types.
+  absl::StatusOr<const CompiledMeaning*> ProgramOf(size_t n, const std::vector<Tensor>& inputs, Precision precision,
+                                                   CompiledNodes* compiled) const;
+  // Programs that Run is to find or leave; null: none are kept for all of the instance.
+  CompiledNodes::Programs* ProgramsOf(const std::vector<Tensor>& leaves, Precision precision,
+                                      CompiledNodes* compiled) const;
   absl::StatusOr<Tensor> Filled(const SymbolicNode& node, Precision precision) const;
 
   const RuleInstance& instance_;

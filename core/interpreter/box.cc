@@ -211,7 +211,7 @@ std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
   const CostModel model(stage);
   int64_t limit = max_lanes;
   if (total <= max_lanes) {
-    if (model.work() < 1e5) return stage.extents;
+    if (model.work() < 1e6) return stage.extents;
     limit = std::max<int64_t>(64, total / 8);  // leave something for every thread
   }
   std::vector<int64_t> box(stage.extents.size(), 1), best;

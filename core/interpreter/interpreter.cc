@@ -17,14 +17,14 @@
 namespace rewright {
 namespace {
 
-// The tensor with elements of that type, rounded or wrapped; what needs no change is shared.
-absl::StatusOr<Tensor> WithElements(DType dtype, const Tensor& tensor, const char* what) {
-  if (dtype == tensor.dtype()) return tensor;
-  auto converted = AllocateTensor({dtype, tensor.shape()}, what);
-  if (converted.ok()) {
-    ConvertElements(tensor.dtype(), tensor.data(), dtype, converted->data(), tensor.num_elements());
-  }
-  return converted;
+// Gives the tensor elements of that type, rounded or wrapped. One that has them is left alone: programs of few elements
+// are run by the million.
+absl::Status ToElements(DType dtype, const char* what, Tensor* tensor) {
+  if (dtype == tensor->dtype()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Tensor converted, AllocateUninitialized({dtype, tensor->shape()}, what));
+  ConvertElements(tensor->dtype(), tensor->data(), dtype, converted.data(), tensor->num_elements());
+  *tensor = std::move(converted);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -96,13 +96,13 @@ absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& expected = program.inputs[i];
-    ASSIGN_OR_RETURN(inputs[i], ToPrecision(inputs[i], program.precision));
+    RETURN_IF_ERROR(ToElements(StoredDType(program.precision, inputs[i].dtype()), "an operand", &inputs[i]));
     if (inputs[i].type() != expected) {
       return absl::InvalidArgumentError(
           absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString()));
     }
     if (program.reference == nullptr) {
-      ASSIGN_OR_RETURN(inputs[i], WithElements(program.computed[i].dtype, inputs[i], "an operand"));
+      RETURN_IF_ERROR(ToElements(program.computed[i].dtype, "an operand", &inputs[i]));
     }
   }
   return absl::OkStatus();
@@ -151,7 +151,9 @@ DType StoredDType(Precision precision, DType dtype) {
 }
 
 absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision) {
-  return WithElements(StoredDType(precision, tensor.dtype()), tensor, "an operand");
+  Tensor result = tensor;
+  RETURN_IF_ERROR(ToElements(StoredDType(precision, tensor.dtype()), "an operand", &result));
+  return result;
 }
 
 absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning, const Bindings& bindings,
@@ -175,22 +177,21 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
   if (program.reference != nullptr) return interp::RunReference(program, tensors);
   std::vector<const void*> operands;
+  operands.reserve(tensors.size() + program.stages.size());
+  tensors.reserve(tensors.size() + program.stages.size());
   for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
   for (const interp::Stage& stage : program.stages) {
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
-    auto result = AllocateTensor({interp::DTypeOf(stage.rep()), stage.extents}, "a result");
-    if (!result.ok()) return result.status();
-    if (auto status = interp::RunStage(stage, operands, stage_threads, undefined, result->data()); !status.ok())
-      return status;
-    operands.push_back(result->data());
-    tensors.push_back(*std::move(result));
+    ASSIGN_OR_RETURN(Tensor result, AllocateUninitialized({interp::DTypeOf(stage.rep()), stage.extents}, "a result"));
+    RETURN_IF_ERROR(interp::RunStage(stage, operands, stage_threads, undefined, result.data()));
+    operands.push_back(result.data());
+    tensors.push_back(std::move(result));
   }
   std::vector<Tensor> outputs;
+  outputs.reserve(program.outputs.size());
   for (size_t k = 0; k < program.outputs.size(); ++k) {
-    const Tensor& result = tensors[inputs.size() + static_cast<size_t>(program.output_stages[k])];
-    auto stored = WithElements(program.outputs[k].dtype, result, "a result");
-    if (!stored.ok()) return stored.status();
-    outputs.push_back(*std::move(stored));
+    outputs.push_back(tensors[inputs.size() + static_cast<size_t>(program.output_stages[k])]);
+    RETURN_IF_ERROR(ToElements(program.outputs[k].dtype, "a result", &outputs.back()));
   }
   return outputs;
 }

@@ -21,6 +21,8 @@
 namespace rewright {
 namespace {
 
+constexpr size_t kCachedBytes = 800;  // with what is added, malloc's limit
+
 // Less is not worth a look at the machine.
 constexpr int64_t kSmallBytes = int64_t{64} << 20;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
@@ -126,21 +128,35 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
 }
 
 absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment) {
-  const size_t whole = (bytes + 64 + alignment - 1) / alignment * alignment;
-  void* memory = HasRunOut() ? nullptr : std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes"));
+  const auto none = [&] { return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes")); };
+  if (HasRunOut()) return none();
+  // Small memory by malloc, whose caches of freed blocks aligned_alloc passes by: the interpreter takes some for every
+  // value.
+  if (bytes <= kCachedBytes && alignment <= 64) {
+    void* const block = std::malloc(bytes + 64 + alignment);
+    if (block == nullptr) return none();
+    const uintptr_t place = (reinterpret_cast<uintptr_t>(block) + alignment - 1) / alignment * alignment;
+    return std::shared_ptr<void>(reinterpret_cast<void*>(place), [block](void*) { std::free(block); });
+  }
+  void* memory = std::aligned_alloc(alignment, (bytes + 64 + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) return none();
   return std::shared_ptr<void>(memory, std::free);
 }
 
-absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
+absl::StatusOr<Tensor> AllocateUninitialized(TensorType type, absl::string_view what) {
   const auto text = [&] { return absl::StrCat(what, " ", type.ToString()); };  // for errors alone: a run has many
   const size_t bytes = static_cast<size_t>(type.num_bytes());
   if (!CheckMemory(type.num_bytes(), what).ok()) RETURN_IF_ERROR(CheckMemory(type.num_bytes(), text()));
   absl::StatusOr<std::shared_ptr<void>> memory = AllocateBytes(bytes);
   if (!memory.ok()) return ErrorAt(text(), memory.status());
-  std::memset(memory->get(), 0, bytes + 64);
   void* const data = memory->get();
   return Tensor(std::move(type), *std::move(memory), data);
+}
+
+absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what) {
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateUninitialized(std::move(type), what));
+  std::memset(tensor.data(), 0, static_cast<size_t>(tensor.num_bytes()) + 64);
+  return tensor;
 }
 
 }  // namespace rewright

@@ -27,6 +27,8 @@ absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignme
 
 // A tensor of zeros; its type is added to `what` in the error.
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what);
+// The same with elements that whoever asks for it is to write.
+absl::StatusOr<Tensor> AllocateUninitialized(TensorType type, absl::string_view what);
 
 // For programs, once and by the first thread: sets so many bytes aside, and room on the stack. Where memory runs out they
 // are given back, so that what asked for some gets it, and CheckMemory and AllocateBytes give errors until so much is
