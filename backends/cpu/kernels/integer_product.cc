@@ -22,7 +22,8 @@ namespace rewright::cpu {
 namespace {
 
 constexpr int64_t kSerialProducts = 100000;
-constexpr int64_t kAlign = 16;  // integers in a line of the cache
+constexpr int kMostColumns = 64;  // of a panel
+constexpr int64_t kAlign = 16;    // integers in a line of the cache
 
 // c[g][i, j] = sum k: a[g][i, k] * b[g][k, j], with a in rows and c row-major.
 struct Product {
@@ -35,17 +36,25 @@ struct Product {
   int64_t panel_slots(bool pairs) const { return slots(pairs) * Simd().gemm_columns; }
 };
 
-// Row k of a panel, columns first.. of it: `count` integers of which each lies `step` behind the one before. In pairs
-// they have 16 bits.
+// Row k of a panel, which is zero yet, from column `first` on: `count` integers of which each lies `step` behind the
+// one before. In pairs they have 16 bits, the even ones below.
 template <bool kPairs>
 void PutRow(int32_t* panel, int64_t k, int64_t first, const int32_t* from, int64_t step, int64_t count) {
-  const int64_t width = Simd().gemm_columns;
-  if constexpr (kPairs) {
-    int16_t* const to = reinterpret_cast<int16_t*>(panel + k / 2 * width + first) + k % 2;
-    for (int64_t j = 0; j < count; ++j) to[2 * j] = static_cast<int16_t>(from[j * step]);
+  uint32_t* const to = reinterpret_cast<uint32_t*>(panel) + (kPairs ? k / 2 : k) * Simd().gemm_columns + first;
+  const auto put = [&](auto f) {
+    if (step == 1) {
+#pragma omp simd
+      for (int64_t j = 0; j < count; ++j) f(to[j], static_cast<uint32_t>(from[j]));
+    } else {
+      for (int64_t j = 0; j < count; ++j) f(to[j], static_cast<uint32_t>(from[j * step]));
+    }
+  };
+  if (!kPairs) {
+    put([](uint32_t& place, uint32_t x) { place = x; });
+  } else if (k % 2 == 0) {
+    put([](uint32_t& place, uint32_t x) { place = x & 0xffffu; });
   } else {
-    int32_t* const to = panel + k * width + first;
-    for (int64_t j = 0; j < count; ++j) to[j] = from[j * step];
+    put([](uint32_t& place, uint32_t x) { place |= x << 16; });
   }
 }
 
@@ -62,30 +71,42 @@ struct MatrixSide {
 // b is what the windows of a convolution see: element ((c, r, s), (y, x)) is that of channel c at (y * stride - before
 // + r * dilation, ..), or zero outside of the image.
 struct WindowSide {
-  int64_t height = 0, width = 0, out_width = 0, kernel_height = 0, kernel_width = 0;
+  int64_t channels = 0, height = 0, width = 0, out_width = 0, kernel_height = 0, kernel_width = 0;
   std::vector<int64_t> strides, pads, dilations;
 
   template <bool kPairs>
-  void Pack(const Product& product, const int32_t* image, int64_t first, int64_t count, int32_t* panel) const {
-    const int64_t window = kernel_height * kernel_width;
-    for (int64_t k = 0; k < product.depth; ++k) {
-      const int64_t down = k % window / kernel_width * dilations[0], right = k % kernel_width * dilations[1];
-      const int32_t* const plane = image + k / window * height * width;
-      for (int64_t j = 0; j < count;) {  // columns of one row of the result at a time
-        const int64_t x = (first + j) % out_width, run = std::min(count - j, out_width - x);
-        const int64_t at_y = (first + j) / out_width * strides[0] - pads[0] + down;
-        const int64_t at_x = x * strides[1] - pads[1] + right;
-        if (at_y >= 0 && at_y < height && at_x < width) {
-          // Those of them that lie inside.
-          const int64_t begin = at_x >= 0 ? 0 : std::min(run, (-at_x + strides[1] - 1) / strides[1]);
-          const int64_t end = std::min(run, (width - at_x + strides[1] - 1) / strides[1]);
-          PutRow<kPairs>(panel, k, j + begin, plane + at_y * width + at_x + begin * strides[1], strides[1],
-                         end - begin);
+  void Pack(const Product&, const int32_t* image, int64_t first, int64_t count, int32_t* panel) const {
+    // Columns of one row of the result.
+    struct Run {
+      int64_t column, count, y, x;
+    };
+    Run runs[kMostColumns];
+    int num_runs = 0;
+    for (int64_t j = 0; j < count; j += runs[num_runs++].count) {
+      const int64_t y = (first + j) / out_width, x = (first + j) % out_width;
+      runs[num_runs] = {j, std::min(count - j, out_width - x), y * strides[0] - pads[0], x * strides[1] - pads[1]};
+    }
+    int64_t k = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      const int32_t* const plane = image + c * height * width;
+      for (int64_t r = 0; r < kernel_height; ++r) {
+        for (int64_t s = 0; s < kernel_width; ++s, ++k) {
+          for (const Run* run = runs; run < runs + num_runs; ++run) {
+            const int64_t y = run->y + r * dilations[0], x = run->x + s * dilations[1];
+            if (y < 0 || y >= height || x >= width) continue;
+            // Those of them that lie inside.
+            const int64_t begin = x >= 0 ? 0 : std::min(run->count, CeilDiv(-x, strides[1]));
+            const int64_t end = std::min(run->count, CeilDiv(width - x, strides[1]));
+            PutRow<kPairs>(panel, k, run->column + begin, plane + y * width + x + begin * strides[1], strides[1],
+                           end - begin);
+          }
         }
-        j += run;
       }
     }
   }
+
+ private:
+  static int64_t CeilDiv(int64_t a, int64_t b) { return b == 1 ? a : (a + b - 1) / b; }
 };
 
 bool HaveSixteenBits(const int32_t* x, int64_t count, int threads) {
@@ -306,7 +327,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     RETURN_IF_ERROR(Emit(lowering, id, MatmulProduct(a, b, out), MatrixSide{}, left, right, /*may_pack=*/true));
     return true;
   }
-  const WindowSide windows{.height = a[2],
+  const WindowSide windows{.channels = b[1],
+                           .height = a[2],
                            .width = a[3],
                            .out_width = out[3],
                            .kernel_height = b[2],

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -52,16 +53,20 @@ void MapCast(void* dst, const void* from, const void*, const void*, long n) {
   const From* const a = static_cast<const From*>(from);
   To* const to = static_cast<To*>(dst);
   if constexpr (!std::is_integral_v<From> && std::is_integral_v<To>) {
-    // Most tiles have only numbers that 32 bits hold, for which there are instructions.
-    bool fit = true;
-#pragma omp simd reduction(& : fit)
-    for (long i = 0; i < n; ++i) fit &= (a[i] >= From(-2147483648.0)) & (a[i] < From(2147483648.0));
-    if (!fit) {
+    // Most tiles have only numbers that 32 bits hold, for which there are instructions. Magnitudes are in the order of
+    // their bits, and the first bit of `beyond` is set where one is 2^31 or more, or no number.
+    using Wide = std::conditional_t<std::is_same_v<From, double>, double, float>;
+    using Bits = std::conditional_t<std::is_same_v<From, double>, uint64_t, uint32_t>;
+    constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1), kLeast = std::bit_cast<Bits>(Wide(2147483648.0));
+    Bits beyond = 0;
+#pragma omp simd reduction(| : beyond)
+    for (long i = 0; i < n; ++i) beyond |= kLeast - 1 - (std::bit_cast<Bits>(static_cast<Wide>(a[i])) & ~kSign);
+    if ((beyond & kSign) != 0) {
       for (long i = 0; i < n; ++i) to[i] = interp::IntArith<To>::FromReal(static_cast<double>(a[i]));
       return;
     }
 #pragma omp simd
-    for (long i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<int32_t>(a[i]));
+    for (long i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<int32_t>(static_cast<Wide>(a[i])));
   } else {
 #pragma omp simd
     for (long i = 0; i < n; ++i) to[i] = static_cast<To>(a[i]);
