@@ -78,15 +78,65 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
   return true;
 }
 
+// The instance, from a builder that has its left side.
+InstanceResult Complete(const CompiledRule& rule, const Structure& structure, SymbolicBuilder& builder) {
+  using Outcome = InstanceResult::Outcome;
+  InstanceResult result;
+  const auto ends = [&](Outcome outcome) {
+    result.outcome = outcome;
+    result.why = builder.why();
+    return result;
+  };
+  RuleInstance& instance = result.instance;
+  if (!builder.Outputs(rule.lhs(), &instance.lhs) || !builder.Conditions(&instance.conditions))
+    return ends(Outcome::kNone);
+  while (builder.next() < static_cast<int>(rule.nodes().size())) {
+    if (!builder.BuildNext()) return ends(Outcome::kError);
+  }
+  if (!builder.Outputs(rule.rhs(), &instance.rhs)) return ends(Outcome::kError);
+  if (instance.lhs.size() != instance.rhs.size()) {
+    result.outcome = Outcome::kError;
+    result.why = absl::StrCat("it has ", instance.rhs.size(), " outputs, the left side has ", instance.lhs.size());
+    return result;
+  }
+  for (size_t k = 0; k < instance.lhs.size(); ++k) {
+    const auto type = [&](SymbolicValue value) {
+      const SymbolicNode& node = builder.nodes()[value.node];
+      const size_t output = value.output;
+      return std::pair(node.shapes[output].size(), node.dtypes[output]);
+    };
+    const auto left = type(instance.lhs[k]), right = type(instance.rhs[k]);
+    if (left == right) continue;
+    result.outcome = Outcome::kError;
+    result.why = absl::StrCat("output ", k, " is of type ", DTypeName(right.second), " with ", right.first,
+                              " axes, on the left side ", DTypeName(left.second), " with ", left.first);
+    return result;
+  }
+  instance.rule = rule.name();
+  instance.description = Describe(rule, structure);
+  instance.symbols = builder.Symbols();
+  instance.reals = builder.Reals();
+  instance.nodes = builder.TakeNodes();
+  instance.num_lhs_nodes = rule.num_lhs_nodes();
+  result.outcome = Outcome::kBuilt;
+  return result;
+}
+
 // Runs through all structures depth first, building the left side on the way so that dead ends show early.
 class Enumerator {
  public:
   using Visit = std::function<absl::Status(const Structure&, RuleInstance)>;
-  Enumerator(const CompiledRule& rule, const DomainLimits& limits, const Visit& visit)
-      : rule_(rule), limits_(limits), visit_(visit), builder_(rule, structure_, limits_, meanings_) {
+  Enumerator(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings, const Visit& visit)
+      : rule_(rule),
+        limits_(limits),
+        visit_(visit),
+        meanings_(meanings),
+        builder_(rule, structure_, limits_, meanings_) {
     structure_.packs.assign(rule.packs().size(), 0);
     structure_.attrs.assign(rule.attrs().size(), {});
     structure_.broadcasts.assign(static_cast<size_t>(rule.num_lhs_nodes()), 0);
+    has_lists_ = std::any_of(rule.attrs().begin(), rule.attrs().end(),
+                             [](const RuleAttr& attr) { return attr.kind == Class::kList; });
   }
 
   absl::Status Run() {
@@ -225,7 +275,10 @@ class Enumerator {
   }
 
   absl::Status Finish() {
-    InstanceResult result = BuildInstance(rule_, structure_, limits_, meanings_);
+    // Symbols behind a list have their numbers when its length is known.
+    SymbolicBuilder built = builder_;
+    InstanceResult result =
+        has_lists_ ? BuildInstance(rule_, structure_, limits_, meanings_) : Complete(rule_, structure_, built);
     if (result.outcome == InstanceResult::Outcome::kNone) return absl::OkStatus();
     if (result.outcome == InstanceResult::Outcome::kError) {
       const std::string at = Describe(rule_, structure_);
@@ -246,8 +299,9 @@ class Enumerator {
   const DomainLimits& limits_;
   const Visit& visit_;
   Structure structure_;
-  MeaningCache meanings_;
+  MeaningCache& meanings_;
   SymbolicBuilder builder_;
+  bool has_lists_ = false;
   int count_ = 0;
   int64_t steps_ = 0;
 };
@@ -310,54 +364,24 @@ std::vector<int64_t> Structure::Key() const {
 
 InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
                              MeaningCache& meanings) {
-  using Outcome = InstanceResult::Outcome;
   InstanceResult result;
   SymbolicBuilder builder(rule, structure, limits, meanings);
-  const auto ends = [&](Outcome outcome) {
-    result.outcome = outcome;
-    result.why = builder.why();
-    return result;
-  };
   if (!WithinLimits(rule, structure, limits)) return result;
-  RuleInstance& instance = result.instance;
   while (builder.next() < rule.num_lhs_nodes()) {
-    if (!builder.BuildNext()) return ends(Outcome::kNone);
+    if (!builder.BuildNext()) {
+      result.why = builder.why();
+      return result;
+    }
   }
-  if (!builder.Outputs(rule.lhs(), &instance.lhs) || !builder.Conditions(&instance.conditions))
-    return ends(Outcome::kNone);
-  while (builder.next() < static_cast<int>(rule.nodes().size())) {
-    if (!builder.BuildNext()) return ends(Outcome::kError);
-  }
-  if (!builder.Outputs(rule.rhs(), &instance.rhs)) return ends(Outcome::kError);
-  if (instance.lhs.size() != instance.rhs.size()) {
-    result.outcome = Outcome::kError;
-    result.why = absl::StrCat("it has ", instance.rhs.size(), " outputs, the left side has ", instance.lhs.size());
-    return result;
-  }
-  for (size_t k = 0; k < instance.lhs.size(); ++k) {
-    const auto type = [&](SymbolicValue value) {
-      const SymbolicNode& node = builder.nodes()[value.node];
-      const size_t output = value.output;
-      return std::pair(node.shapes[output].size(), node.dtypes[output]);
-    };
-    const auto left = type(instance.lhs[k]), right = type(instance.rhs[k]);
-    if (left == right) continue;
-    result.outcome = Outcome::kError;
-    result.why = absl::StrCat("output ", k, " is of type ", DTypeName(right.second), " with ", right.first,
-                              " axes, on the left side ", DTypeName(left.second), " with ", left.first);
-    return result;
-  }
-  instance.rule = rule.name();
-  instance.description = Describe(rule, structure);
-  instance.symbols = builder.Symbols();
-  instance.reals = builder.Reals();
-  instance.nodes = builder.TakeNodes();
-  instance.num_lhs_nodes = rule.num_lhs_nodes();
-  result.outcome = Outcome::kBuilt;
-  return result;
+  return Complete(rule, structure, builder);
 }
 
 DomainLimits SmallLimits(const CompiledRule& rule) {
+  MeaningCache meanings;
+  return SmallLimits(rule, meanings);
+}
+
+DomainLimits SmallLimits(const CompiledRule& rule, MeaningCache& meanings) {
   DomainLimits limits;
   limits.max_rank = 4;
   limits.max_perm_rank = 3;
@@ -369,7 +393,8 @@ DomainLimits SmallLimits(const CompiledRule& rule) {
   }
   // Shapes that attributes spell out show in instances alone.
   const auto has_instance = [&] {
-    return absl::IsCancelled(ForEachInstance(rule, limits, [](const RuleInstance&) { return absl::CancelledError(); }));
+    return absl::IsCancelled(
+        ForEachInstance(rule, limits, meanings, [](const RuleInstance&) { return absl::CancelledError(); }));
   };
   while (limits.max_rank < kMostAxes && !has_instance()) ++limits.max_rank;
   return limits;
@@ -377,13 +402,21 @@ DomainLimits SmallLimits(const CompiledRule& rule) {
 
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit) {
-  return ForEachStructure(rule, limits,
-                          [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); });
+  MeaningCache meanings;
+  return ForEachInstance(rule, limits, meanings, visit);
+}
+
+absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
+                             const std::function<absl::Status(RuleInstance)>& visit) {
+  return Enumerator(rule, limits, meanings,
+                    [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); })
+      .Run();
 }
 
 absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
                               const std::function<absl::Status(const Structure&, RuleInstance)>& visit) {
-  return Enumerator(rule, limits, visit).Run();
+  MeaningCache meanings;
+  return Enumerator(rule, limits, meanings, visit).Run();
 }
 
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits) {

@@ -49,10 +49,13 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
 // Small limits within which a rule that is good at any rank shows all that it does; larger where the shapes that the
 // rule spells out, for its operands or in attributes, need more.
 DomainLimits SmallLimits(const CompiledRule& rule);
+DomainLimits SmallLimits(const CompiledRule& rule, MeaningCache& meanings);
 
 // Calls `visit` for every instance within the limits. An error of the rule (a right side that cannot be built, too
 // many instances, none at all) or of `visit` ends it.
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
+                             const std::function<absl::Status(RuleInstance)>& visit);
+absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
                              const std::function<absl::Status(RuleInstance)>& visit);
 
 // The same with the structural values of each.

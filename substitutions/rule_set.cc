@@ -47,14 +47,13 @@ absl::Status ReadRuleText(const std::string& path, std::string* text) {
   return absl::OkStatus();
 }
 
-absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
-  if (options.trust_unverified) return absl::OkStatus();
+absl::Status CheckProof(const CompiledRule& rule, MeaningTexts* known) {
   const auto refuse = [&](const std::string& why) {
     return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
   };
   const auto& proof = rule.rule().proof;
   if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
-  auto hash = RecordHash(rule, *proof);
+  auto hash = RecordHash(rule, *proof, known);
   if (!hash.ok()) return hash.status();
   if (proof->prover != kProverVersion || proof->spec_hash != *hash) {
     return refuse(
@@ -62,6 +61,14 @@ absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
         "verify` proves it anew, --trust-unverified takes it as it is");
   }
   return absl::OkStatus();
+}
+
+std::vector<const Rule*> Pointers(const std::vector<const std::vector<Rule>*>& files) {
+  std::vector<const Rule*> rules;
+  for (const std::vector<Rule>* const file : files) {
+    for (const Rule& rule : *file) rules.push_back(&rule);
+  }
+  return rules;
 }
 
 bool IsDisabled(const Rule& rule, const LoadOptions& options) {
@@ -78,9 +85,9 @@ bool Admits(RuleClass rule_class, const LoadOptions& options) {
   return false;
 }
 
-// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in f32
-// counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a proof
-// the user's word is taken.
+// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in
+// f32 counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a
+// proof the user's word is taken.
 bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
   if (!rule.proof) return options.trust_unverified;
   if (rule.proof->halves) return Admits(*rule.proof->halves, options);
@@ -89,28 +96,32 @@ bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
-  std::set<std::string> meanings;
-  std::set<const Meaning*> seen;
-  std::vector<std::shared_ptr<const Meaning>> keep;  // so that addresses in `seen` stay taken
-  absl::Status status = ForEachInstance(rule, SmallLimits(rule), [&](RuleInstance instance) {
+absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known) {
+  MeaningTexts own;
+  if (known == nullptr) known = &own;
+  std::map<const Meaning*, const OpDef*> used;  // the cache keeps them
+  const auto visit = [&](const RuleInstance& instance) {
     for (const SymbolicNode& node : instance.nodes) {
-      if (node.op == nullptr || !seen.insert(node.meaning.get()).second) continue;
-      keep.push_back(node.meaning);
-      meanings.insert(MeaningText(*node.op, *node.meaning));
+      if (node.op != nullptr) used.emplace(node.meaning.get(), node.op);
     }
     return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  };
+  RETURN_IF_ERROR(ForEachInstance(rule, SmallLimits(rule, known->meanings), known->meanings, visit));
+  std::set<std::string_view> meanings;
+  for (const auto& [meaning, op] : used) {
+    std::string& text = known->texts[meaning];
+    if (text.empty()) text = MeaningText(*op, *meaning);
+    meanings.insert(text);
+  }
   TextHash hash;
   hash.Add(absl::StrCat("prover ", kProverVersion));
   hash.Add(PrintLaw(rule.rule()));
-  for (const std::string& text : meanings) hash.Add(text);
+  for (const std::string_view text : meanings) hash.Add(text);
   return hash.value();
 }
 
-absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record) {
-  const absl::StatusOr<uint64_t> spec = SpecHash(rule);
+absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record, MeaningTexts* known) {
+  const absl::StatusOr<uint64_t> spec = SpecHash(rule, known);
   if (!spec.ok()) return spec.status();
   const DomainLimits& domain = record.domain;
   TextHash hash;
@@ -121,44 +132,70 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
   return hash.value();
 }
 
+absl::StatusOr<const std::vector<Rule>*> RuleReader::Read(const std::string& path) {
+  if (const auto known = files_.find(path); known != files_.end()) return &known->second;
+  std::string text;
+  RETURN_IF_ERROR(ReadRuleText(path, &text));
+  return Add(text, path);
+}
+
+absl::StatusOr<const std::vector<Rule>*> RuleReader::Add(const std::string& text, const std::string& file) {
+  ASSIGN_OR_RETURN(std::vector<Rule> rules, ParseRules(text, file));
+  return &files_.emplace(file, std::move(rules)).first->second;
+}
+
+absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleReader::Compile(const Rule& rule, bool trust_unverified) {
+  Ready& ready = ready_[&rule];
+  if (ready.rule == nullptr) {
+    ASSIGN_OR_RETURN(ready.rule, CompileRule(rule));
+  }
+  if (!trust_unverified && !ready.checked) {
+    RETURN_IF_ERROR(CheckProof(*ready.rule, &meanings_));
+    ready.checked = true;
+  }
+  return ready.rule;
+}
+
 absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options) {
-  auto rules = ParseRules(text, file);
-  if (!rules.ok()) return rules.status();
-  return FromRules(*rules, options);
+  RuleReader reader;
+  ASSIGN_OR_RETURN(const std::vector<Rule>* const rules, reader.Add(text, file));
+  return FromRules(Pointers({rules}), options, &reader);
 }
 
-absl::StatusOr<RuleSet> RuleSet::FromFiles(const std::vector<std::string>& paths, const LoadOptions& options) {
-  std::vector<Rule> all;
+absl::StatusOr<RuleSet> RuleSet::FromFiles(const std::vector<std::string>& paths, const LoadOptions& options,
+                                           RuleReader* reader) {
+  RuleReader own;
+  if (reader == nullptr) reader = &own;
+  std::vector<const std::vector<Rule>*> all;
   for (const std::string& path : paths) {
-    auto rules = ReadRules(path);
-    if (!rules.ok()) return rules.status();
-    std::move(rules->begin(), rules->end(), std::back_inserter(all));
+    ASSIGN_OR_RETURN(const std::vector<Rule>* const rules, reader->Read(path));
+    all.push_back(rules);
   }
-  return FromRules(all, options);
+  return FromRules(Pointers(all), options, reader);
 }
 
-absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const LoadOptions& options) {
+absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules, const LoadOptions& options,
+                                           RuleReader* reader) {
   RuleSet set;
   std::vector<std::shared_ptr<const Matcher>> matchers;
   std::map<std::string, const Rule*> names;
   TextHash hash;
-  for (const Rule& rule : rules) {
-    const auto [taken, fresh] = names.emplace(rule.name, &rule);
+  for (const Rule* const rule : rules) {
+    const auto [taken, fresh] = names.emplace(rule->name, rule);
     if (!fresh) {
-      if (taken->second->file != rule.file && PrintLaw(*taken->second) == PrintLaw(rule)) continue;
-      return RuleError(rule.file, rule.line, 1, absl::StrCat("the rule name ", rule.name, " is taken"));
+      if (taken->second->file != rule->file && PrintLaw(*taken->second) == PrintLaw(*rule)) continue;
+      return RuleError(rule->file, rule->line, 1, absl::StrCat("the rule name ", rule->name, " is taken"));
     }
-    if (IsDisabled(rule, options) || (!rule.proof && options.exact_only)) continue;
-    auto compiled = CompileRule(rule);
-    if (!compiled.ok()) return compiled.status();
-    // Before the class is believed.
-    RETURN_IF_ERROR(CheckProof(**compiled, options));
-    if (rule.proof && !Admits(rule.proof->rule_class, options)) continue;
-    const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
-    const bool halves = AdmitsHalves(rule, options);
-    matchers.push_back(std::make_shared<const Matcher>(*std::move(compiled), limits, halves));
-    hash.Add(PrintLaw(rule));
+    if (IsDisabled(*rule, options) || (!rule->proof && options.exact_only)) continue;
+    // The proof is checked before the class is believed.
+    ASSIGN_OR_RETURN(const std::shared_ptr<const CompiledRule> compiled,
+                     reader->Compile(*rule, options.trust_unverified));
+    if (rule->proof && !Admits(rule->proof->rule_class, options)) continue;
+    const DomainLimits limits = rule->proof ? rule->proof->domain : DomainLimits{};
+    const bool halves = AdmitsHalves(*rule, options);
+    matchers.push_back(std::make_shared<const Matcher>(compiled, limits, halves));
+    hash.Add(PrintLaw(*rule));
     hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
   }
   for (const std::string& name : options.disabled) {

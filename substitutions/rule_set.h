@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,17 +21,48 @@ namespace rewright {
 // To be raised when the prover changes what it accepts.
 inline constexpr int kProverVersion = 9;
 
+// Meanings of operators, built and printed once for all rules that use them.
+struct MeaningTexts {
+  MeaningCache meanings;
+  std::map<const Meaning*, std::string> texts;  // stay where they are
+};
+
 // Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
-absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule);
+// `known`: for who asks about many rules.
+absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known = nullptr);
 // Of what the record is about (SpecHash) and of every other field of it: what its `spec` has to be.
-absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record);
+absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record, MeaningTexts* known = nullptr);
 
 struct LoadOptions {
-  bool trust_unverified = false;      // also take rules without a proof, or with a stale one
-  bool allow_risky = false;           // also those of class numerically-risky
-  bool allow_finite_only = false;     // also those of class finite-only: the caller knows that all values are finite
-  bool exact_only = false;            // leave out rules that are not of class exact, or not known to be
-  std::vector<std::string> disabled;};
+  bool trust_unverified = false;   // also take rules without a proof, or with a stale one
+  bool allow_risky = false;        // also those of class numerically-risky
+  bool allow_finite_only = false;  // also those of class finite-only: the caller knows that all values are finite
+  bool exact_only = false;         // leave out rules that are not of class exact, or not known to be
+  std::vector<std::string> disabled;
+};
+
+// Files of rules, each read once, and their rules, each compiled and checked once, for sets that share them. Not
+// thread-safe.
+class RuleReader {
+ public:
+  // The rules of a file, proved or not, as long as this lives.
+  absl::StatusOr<const std::vector<Rule>*> Read(const std::string& path);
+  // `rule` is one of those. Errors: those of CompileRule, and a proof that is none or stale.
+  absl::StatusOr<std::shared_ptr<const CompiledRule>> Compile(const Rule& rule, bool trust_unverified);
+
+ private:
+  friend class RuleSet;
+  struct Ready {
+    std::shared_ptr<const CompiledRule> rule;
+    bool checked = false;
+  };
+  // The rules of a text that came from `file`.
+  absl::StatusOr<const std::vector<Rule>*> Add(const std::string& text, const std::string& file);
+
+  std::map<std::string, std::vector<Rule>> files_;
+  std::map<const Rule*, Ready> ready_;
+  MeaningTexts meanings_;
+};
 
 class RuleSet {
  public:
@@ -39,7 +71,9 @@ class RuleSet {
   static absl::StatusOr<RuleSet> FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options = {});
   // A rule that stands in several files counts once; two that have a name in common are an error.
-  static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {});
+  // `reader`: for who loads several sets.
+  static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {},
+                                           RuleReader* reader = nullptr);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return index_.matchers(); }
   const RuleIndex& index() const { return index_; }
@@ -49,7 +83,8 @@ class RuleSet {
   uint64_t hash() const { return hash_; }
 
  private:
-  static absl::StatusOr<RuleSet> FromRules(const std::vector<Rule>& rules, const LoadOptions& options);
+  static absl::StatusOr<RuleSet> FromRules(const std::vector<const Rule*>& rules, const LoadOptions& options,
+                                           RuleReader* reader);
 
   RuleIndex index_;
   uint64_t hash_ = 0;

@@ -9,20 +9,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "substitutions/rule_printer.h"
+#include "tools/graph_picture.h"
 #include "tools/models.h"
 
 namespace rewright {
 namespace {
 
-constexpr char kStyle[] =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;margin:.5rem 0}td,th{padding:.15rem .7rem;text-align:left;vertical-align:top;"
-    "border-bottom:1px solid #ddd}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
-    "pre{margin:.2rem 0;white-space:pre-wrap;font-size:13px}.good{color:#176b2c}.bad{color:#a11}"
-    ".note{color:#666}svg{background:#fafafa;border:1px solid #ddd}";
 constexpr size_t kMaxRows = 500;  // of the path
 constexpr size_t kMaxGroups = 40;
+constexpr int kColors = 8;  // of changes, in page.css
 
 // A page in the making. Text() escapes; what is given to Raw() is ours.
 class Page {
@@ -33,7 +30,7 @@ class Page {
 
   // Columns whose title begins with # hold numbers.
   void BeginTable(std::initializer_list<const char*> titles) {
-    Raw("<table>\n<tr>");
+    Raw("<div class=\"wide\"><table>\n<tr>");
     numeric_.clear();
     for (const std::string title : titles) {
       numeric_.push_back(title.rfind('#', 0) == 0);
@@ -51,7 +48,7 @@ class Page {
     for (size_t i = 0; i < cells.size(); ++i) Cell("td", i < numeric_.size() && numeric_[i], cells[i]);
     Raw("</tr>\n");
   }
-  void EndTable() { Raw("</table>\n"); }
+  void EndTable() { Raw("</table></div>\n"); }
   std::string Take() { return std::move(html_); }
 
  private:
@@ -131,6 +128,8 @@ std::string Law(const RuleIndex& rules, const std::string& name, std::string* ve
   return "";
 }
 
+std::string RuleAnchor(const std::string& rule) { return HtmlEscape(absl::StrCat("rule-", rule)); }
+
 void Rewrites(const OptimizeReport& report, const RuleIndex& rules, Page& html) {
   html.Heading("Rewrites");
   if (report.rewrites.empty()) return html.Note("none");
@@ -138,7 +137,9 @@ void Rewrites(const OptimizeReport& report, const RuleIndex& rules, Page& html) 
   for (const RewriteCount& rewrite : report.rewrites) {
     std::string verdict;
     const std::string law = Law(rules, rewrite.rule, &verdict);
-    html.MarkupRow({absl::StrCat(rewrite.count), HtmlEscape(rewrite.rule), HtmlEscape(verdict), law});
+    html.MarkupRow({absl::StrCat(rewrite.count),
+                    absl::StrCat("<span id=\"", RuleAnchor(rewrite.rule), "\">", HtmlEscape(rewrite.rule), "</span>"),
+                    HtmlEscape(verdict), law});
   }
   html.EndTable();
 }
@@ -154,28 +155,66 @@ void Curve(const std::vector<double>& costs, Page& html) {
     const double y = kHeight - 30 - (kHeight - 60) * (costs[i] - *low) / range;
     absl::StrAppendFormat(&points, "%.1f,%.1f ", x, y);
   }
-  html.Raw(absl::StrFormat("<svg width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"cost after each rewrite\">\n",
-                           kWidth, kHeight));
+  html.Raw(absl::StrFormat(
+      "<svg class=\"curve\" viewBox=\"0 0 %g %g\" width=\"%g\" role=\"img\" aria-label=\"cost after each rewrite\">\n",
+      kWidth, kHeight, kWidth));
   html.Raw(absl::StrFormat("<text x=\"4\" y=\"34\" font-size=\"12\">%s</text>\n", Milliseconds(*high)));
   html.Raw(absl::StrFormat("<text x=\"4\" y=\"%g\" font-size=\"12\">%s</text>\n", kHeight - 26, Milliseconds(*low)));
   html.Raw(absl::StrFormat("<text x=\"%g\" y=\"%g\" font-size=\"12\">%d rewrites</text>\n", kWidth - 110, kHeight - 8,
                            costs.size() - 1));
-  html.Raw(absl::StrCat("<polyline fill=\"none\" stroke=\"#1a5fb4\" stroke-width=\"2\" points=\"", points,
-                        "\"></polyline>\n</svg>\n"));
+  html.Raw(absl::StrCat("<polyline fill=\"none\" stroke-width=\"2\" points=\"", points, "\"></polyline>\n</svg>\n"));
 }
 
-void Path(const OptimizeReport& report, Page& html) {
+// A rewrite's rules, each with a link to its law.
+std::string RuleLinks(const std::string& rules) {
+  std::vector<std::string> links;
+  for (const absl::string_view rule : absl::StrSplit(rules, kRuleSeparator)) {
+    links.push_back(
+        absl::StrCat("<a href=\"#", RuleAnchor(std::string(rule)), "\">", HtmlEscape(std::string(rule)), "</a>"));
+  }
+  return absl::StrJoin(links, HtmlEscape(kRuleSeparator));
+}
+
+// The classes of a rewrite's rules.
+std::string Classes(const RuleIndex& index, const std::string& rules) {
+  std::vector<std::string> verdicts;
+  for (const absl::string_view rule : absl::StrSplit(rules, kRuleSeparator)) {
+    std::string verdict;
+    Law(index, std::string(rule), &verdict);
+    if (!verdict.empty() && std::find(verdicts.begin(), verdicts.end(), verdict) == verdicts.end()) {
+      verdicts.push_back(verdict);
+    }
+  }
+  return HtmlEscape(absl::StrJoin(verdicts, "; "));
+}
+
+// Where it happened: what shows it in the pictures, where they have it.
+std::string Place(const ReportPage& page, const GraphChanges& changes, const TraceStep& step) {
+  int region = -1;
+  for (const auto& [from, to] : step.replacement) {
+    if (page.original == nullptr || region >= 0) break;
+    region = changes.RegionOf(*page.original->arena(), from);
+    if (region < 0) region = changes.RegionOf(*page.original->arena(), to);
+  }
+  if (region < 0) return HtmlEscape(step.place);
+  return absl::StrCat("<button class=\"place c", region % kColors, "\" data-region=\"", region, "\" data-rule=\"",
+                      HtmlEscape(step.rule), "\">", HtmlEscape(step.place), "</button>");
+}
+
+void Path(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules, const GraphChanges& changes,
+          Page& html) {
   if (report.path.empty()) return;
   html.Heading("Path");
   std::vector<double> costs = {report.search.trace[report.path[0]].cost_before};
   for (int at : report.path) costs.push_back(report.search.trace[at].cost_after);
   Curve(costs, html);
   html.Note("Costs within a round of rewrites that are taken together are estimates.");
-  html.BeginTable({"#step", "rule", "place", "#before", "#after"});
+  html.BeginTable({"#step", "rule", "class", "place", "#before", "#after", "#gain"});
   for (size_t i = 0; i < std::min(report.path.size(), kMaxRows); ++i) {
     const TraceStep& step = report.search.trace[report.path[i]];
-    html.Row(
-        {absl::StrCat(i + 1), step.rule, step.place, Milliseconds(step.cost_before), Milliseconds(step.cost_after)});
+    html.MarkupRow({absl::StrCat(i + 1), RuleLinks(step.rule), Classes(rules, step.rule), Place(page, changes, step),
+                    Milliseconds(step.cost_before), Milliseconds(step.cost_after),
+                    Milliseconds(step.cost_before - step.cost_after)});
   }
   html.EndTable();
   if (report.path.size() > kMaxRows) html.Note(absl::StrCat("and ", report.path.size() - kMaxRows, " more"));
@@ -249,17 +288,28 @@ std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, con
   Page html;
   const std::string model = HtmlEscape(page.setting.model);
   html.Raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-  // Says to a browser what holds anyway: nothing is loaded and nothing is run.
-  html.Raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-  html.Raw(absl::StrCat("<title>", model, "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n"));
+  // Says to a browser what holds anyway: nothing is loaded, and no script runs but that of the pictures.
+  html.Raw(
+      absl::StrCat("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                   "'unsafe-inline'; script-src ",
+                   PictureScriptSource(), "\">\n"));
+  html.Raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+  html.Raw(absl::StrCat("<title>", model, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n"));
   html.Raw(absl::StrCat("<h1>", model, "</h1>\n<p>", HtmlEscape(report.verdict), "</p>\n"));
   html.Note(
       absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.cost, "; written: ", page.written));
+  GraphChanges changes;
+  if (page.original != nullptr) {
+    const Graph* const after = report.rewritten ? &report.graph : nullptr;
+    changes = ChangesBetween(*page.original, after != nullptr ? *after : *page.original);
+    html.Raw(PictureMarkup(*page.original, after, changes));
+  }
   Summary(page, report, html);
+  Path(page, report, rules, changes, html);
   Rewrites(report, rules, html);
   Groups(page, html);
-  Path(report, html);
   Dropped(report, html);
+  if (page.original != nullptr) html.Raw(PictureScript());
   html.Raw("</body>\n</html>\n");
   return html.Take();
 }

@@ -1,5 +1,6 @@
-// The report of an optimization as one page of HTML that stands by itself: no script, nothing loaded from elsewhere.
-// Names from models and rule files are untrusted: every text is escaped.
+// The report of an optimization as one page of HTML that stands by itself: nothing is loaded from elsewhere, and the
+// one script is that of the pictures (graph_picture.h), without which all but them is there. Names from models and rule
+// files are untrusted: every text is escaped.
 #pragma once
 
 #include <string>
@@ -16,9 +17,10 @@ struct ReportPage {
   TraceSetting setting;
   std::string device;  // its full name
   std::string date;
-  std::string written;  // what is in the file of -o
-  bool checked = true;  // asked to compare outputs
-  std::string proof;    // of the result as a whole: what became of it; empty: none was asked for
+  std::string written;              // what is in the file of -o
+  const Graph* original = nullptr;  // for the pictures; null: none
+  bool checked = true;              // asked to compare outputs
+  std::string proof;                // of the result as a whole: what became of it; empty: none was asked for
   std::vector<GroupLine> groups_before;
   std::vector<GroupLine> groups_after;
 };

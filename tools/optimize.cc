@@ -353,6 +353,7 @@ absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model,
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   page.written = WrittenText(flags, model, named, report);
   page.checked = flags.check;
+  page.original = &model.graph;
   if (proof) page.proof = proof->text;
   for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
     absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);

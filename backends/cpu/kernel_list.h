@@ -59,6 +59,7 @@ struct KernelEntry {
   X(Convolution)                \
   X(Matmul)                     \
   X(DotGeneral)                 \
+  X(IntegerProduct)             \
   X(View)                       \
   X(Pointwise)                  \
   X(FusedReduce)                \

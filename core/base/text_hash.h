@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace rewright {
 
 class TextHash {
  public:
   // Texts added one after another do not run together.
-  void Add(const std::string& text) {
+  void Add(std::string_view text) {
     for (char c : text) Mix(static_cast<unsigned char>(c));
     Mix(0xff);
   }

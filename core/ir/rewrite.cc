@@ -85,8 +85,9 @@ const ExprPtr* At(const std::vector<ExprPtr>& list, int id) {
 // scope of its own begins.
 class Substituter {
  public:
-  Substituter(std::vector<ExprPtr> variables, const std::vector<ExprPtr>& params, FreshVariable fresh)
-      : variables_(std::move(variables)), params_(params), fresh_(fresh) {
+  // Both lists stay with the caller.
+  Substituter(const std::vector<ExprPtr>& variables, const std::vector<ExprPtr>& params, FreshVariable fresh)
+      : variables_(variables), params_(params), fresh_(fresh) {
     for (size_t id = 0; id < variables_.size(); ++id) {
       if (variables_[id] != nullptr) replaced_.push_back(static_cast<int>(id));
     }
@@ -155,14 +156,14 @@ class Substituter {
       inner[old] = captures ? Variable(var.id, var.name).node() : nullptr;
     }
     std::optional<Substituter> scope;
-    if (!same_scope) scope.emplace(std::move(inner), params_, fresh_);
+    if (!same_scope) scope.emplace(inner, params_, fresh_);
     Substituter& inside = same_scope ? *this : *scope;
     std::vector<ExprPtr> args = {inside.Of(expr->guard()), inside.Of(expr->body())};
     if (args == expr->args() && bound == expr->bound()) return expr;
     return WithChildren(expr, std::move(args), std::move(bound));
   }
 
-  std::vector<ExprPtr> variables_;
+  const std::vector<ExprPtr>& variables_;
   std::vector<int> replaced_;
   const std::vector<ExprPtr>& params_;
   FreshVariable fresh_;

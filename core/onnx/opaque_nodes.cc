@@ -61,6 +61,7 @@ absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) 
 }
 
 absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeProto& node) {
+  if (node.op_type().empty()) return absl::UnimplementedError("it names no operator");
   if (HoldsSubgraph(node)) return absl::UnimplementedError("it holds a graph");
   std::vector<TensorType> types;
   for (const std::string& name : node.output()) {

@@ -203,7 +203,7 @@ absl::StatusOr<std::vector<BaselinePass>> ParseBaselinePasses(const std::string&
   return passes;
 }
 
-absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options) {
+absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options, RuleReader* reader) {
   absl::StatusOr<std::string> passes = FindDataFile("baseline/passes.txt", REWRIGHT_SUBSTITUTIONS_DIR);
   if (!passes.ok()) return passes.status();
   absl::StatusOr<std::string> own = FindDataFile("baseline/baseline.rules", REWRIGHT_SUBSTITUTIONS_DIR);
@@ -211,11 +211,13 @@ absl::StatusOr<Baseline> Baseline::Load(const LoadOptions& options) {
   absl::StatusOr<std::string> core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
   if (!core.ok()) return core.status();
   if (!laws.ok()) return laws.status();
-  return Load(*passes, {*core, *laws, *own}, options);
+  return Load(*passes, {*core, *laws, *own}, options, reader);
 }
 
 absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const std::vector<std::string>& rule_files,
-                                        const LoadOptions& options) {
+                                        const LoadOptions& options, RuleReader* reader) {
+  RuleReader own;
+  if (reader == nullptr) reader = &own;
   absl::StatusOr<std::string> text = ReadText(passes_file);
   if (!text.ok()) return text.status();
   absl::StatusOr<std::vector<BaselinePass>> passes = ParseBaselinePasses(*text, passes_file);
@@ -223,8 +225,7 @@ absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const st
 
   std::set<std::string> known;
   for (const std::string& file : rule_files) {
-    absl::StatusOr<std::vector<Rule>> rules = ReadRules(file);
-    if (!rules.ok()) return rules.status();
+    ASSIGN_OR_RETURN(const std::vector<Rule>* const rules, reader->Read(file));
     for (const Rule& rule : *rules) known.insert(rule.name);
   }
   std::set<std::string> unused = known;
@@ -239,7 +240,7 @@ absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const st
   LoadOptions only = options;
   std::erase_if(only.disabled, [&](const std::string& name) { return !known.contains(name); });
   only.disabled.insert(only.disabled.end(), unused.begin(), unused.end());
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(rule_files, only);
+  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(rule_files, only, reader);
   if (!set.ok()) return set.status();
 
   std::map<std::string, std::shared_ptr<const Matcher>> by_name;

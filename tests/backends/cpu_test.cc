@@ -81,6 +81,45 @@ TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
   }
 }
 
+// Rounding by adding and subtracting, and casts by instructions that know 32 bits: at the numbers where they need care,
+// one in a tile of others, and in tiles that have none of those.
+TEST(CpuReals, RoundAndBecomeIntegersAsInTheInterpreter) {
+  const auto device = MakeDevice("cpu", {2, ""});
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  std::vector<double> numbers = {
+      0.0,         -0.0,        0.5,        -0.5,    1.5,       2.5,     -2.5,     0.49999997, -0.3,        127,
+      255,         256,         -129,       65535.5, 8388607.5, 8388608, -8388609, 16777217,   2147483520,  2147483648,
+      -2147483648, -2147483904, 4294967296, 1e18,    1e20,      -1e20,   HUGE_VAL, -HUGE_VAL,  std::nan("")};
+  for (const std::string type : {"f32", "f64", "f16", "bf16"}) {
+    std::string text = absl::StrCat("input x: ", type, "[700]\n%0 = round(x)\noutput r = %0\n");
+    int node = 1;
+    for (const char* to : {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
+      absl::StrAppend(&text, "%", node, " = cast(x, to=", to, ")\noutput ", to, " = %", node, "\n");
+      ++node;
+    }
+    const absl::StatusOr<Graph> graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    for (double number : numbers) {
+      Tensor x(graph->type(graph->inputs()[0]));
+      for (int64_t i = 0; i < x.num_elements(); ++i) x.Set(i, (static_cast<double>(i) - 350) / 4);
+      x.Set(300, number);
+      x.Set(0, number);
+      const auto expected = InterpretGraph(*graph, {{"x", x}});
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      const auto actual = RunTwice(**executable, {x});
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      for (size_t i = 0; i < expected->size(); ++i) {
+        EXPECT_TRUE(std::isnan(number) && i == 0 ? std::isnan((*actual)[i].At(300))
+                                                 : (*actual)[i].BitEqual((*expected)[i]))
+            << type << " " << number << " output " << graph->outputs()[i].name << ": " << (*actual)[i].At(300)
+            << ", expected " << (*expected)[i].At(300);
+      }
+    }
+  }
+}
+
 // Alone, in a pointwise group, and in what the interpreter runs for the device: the element is -1, its neighbours are
 // what they are, and what is computed of it is a number, or a bool that is 0 or 1.
 TEST(CpuIntegers, AnElementWithoutAValueIsMinusOne) {

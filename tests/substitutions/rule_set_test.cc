@@ -158,6 +158,40 @@ TEST(RuleSetTest, FilesThatCannotBeRead) {
               HasSubstr("/nowhere/x.rules: No such file"));
 }
 
+TEST(RuleSetTest, AReaderReadsCompilesAndChecksOnce) {
+  const std::string path = TemporaryFile("once.rules"), unproved = TemporaryFile("unproved.rules");
+  ASSERT_TRUE(WriteText(path, Proved(kRelu)).ok());
+  ASSERT_TRUE(WriteText(unproved, "rule other\n  relu(relu(x)) => relu(x)\n").ok());
+  RuleReader reader;
+  const auto first = RuleSet::FromFiles({path}, {}, &reader);
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::filesystem::remove(path);
+  const auto second = RuleSet::FromFiles({path}, {}, &reader);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(&first->Find("relu-twice")->rule(), &second->Find("relu-twice")->rule());
+  EXPECT_EQ(first->hash(), second->hash());
+
+  // That it was trusted before is no proof.
+  EXPECT_TRUE(RuleSet::FromFiles({unproved}, {.trust_unverified = true}, &reader).ok());
+  EXPECT_FALSE(RuleSet::FromFiles({unproved}, {}, &reader).ok());
+  std::filesystem::remove(unproved);
+}
+
+TEST(RuleSetTest, ManyRulesHaveTheHashesThatEachHasByItself) {
+  for (const char* name : {"core.rules", "laws.rules"}) {
+    const auto path = FindRuleFile(name);
+    ASSERT_TRUE(path.ok());
+    const auto rules = ReadRules(*path);
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    MeaningTexts known;
+    for (size_t i = 0; i < rules->size(); ++i) {
+      const auto compiled = CompileRule((*rules)[i]);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_EQ(*SpecHash(**compiled, &known), *SpecHash(**compiled)) << (*rules)[i].name;
+    }
+  }
+}
+
 TEST(RuleSetTest, TwoFilesMayNotShareAName) {
   const std::string path = TemporaryFile("one.rules");
   ASSERT_TRUE(WriteText(path, PrintRules({}, *ParseRules(kRelu, "t"))).ok());

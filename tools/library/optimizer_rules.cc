@@ -6,11 +6,13 @@
 #include <string>
 #include <utility>
 
+#include "core/base/status_macros.h"
+
 namespace rewright {
 namespace {
 
 // The files that the flags name, or those that come with the program.
-absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
+absl::StatusOr<std::vector<std::string>> FilesOf(const RuleFlags& flags) {
   if (!flags.files.empty()) return flags.files;
   absl::StatusOr<std::string> all = FindRuleFile("core.rules");
   if (!all.ok()) return all.status();
@@ -18,15 +20,14 @@ absl::StatusOr<std::vector<std::string>> RuleFiles(const RuleFlags& flags) {
 }
 
 // Drops names that `files` have and the files of the search do not.
-absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>& files,
+absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>& files, RuleReader* reader,
                           std::vector<std::string>* disabled) {
-  absl::StatusOr<std::vector<std::string>> of_search = RuleFiles(flags);
+  absl::StatusOr<std::vector<std::string>> of_search = FilesOf(flags);
   if (!of_search.ok()) return of_search.status();
-  const auto names_in = [](const std::vector<std::string>& paths) -> absl::StatusOr<std::set<std::string>> {
+  const auto names_in = [&](const std::vector<std::string>& paths) -> absl::StatusOr<std::set<std::string>> {
     std::set<std::string> names;
     for (const std::string& path : paths) {
-      absl::StatusOr<std::vector<Rule>> rules = ReadRules(path);
-      if (!rules.ok()) return rules.status();
+      ASSIGN_OR_RETURN(const std::vector<Rule>* const rules, reader->Read(path));
       for (const Rule& rule : *rules) names.insert(rule.name);
     }
     return names;
@@ -49,30 +50,31 @@ LoadOptions LoadOptionsOf(const RuleFlags& flags) {
   return options;
 }
 
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags) {
-  absl::StatusOr<std::vector<std::string>> files = RuleFiles(flags);
+absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader) {
+  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
   if (!files.ok()) return files.status();
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(*files, LoadOptionsOf(flags));
+  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(*files, LoadOptionsOf(flags), reader);
   if (!set.ok()) return set.status();
   return set->index();
 }
 
 absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
   OptimizerRules loaded;
+  RuleReader reader;
   RuleFlags of_search = flags;
   if (flags.baseline.value_or(flags.files.empty())) {
-    absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf(flags));
+    absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf(flags), &reader);
     if (!baseline.ok()) return baseline.status();
     // A disabled rule may be one that only the baseline has.
     if (!flags.disabled.empty()) {
-      absl::Status status = KeepDisabled(flags, baseline->rule_files(), &of_search.disabled);
+      absl::Status status = KeepDisabled(flags, baseline->rule_files(), &reader, &of_search.disabled);
       if (!status.ok()) return status;
     }
     loaded.baseline = *std::move(baseline);
   }
-  absl::StatusOr<RuleIndex> rules = LoadRules(of_search);
+  absl::StatusOr<RuleIndex> rules = LoadRules(of_search, &reader);
   if (!rules.ok()) return rules.status();
-  absl::StatusOr<std::vector<std::string>> files = RuleFiles(flags);
+  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
   if (!files.ok()) return files.status();
   loaded.rules = *std::move(rules);
   loaded.files = *std::move(files);

@@ -20,8 +20,8 @@ struct RuleFlags {
   std::optional<bool> baseline;  // unless given: where `files` is empty
 };
 
-// Errors: those of RuleSet::FromFiles.
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags);
+// Errors: those of RuleSet::FromFiles. `reader`: for who loads several sets.
+absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader = nullptr);
 
 // What an optimization works with.
 struct OptimizerRules {

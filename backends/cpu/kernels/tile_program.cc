@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -48,14 +49,27 @@ void MapSelect(void* dst, const void* c, const void* a, const void* b, long n) {
 }
 // Between numbers by value.
 template <typename From, typename To>
-void MapCast(void* dst, const void* a, const void*, const void*, long n) {
-  for (long i = 0; i < n; ++i) {
-    const From x = static_cast<const From*>(a)[i];
-    if constexpr (!std::is_integral_v<From> && std::is_integral_v<To>) {
-      static_cast<To*>(dst)[i] = interp::IntArith<To>::FromReal(static_cast<double>(x));
-    } else {
-      static_cast<To*>(dst)[i] = static_cast<To>(x);
+void MapCast(void* dst, const void* from, const void*, const void*, long n) {
+  const From* const a = static_cast<const From*>(from);
+  To* const to = static_cast<To*>(dst);
+  if constexpr (!std::is_integral_v<From> && std::is_integral_v<To>) {
+    // Most tiles have only numbers that 32 bits hold, for which there are instructions. Magnitudes are in the order of
+    // their bits, and the first bit of `beyond` is set where one is 2^31 or more, or no number.
+    using Wide = std::conditional_t<std::is_same_v<From, double>, double, float>;
+    using Bits = std::conditional_t<std::is_same_v<From, double>, uint64_t, uint32_t>;
+    constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1), kLeast = std::bit_cast<Bits>(Wide(2147483648.0));
+    Bits beyond = 0;
+#pragma omp simd reduction(| : beyond)
+    for (long i = 0; i < n; ++i) beyond |= kLeast - 1 - (std::bit_cast<Bits>(static_cast<Wide>(a[i])) & ~kSign);
+    if ((beyond & kSign) != 0) {
+      for (long i = 0; i < n; ++i) to[i] = interp::IntArith<To>::FromReal(static_cast<double>(a[i]));
+      return;
     }
+#pragma omp simd
+    for (long i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<int32_t>(static_cast<Wide>(a[i])));
+  } else {
+#pragma omp simd
+    for (long i = 0; i < n; ++i) to[i] = static_cast<To>(a[i]);
   }
 }
 template <typename From>
@@ -116,8 +130,10 @@ TileFn Function(const PointwiseInstruction& instruction) {
   if (instruction.op == kTileCopy) return CastFn(instruction.type, instruction.to);
   if (instruction.type == DType::kFloat32 && Simd().f32[instruction.op] != nullptr) return Simd().f32[instruction.op];
   return VisitDType(instruction.type, [&](auto t) -> TileFn {
-    if constexpr (decltype(t)::kComputed != decltype(t)::kDType) return nullptr;
-    else return FunctionOf<typename decltype(t)::Type>(instruction.op);
+    if constexpr (decltype(t)::kComputed != decltype(t)::kDType)
+      return nullptr;
+    else
+      return FunctionOf<typename decltype(t)::Type>(instruction.op);
   });
 }
 

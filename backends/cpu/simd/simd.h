@@ -62,6 +62,10 @@ struct SimdTable {
   int gemm_columns;
   void (*gemm_block)(const float* a, long a_row, long a_step, const float* b, long depth, float* c, long c_row,
                      long rows, long columns, bool accumulate, const float* bias);
+  // The same of integers, c = a * b, in sums that wrap: a and b hold either 32-bit integers, or (pair_block) pairs of
+  // 16-bit ones that lie one behind the other in k; `depth` counts integers or pairs, and a_step is 1.
+  void (*int_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
+  void (*pair_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
   // y[j] = sum k: x[k] * b[k * gemm_columns + j] + bias[j]: one row against one panel; memory-bound, so it streams.
   void (*gemv_panel)(const float* x, const float* b, long depth, float* y, long columns, const float* bias);
 };

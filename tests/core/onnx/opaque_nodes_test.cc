@@ -76,6 +76,15 @@ TEST(OpaqueNodesTest, HaveTheDeclaredTypes) {
   EXPECT_EQ(again->CanonicalHash(), model->graph.CanonicalHash());
 }
 
+TEST(OpaqueNodesTest, HaveAnOperator) {
+  for (const char* domain : {"", "com.acme"}) {
+    TestModel model = Frob();
+    model.proto().mutable_graph()->mutable_node(2)->clear_op_type();
+    model.proto().mutable_graph()->mutable_node(2)->set_domain(domain);
+    EXPECT_THAT(model.Error(kKeeping), HasSubstr("it names no operator")) << domain;
+  }
+}
+
 TEST(OpaqueNodesTest, AreWrittenAsTheyWereReadWhateverHappensAround) {
   const auto model = Frob().Import(kKeeping);
   ASSERT_TRUE(model.ok()) << model.status();
