@@ -13,6 +13,7 @@
 namespace rewright {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -84,13 +85,16 @@ TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
                            Pair("layer1.weight", 0), Pair("layer1.weight.adam_m", 0), Pair("layer1.weight.adam_v", 0)));
   EXPECT_THAT(std::string(PlacedStates(graphs->step, {{"layer2.*", 0}}).status().message()),
               HasSubstr("model.places: `layer2.*` fits no weight"));
-  // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis.
+  EXPECT_EQ(SharedAxis({64, 240}), 1) << "3, 5 and 6 divide 240, too";
+  EXPECT_EQ(SharedAxis({1024, 4096}), 0);
+  // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis. By 6: along axis 1.
   EXPECT_THAT(ZeroAxes(graphs->step, 4, 1),
               ::testing::UnorderedElementsAre(Pair("layer0.weight.adam_m", 0), Pair("layer0.weight.adam_v", 0),
                                               Pair("gradients.layer0.weight", 0)));
   EXPECT_THAT(ZeroAxes(graphs->step, 4, 3),
               ::testing::UnorderedElementsAre(Pair("layer0.weight", 0), Pair("layer0.weight.adam_m", 0),
                                               Pair("layer0.weight.adam_v", 0), Pair("gradients.layer0.weight", 0)));
+  EXPECT_THAT(ZeroAxes(graphs->step, 6, 1), Contains(Pair("gradients.layer0.weight", 1)));
   EXPECT_THAT(ZeroAxes(graphs->step, 5, 3), IsEmpty());
 }
 
@@ -130,14 +134,13 @@ struct Memory {
 
 TEST_F(LayoutsTest, ZeroSendsAndKeepsWhatItSays) {
   // Hardly a byte of the weights is read by forward passes alone: those of the first layer, and biases.
-  const std::vector<int64_t> sizes = {64, 4, 240, 240, 12};
+  const std::vector<int64_t> sizes = {64, 12, 240, 240, 12};
   Json json = With(R"({"steps": 3})");
   json["model"]["mlp"]["sizes"] = sizes;
-  json["optimizer"].erase("clip_norm");
-  double gradients = 0, forward_only = 4 * (64 * 4), largest = 4.0 * 240 * 240;
+  double gradients = 0, forward_only = 4 * (64 * 12), largest = 4.0 * 240 * 240;
   for (size_t i = 1; i < sizes.size(); ++i) gradients += 4.0 * static_cast<double>(sizes[i] * (sizes[i - 1] + 1));
   for (size_t i = 1; i < sizes.size(); ++i) forward_only += 4.0 * static_cast<double>(sizes[i]);
-  for (int size : {2, 4}) {
+  for (int size : {2, 3, 4}) {
     // A micro-batch for each rank: the formulas are those of a step without accumulation.
     json["data"]["micro_batches"] = size;
     const double share = static_cast<double>(size - 1) / size;
