@@ -36,7 +36,6 @@ KINDS = [
     (["dp=2,tp=2,zero=1", "dp=2,tp=2,zero=3"], ["tp=2,zero=1", "tp=2,zero=3"], "tp=2,zero=1"),
     (["pp=2,tp=2"], ["pp=2,tp=2,schedule=gpipe"], "pp=2,tp=2"),
 ]
-HANG_LIMIT = 10  # longer than rank 0 proves laws at the start
 
 
 def ranks_of(layout):
@@ -60,7 +59,7 @@ class Job:
         self.out, self.err = open(folder / "out", "w+"), open(folder / "err", "w+")
         self.mpirun = subprocess.Popen(
             ["mpirun", "--oversubscribe", "-n", str(self.ranks), args.program, "train", "--threads", "1", "--json",
-             "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--hang-limit", str(HANG_LIMIT), config,
+             "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--hang-limit", str(args.hang_limit), config,
              "--checkpoint-dir", checkpoints, *resume], stdout=self.out, stderr=self.err, env=environment)
 
     def text(self, file):
@@ -128,6 +127,7 @@ def main():
     parser.add_argument("--stops", default=20, type=int)
     parser.add_argument("--memory", default=5, type=int, help="ranks that run out of memory")
     parser.add_argument("--disks", default=5, type=int, help="disks that become full")
+    parser.add_argument("--hang-limit", default=10, type=int, help="longer than rank 0 proves laws at the start")
     parser.add_argument("--steps", default=400, type=int)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--out", type=pathlib.Path)
@@ -206,8 +206,8 @@ def main():
                 time.sleep(0.02)
             if kind == "memory":
                 began = time.monotonic()
-            limit = 5 + (HANG_LIMIT if kind == "stop" else 0)
-            status = job.wait(30)
+            limit = 5 + (args.hang_limit if kind == "stop" else 0)
+            status = job.wait(limit + 15)
             seconds = time.monotonic() - began
             if kind == "disk":
                 (disk / "filler").unlink()

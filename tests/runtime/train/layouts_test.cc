@@ -9,6 +9,7 @@
 #include "runtime/train/layout.h"
 #include "runtime/train/pipeline.h"
 #include "tests/runtime/train/layouts_util.h"
+#include "tests/runtime/train/stored_forms_util.h"
 
 namespace rewright {
 namespace {
@@ -194,6 +195,39 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
   EXPECT_EQ(Common(Train(json_, 4, "ck", true, 17)).position, 17);
   Use("");
   EXPECT_EQ(Common(Train(json_, 3, "ck", true)).sha256, expected);
+}
+
+// Checkpoints have the weights one by one, so ranks that cut them go on with a run that kept them joined, and one
+// process with that of the ranks.
+TEST_F(LayoutsTest, ARunWithStoredFormsGoesOnOnSeveralRanks) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 24, 10]}}, "data": {"micro_batches": 1},
+                                    "steps": 9})"));
+  const Told join = [](int, Json*, TrainerOptions* options) {
+    options->rewrite_whole = InForms({{0, {"layer1.bias", "layer0.bias"}}});
+  };
+  std::string sha256;
+  for (const bool joined : {false, true}) {
+    Use("");
+    const std::string checkpoints = joined ? "joined" : "apart";
+    EXPECT_EQ(Common(Train(json_, 1, checkpoints, false, 4, joined ? join : Told())).position, 4);
+    const auto kept = ReadCheckpoint(folder_ / checkpoints);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(kept->progress.contains("stored_forms"), joined);
+    std::vector<size_t> notes(2);
+    look_ = [&](int rank, Trainer& trainer) {
+      EXPECT_TRUE(trainer.stored_forms().empty());
+      notes[static_cast<size_t>(rank)] = trainer.notes().size();
+    };
+    Use("tp=2", {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}});
+    const Trained together = Common(Train(json_, 2, checkpoints, true, 7));
+    EXPECT_EQ(together.position, 7);
+    EXPECT_THAT(notes, ::testing::Each(joined ? 1 : 0));
+    look_ = nullptr;
+    Use("");
+    const Trained alone = Common(Train(json_, 1, checkpoints, true));
+    if (sha256.empty()) sha256 = alone.sha256;
+    EXPECT_EQ(alone.sha256, sha256);
+  }
 }
 
 const StateAxes kColumnsThenRows = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};
