@@ -89,6 +89,7 @@ absl::Status Executor::Init(const Graph& graph, const PlanOptions& options) {
   PlanOptions own = options;
   own.externals = !memory_.is_host();
   own.only = nullptr;
+  if (memory_.is_host()) RETURN_IF_ERROR(ReturnActivations());
   ASSIGN_OR_RETURN(plan_, PlanMemory(schedule_, own));
   RETURN_IF_ERROR(CheckFit());
   if (memory_.is_host()) RETURN_IF_ERROR(FindExternals());
@@ -143,6 +144,21 @@ absl::Status Executor::CheckFit() const {
       return ScheduleFault(
           absl::StrCat("output ", i, " has ", outputs[i].num_bytes(), " bytes, its buffer ", buffer.bytes));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::ReturnActivations() {
+  ASSIGN_OR_RETURN(const std::vector<ResolvedBuffer> resolved, ResolveBuffers(schedule_.buffers));
+  std::vector<int> results(resolved.size(), 0);  // by buffer, how many are in it
+  for (int id : schedule_.outputs) ++results[resolved[id].root];
+  for (int& id : schedule_.outputs) {
+    const ResolvedBuffer at = resolved[id];
+    Buffer& root = schedule_.buffers[at.root];
+    const bool whole = at.offset == 0 && root.bytes == schedule_.buffers[id].bytes;
+    if (root.kind != Buffer::Kind::kActivation || !whole || results[at.root] > 1) continue;
+    root.kind = Buffer::Kind::kOutput;
+    id = at.root;
   }
   return absl::OkStatus();
 }

@@ -78,6 +78,8 @@ class Executor : public Executable {
   Executor(const Graph& graph, Schedule schedule, DeviceMemory& memory)
       : schedule_(std::move(schedule)), memory_(memory), signature_(graph), index_inputs_(IndexInputs(graph)) {}
   absl::Status Init(const Graph& graph, const PlanOptions& options);
+  // Makes activations that are whole results outputs: steps write them where the caller wants them.
+  absl::Status ReturnActivations();
   absl::Status CheckFit() const;
   absl::Status FindExternals();
   absl::StatusOr<std::unique_ptr<Worker>> MakeWorker() const;
@@ -85,7 +87,7 @@ class Executor : public Executable {
   absl::Status RunOnHost(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, const RunSteps& run);
   absl::Status RunOnDevice(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs);
 
-  const Schedule schedule_;
+  Schedule schedule_;  // as it is after Init
   DeviceMemory& memory_;
   const Signature signature_;
   const std::vector<IndexInput> index_inputs_;  // which generated kernels do not check

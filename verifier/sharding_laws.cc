@@ -64,6 +64,12 @@ absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::strin
   return ShardingLaw{rules[0], ProveRule(rules[0], options)};
 }
 
+// A largest or smallest element of all is the same number in any order of comparisons.
+bool OnlyOrdersZeros(const Conjecture& conjecture, const RuleVerdict& verdict) {
+  return conjecture.effect == sharding::Effect::kPartial && verdict.rule_class == RuleClass::kReassociating &&
+         (conjecture.detail.starts_with("max") || conjecture.detail.starts_with("min"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s) {
@@ -105,6 +111,7 @@ absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const C
           sharding::Law{.effect = conjecture.effect,
                         .operands = conjecture.operands,
                         .exact = law.verdict.rule_class == RuleClass::kExact,
+                        .same_numbers = OnlyOrdersZeros(conjecture, law.verdict),
                         .matcher = std::make_shared<const Matcher>(*std::move(compiled), law.verdict.limits)};
       ++num_proved_;
     }

@@ -39,12 +39,13 @@ bool IsNan(T value) {
   return value != value;
 }
 
-// a = reduction(a, b); the first NaN beats all numbers.
+// result = reduction(a, b), where the result may be one of these; the first NaN beats all numbers.
 template <typename T>
-void ReduceElements(Reduction reduction, T* a, const T* b, int64_t count) {
+void ReduceElements(Reduction reduction, T* result, const T* a, const T* b, int64_t count) {
   using Arithmetic = typename ArithmeticOf<T>::Type;
   const auto each = [&](const auto& of) {
-    for (int64_t i = 0; i < count; ++i) a[i] = of(a[i], b[i]);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) result[i] = of(a[i], b[i]);
   };
   switch (reduction) {
     case Reduction::kSum:
@@ -58,23 +59,28 @@ void ReduceElements(Reduction reduction, T* a, const T* b, int64_t count) {
   }
 }
 
-void ReduceElements(Reduction reduction, DType dtype, void* a, const void* b, int64_t count) {
-  const auto of = [&](auto* x) { ReduceElements(reduction, x, static_cast<decltype(x)>(const_cast<void*>(b)), count); };
-  VisitDType(dtype, [&](auto t) { of(static_cast<typename decltype(t)::Type*>(a)); });
+void ReduceElements(Reduction reduction, DType dtype, void* result, const void* a, const void* b, int64_t count) {
+  VisitDType(dtype, [&](auto t) {
+    using T = typename decltype(t)::Type;
+    ReduceElements(reduction, static_cast<T*>(result), static_cast<const T*>(a), static_cast<const T*>(b), count);
+  });
 }
 
 // Of the ranks [begin, end), which have the leaves of one node between them.
 void ReduceRange(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
-                 const std::vector<void*>& parts, size_t begin, size_t end, int64_t count) {
-  if (end - begin == 1) return;
+                 const std::vector<void*>& parts, size_t begin, size_t end, int64_t count, void* result) {
+  if (end - begin == 1) {
+    if (result != parts[begin]) std::memcpy(result, parts[begin], static_cast<size_t>(count) * DTypeSize(dtype));
+    return;
+  }
   const int64_t first = leaves[begin].first;
   const int64_t middle = first + LeftLeaves(leaves[end - 1].first + leaves[end - 1].count - first);
   size_t right = begin + 1;
   while (right < end && leaves[right].first < middle) ++right;
   CHECK(right < end && leaves[right].first == middle) << "rank " << right << " has no node of the tree";
-  ReduceRange(reduction, dtype, leaves, parts, begin, right, count);
-  ReduceRange(reduction, dtype, leaves, parts, right, end, count);
-  ReduceElements(reduction, dtype, parts[begin], parts[right], count);
+  ReduceRange(reduction, dtype, leaves, parts, begin, right, count, parts[begin]);
+  ReduceRange(reduction, dtype, leaves, parts, right, end, count, parts[right]);
+  ReduceElements(reduction, dtype, result, parts[begin], parts[right], count);
 }
 
 absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Reduction reduction,
@@ -99,8 +105,7 @@ absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Red
     in.push_back({rank, parts.back(), own_bytes});
   }
   RETURN_IF_ERROR(ranks.Exchange(what, out, in));
-  ReduceParts(reduction, dtype, leaves, parts, static_cast<int64_t>(own_bytes) / element);
-  if (own != parts[0]) std::memcpy(own, parts[0], own_bytes);
+  ReduceParts(reduction, dtype, leaves, parts, static_cast<int64_t>(own_bytes) / element, own);
   for (Outgoing& part : out) part = {part.to, own, own_bytes};
   for (Incoming& part : in) part = {part.from, elements + begin_of(part.from), bytes_of(part.from)};
   return ranks.Exchange(what, out, in);
@@ -158,9 +163,9 @@ Tensor TreeSum::Take() {
 }
 
 void ReduceParts(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
-                 const std::vector<void*>& parts, int64_t count) {
+                 const std::vector<void*>& parts, int64_t count, void* result) {
   CHECK(!parts.empty() && parts.size() == leaves.size()) << parts.size();
-  ReduceRange(reduction, dtype, leaves, parts, 0, parts.size(), count);
+  ReduceRange(reduction, dtype, leaves, parts, 0, parts.size(), count, result);
 }
 
 absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,

@@ -28,10 +28,11 @@ std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks);
 
 enum class Reduction : uint8_t { kSum, kProd, kMax, kMin, kAnd, kOr };
 
-// Reduces what the ranks give, one part of `count` elements each, in the order of the tree. Overwrites the parts; the
-// result is in the first one. REQUIRES: `leaves` are LeavesOfRanks; kAnd and kOr are of booleans, the others are not.
+// Reduces what the ranks give, one part of `count` elements each, in the order of the tree, into `result`, which may be
+// one of the parts; these are overwritten. REQUIRES: `leaves` are LeavesOfRanks; kAnd and kOr are of booleans, the
+// others are not.
 void ReduceParts(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
-                 const std::vector<void*>& parts, int64_t count);
+                 const std::vector<void*>& parts, int64_t count, void* result);
 
 // a += b, element by element. REQUIRES: the same type, of floating-point elements.
 void AddTo(Tensor& a, const Tensor& b);

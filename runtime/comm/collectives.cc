@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/base/check.h"
@@ -116,34 +117,47 @@ class Transfers {
 
 int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[static_cast<size_t>(axis)]; }
 
-// What the ranks have of this rank's block of a tensor.
+// What the ranks have of this rank's block of a tensor, each in one piece of memory.
 class Parts {
  public:
-  // The transfers run before the parts are reduced.
-  Parts(const Tensor& tensor, int axis, const Communicator& ranks, Transfers* transfers) {
-    const TensorType type = BlockType(tensor.type(), axis, ranks.size());
-    const int64_t size = type.shape[static_cast<size_t>(axis)];
+  // The transfers run before the parts are reduced. `in_place`: the block of `tensor` itself may be overwritten.
+  Parts(const Tensor& tensor, int axis, const Communicator& ranks, bool in_place, Transfers* transfers)
+      : dtype_(tensor.dtype()) {
+    const int64_t size = SizeOf(tensor, axis) / ranks.size();
+    const auto block = [&](int rank) { return StretchOf(tensor, axis, rank * size, size); };
+    const Stretch own = block(ranks.rank());
+    const bool is_there = in_place && own.rows == 1;
+    bytes_ = own.total();
+    memory_.reset(new char[bytes_ * static_cast<size_t>(ranks.size() - is_there)]);  // not set to 0
+    char* next = memory_.get();
     for (int rank = 0; rank < ranks.size(); ++rank) {
-      const Stretch here = StretchOf(tensor, axis, rank * size, size);
-      parts_.emplace_back(type);
-      const Stretch part = StretchOf(parts_.back(), axis, 0, size);
+      if (rank == ranks.rank() && is_there) {
+        parts_.push_back(own.first);
+        continue;
+      }
+      parts_.push_back(next);
+      const Stretch part = {next, 1, own.rows * own.bytes, own.rows * own.bytes};
+      next += bytes_;
       if (rank == ranks.rank()) {
-        Copy(here, part);
+        CopyPart(own, part);
       } else {
-        transfers->Send(rank, here);
+        transfers->Send(rank, block(rank));
         transfers->Receive(rank, part);
       }
     }
   }
-  const Tensor& Reduced(Reduction reduction, const std::vector<LeafRange>& leaves) {
-    std::vector<void*> parts;
-    for (Tensor& part : parts_) parts.push_back(part.data());
-    ReduceParts(reduction, parts_[0].dtype(), leaves, parts, parts_[0].num_elements());
-    return parts_[0];
+  void Reduce(Reduction reduction, const std::vector<LeafRange>& leaves, const Stretch& result) {
+    void* const to = result.rows == 1 ? result.first : parts_[0];
+    const auto count = static_cast<int64_t>(bytes_ / DTypeSize(dtype_));
+    ReduceParts(reduction, dtype_, leaves, parts_, count, to);
+    if (result.rows > 1) CopyPart({static_cast<char*>(to), 1, static_cast<int64_t>(bytes_), 0}, result);
   }
 
  private:
-  std::vector<Tensor> parts_;  // by rank
+  const DType dtype_;
+  size_t bytes_ = 0;
+  std::unique_ptr<char[]> memory_;
+  std::vector<void*> parts_;  // by rank
 };
 
 }  // namespace
@@ -187,10 +201,9 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const Tenso
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
                            int axis, Tensor* block) {
   Transfers transfers(ranks);
-  Parts parts(part, axis, ranks, &transfers);
+  Parts parts(part, axis, ranks, /*in_place=*/false, &transfers);
   RETURN_IF_ERROR(transfers.Run(what));
-  const Tensor& reduced = parts.Reduced(reduction, LeavesOfRanks(ranks.size(), ranks.size()));
-  std::memcpy(block->data(), reduced.data(), static_cast<size_t>(block->num_bytes()));
+  parts.Reduce(reduction, LeavesOfRanks(ranks.size(), ranks.size()), AllOf(*block));
   return absl::OkStatus();
 }
 
@@ -199,13 +212,11 @@ absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const
   if (ranks.size() == 1) return absl::OkStatus();
   Transfers transfers(ranks);
   std::vector<Parts> parts;
-  for (const auto& [tensor, axis] : tensors) parts.emplace_back(*tensor, axis, ranks, &transfers);
+  for (const auto& [tensor, axis] : tensors) parts.emplace_back(*tensor, axis, ranks, /*in_place=*/true, &transfers);
   RETURN_IF_ERROR(transfers.Run(what));
   for (size_t k = 0; k < tensors.size(); ++k) {
     const auto& [tensor, axis] = tensors[k];
-    const Tensor& reduced = parts[k].Reduced(Reduction::kSum, leaves);
-    const int64_t size = SizeOf(reduced, axis);
-    Copy(StretchOf(reduced, axis, 0, size), StretchOf(*tensor, axis, ranks.rank() * size, size));
+    parts[k].Reduce(Reduction::kSum, leaves, PartOf(*tensor, axis, ranks.rank(), ranks.size()));
   }
   return absl::OkStatus();
 }

@@ -37,9 +37,11 @@ using Clock = std::chrono::steady_clock;
 
 // MPI counts in int, and a part of this size is no burden to any transport.
 constexpr size_t kMostBytes = size_t{1} << 30;
-// How long a rank looks for messages all the time, and how often later.
+// How long a rank looks for messages all the time, and how often later: the longer it has waited the less often, so
+// that looking takes hardly any time from what computes on the same core, nor a nap much of the time that was waited.
 constexpr double kSpinSeconds = 1e-4;
-constexpr std::chrono::microseconds kNap{20};
+constexpr std::chrono::microseconds kNap{20}, kLongestNap{500};
+constexpr double kNapOfWaited = 1.0 / 16;
 // From one look to the next; if more seconds go by, the process did not run.
 constexpr double kLongestTurn = 0.1;
 constexpr int kAborted = 2;  // exit status
@@ -213,7 +215,8 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
       sched_yield();
     } else {
       Answer(FirstLeft(under_way));
-      std::this_thread::sleep_for(kNap);  // ranks may share a core
+      const std::chrono::duration<double> share(waited * kNapOfWaited);
+      std::this_thread::sleep_for(std::clamp<std::chrono::duration<double> >(share, kNap, kLongestNap));
     }
   }
   return absl::OkStatus();

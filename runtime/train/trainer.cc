@@ -188,9 +188,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   const std::string name = checkpoint ? folder + ": the checkpoint's program" : "the program";
   Graph expected = derived;
   if (!forms_.empty()) {
-    ASSIGN_OR_RETURN(expected, InStoredForms(derived, forms_, trained_));
-    ASSIGN_OR_RETURN(states, JoinedStates(states, forms_));
-    parts_ = PartsOf(derived, forms_);
+    const absl::Status joined = JoinStates(derived, &expected, &states);
+    if (!joined.ok()) return checkpoint ? ErrorAt(folder, joined) : joined;
   }
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, expected));
   Graph gradients;
@@ -204,6 +203,13 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     counts_right_ = graphs.evaluation.results().size() > 1;
     for (Value state : graphs.evaluation.states()) evaluated_.push_back(graphs.evaluation.node(state.node).name);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::JoinStates(const Graph& derived, Graph* step, NamedTensors* states) {
+  ASSIGN_OR_RETURN(*step, InStoredForms(derived, forms_, trained_));
+  ASSIGN_OR_RETURN(*states, JoinedStates(*states, forms_));
+  parts_ = PartsOf(derived, forms_);
   return absl::OkStatus();
 }
 
@@ -269,9 +275,15 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const StepGraphs& gr
     }
   }
   ASSIGN_OR_RETURN(forms_, ParseStoredForms(progress.value("stored_forms", Json())));
-  if (!forms_.empty() && (ranks_.size() > 1 || graphs.has_gradients())) {
-    return absl::InvalidArgumentError(absl::StrCat("the checkpoint's program keeps weights joined: found ",
-                                                   ranks_.size(), " processes, expected one, as it was found by"));
+  if (!forms_.empty() && graphs.has_gradients()) {
+    return absl::InvalidArgumentError("the checkpoint's stored_forms: found some, expected none with micro-batches");
+  }
+  if (!forms_.empty() && ranks_.size() > 1) {  // they cut weights one by one
+    forms_.clear();
+    notes_.push_back(
+        "the run before kept weights joined, which one process does alone: the step is run as it was derived, and "
+        "results may differ in the last bits");
+    return absl::OkStatus();
   }
   program_ = checkpoint.program;
   gradients_program_ = checkpoint.gradients;

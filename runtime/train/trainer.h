@@ -111,6 +111,8 @@ class Trainer {
   absl::Status CheckRanks(const NamedTensors& states);
   // A graph of a step in place of the one that was derived.
   absl::Status Rewrite(StepGraphs* graphs);
+  // The step that was derived, and the values of its states, in the stored forms.
+  absl::Status JoinStates(const Graph& derived, Graph* step, NamedTensors* states);
   // By names that the step has without stored forms, which AllStates lists.
   absl::StatusOr<Tensor> StateBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&),
                                  const std::string& name);

@@ -115,7 +115,7 @@ class Sharder {
     for (Value operand : node.operands) types.push_back(arena_.type(operand));
     ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
     for (const Law& law : laws) {
-      if (exact_only_ && !law.exact) continue;
+      if (exact_only_ && !law.exact && !law.same_numbers) continue;
       const size_t steps = result_.steps.size();
       const auto counts = std::pair(result_.exact, result_.cut);
       std::optional<Value> made;
@@ -190,7 +190,7 @@ class Sharder {
       ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
       std::vector<std::pair<double, const Law*>> choices;
       for (const Law& law : laws) {
-        if (exact_only_ && !law.exact) continue;
+        if (exact_only_ && !law.exact && !law.same_numbers) continue;
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

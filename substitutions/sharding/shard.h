@@ -23,6 +23,8 @@ struct Law {
   Effect effect = Effect::kCut;
   std::vector<int> operands;  // Conjecture::operands
   bool exact = false;         // the same numbers bit for bit
+  // The same numbers, but that a maximum is taken in another order: of two zeros the other one may come first.
+  bool same_numbers = false;
   std::shared_ptr<const Matcher> matcher;
 };
 
@@ -56,7 +58,7 @@ struct Sharded {
 // Where an operand is cut otherwise than a law wants it, it is joined and cut again; of several laws the one that moves
 // the fewest bytes between devices is taken, and no law where joining everything moves fewer. Errors: a placement that
 // no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
-// `exact_only`: laws that add in another order are not used.
+// `exact_only`: laws that add in another order are not used; those that take a maximum in another order are.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
                               const LawSource& laws, bool exact_only = false);
 

@@ -145,6 +145,27 @@ TEST(Executor, OutputsThatAreInputsConstantsActivationsOrTwinsAreCopied) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
 }
 
+// What the caller gets is written to its memory, be it a view of what a step writes, and has none here.
+TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) {
+  for (const bool twice : {false, true}) {
+    Schedule schedule;
+    schedule.buffers = {Of(kIn), Of(kAct), {kAct, kBytes, 1, 0, nullptr}, Of(kOut)};
+    schedule.steps.push_back(SumStep({0, 1}, 1));
+    schedule.steps.push_back(SumStep({2, 3}, 1));
+    schedule.inputs = {0};
+    schedule.outputs = {2, 3};
+    if (twice) schedule.outputs.push_back(1);
+    auto executor = Make(Frame(1, std::vector<int>(twice ? 3 : 2, 0)), std::move(schedule));
+    EXPECT_EQ(executor->arena_bytes() > 0, twice);
+    std::vector<Tensor> outputs;
+    ASSERT_TRUE(executor->Run({Filled(1)}, &outputs).ok());
+    const float expected[] = {2, 3, 2};
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
+    }
+  }
+}
+
 TEST(Executor, ViewsReachIntoTheirBase) {
   Schedule schedule;
   Buffer whole = {kAct, 2 * kBytes, -1, 0, nullptr};

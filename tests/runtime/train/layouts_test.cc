@@ -9,10 +9,12 @@
 #include "runtime/train/layout.h"
 #include "runtime/train/pipeline.h"
 #include "tests/runtime/train/layouts_util.h"
+#include "tests/runtime/train/stored_forms_util.h"
 
 namespace rewright {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -84,13 +86,16 @@ TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
                            Pair("layer1.weight", 0), Pair("layer1.weight.adam_m", 0), Pair("layer1.weight.adam_v", 0)));
   EXPECT_THAT(std::string(PlacedStates(graphs->step, {{"layer2.*", 0}}).status().message()),
               HasSubstr("model.places: `layer2.*` fits no weight"));
-  // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis.
+  EXPECT_EQ(SharedAxis({64, 240}), 1) << "3, 5 and 6 divide 240, too";
+  EXPECT_EQ(SharedAxis({1024, 4096}), 0);
+  // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis. By 6: along axis 1.
   EXPECT_THAT(ZeroAxes(graphs->step, 4, 1),
               ::testing::UnorderedElementsAre(Pair("layer0.weight.adam_m", 0), Pair("layer0.weight.adam_v", 0),
                                               Pair("gradients.layer0.weight", 0)));
   EXPECT_THAT(ZeroAxes(graphs->step, 4, 3),
               ::testing::UnorderedElementsAre(Pair("layer0.weight", 0), Pair("layer0.weight.adam_m", 0),
                                               Pair("layer0.weight.adam_v", 0), Pair("gradients.layer0.weight", 0)));
+  EXPECT_THAT(ZeroAxes(graphs->step, 6, 1), Contains(Pair("gradients.layer0.weight", 1)));
   EXPECT_THAT(ZeroAxes(graphs->step, 5, 3), IsEmpty());
 }
 
@@ -130,14 +135,13 @@ struct Memory {
 
 TEST_F(LayoutsTest, ZeroSendsAndKeepsWhatItSays) {
   // Hardly a byte of the weights is read by forward passes alone: those of the first layer, and biases.
-  const std::vector<int64_t> sizes = {64, 4, 240, 240, 12};
+  const std::vector<int64_t> sizes = {64, 12, 240, 240, 12};
   Json json = With(R"({"steps": 3})");
   json["model"]["mlp"]["sizes"] = sizes;
-  json["optimizer"].erase("clip_norm");
-  double gradients = 0, forward_only = 4 * (64 * 4), largest = 4.0 * 240 * 240;
+  double gradients = 0, forward_only = 4 * (64 * 12), largest = 4.0 * 240 * 240;
   for (size_t i = 1; i < sizes.size(); ++i) gradients += 4.0 * static_cast<double>(sizes[i] * (sizes[i - 1] + 1));
   for (size_t i = 1; i < sizes.size(); ++i) forward_only += 4.0 * static_cast<double>(sizes[i]);
-  for (int size : {2, 4}) {
+  for (int size : {2, 3, 4}) {
     // A micro-batch for each rank: the formulas are those of a step without accumulation.
     json["data"]["micro_batches"] = size;
     const double share = static_cast<double>(size - 1) / size;
@@ -191,6 +195,39 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
   EXPECT_EQ(Common(Train(json_, 4, "ck", true, 17)).position, 17);
   Use("");
   EXPECT_EQ(Common(Train(json_, 3, "ck", true)).sha256, expected);
+}
+
+// Checkpoints have the weights one by one, so ranks that cut them go on with a run that kept them joined, and one
+// process with that of the ranks.
+TEST_F(LayoutsTest, ARunWithStoredFormsGoesOnOnSeveralRanks) {
+  json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 24, 10]}}, "data": {"micro_batches": 1},
+                                    "steps": 9})"));
+  const Told join = [](int, Json*, TrainerOptions* options) {
+    options->rewrite_whole = InForms({{0, {"layer1.bias", "layer0.bias"}}});
+  };
+  std::string sha256;
+  for (const bool joined : {false, true}) {
+    Use("");
+    const std::string checkpoints = joined ? "joined" : "apart";
+    EXPECT_EQ(Common(Train(json_, 1, checkpoints, false, 4, joined ? join : Told())).position, 4);
+    const auto kept = ReadCheckpoint(folder_ / checkpoints);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(kept->progress.contains("stored_forms"), joined);
+    std::vector<size_t> notes(2);
+    look_ = [&](int rank, Trainer& trainer) {
+      EXPECT_TRUE(trainer.stored_forms().empty());
+      notes[static_cast<size_t>(rank)] = trainer.notes().size();
+    };
+    Use("tp=2", {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}});
+    const Trained together = Common(Train(json_, 2, checkpoints, true, 7));
+    EXPECT_EQ(together.position, 7);
+    EXPECT_THAT(notes, ::testing::Each(joined ? 1 : 0));
+    look_ = nullptr;
+    Use("");
+    const Trained alone = Common(Train(json_, 1, checkpoints, true));
+    if (sha256.empty()) sha256 = alone.sha256;
+    EXPECT_EQ(alone.sha256, sha256);
+  }
 }
 
 const StateAxes kColumnsThenRows = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};

@@ -15,6 +15,7 @@
 #include "core/ir/random_tensor.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
+#include "tests/runtime/train/stored_forms_util.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {
@@ -54,13 +55,15 @@ class TrainerTest : public ::testing::Test {
   }
 
   absl::StatusOr<std::unique_ptr<Trainer>> Make(const Json& json, const std::string& checkpoints = "",
-                                                bool resume = false, GraphRunner* runner = nullptr) {
+                                                bool resume = false, GraphRunner* runner = nullptr,
+                                                const std::vector<StoredForm>& forms = {}) {
     const auto config = ParseTrainConfig(json.dump());
     if (!config.ok()) return config.status();
     TrainerOptions options;
     options.data_folder = folder_.path();
     options.checkpoint_folder = checkpoints.empty() ? "" : folder_ / checkpoints;
     options.resume = resume;
+    if (!forms.empty()) options.rewrite_whole = InForms(forms);
     const TrainableModel model = MakeModel(*config->built_in, config->micro_batch(), config->seed);
     return Trainer::Create(*config, model, runner != nullptr ? *runner : *runner_, options);
   }
@@ -177,22 +180,7 @@ TEST_F(TrainerTest, StoredFormsAreSeenNowhereOutsideOfTheStep) {
   const std::vector<StoredForm> forms = {{0, {"layer1.bias", "layer0.bias"}}};
   const auto make = [&](const std::string& name, int64_t steps, bool resume, bool store) {
     json["steps"] = steps;
-    const auto config = ParseTrainConfig(json.dump());
-    EXPECT_TRUE(config.ok()) << config.status();
-    TrainerOptions options;
-    options.data_folder = folder_.path();
-    options.checkpoint_folder = folder_ / name;
-    options.resume = resume;
-    if (store) {
-      options.rewrite_whole = [&](const Graph& step,
-                                  const std::vector<std::string>& trained) -> absl::StatusOr<StoredStep> {
-        auto graph = InStoredForms(step, forms, trained);
-        if (!graph.ok()) return graph.status();
-        return StoredStep{*graph, forms};
-      };
-    }
-    auto trainer =
-        Trainer::Create(*config, MakeModel(*config->built_in, config->micro_batch(), config->seed), *runner_, options);
+    auto trainer = Make(json, name, resume, nullptr, store ? forms : std::vector<StoredForm>());
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     return *std::move(trainer);
   };
@@ -326,52 +314,105 @@ TEST_F(TrainerTest, AResumedRunIsOfTheSameConfiguration) {
   EXPECT_TRUE(Make(With(R"({"steps": 15})"), "ck", true).ok()) << "a run may become longer";
 }
 
-// A checkpoint that was changed is never run: by its digests, and where these fit, by what is in it.
-TEST_F(TrainerTest, DamagedCheckpointsAreRefused) {
-  {
-    const auto trainer = Make(json_, "ck");
+// What resumes a run is changed at random: a file of its checkpoint, the forms in which its program keeps weights, the
+// configuration. A checkpoint that was changed is never run: by its digests, and where these fit, by what is in it.
+class DamagedTest : public TrainerTest {
+ protected:
+  // The files of a checkpoint behind step 3.
+  void Save(bool joined) {
+    json_["model"] = Json::parse(R"({"mlp": {"sizes": [6, 9, 9, 3]}})");
+    const auto trainer = Make(json_, "ck", false, nullptr, joined ? kForms : std::vector<StoredForm>());
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     Run(**trainer, 3);
+    for (const std::string& file : files_) good_[file] = FileContents(file);
   }
-  const std::string folder = (folder_ / "ck") + "/step-00000003/";
-  const std::vector<std::string> files = {folder + "weights.safetensors", folder + "optimizer.safetensors",
-                                          folder + "program.txt", folder + "train.json", (folder_ / "ck") + "/latest"};
-  std::map<std::string, std::string> good;
-  for (const std::string& file : files) good[file] = FileContents(file);
   // Digests that fit whatever the files hold.
-  const auto seal = [&] {
-    Json json = Json::parse(FileContents(files[3]), nullptr, false);
+  void Seal() {
+    Json json = Json::parse(FileContents(files_[3]), nullptr, false);
     if (!json.is_object()) return;
     for (int i = 0; i < 3; ++i) {
-      json["sha256"][std::filesystem::path(files[i]).filename()] = Sha256::HexOf(FileContents(files[i]));
+      json["sha256"][std::filesystem::path(files_[i]).filename()] = Sha256::HexOf(FileContents(files_[i]));
     }
-    WriteContents(files[3], json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    WriteContents(files[4], "step-00000003 " + Sha256::HexOf(FileContents(files[3])) + "\n");
-  };
-  Rng rng(8);
-  const int count = std::getenv("REWRIGHT_FULL") != nullptr ? 2'000 : 200;
-  int refused = 0;
-  for (int i = 0; i < count; ++i) {
-    for (const auto& [file, contents] : good) WriteContents(file, contents);
-    const bool sealed = i % 2 == 0;
-    const std::string& file = files[rng() % (sealed ? 4 : 5)];
-    std::string bytes = good[file];
-    for (uint64_t k = rng() % 3; k < 3; ++k) {
+    WriteContents(files_[3], json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    WriteContents(files_[4], "step-00000003 " + Sha256::HexOf(FileContents(files_[3])) + "\n");
+  }
+  std::string Changed(std::string bytes) {
+    for (uint64_t k = rng_() % 3; k < 3; ++k) {
       const char common[] = "0123456789[]{}:,\"%=()";
-      const size_t at = rng() % std::min<size_t>(bytes.size(), 4000);
-      bytes[at] = static_cast<char>(rng() % 3 == 0 ? rng() : common[rng() % (sizeof common - 1)]);
+      const size_t at = rng_() % std::min<size_t>(bytes.size(), 4000);
+      bytes[at] = static_cast<char>(rng_() % 3 == 0 ? rng_() : common[rng_() % (sizeof common - 1)]);
     }
-    if (rng() % 8 == 0) bytes.resize(rng() % bytes.size());
-    WriteContents(file, bytes);
-    if (sealed) seal();
-    if (bytes == good[file]) continue;
-    const auto trainer = Make(json_, "ck", true);
+    if (rng_() % 8 == 0) bytes.resize(rng_() % bytes.size());
+    return bytes;
+  }
+  // Other forms than those of the program, which are forms none the less.
+  std::string WithOtherForms(const std::string& progress) {
+    Json json = Json::parse(progress);
+    Json& forms = json["progress"]["stored_forms"];
+    const char* names[] = {"layer0.bias", "layer1.bias", "layer1.weight", "layer2.bias", "optimizer.step", "x", ""};
+    for (uint64_t k = rng_() % 2; k < 2; ++k) {
+      Json form = {{"axis", static_cast<int64_t>(rng_() % 5) - 1}, {"parts", Json::array()}};
+      if (rng_() % 8 == 0) form["axis"] = std::numeric_limits<int64_t>::max() - static_cast<int64_t>(rng_() % 2);
+      for (uint64_t n = rng_() % 4; n < 4; ++n) form["parts"].push_back(names[rng_() % std::size(names)]);
+      if (rng_() % 2 == 0) forms = Json::array();
+      forms.push_back(form);
+    }
+    return json.dump(2) + "\n";
+  }
+  // Whether a run that is resumed was refused; one that is not makes a step.
+  bool IsRefused(const Json& json) {
+    const auto trainer = Make(json, "ck", true);
     if (!trainer.ok()) {
-      ++refused;
-      EXPECT_THAT(std::string(trainer.status().message()), HasSubstr(folder_ / "ck")) << file;
-    } else {
-      EXPECT_TRUE(sealed) << file << " was changed";
+      EXPECT_THAT(std::string(trainer.status().message()), HasSubstr(folder_ / "ck"));
+      return true;
     }
+    Run(**trainer, 4);
+    std::filesystem::remove_all((folder_ / "ck") + "/step-00000004");
+    return false;
+  }
+
+  const std::vector<StoredForm> kForms = {{0, {"layer1.bias", "layer0.bias"}}};
+  const std::string step_ = (folder_ / "ck") + "/step-00000003/";
+  const std::vector<std::string> files_ = {step_ + "weights.safetensors", step_ + "optimizer.safetensors",
+                                           step_ + "program.txt", step_ + "train.json", (folder_ / "ck") + "/latest"};
+  std::map<std::string, std::string> good_;
+  Rng rng_{8};
+};
+
+TEST_F(DamagedTest, CheckpointsAreRefused) {
+  for (const bool joined : {false, true}) {
+    std::filesystem::remove_all(folder_ / "ck");
+    Save(joined);
+    const int count = std::getenv("REWRIGHT_FULL") != nullptr ? 8'000 : 150;
+    int refused = 0;
+    for (int i = 0; i < count; ++i) {
+      for (const auto& [file, contents] : good_) WriteContents(file, contents);
+      const bool sealed = i % 2 == 0, forms = sealed && joined && i % 8 == 0;
+      const std::string& file = files_[forms ? 3 : rng_() % (sealed ? 4 : 5)];
+      const std::string bytes = forms ? WithOtherForms(good_[file]) : Changed(good_[file]);
+      WriteContents(file, bytes);
+      if (sealed) Seal();
+      if (bytes == good_[file]) continue;
+      const bool is_refused = IsRefused(json_);
+      refused += is_refused;
+      EXPECT_TRUE(sealed || is_refused) << file << " was changed";
+    }
+    EXPECT_GT(refused, count / 2);
+  }
+}
+
+TEST_F(DamagedTest, ConfigurationsAreReadOrRefused) {
+  Save(/*joined=*/true);
+  const std::string text = json_.dump();
+  int refused = 0;
+  const int count = std::getenv("REWRIGHT_FULL") != nullptr ? 4'000 : 150;
+  for (int i = 0; i < count; ++i) {
+    for (const auto& [file, contents] : good_) WriteContents(file, contents);
+    const Json json = Json::parse(Changed(text), nullptr, false);
+    const auto trainer = Make(json, "ck", true);
+    refused += !trainer.ok();
+    if (trainer.ok()) Run(**trainer, 4);
+    std::filesystem::remove_all((folder_ / "ck") + "/step-00000004");
   }
   EXPECT_GT(refused, count / 2);
 }
